@@ -1,0 +1,47 @@
+// What the user named -> one input after the other. Free of LibTorch. Nothing is opened here but
+// folders and lists; nothing is kept but the listing of the folder being walked.
+#pragma once
+
+#include <filesystem>
+#include <istream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/error.h"
+
+namespace hydrascope::app {
+
+/// One input in the order the user gave them, or why there is none at that place.
+struct Input {
+  std::string given;                 ///< the path as it appears in records
+  std::filesystem::path path;
+  bool is_video = false;
+  std::optional<ErrorCode> error;    ///< not_found (missing path), empty (a folder or glob without images), unreadable
+  std::string message;               ///< text of the error
+};
+
+/// Expands files, folders (images in byte order of their names; sub-folders with `recursive`), quoted
+/// globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path a line, relative to the list's folder
+/// unless it exists as given; `#` is not a comment), `-` (one path a line on `standard_input`) and
+/// video files. A name that exists is that file, whatever characters it holds.
+class InputStream {
+ public:
+  InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input);
+  ~InputStream();
+  InputStream(const InputStream&) = delete;
+  InputStream& operator=(const InputStream&) = delete;
+  /// The next input, or nothing at the end.
+  std::optional<Input> next();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+/// By extension, case-insensitive: what a folder scan takes.
+bool has_image_extension(const std::filesystem::path& file);
+bool has_video_extension(const std::filesystem::path& file);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,122 @@
+// The command line, declared once: a table of options per command yields parsing, --help, shell
+// completion, the man page, the keys of --config files and --dump-config. This is the one place that
+// knows cxxopts and its habits (docs in options.cpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+enum class ValueKind { flag, text, integer, number };
+
+/// Another spelling of an option; `implied` is the value it stands for ("--fp16" -> "float16").
+struct OptionAlias {
+  std::string name;
+  std::string implied = {};
+};
+
+/// One option. Names are written with '-'; on the command line '_' works too.
+struct Option {
+  std::string name;                        ///< "img-size"
+  char short_name = '\0';                  ///< 'm' or none
+  ValueKind kind = ValueKind::text;
+  std::string placeholder = {};            ///< "N|HxW", shown in help
+  std::string help = {};                   ///< one sentence, lower case, no full stop
+  std::string default_value = {};          ///< "" = not set
+  std::vector<std::string> choices = {};   ///< a closed set of words; empty = any
+  std::vector<OptionAlias> aliases = {};
+  int values = 1;                          ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
+  bool repeatable = false;                 ///< may be given several times, values are kept in order
+  std::string group = {};                  ///< heading in --help ("Model", "Input", ...)
+  bool completes_files = false;            ///< shell completion offers files
+};
+
+struct CommandSpec {
+  std::string name;
+  std::vector<std::string> aliases = {};
+  std::string summary;                     ///< one line for the list of commands
+  std::string positionals = {};            ///< "[INPUT...]"; "" = none are accepted
+  std::vector<Option> options = {};
+  std::vector<std::string> examples = {};  ///< complete command lines
+  std::vector<std::string> subcommands = {};  ///< first positional is one of these ("list", "info"); empty = none
+};
+
+enum class Source { default_value, config_file, command_line };
+
+/// The outcome of parsing. Asking for a name that the command does not declare is a programming error
+/// (Error(internal)).
+class ParsedOptions {
+ public:
+  /// True when the user gave it, by flag or config file.
+  [[nodiscard]] bool given(std::string_view name) const;
+  [[nodiscard]] Source source(std::string_view name) const;
+  /// "--img-size" or "config.json": for messages that say where a value came from.
+  [[nodiscard]] std::string origin(std::string_view name) const;
+
+  [[nodiscard]] bool flag(std::string_view name) const;
+  [[nodiscard]] const std::string& text(std::string_view name) const;   ///< "" when unset
+  [[nodiscard]] std::int64_t integer(std::string_view name) const;
+  [[nodiscard]] double number(std::string_view name) const;
+  /// All values of a repeatable or multi-valued option; empty when unset.
+  [[nodiscard]] const std::vector<std::string>& texts(std::string_view name) const;
+  [[nodiscard]] std::vector<double> numbers(std::string_view name) const;
+  /// Everything that is no option, as given, commas and bytes untouched.
+  [[nodiscard]] const std::vector<std::string>& positionals() const noexcept { return positionals_; }
+
+  /// The resolved options as the JSON that --config reads back (--dump-config).
+  [[nodiscard]] std::string dump_config() const;
+
+  struct Entry {
+    Option option;
+    std::vector<std::string> values;
+    Source source = Source::default_value;
+  };
+
+ private:
+  friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>);
+  [[nodiscard]] const Entry& entry(std::string_view name) const;
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<std::string> positionals_;
+  std::string config_file_;
+};
+
+/// Parses what follows the command's name. Values are checked here: numbers are consumed whole, choices
+/// are members. If the command declares an option "config" and it is given, that JSON file is read
+/// first (keys = option names, '_' or '-'; unknown keys are errors); flags win. Throws
+/// Error(invalid_argument) with the nearest name as hint.
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
+
+/// The candidate closest to `word` by edit distance, or "" when nothing is near.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// Consumes all of `word` or throws Error(invalid_argument) naming `subject`.
+std::int64_t to_integer(std::string_view word, std::string_view subject);
+double to_number(std::string_view word, std::string_view subject);
+
+/// Text of `hydrascope help COMMAND`, wrapped to `columns`.
+std::string help_text(const CommandSpec& command, int columns = 100);
+/// Text of `hydrascope help`.
+std::string overview_text(std::span<const CommandSpec> commands, int columns = 100);
+/// Completion script for "bash", "zsh" or "fish"; throws Error(invalid_argument) otherwise.
+std::string completion_script(std::string_view shell, std::span<const CommandSpec> commands);
+/// troff man page (section 1) of all commands, for `hydrascope help --man`.
+std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
+
+// Groups of options that several commands share (shared_options.cpp), each as the contract spells it.
+std::vector<Option> model_options();           // model, checkpoint, use-ema, attn, attn-opt, pos-interp
+std::vector<Option> input_options();           // input, recursive, on-error, max-pixels
+std::vector<Option> preprocessing_options();   // img-size, input-size, fit, crop-pct, crop-mode, interpolation, mean, std, exif, print-transform, native
+std::vector<Option> runtime_options();         // batch-size, workers, threads, device, precision, kernels, seed, deterministic
+std::vector<Option> output_options();          // output, format
+std::vector<Option> label_options();           // labels, label-type
+std::vector<Option> general_options();         // config, dump-config, verbose, quiet, no-progress, color, help
+/// Concatenates groups; throws Error(internal) for a name declared twice.
+std::vector<Option> join(std::initializer_list<std::vector<Option>> groups);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,51 @@
+// Encoded bytes -> 8-bit RGB pixels. Free of LibTorch. OpenCV decodes when it is built in
+// (HYDRASCOPE_WITH_OPENCV), stb_image otherwise and for what OpenCV does not read (GIF, PSD, ...).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::image {
+
+/// 8-bit RGB pixels, rows top to bottom, interleaved: `rgb[(y * width + x) * 3 + channel]`.
+struct Picture {
+  int width = 0;
+  int height = 0;
+  std::vector<std::uint8_t> rgb;
+};
+
+/// What the first bytes of a file declare, read without decoding and without allocating pixels.
+struct Header {
+  std::string format;        ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm", ...; empty if unknown
+  std::int64_t width = 0;    ///< as stored, before EXIF orientation; 0 if the format hides it
+  std::int64_t height = 0;
+  int orientation = 1;       ///< EXIF orientation 1..8 (1 when there is none)
+};
+
+struct DecodeOptions {
+  bool apply_exif = true;                              ///< rotate/flip as EXIF orientation says
+  std::int64_t max_pixels = std::int64_t{1} << 29;     ///< refuse larger pictures before allocating
+  std::array<std::uint8_t, 3> background{255, 255, 255};  ///< what transparent pixels lie over
+};
+
+/// Reads what `bytes` declare. Never throws for hostile input; unknown formats give an empty `format`.
+Header probe(std::span<const std::byte> bytes);
+
+/// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and Pillow
+/// do), grey and palette are expanded, alpha is composed over `background`, CMYK/YCCK is converted.
+/// Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`, `decode_failed`
+/// (truncated or corrupt: a picture that is only partly there is an error), `out_of_memory`.
+Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);
+
+/// `decode` of a file. Adds `not_found`, `unreadable` (permissions, a folder) to the errors.
+Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options);
+
+/// "OpenCV 4.6.0" or "stb_image 2.27": what decodes in this build, for `doctor` and records.
+std::string decoder_name();
+
+}  // namespace hydrascope::image
