@@ -15,17 +15,26 @@ namespace hydrascope::app {
 
 /// One input in the order the user gave them, or why there is none at that place.
 struct Input {
-  std::string given;                 ///< the path as it appears in records
+  std::string given;  ///< the path as it appears in records
   std::filesystem::path path;
   bool is_video = false;
-  std::optional<ErrorCode> error;    ///< not_found (missing path), empty (a folder or glob without images), unreadable
-  std::string message;               ///< text of the error
+  std::optional<ErrorCode>
+      error;  ///< not_found (missing path), empty (a folder or glob without images), unreadable
+  std::string message;  ///< text of the error
 };
+Input file_input(std::string given, std::filesystem::path path);
+Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
+                   std::string message);
 
-/// Expands files, folders (images in byte order of their names; sub-folders with `recursive`), quoted
-/// globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path a line, relative to the list's folder
-/// unless it exists as given; `#` is not a comment), `-` (one path a line on `standard_input`) and
-/// video files. A name that exists is that file, whatever characters it holds.
+/// Expands files, folders (images in byte order of their paths; sub-folders with `recursive`),
+/// quoted globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path a line, relative to the
+/// list's folder unless it exists as given; `#` is not a comment), `-` (one path a line on
+/// `standard_input`, once) and video files. A name that exists is that file, whatever characters it
+/// holds. A line of a list is a file or a folder, never a pattern or another list.
+///
+/// What is named is taken whatever its extension, what is found must have an image's: a folder scan
+/// and `x/*` find, `x/*.mp4` names. Hidden files and folders are not found. What goes wrong at one
+/// place is an Input with an error there; nothing is thrown.
 class InputStream {
  public:
   InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input);
@@ -40,7 +49,7 @@ class InputStream {
   std::unique_ptr<State> state_;
 };
 
-/// By extension, case-insensitive: what a folder scan takes.
+/// By extension, case-insensitive.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
 

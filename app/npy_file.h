@@ -1,7 +1,10 @@
-// NumPy's .npy, version 1.0, float32, little-endian, C order: rows are appended as they come and the
-// header gets its row count when the file is closed, so memory does not grow. Free of LibTorch.
+// NumPy's .npy, version 1.0, float32, little-endian, C order: rows are appended as they come and
+// the header gets its row count when the file is closed, so memory does not grow. A file that was
+// never closed is a valid array without rows. Free of LibTorch. Format:
+// https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -13,24 +16,30 @@ namespace hydrascope::app {
 /// An array of shape (rows appended, ...row_shape).
 class NpyWriter {
  public:
+  /// Creates or empties `file`. Throws Error(unreadable) when that is refused.
   explicit NpyWriter(std::filesystem::path file);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
+  /// Closes as well as it can; only `close` reports what went wrong.
   ~NpyWriter();
   /// `row` holds the product of `shape` floats; every row must have the first row's shape, else
   /// Error(invalid_argument) that names both.
   void append(std::span<const float> row, std::span<const std::int64_t> shape);
   /// A row of NaN. Before the first real row it is remembered and written once the shape is known.
   void append_nan();
-  /// Writes the final header. Throws Error(unreadable) when the disk says no.
+  /// Writes the final header; rows whose shape never became known give the shape (rows, 0). Throws
+  /// Error(unreadable) when the disk says no. Closing again does nothing.
   void close();
 
  private:
   void write_header(std::int64_t rows);
   void write_nan_row();
+  void check_disk();
+
   std::filesystem::path file_;
   std::ofstream out_;
-  std::vector<std::int64_t> shape_;
+  std::vector<std::int64_t> shape_;  ///< of a row, once one came
+  std::int64_t row_size_ = -1;       ///< floats a row; negative until one came
   std::int64_t rows_ = 0;
   std::int64_t pending_nan_rows_ = 0;
   bool closed_ = false;

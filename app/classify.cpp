@@ -1,0 +1,171 @@
+// hydrascope classify: top-k classes of images, folders, globs, lists and video.
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+#include "app/command.h"
+#include "app/console.h"
+#include "app/model_source.h"
+#include "app/npy_file.h"
+#include "app/pipeline.h"
+#include "app/progress.h"
+#include "app/report.h"
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+
+namespace hydrascope::app {
+namespace {
+
+LabelType parse_label_type(const std::string& word) {
+  if (word == "id") return LabelType::id;
+  if (word == "index") return LabelType::index;
+  return LabelType::name;
+}
+
+std::vector<Prediction> top_classes(const at::Tensor& logits, std::int64_t count, const image::Labels& labels) {
+  const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
+  const auto [values, indices] = at::topk(probabilities, std::min(count, logits.size(-1)));
+  std::vector<Prediction> top;
+  for (std::int64_t rank = 0; rank < indices.size(0); ++rank) {
+    const auto index = indices[rank].item<std::int64_t>();
+    const image::Label& label = labels.at(index);
+    top.push_back({static_cast<int>(rank + 1), index, label.id, label.short_name, values[rank].item<double>(),
+                   logits[index].item<double>()});
+  }
+  return top;
+}
+
+std::vector<std::string> input_words(const ParsedOptions& options) {
+  std::vector<std::string> words = options.positionals();
+  const std::vector<std::string>& named = options.texts("input");
+  words.insert(words.end(), named.begin(), named.end());
+  return words;
+}
+
+/// EXIF orientation: applied for `classify`, unless told.
+bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }
+
+int run_classify(const ParsedOptions& options) {
+  if (dump_config_requested(options)) return kExitOk;
+  const Console console(options);
+  const std::vector<std::string> words = input_words(options);
+  const ModelSource source = open_model(options);
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform")) {
+    std::cout << transform.describe() << '\n';
+    if (words.empty()) return kExitOk;
+  }
+  if (words.empty()) {
+    throw Error(ErrorCode::invalid_argument, "no input given", "classify", "name images, folders or globs; see `hydrascope help classify`");
+  }
+  const std::int64_t topk = options.integer("topk");
+  if (topk < 1) throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk), "--topk");
+  const image::Labels labels = resolve_labels(options, source);
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  console.detail(transform.describe());
+  model::Classifier classifier = make_classifier(options, source);
+
+  PipelineOptions pipeline;
+  pipeline.transform = transform.config;
+  pipeline.decode.apply_exif = apply_exif(options);
+  pipeline.decode.max_pixels = options.integer("max-pixels");
+  pipeline.workers = loader_workers(options);
+  pipeline.batch_size = options.given("batch-size") ? options.integer("batch-size") : 0;
+  pipeline.video_stride = options.given("video-stride") ? options.integer("video-stride") : 0;
+  if (options.given("batch-size") && pipeline.batch_size < 1) {
+    throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
+  }
+
+  OutputFile output(options.text("output"));
+  const auto writer = make_classify_writer(choose_format(options.text("format"), options.text("output")), output.stream(),
+                                           parse_label_type(options.text("label-type")), console.color);
+  std::optional<NpyWriter> logits_file;
+  std::optional<NpyWriter> input_file;
+  if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
+  if (options.given("save-input")) input_file.emplace(options.text("save-input"));
+
+  const std::string attention = model::to_text(source.config.attention);
+  const bool fail_fast = options.text("on-error") == "fail";
+  std::int64_t failed = 0;
+  StoppableInput standard_input_buffer(STDIN_FILENO);
+  std::istream standard_input(&standard_input_buffer);
+  InputStream inputs(words, options.flag("recursive"), standard_input);
+  Progress progress({.label = "classify", .style = console.progress_style()});
+  const auto report = [&](const PipelineResult& result) {
+    ClassifyRecord record;
+    record.input = result.input.given;
+    record.frame = result.frame;
+    record.error = result.error;
+    record.message = result.message;
+    if (!result.error) {
+      record.width = result.picture.width;
+      record.height = result.picture.height;
+      record.model_size = {result.model_size.height, result.model_size.width};
+      record.tokens = classifier.num_tokens(result.model_size.height, result.model_size.width);
+      record.top = top_classes(result.logits, topk, labels);
+      record.device = classifier.options().device.str();
+      record.precision = classifier.options().precision.name();
+      record.attention = attention;
+      record.seconds = result.seconds;
+      record.note = result.note;
+    }
+    progress.print([&] { writer->write(record); });
+    if (logits_file) {
+      if (result.error) {
+        logits_file->append_nan();
+      } else {
+        logits_file->append({result.logits.const_data_ptr<float>(), static_cast<std::size_t>(result.logits.numel())}, result.logits.sizes());
+      }
+    }
+    if (input_file) {
+      if (result.error) {
+        input_file->append_nan();
+      } else {
+        input_file->append({result.tensor.const_data_ptr<float>(), static_cast<std::size_t>(result.tensor.numel())}, result.tensor.sizes());
+      }
+    }
+    progress.advance();
+    if (result.error) ++failed;
+    return !(result.error && fail_fast) && static_cast<bool>(output.stream());
+  };
+  const PipelineTiming timing = run_pipeline([&] { return inputs.next(); }, classifier, pipeline, report);
+  progress.finish();
+  writer->finish();
+  if (logits_file) logits_file->close();
+  if (input_file) input_file->close();
+  output.close();
+  console.detail(timing.describe(model_threads(options), pipeline.workers));
+  if (stop_requested()) return exit_code_after_stop(kExitOk);
+  if (failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  return kExitOk;
+}
+
+}  // namespace
+
+Command classify_command() {
+  CommandSpec spec;
+  spec.name = "classify";
+  spec.aliases = {"predict"};
+  spec.summary = "top-k classes of images, folders, globs, lists, video";
+  spec.positionals = "[INPUT...]";
+  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(), output_options(), label_options(),
+                       {{.name = "topk", .kind = ValueKind::integer, .placeholder = "K", .help = "classes shown for every input", .default_value = "5", .group = "Output"},
+                        {.name = "save-logits", .placeholder = "FILE.npy", .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows", .group = "Output", .completes_files = true},
+                        {.name = "save-input", .placeholder = "FILE.npy", .help = "also write the model's input tensor, float32 (inputs, 3, H, W)", .group = "Output", .completes_files = true},
+                        {.name = "video-stride", .kind = ValueKind::integer, .placeholder = "N", .help = "classify every Nth frame of a video (default: one frame a second)", .group = "Input"}},
+                       general_options()});
+  spec.examples = {
+      "hydrascope classify photo.jpg",
+      "hydrascope classify -r pictures --format jsonl -o records.jsonl",
+      "hydrascope classify --native --fit pad photo_1920x1080.jpg",
+      "find . -name '*.jpg' | hydrascope classify -",
+  };
+  return {std::move(spec), run_classify};
+}
+
+}  // namespace hydrascope::app

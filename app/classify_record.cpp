@@ -1,0 +1,188 @@
+#include "app/classify_record.h"
+
+#include "app/terminal_text.h"
+
+#include <algorithm>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr int kProbDigits = 6;
+constexpr int kLogitDecimals = 4;
+constexpr int kSecondsDecimals = 6;
+
+/// Records know eight codes; the other two are about the command, not about an input.
+std::string record_code(ErrorCode code) {
+  const bool is_foreign = code == ErrorCode::invalid_argument || code == ErrorCode::failed;
+  return std::string(name(is_foreign ? ErrorCode::internal : code));
+}
+
+std::string prediction_json(const Prediction& prediction) {
+  return JsonObject()
+      .add("rank", prediction.rank)
+      .add("index", prediction.index)
+      .add("id", json_string(prediction.id))
+      .add("label", json_string(prediction.label))
+      .add("prob", json_number(significant(prediction.prob, kProbDigits)))
+      .add("logit", json_number(decimal(prediction.logit, kLogitDecimals)))
+      .text();
+}
+
+std::string duration(double seconds) {
+  return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
+}
+
+std::string size_text(std::int64_t width, std::int64_t height) {
+  return std::to_string(width) + 'x' + std::to_string(height);
+}
+
+std::string pad_left(std::string text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+std::string input_line(const ClassifyRecord& record, bool color) {
+  std::string line = styled(printable(record.input), Style::bold, color);
+  if (record.frame) line += "  frame " + std::to_string(*record.frame);
+  if (record.error) {
+    const std::string text =
+        "error: " + record_code(*record.error) + ": " + printable(record.message);
+    return line + "  " + styled(text, Style::red, color) + '\n';
+  }
+  line += "  " + size_text(record.width, record.height) + " -> " +
+          size_text(record.model_size[1], record.model_size[0]) + "  " +
+          std::to_string(record.tokens) + " tokens";
+  if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
+  line += "  " + duration(record.seconds);
+  std::string how;
+  for (const std::string* part : {&record.device, &record.precision, &record.attention}) {
+    if (!how.empty() && !part->empty()) how += ' ';
+    how += printable(*part);
+  }
+  if (!how.empty()) line += "  " + styled(how, Style::dim, color);
+  return line + '\n';
+}
+
+struct TableLine {
+  std::string rank;
+  std::string percent;
+  std::string label;
+  std::string id;
+};
+
+TableLine table_line(const Prediction& prediction, LabelType label_type) {
+  TableLine line{std::to_string(prediction.rank), fixed(prediction.prob * 100, 2), {}, {}};
+  if (label_type == LabelType::index) {
+    line.label = std::to_string(prediction.index);
+  } else if (label_type == LabelType::id && !prediction.id.empty()) {
+    line.label = printable(prediction.id);
+  } else {
+    line.label = printable(prediction.label);
+    if (!prediction.id.empty()) line.id = '(' + printable(prediction.id) + ')';
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string to_json(const ClassifyRecord& record) {
+  JsonObject object;
+  object.add("schema", 1).add("input", json_string(record.input));
+  if (record.frame) object.add("frame", *record.frame);
+  if (record.error) {
+    JsonObject error;
+    error.add("code", json_string(record_code(*record.error)))
+        .add("message", json_string(record.message));
+    return object.add("error", error.text()).text();
+  }
+  std::string top = "[";
+  for (const Prediction& prediction : record.top) {
+    if (top.size() > 1) top += ',';
+    top += prediction_json(prediction);
+  }
+  object.add("width", record.width)
+      .add("height", record.height)
+      .add("model_size", json_array(record.model_size))
+      .add("tokens", record.tokens)
+      .add("top", top + ']')
+      .add("device", json_string(record.device))
+      .add("precision", json_string(record.precision))
+      .add("attention", json_string(record.attention));
+  if (!record.note.empty()) object.add("note", json_string(record.note));
+  return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
+}
+
+std::vector<std::string> classify_columns() {
+  return {"input",     "frame",     "width", "height",  "model_height", "model_width",  "tokens",
+          "rank",      "index",     "id",    "label",   "prob",         "logit",        "device",
+          "precision", "attention", "note",  "seconds", "error_code",   "error_message"};
+}
+
+std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
+  const std::string frame = record.frame ? std::to_string(*record.frame) : "";
+  if (record.error) {
+    std::vector<std::string> row(classify_columns().size());
+    row[0] = record.input;
+    row[1] = frame;
+    row[row.size() - 2] = record_code(*record.error);
+    row[row.size() - 1] = record.message;
+    return {row};
+  }
+  const std::vector<std::string> picture{record.input,
+                                         frame,
+                                         std::to_string(record.width),
+                                         std::to_string(record.height),
+                                         std::to_string(record.model_size[0]),
+                                         std::to_string(record.model_size[1]),
+                                         std::to_string(record.tokens)};
+  const std::vector<std::string> run{record.device,
+                                     record.precision,
+                                     record.attention,
+                                     record.note,
+                                     decimal(record.seconds, kSecondsDecimals),
+                                     "",
+                                     ""};
+  std::vector<std::vector<std::string>> rows;
+  for (const Prediction& prediction : record.top) {
+    std::vector<std::string>& row = rows.emplace_back(picture);
+    row.insert(row.end(),
+               {std::to_string(prediction.rank), std::to_string(prediction.index), prediction.id,
+                prediction.label, significant(prediction.prob, kProbDigits),
+                decimal(prediction.logit, kLogitDecimals)});
+    row.insert(row.end(), run.begin(), run.end());
+  }
+  return rows;
+}
+
+std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color) {
+  std::string text = input_line(record, color);
+  if (record.error) return text;
+
+  std::vector<TableLine> lines;
+  std::size_t rank_width = 1;
+  std::size_t percent_width = 5;  // "93.12"; six only in a block that holds 100.00
+  std::size_t label_width = 0;
+  // A label longer than this is left out of the alignment instead of pushing all ids to the right.
+  constexpr std::size_t kMaxLabelWidth = 40;
+  for (const Prediction& prediction : record.top) {
+    const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
+    rank_width = std::max(rank_width, line.rank.size());
+    percent_width = std::max(percent_width, line.percent.size());
+    const std::size_t width = columns(line.label);
+    if (width <= kMaxLabelWidth) label_width = std::max(label_width, width);
+  }
+  for (const TableLine& line : lines) {
+    const bool is_first = &line == &lines.front();
+    text += "  " + pad_left(line.rank, rank_width) + "  " +
+            styled(pad_left(line.percent, percent_width) + " %", Style::green, color && is_first) +
+            "  " + styled(line.label, Style::bold, color && is_first);
+    if (!line.id.empty()) {
+      const std::size_t width = columns(line.label);
+      text.append(width < label_width ? label_width - width : 0, ' ');
+      text += "  " + styled(line.id, Style::dim, color);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,53 @@
+#include "app/console.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "kernels/error.h"
+
+namespace hydrascope::app {
+
+Console::Console(const ParsedOptions& options)
+    : verbose(options.flag("verbose")), quiet(options.flag("quiet")), no_progress(options.flag("no-progress")) {
+  const std::string& word = options.text("color");
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
+  const bool wanted = no_color == nullptr || *no_color == '\0';
+  const std::string& output = options.text("output");
+  color = word == "always" ||
+          (word != "never" && wanted && (output.empty() || output == "-") && isatty(STDOUT_FILENO) == 1);
+}
+
+ProgressStyle Console::progress_style() const {
+  return choose_progress_style(quiet, no_progress, stderr_is_terminal());
+}
+
+void Console::note(std::string_view text) const {
+  if (!quiet) std::cerr << text << '\n';
+}
+
+void Console::detail(std::string_view text) const {
+  if (verbose) std::cerr << text << '\n';
+}
+
+OutputFile::OutputFile(const std::string& output) : name_(output) {
+  if (output.empty() || output == "-") return;
+  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);
+  if (!*file_) throw Error(ErrorCode::unreadable, "cannot be written", "--output " + output);
+}
+
+void OutputFile::close() {
+  stream().flush();
+  if (!stream()) {
+    throw Error(ErrorCode::unreadable, "not everything could be written",
+                is_standard_output() ? "standard output" : name_, "is the disk full?");
+  }
+}
+
+bool dump_config_requested(const ParsedOptions& options) {
+  if (!options.flag("dump-config")) return false;
+  std::cout << options.dump_config() << '\n';
+  return true;
+}
+
+}  // namespace hydrascope::app

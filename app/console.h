@@ -1,0 +1,48 @@
+// What a command says besides its results: notes on stderr, results on stdout or into a file.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "app/options.h"
+#include "app/progress.h"
+
+namespace hydrascope::app {
+
+/// `-v`, `-q` and `--color`, resolved.
+struct Console {
+  bool verbose = false;
+  bool quiet = false;
+  bool color = false;      ///< for standard output
+  bool no_progress = false;
+
+  explicit Console(const ParsedOptions& options);
+  [[nodiscard]] ProgressStyle progress_style() const;
+  /// A line on stderr, unless --quiet.
+  void note(std::string_view text) const;
+  /// A line on stderr with --verbose only.
+  void detail(std::string_view text) const;
+};
+
+/// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unreadable).
+class OutputFile {
+ public:
+  explicit OutputFile(const std::string& output);
+  [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
+  [[nodiscard]] bool is_standard_output() const noexcept { return !file_; }
+  /// Flushes; throws Error(unreadable) when not everything could be written.
+  void close();
+
+ private:
+  std::string name_;
+  std::unique_ptr<std::ofstream> file_;
+};
+
+/// When `--dump-config` is given: prints the resolved options as JSON and returns true.
+bool dump_config_requested(const ParsedOptions& options);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,98 @@
+// hydrascope doctor: what this build and this machine can do.
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <fstream>
+#include <thread>
+
+#include "app/assets.h"
+#include "app/build_info.h"
+#include "app/command.h"
+#include "app/console.h"
+#include "app/report.h"
+#include "kernels/device/cpu_features.h"
+#include "kernels/device/gpu_info.h"
+#include "model/attention/registry.h"
+#include "model/device.h"
+#include "model/image/decode.h"
+
+namespace hydrascope::app {
+namespace {
+
+std::int64_t total_memory_bytes() {
+  std::ifstream stream("/proc/meminfo");
+  std::string word;
+  while (stream >> word) {
+    std::int64_t kib = 0;
+    if (word == "MemTotal:" && stream >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+int run_doctor(const ParsedOptions& options) {
+  if (dump_config_requested(options)) return kExitOk;
+  namespace device = kernels::device;
+  // Before anything asks LibTorch about GPUs: it remembers the first answer.
+  const std::string& why_no_cuda = model::cuda_unavailable_reason();
+  const device::GpuInfo gpus = device::gpu_info();
+  const device::CpuFeatures features = device::cpu_features();
+  std::string mechanisms;
+  for (const model::MechanismEntry* entry : model::mechanisms()) mechanisms += (mechanisms.empty() ? "" : ", ") + entry->name;
+  std::string instruction_sets;
+  for (const std::string& name : device::names(features)) instruction_sets += (instruction_sets.empty() ? "" : ", ") + name;
+
+  KeyValueReport report;
+  report.add("schema", std::int64_t{1});
+  report.add("version", std::string(kVersion));
+  report.add("build", std::string(kBuildType));
+  report.add("commit", std::string(kCommit));
+  report.add("compiler", std::string(kCompiler));
+  report.add("libtorch", TORCH_VERSION);
+  report.add("decoder", image::decoder_name());
+  report.add("cpu", device::cpu_model());
+  report.add("instruction_sets", instruction_sets.empty() ? "none beyond x86-64" : instruction_sets);
+  report.add("libtorch_instruction_set", at::get_cpu_capability());
+  report.add("processors", static_cast<std::int64_t>(std::thread::hardware_concurrency()));
+  report.add("memory_bytes", total_memory_bytes());
+  report.add("cuda_built_in", gpus.built_in);
+  report.add("cuda_runtime", gpus.runtime.empty() ? "none" : gpus.runtime);
+  report.add("cuda_driver", gpus.driver.empty() ? "none" : gpus.driver);
+  report.add("cuda_usable", why_no_cuda.empty());
+  report.add("cuda_why_not", why_no_cuda.empty() ? "-" : why_no_cuda);
+  std::string list = "[";
+  for (const device::Gpu& gpu : gpus.gpus) {
+    list += (list.size() > 1 ? "," : "") + ("{\"device\":\"cuda:" + std::to_string(gpu.index)) + "\",\"name\":" + json_string(gpu.name) +
+            ",\"compute_capability\":\"" + std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + "\",\"multiprocessors\":" +
+            std::to_string(gpu.multiprocessors) + ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) + "}";
+  }
+  report.add_json("gpus", list + "]");
+  report.add("attention_mechanisms", mechanisms);
+  std::string assets;
+  bool assets_found = true;
+  try {
+    assets = assets_folder().string();
+  } catch (const Error& error) {
+    assets = error.what();
+    assets_found = false;
+  }
+  report.add("assets", assets);
+  OutputFile output(options.text("output"));
+  report.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  output.close();
+  return assets_found ? kExitOk : kExitFailed;
+}
+
+}  // namespace
+
+Command doctor_command() {
+  CommandSpec spec;
+  spec.name = "doctor";
+  spec.summary = "what this build and this machine can do";
+  spec.options = join({output_options(), general_options()});
+  spec.examples = {"hydrascope doctor", "hydrascope doctor --format json"};
+  return {std::move(spec), run_doctor};
+}
+
+}  // namespace hydrascope::app

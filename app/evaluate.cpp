@@ -1,0 +1,169 @@
+// hydrascope evaluate: top-1 and top-5 over a labelled set, scored over all of the model's classes.
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+#include "app/command.h"
+#include "app/console.h"
+#include "app/labelled_set.h"
+#include "app/model_source.h"
+#include "app/npy_file.h"
+#include "app/pipeline.h"
+#include "app/progress.h"
+#include "app/report.h"
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+
+namespace hydrascope::app {
+namespace {
+
+LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) {
+  std::vector<std::string> words = options.positionals();
+  const std::vector<std::string>& named = options.texts("input");
+  words.insert(words.end(), named.begin(), named.end());
+  if (words.size() != 1) {
+    throw Error(ErrorCode::invalid_argument, "expected one folder, found " + std::to_string(words.size()), "evaluate");
+  }
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(words[0], ignored)) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  if (const std::string& csv = options.text("labels-csv"); !csv.empty()) return read_labels_csv(csv, words[0], labels);
+  if (const std::string& map = options.text("class-map"); !map.empty()) {
+    // Folder names looked up in the user's own list: its line number is the class index.
+    return read_folder_classes(words[0], image::Labels::read(map));
+  }
+  return read_folder_classes(words[0], labels);
+}
+
+struct Score {
+  std::int64_t images = 0;
+  std::int64_t failed = 0;
+  std::int64_t top1 = 0;
+  std::int64_t top5 = 0;
+
+  void add(const at::Tensor& logits, std::int64_t target) {
+    constexpr std::int64_t kTop = 5;
+    const at::Tensor best = std::get<1>(at::topk(logits, std::min(kTop, logits.size(-1))));
+    const std::int64_t* classes = best.const_data_ptr<std::int64_t>();
+    ++images;
+    if (classes[0] == target) ++top1;
+    if (std::find(classes, classes + best.numel(), target) != classes + best.numel()) ++top5;
+  }
+  [[nodiscard]] double percent(std::int64_t count) const {
+    return images == 0 ? 0.0 : 100.0 * static_cast<double>(count) / static_cast<double>(images);
+  }
+};
+
+int run_evaluate(const ParsedOptions& options) {
+  if (dump_config_requested(options)) return kExitOk;
+  const Console console(options);
+  const ModelSource source = open_model(options);
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform")) {
+    std::cout << transform.describe() << '\n';
+    if (options.positionals().empty() && options.texts("input").empty()) return kExitOk;
+  }
+  const image::Labels labels = resolve_labels(options, source);
+  const LabelledSet set = read_set(options, labels);
+  for (const LabelledPicture& picture : set.pictures) {
+    if (picture.target >= source.config.num_classes) {
+      throw Error(ErrorCode::invalid_argument, "class " + std::to_string(picture.target) + " of " + picture.file.string() + " is beyond the model's " + std::to_string(source.config.num_classes), "evaluate");
+    }
+  }
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  console.detail(transform.describe());
+  console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
+  model::Classifier classifier = make_classifier(options, source);
+
+  PipelineOptions pipeline;
+  pipeline.transform = transform.config;
+  // Published scores come from tools that ignore EXIF orientation.
+  pipeline.decode.apply_exif = options.text("exif") == "apply";
+  pipeline.decode.max_pixels = options.integer("max-pixels");
+  pipeline.workers = loader_workers(options);
+  pipeline.batch_size = options.given("batch-size") ? options.integer("batch-size") : 0;
+  if (options.given("batch-size") && pipeline.batch_size < 1) throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
+
+  OutputFile output(options.text("output"));
+  std::optional<NpyWriter> logits_file;
+  if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
+  const bool fail_fast = options.text("on-error") == "fail";
+  Score score;
+  std::size_t next = 0;
+  std::size_t reported = 0;
+  Progress progress({.label = "evaluate", .total = std::ssize(set.pictures), .style = console.progress_style()});
+  const auto next_input = [&]() -> std::optional<Input> {
+    if (next == set.pictures.size()) return std::nullopt;
+    const LabelledPicture& picture = set.pictures[next++];
+    return Input{picture.file.string(), picture.file, false, std::nullopt, ""};
+  };
+  const auto report = [&](const PipelineResult& result) {
+    const std::int64_t target = set.pictures[reported++].target;
+    if (result.error) {
+      ++score.failed;
+      progress.print([&] {
+        std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": " << result.message << '\n';
+      });
+      if (logits_file) logits_file->append_nan();
+    } else {
+      score.add(result.logits, target);
+      if (logits_file) logits_file->append({result.logits.const_data_ptr<float>(), static_cast<std::size_t>(result.logits.numel())}, result.logits.sizes());
+    }
+    progress.advance();
+    return !(result.error && fail_fast);
+  };
+  const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
+  progress.finish();
+  if (logits_file) logits_file->close();
+
+  KeyValueReport summary;
+  summary.add("schema", std::int64_t{1});
+  summary.add("top1", score.percent(score.top1), 2);
+  summary.add("top5", score.percent(score.top5), 2);
+  summary.add("images", score.images);
+  summary.add("failed", score.failed);
+  summary.add("model", source.name);
+  summary.add("attention", model::to_text(source.config.attention));
+  summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height, transform.config.img_size.width});
+  summary.add("native", transform.config.native);
+  summary.add("crop_pct", transform.config.crop_pct, 3);
+  summary.add("interpolation", std::string(image::name(transform.config.interpolation)));
+  summary.add("precision", std::string(classifier.options().precision.name()));
+  summary.add("device", classifier.options().device.str());
+  summary.add("images_per_second", static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
+  summary.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  output.close();
+  console.detail(timing.describe(model_threads(options), pipeline.workers));
+
+  if (stop_requested()) return exit_code_after_stop(kExitOk);
+  if (options.given("require-top1") && score.percent(score.top1) < options.number("require-top1")) {
+    console.note("check failed: top-1 is below --require-top1 " + options.text("require-top1"));
+    return kExitCheckFailed;
+  }
+  if (score.failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  return kExitOk;
+}
+
+}  // namespace
+
+Command evaluate_command() {
+  CommandSpec spec;
+  spec.name = "evaluate";
+  spec.aliases = {"eval", "validate"};
+  spec.summary = "top-1/top-5 over a labelled set";
+  spec.positionals = "FOLDER";
+  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(), output_options(), label_options(),
+                       {{.name = "labels-csv", .placeholder = "FILE", .help = "labels of a flat folder: a header with file and class_index (or synset) columns", .group = "Labels", .completes_files = true},
+                        {.name = "require-top1", .kind = ValueKind::number, .placeholder = "PCT", .help = "exit with 4 when top-1 is below", .group = "Output"},
+                        {.name = "save-logits", .placeholder = "FILE.npy", .help = "also write float32 logits (images, classes)", .group = "Output", .completes_files = true}},
+                       general_options()});
+  spec.examples = {
+      "hydrascope evaluate imagenet/val",
+      "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
+      "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
+  };
+  return {std::move(spec), run_evaluate};
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,87 @@
+#include "app/folder_listing.h"
+
+#include "kernels/error.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace hydrascope::app {
+namespace fs = std::filesystem;
+
+namespace {
+
+bool path_order(const FolderEntry& left, const FolderEntry& right) {
+  const auto byte_at = [](const FolderEntry& entry, std::size_t index) {
+    if (index < entry.name.size())
+      return static_cast<int>(static_cast<unsigned char>(entry.name[index]));
+    return index == entry.name.size() && entry.kind == EntryKind::folder ? int{'/'} : -1;
+  };
+  const auto [end, other_end] =
+      std::mismatch(left.name.begin(), left.name.end(), right.name.begin(), right.name.end());
+  const auto same = static_cast<std::size_t>(end - left.name.begin());
+  return byte_at(left, same) < byte_at(right, same);
+}
+
+std::optional<FolderEntry> describe(const fs::directory_entry& entry, std::string name) {
+  std::error_code ignored;
+  FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(ignored)};
+  if (entry.is_directory(ignored)) {
+    described.kind = EntryKind::folder;
+  } else if (entry.is_regular_file(ignored)) {
+    described.kind = EntryKind::file;
+  } else if (described.is_link && !entry.exists(ignored)) {
+    described.kind = EntryKind::broken_link;
+  } else {
+    return std::nullopt;
+  }
+  return described;
+}
+
+}  // namespace
+
+std::vector<FolderEntry> list_folder(const fs::path& folder) {
+  std::vector<FolderEntry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (auto described = describe(*entry, entry->path().filename().native())) {
+      entries.push_back(std::move(*described));
+    }
+  }
+  if (error) {
+    const bool missing = error == std::errc::no_such_file_or_directory;
+    throw Error(missing ? ErrorCode::not_found : ErrorCode::unreadable,
+                "cannot list the folder: " + error.message(), folder.native());
+  }
+  std::sort(entries.begin(), entries.end(), path_order);
+  return entries;
+}
+
+std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view name) {
+  std::error_code error;
+  const fs::directory_entry entry(folder / name, error);
+  if (error) return std::nullopt;
+  return describe(entry, std::string(name));
+}
+
+std::optional<FolderId> folder_id(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
+  return FolderId{status.st_dev, status.st_ino};
+}
+
+bool LinkGuard::may_follow(FolderId target, std::span<const FolderId> ancestors) {
+  if (std::find(ancestors.begin(), ancestors.end(), target) != ancestors.end()) return false;
+  return followed_.insert(target).second;
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string joined(folder);
+  if (!joined.empty() && joined.back() != '/') joined += '/';
+  joined += name;
+  return joined;
+}
+
+}  // namespace hydrascope::app

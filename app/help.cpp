@@ -1,0 +1,236 @@
+// Help, overview and man page, all from the table of options.
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "app/option_table.h"
+#include "app/options.h"
+
+namespace hydrascope::app {
+namespace {
+
+constexpr std::size_t kProgramIndent = 2;
+constexpr std::size_t kDescriptionColumn = 30;
+constexpr std::size_t kNarrowest = 50;
+
+std::size_t usable(int columns) {
+  return std::max(kNarrowest, static_cast<std::size_t>(std::max(columns, 0)));
+}
+
+/// Appends the words of `text` to `out`, which stands at `column`, breaking lines before `width`
+/// and starting new ones at `indent`. Ends the last line.
+void append_wrapped(std::string& out, std::string_view text, std::size_t column, std::size_t indent,
+                    std::size_t width) {
+  bool at_start = true;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    begin = end + 1;
+    if (word.empty()) continue;
+    if (!at_start && column + 1 + word.size() > width) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (!at_start) {
+      out += ' ';
+      ++column;
+    }
+    out += word;
+    column += word.size();
+    at_start = false;
+  }
+  out += '\n';
+}
+
+/// What follows the option's name: its placeholder, else its choices, else what the kind suggests.
+std::string value_label(const Option& option) {
+  if (option.kind == ValueKind::flag) return {};
+  if (!option.placeholder.empty()) return option.placeholder;
+  if (!option.choices.empty()) return join_words(option.choices, "|", "|");
+  return option.kind == ValueKind::text ? "TEXT" : "N";
+}
+
+std::string option_label(const Option& option) {
+  std::string label = option.short_name != '\0' ? std::string{'-', option.short_name, ',', ' '}
+                                                : std::string(4, ' ');
+  label += "--" + option.name;
+  if (const std::string value = value_label(option); !value.empty()) label += " " + value;
+  return label;
+}
+
+/// "(default: auto; also --dtype; --fp16 = float16)", or "".
+std::string option_notes(const Option& option) {
+  std::vector<std::string> notes;
+  if (!option.choices.empty() && !option.placeholder.empty()) {
+    notes.push_back(join_words(option.choices, "|", "|"));
+  }
+  if (option.repeatable) notes.emplace_back("repeatable");
+  if (option.comma_list) notes.emplace_back("comma list");
+  if (!option.default_value.empty()) {
+    notes.push_back("default: " + option.default_value);
+  } else if (!option.default_note.empty()) {
+    notes.push_back("default: " + option.default_note);
+  }
+  std::vector<std::string> also;
+  for (const OptionAlias& alias : option.aliases) {
+    if (alias.implied.empty()) also.push_back("--" + alias.name);
+  }
+  if (!also.empty()) notes.push_back("also " + join_words(also, ", ", ", "));
+  for (const OptionAlias& alias : option.aliases) {
+    if (!alias.implied.empty()) notes.push_back("--" + alias.name + " = " + alias.implied);
+  }
+  return notes.empty() ? "" : "(" + join_words(notes, "; ", "; ") + ")";
+}
+
+std::string option_description(const Option& option) {
+  const std::string notes = option_notes(option);
+  return notes.empty() || option.help.empty() ? option.help + notes : option.help + " " + notes;
+}
+
+std::string usage(const CommandSpec& command) {
+  std::string line = "hydrascope " + command.name;
+  if (!command.subcommands.empty()) line += " " + join_words(command.subcommands, "|", "|");
+  if (!command.options.empty()) line += " [OPTIONS]";
+  if (!command.positionals.empty()) line += " " + command.positionals;
+  return line;
+}
+
+std::string heading(const Option& option) {
+  return option.group.empty() ? "Options" : option.group;
+}
+
+/// Headings in the order of their first option.
+std::vector<std::string> headings(const CommandSpec& command) {
+  std::vector<std::string> result;
+  for (const Option& option : command.options) {
+    if (std::ranges::find(result, heading(option)) == result.end()) {
+      result.push_back(heading(option));
+    }
+  }
+  return result;
+}
+
+/// Name, then description at kDescriptionColumn, on a line of its own where the name is too long.
+void append_entry(std::string& out, const std::string& label, const std::string& description,
+                  std::size_t width) {
+  std::string line(kProgramIndent, ' ');
+  line += label;
+  if (line.size() + 2 > kDescriptionColumn) {
+    out += line + "\n";
+    line.clear();
+  }
+  line.resize(kDescriptionColumn, ' ');
+  out += line;
+  append_wrapped(out, description, kDescriptionColumn, kDescriptionColumn, width);
+}
+
+std::string command_label(const CommandSpec& command) {
+  return command.aliases.empty()
+             ? command.name
+             : command.name + " (" + join_words(command.aliases, ", ", ", ") + ")";
+}
+
+/// Text for troff: no escape, no request, no hyphen where a minus is meant.
+std::string troff(std::string_view text) {
+  std::string result;
+  bool at_line_start = true;
+  for (const char c : text) {
+    if (at_line_start && (c == '.' || c == '\'')) result += "\\&";
+    switch (c) {
+      case '\\': result += "\\e"; break;
+      case '-': result += "\\-"; break;
+      case '\'': result += "\\(aq"; break;
+      case '"': result += "\\(dq"; break;
+      default: result += c;
+    }
+    at_line_start = c == '\n';
+  }
+  return result;
+}
+
+void append_man_options(std::string& out, const CommandSpec& command) {
+  for (const std::string& title : headings(command)) {
+    out += ".PP\n" + troff(title) + ":\n";
+    for (const Option& option : command.options) {
+      if (heading(option) != title) continue;
+      out += ".TP\n";
+      if (option.short_name != '\0') {
+        out += "\\fB" + troff(std::string{'-', option.short_name}) + "\\fR, ";
+      }
+      out += "\\fB" + troff("--" + option.name) + "\\fR";
+      if (const std::string value = value_label(option); !value.empty()) {
+        out += " \\fI" + troff(value) + "\\fR";
+      }
+      out += "\n" + troff(option_description(option)) + "\n";
+    }
+  }
+}
+
+}  // namespace
+
+std::string help_text(const CommandSpec& command, int columns) {
+  const std::size_t width = usable(columns);
+  constexpr std::string_view kUsage = "usage: ";
+  std::string out(kUsage);
+  append_wrapped(out, usage(command), kUsage.size(), kUsage.size(), width);
+  out += '\n';
+  append_wrapped(out, command.summary, 0, 0, width);
+  if (!command.aliases.empty()) {
+    append_wrapped(out, "Also: hydrascope " + join_words(command.aliases, ", ", ", "), 0, 0, width);
+  }
+  for (const std::string& title : headings(command)) {
+    out += "\n" + title + ":\n";
+    for (const Option& option : command.options) {
+      if (heading(option) == title) {
+        append_entry(out, option_label(option), option_description(option), width);
+      }
+    }
+  }
+  if (!command.examples.empty()) out += "\nExamples:\n";
+  for (const std::string& example : command.examples) out += "  " + example + "\n";
+  return out;
+}
+
+std::string overview_text(std::span<const CommandSpec> commands, int columns) {
+  const std::size_t width = usable(columns);
+  std::string out = "usage: hydrascope COMMAND [OPTIONS] [INPUT...]\n\nCommands:\n";
+  for (const CommandSpec& command : commands) {
+    append_entry(out, command_label(command), command.summary, width);
+  }
+  out += "\nhydrascope help COMMAND lists the options of a command.\n";
+  return out;
+}
+
+std::string man_page(std::span<const CommandSpec> commands, std::string_view version) {
+  std::string out =
+      ".TH HYDRASCOPE 1 \"\" \"hydrascope " + troff(version) + "\" \"User Commands\"\n.nh\n.ad l\n";
+  out +=
+      ".SH NAME\nhydrascope \\- classify high\\-resolution images with vision transformers\n"
+      ".SH SYNOPSIS\n\\fBhydrascope\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIINPUT\\fR...]\n"
+      ".SH DESCRIPTION\n"
+      "Results go to standard output, everything else to standard error. In the names of options\n"
+      "\\(oq_\\(cq and \\(oq\\-\\(cq are the same; \\fB\\-\\-\\fR ends the options.\n"
+      ".SH COMMANDS\n";
+  for (const CommandSpec& command : commands) {
+    out += ".SS " + troff(usage(command)) + "\n" + troff(command.summary) + "\n";
+    if (!command.aliases.empty()) {
+      out += ".PP\nAlso: " + troff(join_words(command.aliases, ", ", ", ")) + "\n";
+    }
+    append_man_options(out, command);
+    if (!command.examples.empty()) out += ".PP\nExamples:\n";
+    for (const std::string& example : command.examples) {
+      out += ".PP\n.RS\n.nf\n" + troff(example) + "\n.fi\n.RE\n";
+    }
+  }
+  out +=
+      ".SH EXIT STATUS\n"
+      ".TP\n0\ndone\n"
+      ".TP\n1\nfailed at run time\n"
+      ".TP\n2\nwrong usage or configuration\n"
+      ".TP\n3\nfinished, but some inputs failed\n"
+      ".TP\n4\na check failed: accuracy, speed or verification\n"
+      ".TP\n130, 143\nstopped by a signal after what was finished had been written\n";
+  return out;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,147 @@
+#include "app/labelled_set.h"
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+#include "app/inputs.h"
+#include "app/options.h"
+#include "kernels/error.h"
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> sorted_entries(const fs::path& folder, bool folders) {
+  std::vector<fs::path> entries;
+  std::error_code status;
+  for (const auto& entry : fs::directory_iterator(folder, status)) {
+    if (entry.path().filename().string().starts_with('.')) continue;
+    const bool wanted = folders ? entry.is_directory() : entry.is_regular_file() && has_image_extension(entry.path());
+    if (wanted) entries.push_back(entry.path());
+  }
+  if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+/// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
+std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw Error(ErrorCode::invalid_argument, "cannot be read", "--labels-csv " + file.string());
+  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> row(1);
+  bool quoted = false;
+  const auto end_row = [&] {
+    if (row.size() > 1 || !row.front().empty()) rows.push_back(row);
+    row.assign(1, "");
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quoted) {
+      if (c != '"') {
+        row.back() += c;
+      } else if (i + 1 < text.size() && text[i + 1] == '"') {
+        row.back() += text[++i];
+      } else {
+        quoted = false;
+      }
+    } else if (c == '"' && row.back().empty()) {
+      quoted = true;
+    } else if (c == ',') {
+      row.emplace_back();
+    } else if (c == '\n') {
+      end_row();
+    } else if (c != '\r') {
+      row.back() += c;
+    }
+  }
+  end_row();
+  return rows;
+}
+
+std::optional<std::size_t> column_of(const std::vector<std::string>& header, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto found = std::ranges::find(header, name);
+    if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels) {
+  const std::vector<fs::path> folders = sorted_entries(folder, /*folders=*/true);
+  if (folders.empty()) {
+    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders", folder.string(),
+                "for a flat folder give --labels-csv FILE");
+  }
+  std::vector<std::optional<std::int64_t>> targets;
+  for (const fs::path& path : folders) targets.push_back(labels.index_of(path.filename().string()));
+  LabelledSet set;
+  set.rule = "folders named by synset id or class name";
+  const auto matched = std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
+  if (matched == 0) {
+    if (std::ssize(folders) != labels.size()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "no folder is named after a class, and there are " + std::to_string(folders.size()) + " folders for " +
+                      std::to_string(labels.size()) + " classes",
+                  folder.string(), "name the classes of the folders with --class-map FILE");
+    }
+    for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::int64_t>(i);
+    set.rule = "folders in sorted order";
+  }
+  std::string unknown;
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    if (!targets[i]) {
+      unknown += (unknown.empty() ? "" : ", ") + folders[i].filename().string();
+      continue;
+    }
+    for (const fs::path& file : sorted_entries(folders[i], /*folders=*/false)) set.pictures.push_back({file, *targets[i]});
+  }
+  if (!unknown.empty()) {
+    throw Error(ErrorCode::invalid_argument, "folders that name no class, or more than one: " + unknown, folder.string(),
+                "name them by synset id, or give --class-map FILE");
+  }
+  if (set.pictures.empty()) throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
+  return set;
+}
+
+LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder, const image::Labels& labels) {
+  const std::vector<std::vector<std::string>> rows = read_csv(csv);
+  const std::string subject = "--labels-csv " + csv.string();
+  if (rows.size() < 2) throw Error(ErrorCode::invalid_argument, "expected a header and rows", subject);
+  const auto file_column = column_of(rows[0], {"file", "filename", "image"});
+  const auto index_column = column_of(rows[0], {"class_index", "label", "index"});
+  const auto id_column = column_of(rows[0], {"synset", "id"});
+  if (!file_column || (!index_column && !id_column)) {
+    throw Error(ErrorCode::invalid_argument,
+                "the header needs a column file, filename or image and one of class_index, label, index, synset, id", subject);
+  }
+  LabelledSet set;
+  set.rule = index_column ? "class index column" : "synset id column";
+  const std::size_t target_column = index_column ? *index_column : *id_column;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    const std::string place = subject + ", row " + std::to_string(i + 1);
+    if (rows[i].size() <= std::max(*file_column, target_column)) {
+      throw Error(ErrorCode::invalid_argument, "expected " + std::to_string(rows[0].size()) + " columns, found " + std::to_string(rows[i].size()), place);
+    }
+    const std::string& word = rows[i][target_column];
+    std::int64_t target = -1;
+    if (index_column) {
+      target = to_integer(word, place);
+    } else if (const auto found = labels.index_of_id(word)) {
+      target = *found;
+    }
+    if (target < 0 || target >= labels.size()) {
+      throw Error(ErrorCode::invalid_argument, "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)", place);
+    }
+    set.pictures.push_back({folder / rows[i][*file_column], target});
+  }
+  return set;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,150 @@
+#include "app/npy_file.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "rows are written as they lie in memory");
+
+constexpr std::int64_t kMaxRowSize =
+    std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(sizeof(float));
+constexpr std::size_t kMaxDimensions = 31;  // NumPy 1.x: 32, one of which counts the rows
+
+/// "(10, 3, 224, 224)", "(10,)".
+std::string shape_text(std::string first, std::span<const std::int64_t> rest) {
+  std::string text = "(" + std::move(first);
+  for (const std::int64_t size : rest) text += ", " + std::to_string(size);
+  return text + (rest.empty() ? ",)" : ")");
+}
+
+std::string row_shape_text(std::span<const std::int64_t> shape) {
+  if (shape.empty()) return "()";
+  return shape_text(std::to_string(shape.front()), shape.subspan(1));
+}
+
+std::string dictionary(std::string rows, std::span<const std::int64_t> shape) {
+  return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape_text(std::move(rows), shape) +
+         ", }";
+}
+
+/// Number of floats of a row, checked against overflow and against what was handed over.
+std::int64_t checked_size(std::span<const std::int64_t> shape, std::size_t floats,
+                          const std::filesystem::path& file) {
+  std::int64_t size = shape.size() <= kMaxDimensions ? 1 : -1;
+  for (const std::int64_t extent : shape) {
+    if (size < 0 || extent < 0 || (extent > 0 && size > kMaxRowSize / extent)) {
+      size = -1;
+      break;
+    }
+    size *= extent;
+  }
+  if (size < 0 || static_cast<std::uint64_t>(size) != floats) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "a row of shape " + row_shape_text(shape) + " with " + std::to_string(floats) + " values",
+        file.native());
+  }
+  return size;
+}
+
+}  // namespace
+
+NpyWriter::NpyWriter(std::filesystem::path file)
+    : file_(std::move(file)), out_(file_, std::ios::binary | std::ios::trunc) {
+  if (!out_) throw Error(ErrorCode::unreadable, "cannot create the file", file_.native());
+}
+
+NpyWriter::~NpyWriter() {
+  try {
+    close();
+  } catch (const Error&) {
+    // Whoever cares has called close().
+  }
+}
+
+void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t> shape) {
+  if (closed_) throw Error(ErrorCode::internal, "a row for a closed file", file_.native());
+  const std::int64_t size = checked_size(shape, row.size(), file_);
+  if (row_size_ < 0) {
+    shape_.assign(shape.begin(), shape.end());
+    row_size_ = size;
+    write_header(0);
+    for (; pending_nan_rows_ > 0; --pending_nan_rows_) write_nan_row();
+  } else if (!std::equal(shape.begin(), shape.end(), shape_.begin(), shape_.end())) {
+    throw Error(ErrorCode::invalid_argument,
+                "row " + std::to_string(rows_) + " has the shape " + row_shape_text(shape) +
+                    ", the rows before it " + row_shape_text(shape_),
+                file_.native(), "one array holds inputs of one size: give --img-size");
+  }
+  out_.write(reinterpret_cast<const char*>(row.data()),
+             static_cast<std::streamsize>(row.size_bytes()));
+  ++rows_;
+  check_disk();
+}
+
+void NpyWriter::append_nan() {
+  if (closed_) throw Error(ErrorCode::internal, "a row for a closed file", file_.native());
+  if (row_size_ < 0) {
+    ++pending_nan_rows_;
+  } else {
+    write_nan_row();
+  }
+}
+
+void NpyWriter::write_nan_row() {
+  std::array<float, 1024> nans;
+  nans.fill(std::numeric_limits<float>::quiet_NaN());
+  for (std::int64_t left = row_size_; left > 0;) {
+    const std::int64_t count = std::min(left, static_cast<std::int64_t>(nans.size()));
+    out_.write(reinterpret_cast<const char*>(nans.data()),
+               static_cast<std::streamsize>(sizeof(float)) * count);
+    left -= count;
+  }
+  ++rows_;
+  check_disk();
+}
+
+void NpyWriter::write_header(std::int64_t rows) {
+  constexpr std::string_view kMagic{"\x93NUMPY\x01\x00", 8};
+  constexpr std::size_t kLengthBytes = 2;
+  constexpr std::size_t kAlignment = 64;
+  // The header keeps its length while the row count grows, so that it can be written again.
+  const std::string longest =
+      dictionary(std::to_string(std::numeric_limits<std::int64_t>::max()), shape_);
+  const std::size_t prefix = kMagic.size() + kLengthBytes;
+  const std::size_t total =
+      (prefix + longest.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
+  std::string text = dictionary(std::to_string(rows), shape_);
+  text.resize(total - prefix - 1, ' ');
+  text += '\n';
+  out_.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
+  out_.put(static_cast<char>(text.size() & 0xFF)).put(static_cast<char>(text.size() >> 8));
+  out_.write(text.data(), static_cast<std::streamsize>(text.size()));
+}
+
+void NpyWriter::close() {
+  if (std::exchange(closed_, true)) return;
+  if (row_size_ < 0) {
+    shape_ = {0};
+    rows_ = pending_nan_rows_;
+  }
+  out_.seekp(0);
+  write_header(rows_);
+  out_.close();
+  check_disk();
+}
+
+void NpyWriter::check_disk() {
+  if (!out_) throw Error(ErrorCode::unreadable, "cannot write to the file", file_.native());
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,372 @@
+#include "app/pipeline.h"
+
+#include <ATen/ops/stack.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+#include "model/image/video.h"
+
+namespace hydrascope::app {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Processor time of the calling thread: unlike wall time, it does not grow when threads share a core.
+double thread_cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+/// One picture on its way to a worker. Video frames arrive decoded: their reader is sequential.
+struct Job {
+  std::int64_t sequence = 0;
+  Input input;
+  std::optional<std::int64_t> frame;
+  std::optional<image::Picture> picture;
+};
+
+struct Item {
+  std::int64_t sequence = 0;
+  PipelineResult result;
+};
+
+void fail(PipelineResult& result, const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const Error& error) {
+    result.error = error.code();
+    result.message = error.what();
+  } catch (const std::bad_alloc&) {
+    result.error = ErrorCode::out_of_memory;
+    result.message = "not enough memory to decode the picture";
+  } catch (const std::exception& error) {
+    result.error = ErrorCode::internal;
+    result.message = error.what();
+  }
+  result.tensor.reset();
+}
+
+std::int64_t byte_size(const PipelineResult& result) {
+  return result.tensor.defined() ? static_cast<std::int64_t>(result.tensor.nbytes()) : 0;
+}
+
+class Pipeline {
+ public:
+  Pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
+           const PipelineOptions& options, const std::function<bool(const PipelineResult&)>& done)
+      : next_(next), classifier_(classifier), options_(options), done_(done) {
+    const std::int64_t largest_batch = options.batch_size > 0 ? options.batch_size : kMostAutomaticBatch;
+    window_ = 2 * largest_batch + 2 * options.workers;
+  }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+  ~Pipeline() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  PipelineTiming run() {
+    const Clock::time_point begin = Clock::now();
+    threads_.emplace_back([this] { read(); });
+    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+    bool go_on = true;
+    while (go_on) {
+      std::vector<Item> batch = take_batch();
+      if (batch.empty() && finished_) {
+        emit();
+        break;
+      }
+      if (!batch.empty()) classify(batch);
+      go_on = emit();
+    }
+    timing_.seconds = seconds_since(begin);
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    return timing_;
+  }
+
+ private:
+  static constexpr std::int64_t kMostAutomaticBatch = 64;
+
+  // ---- reader ------------------------------------------------------------------------------------
+  void read() {
+    try {
+      while (std::optional<Input> input = next_()) {
+        if (input->is_video && !input->error) {
+          if (!read_video(*input)) break;
+        } else if (!push({0, std::move(*input), std::nullopt, std::nullopt})) {
+          break;
+        }
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    changed_.notify_all();
+  }
+
+  bool read_video(const Input& input) {
+    std::optional<std::int64_t> index;
+    try {
+      image::VideoReader video(input.path, options_.video_stride);
+      while (true) {
+        std::optional<image::Picture> picture = video.next();
+        if (!picture) return true;
+        index = video.frame_index();
+        if (!push({0, input, index, std::move(picture)})) return false;
+      }
+    } catch (const Error& error) {
+      Input failed = input;
+      failed.error = error.code();
+      failed.message = error.what();
+      return push({0, std::move(failed), index, std::nullopt});
+    }
+  }
+
+  /// Waits for a place in the window; false when the run is over.
+  bool push(Job job) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || sequence_ - emitted_ < window_; });
+    if (stopping_) return false;
+    job.sequence = sequence_++;
+    jobs_.push_back(std::move(job));
+    ++in_flight_;
+    changed_.notify_all();
+    return true;
+  }
+
+  // ---- workers -----------------------------------------------------------------------------------
+  void work() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_); });
+      if (stopping_ || jobs_.empty()) return;
+      Job job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      double decode_seconds = 0;
+      double transform_seconds = 0;
+      Item item = prepare(std::move(job), decode_seconds, transform_seconds);
+      lock.lock();
+      timing_.decode_core_seconds += decode_seconds;
+      timing_.transform_core_seconds += transform_seconds;
+      --in_flight_;
+      waiting_bytes_ += byte_size(item.result);
+      accept(std::move(item));
+      changed_.notify_all();
+    }
+  }
+
+  /// The oldest input may always go on: everything else may be waiting for it.
+  [[nodiscard]] bool has_room() const {
+    return waiting_bytes_ < options_.memory_budget || jobs_.front().sequence == emitted_;
+  }
+
+  Item prepare(Job job, double& decode_seconds, double& transform_seconds) const {
+    Item item;
+    item.sequence = job.sequence;
+    PipelineResult& result = item.result;
+    result.frame = job.frame;
+    result.input = std::move(job.input);
+    if (result.input.error) {
+      result.error = result.input.error;
+      result.message = result.input.message;
+      return item;
+    }
+    const double begin = thread_cpu_seconds();
+    double decoded = begin;
+    try {
+      if (!job.picture) job.picture = image::read_picture(result.input.path, options_.decode);
+      decoded = thread_cpu_seconds();
+      const image::Picture& picture = *job.picture;
+      result.picture = {picture.height, picture.width};
+      const image::TransformPlan plan =
+          image::plan_transform(options_.transform, result.picture, options_.decode.max_pixels);
+      result.note = image::describe_fit(options_.transform, plan);
+      result.model_size = plan.output;
+      result.tensor = image::apply_transform(options_.transform, picture);
+    } catch (...) {
+      fail(result, std::current_exception());
+    }
+    decode_seconds = decoded - begin;
+    transform_seconds = thread_cpu_seconds() - decoded;
+    return item;
+  }
+
+  void accept(Item item) {
+    if (item.result.error) {
+      finished_items_.emplace(item.sequence, std::move(item.result));
+      return;
+    }
+    const image::Size size = item.result.model_size;
+    groups_[{size.height, size.width}].push_back(std::move(item));
+  }
+
+  // ---- model -------------------------------------------------------------------------------------
+  [[nodiscard]] std::int64_t batch_for(std::pair<std::int64_t, std::int64_t> size) const {
+    if (options_.batch_size > 0) return options_.batch_size;
+    // Enough tokens to fill the processor; larger batches only add latency and memory.
+    const std::int64_t enough_tokens = classifier_.options().device.is_cuda() ? 16384 : 1600;
+    const std::int64_t tokens = classifier_.num_tokens(size.first, size.second);
+    return std::clamp<std::int64_t>(enough_tokens / tokens, 1, kMostAutomaticBatch);
+  }
+
+  using Groups = std::map<std::pair<std::int64_t, std::int64_t>, std::deque<Item>>;
+
+  Groups::iterator full_group() {
+    for (auto group = groups_.begin(); group != groups_.end(); ++group) {
+      if (static_cast<std::int64_t>(group->second.size()) >= batch_for(group->first)) return group;
+    }
+    return groups_.end();
+  }
+
+  Groups::iterator oldest_group() {
+    return std::ranges::min_element(groups_, {}, [](const auto& group) { return group.second.front().sequence; });
+  }
+
+  /// The next batch; empty when there is something to emit or nothing will come any more (`finished_`).
+  std::vector<Item> take_batch() {
+    const Clock::time_point begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    const auto nothing_comes = [&] { return in_flight_ == 0; };
+    const auto can_emit = [&] { return finished_items_.contains(emitted_); };
+    const auto ready = [&] {
+      return failure_ || can_emit() || full_group() != groups_.end() || (nothing_comes() && !groups_.empty()) ||
+             (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) || (nothing_comes() && !reading_);
+    };
+    // A signal does not wake the condition variable, hence the time limit.
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
+      if (stop_requested()) break;
+    }
+    timing_.wait_seconds += seconds_since(begin);
+    std::vector<Item> batch;
+    if (failure_ || stop_requested()) {
+      finished_ = true;
+      return batch;
+    }
+    if (can_emit() && full_group() == groups_.end()) return batch;
+    auto group = full_group();
+    if (group == groups_.end()) group = groups_.empty() ? groups_.end() : oldest_group();
+    if (group == groups_.end()) {
+      finished_ = !reading_ && in_flight_ == 0;
+      return batch;
+    }
+    const std::int64_t size = std::min<std::int64_t>(batch_for(group->first), static_cast<std::int64_t>(group->second.size()));
+    for (std::int64_t i = 0; i < size; ++i) {
+      batch.push_back(std::move(group->second.front()));
+      group->second.pop_front();
+    }
+    if (group->second.empty()) groups_.erase(group);
+    return batch;
+  }
+
+  void classify(std::vector<Item>& batch) {
+    const Clock::time_point begin = Clock::now();
+    std::vector<at::Tensor> tensors;
+    for (const Item& item : batch) tensors.push_back(item.result.tensor);
+    try {
+      const at::Tensor logits = classifier_.logits(at::stack(tensors));
+      const double seconds = seconds_since(begin) / static_cast<double>(batch.size());
+      for (std::size_t i = 0; i < batch.size(); ++i) {
+        batch[i].result.logits = logits.select(0, static_cast<std::int64_t>(i));
+        batch[i].result.seconds = seconds;
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      for (Item& item : batch) {
+        item.result.error = error.code();
+        item.result.message = error.what();
+      }
+    }
+    timing_.model_seconds += seconds_since(begin);
+    const std::lock_guard lock(mutex_);
+    for (Item& item : batch) {
+      waiting_bytes_ -= byte_size(item.result);
+      finished_items_.emplace(item.sequence, std::move(item.result));
+    }
+  }
+
+  /// Hands out what is complete, in order. Returns false when the caller has had enough.
+  bool emit() {
+    while (true) {
+      PipelineResult result;
+      {
+        const std::lock_guard lock(mutex_);
+        const auto first = finished_items_.find(emitted_);
+        if (first == finished_items_.end()) return true;
+        result = std::move(first->second);
+        finished_items_.erase(first);
+        ++emitted_;
+      }
+      changed_.notify_all();
+      if (!result.error) ++timing_.images;
+      if (!done_(result)) return false;
+    }
+  }
+
+  const std::function<std::optional<Input>()>& next_;
+  model::Classifier& classifier_;
+  const PipelineOptions& options_;
+  const std::function<bool(const PipelineResult&)>& done_;
+  std::int64_t window_ = 0;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::thread> threads_;
+  // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling thread.
+  std::deque<Job> jobs_;
+  Groups groups_;
+  std::map<std::int64_t, PipelineResult> finished_items_;
+  std::int64_t sequence_ = 0;        // of the next input
+  std::int64_t emitted_ = 0;         // inputs handed out
+  std::int64_t in_flight_ = 0;       // with the workers or waiting for them
+  std::int64_t waiting_bytes_ = 0;   // of tensors in groups_
+  bool reading_ = true;
+  bool stopping_ = false;
+  bool finished_ = false;
+  std::exception_ptr failure_;
+  PipelineTiming timing_;
+};
+
+}  // namespace
+
+std::string PipelineTiming::describe(int threads, int workers) const {
+  std::ostringstream text;
+  text.precision(6);
+  text << "timing: images=" << images << " seconds=" << seconds << " decode_core_seconds=" << decode_core_seconds
+       << " transform_core_seconds=" << transform_core_seconds << " model_seconds=" << model_seconds
+       << " wait_seconds=" << wait_seconds << " threads=" << threads << " workers=" << workers;
+  return text.str();
+}
+
+PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
+                            const PipelineOptions& options,
+                            const std::function<bool(const PipelineResult&)>& done) {
+  return Pipeline(next, classifier, options, done).run();
+}
+
+}  // namespace hydrascope::app

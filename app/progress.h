@@ -1,0 +1,71 @@
+// How far a long command is, on standard error. Free of LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iostream>
+#include <limits>
+#include <mutex>
+#include <optional>
+#include <ostream>
+#include <string>
+
+namespace hydrascope::app {
+
+enum class ProgressStyle {
+  off,
+  lines,  ///< a plain line now and then, for logs
+  bar,    ///< one line that is drawn over, for terminals
+};
+/// `--quiet` and `--no-progress` silence both styles.
+ProgressStyle choose_progress_style(bool quiet, bool no_progress, bool is_terminal);
+bool stderr_is_terminal();
+/// Columns of the terminal behind standard error, 80 if there is none.
+std::size_t stderr_columns();
+
+struct ProgressOptions {
+  std::string label = {};  ///< "classify"
+  std::string unit = "images";
+  std::optional<std::int64_t> total = {};  ///< unknown while inputs stream
+  ProgressStyle style = ProgressStyle::off;
+  std::size_t columns = 80;              ///< a bar stays below that
+  std::function<double()> seconds = {};  ///< a clock for tests; default: the steady clock
+};
+
+/// Counts work and shows it: a bar at most ten times a second, or a line every ten seconds, with
+/// rate and, where the total is known, the time left. Shows only when something advanced: no thread
+/// of its own. All members may be called from any thread.
+class Progress {
+ public:
+  explicit Progress(ProgressOptions options, std::ostream& out = std::cerr);
+  /// On standard error: a bar if that is a terminal, else lines; nothing unless `enabled`.
+  Progress(std::string label, std::optional<std::int64_t> total, bool enabled);
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  void advance(std::int64_t count = 1);
+  void set_total(std::int64_t total);
+  /// Removes the bar until the next `advance`: call it before results or messages go to the
+  /// terminal.
+  void hide();
+  /// Removes the bar for good; nothing is shown afterwards.
+  void finish();
+
+ private:
+  std::string status(double elapsed) const;
+  std::string bar_line(double elapsed) const;
+  void erase_bar();
+
+  ProgressOptions options_;
+  std::ostream& out_;
+  std::mutex mutex_;
+  double start_ = 0;
+  double last_shown_ = -std::numeric_limits<double>::infinity();
+  std::int64_t done_ = 0;
+  bool bar_is_visible_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,136 @@
+#include "app/report.h"
+
+#include "app/delimited_row.h"
+#include "app/terminal_text.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+namespace hydrascope::app {
+namespace {
+
+struct FormatName {
+  std::string_view word;
+  Format format;
+};
+constexpr std::array<FormatName, 5> kFormats{{{"text", Format::text},
+                                              {"json", Format::json},
+                                              {"jsonl", Format::jsonl},
+                                              {"csv", Format::csv},
+                                              {"tsv", Format::tsv}}};
+
+constexpr std::string_view kSchemaKey = "schema";
+
+std::optional<Format> find_format(std::string_view word) {
+  for (const auto& [known, format] : kFormats) {
+    if (known == word) return format;
+  }
+  return std::nullopt;
+}
+
+std::string in_words(std::string key) {
+  std::replace(key.begin(), key.end(), '_', ' ');
+  return key;
+}
+
+}  // namespace
+
+Format choose_format(std::string_view format, std::string_view output) {
+  if (!format.empty()) {
+    if (const auto found = find_format(format)) return *found;
+    throw Error(ErrorCode::invalid_argument, "unknown format '" + std::string(format) + "'",
+                "--format", "one of text, json, jsonl, csv, tsv");
+  }
+  std::string extension = std::filesystem::path(output).extension().native();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  if (extension.empty()) return Format::text;
+  return find_format(std::string_view(extension).substr(1)).value_or(Format::text);
+}
+
+void flush_results(std::ostream& out) {
+  out.flush();
+  if (!out) {
+    throw Error(ErrorCode::failed, "cannot write the results", "output",
+                "is there space left on the disk?");
+  }
+}
+
+void KeyValueReport::add(std::string key, std::string value) {
+  fields_.push_back({std::move(key), json_string(value), printable(value), value});
+}
+
+void KeyValueReport::add(std::string key, std::string_view value) {
+  add(std::move(key), std::string(value));
+}
+
+void KeyValueReport::add(std::string key, const char* value) {
+  add(std::move(key), std::string(value));
+}
+
+void KeyValueReport::add(std::string key, double value, int text_decimals) {
+  constexpr int kDigits = 6;
+  std::string number = significant(value, kDigits);
+  fields_.push_back({std::move(key), json_number(number), fixed(value, text_decimals), number});
+}
+
+void KeyValueReport::add(std::string key, std::int64_t value) {
+  if (key == kSchemaKey) {
+    schema_ = value;
+    return;
+  }
+  const std::string number = std::to_string(value);
+  fields_.push_back({std::move(key), number, number, number});
+}
+
+void KeyValueReport::add(std::string key, bool value) {
+  const std::string word = value ? "true" : "false";
+  fields_.push_back({std::move(key), word, value ? "yes" : "no", word});
+}
+
+void KeyValueReport::add(std::string key, std::vector<std::int64_t> value) {
+  std::string text;
+  for (const std::int64_t number : value) {
+    if (!text.empty()) text += ", ";
+    text += std::to_string(number);
+  }
+  std::string json = json_array(value);
+  fields_.push_back({std::move(key), json, std::move(text), json});
+}
+
+void KeyValueReport::add_json(std::string key, std::string json) {
+  if (!nlohmann::json::accept(json)) {
+    throw Error(ErrorCode::internal, "the value of '" + key + "' is not JSON: " + json, key);
+  }
+  fields_.push_back({std::move(key), json, printable(json), json});
+}
+
+void KeyValueReport::write(Format format, std::ostream& out) const {
+  if (format == Format::json || format == Format::jsonl) {
+    JsonObject object;
+    object.add(kSchemaKey, schema_);
+    for (const Field& field : fields_) object.add(field.key, field.json);
+    out << object.text(format == Format::json ? 2 : 0) << '\n';
+  } else if (format == Format::text) {
+    std::size_t width = 0;
+    for (const Field& field : fields_) width = std::max(width, columns(field.key));
+    for (const Field& field : fields_) {
+      const std::string padding(width - columns(field.key) + 2, ' ');
+      out << in_words(field.key) << padding << field.text << '\n';
+    }
+  } else {
+    std::vector<std::string> keys;
+    std::vector<std::string> cells;
+    for (const Field& field : fields_) {
+      keys.push_back(field.key);
+      cells.push_back(field.cell);
+    }
+    out << delimited_row(keys, format) << delimited_row(cells, format);
+  }
+  flush_results(out);
+}
+
+}  // namespace hydrascope::app

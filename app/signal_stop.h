@@ -1,0 +1,42 @@
+// Orderly stop on SIGINT and SIGTERM: what is finished is written, then the program ends with 128 +
+// the signal's number. Free of LibTorch.
+#pragma once
+
+#include <array>
+#include <streambuf>
+
+namespace hydrascope::app {
+
+/// From now on the first SIGINT or SIGTERM only raises a flag that commands poll between two
+/// batches; a second one ends the process at once with 128 + its number. Both are installed even
+/// where they were inherited as ignored: background jobs of scripts get SIGINT so, and the contract
+/// of exit codes holds there too.
+///
+/// SIGPIPE gets its default action, whatever was inherited: when the reader of the results is gone
+/// (`| head -1`) the process ends without a word, as every Unix filter does, and nobody has to find
+/// EPIPE behind three layers of streams.
+void install_signal_handlers();
+
+bool stop_requested() noexcept;
+/// SIGINT, SIGTERM, or 0 while nothing was requested.
+int stop_signal() noexcept;
+/// 130 or 143 after a request, else `otherwise`.
+int exit_code_after_stop(int otherwise) noexcept;
+
+/// Reads a file descriptor and is at its end as soon as a stop is requested. Standard input through
+/// std::cin would sit in read(2) until the next line: system calls are restarted after a signal, so
+/// that no other code needs to know of EINTR.
+class StoppableInput final : public std::streambuf {
+ public:
+  /// Does not own `descriptor`.
+  explicit StoppableInput(int descriptor) : descriptor_(descriptor) {}
+
+ protected:
+  int_type underflow() override;
+
+ private:
+  int descriptor_;
+  std::array<char, 4096> buffer_{};
+};
+
+}  // namespace hydrascope::app

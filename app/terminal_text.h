@@ -1,0 +1,22 @@
+// Text for people: what a terminal shows of hostile bytes, how wide it is, colours. Free of
+// LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::app {
+
+/// `text` on one line and unable to command the terminal: control characters (C0, DEL, C1) become
+/// `\n`, `\t`, `\r` or `\x1b`; every other byte is kept, UTF-8 or not.
+std::string printable(std::string_view text);
+
+/// Code points of UTF-8; wide and combining characters are counted as one column.
+std::size_t columns(std::string_view text);
+
+enum class Style { plain, bold, dim, green, red };
+/// `text` in ANSI escapes when `color`, else as it is.
+std::string styled(std::string_view text, Style style, bool color);
+
+}  // namespace hydrascope::app

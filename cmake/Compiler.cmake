@@ -1,0 +1,38 @@
+# Language level, warnings, sanitizers, ccache. Flags reach our own targets only, through the
+# interface target hydrascope_compiler.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  message(FATAL_ERROR "hydrascope builds on x86-64 only for now: the pinned LibTorch is for that processor")
+endif()
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# LibTorch's debug information is absent anyway; -g1 keeps line numbers at a third of the size.
+set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM)
+  # sloppiness: without it ccache refuses every file that uses a precompiled header.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+endif()
+
+add_library(hydrascope_compiler INTERFACE)
+target_compile_options(hydrascope_compiler INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror>)
+target_include_directories(hydrascope_compiler INTERFACE ${PROJECT_SOURCE_DIR})
+if(CCACHE_PROGRAM)
+  # Lets ccache hit across precompiled-header rebuilds of equal content.
+  target_compile_options(hydrascope_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+endif()
+if(HYDRASCOPE_SANITIZE)
+  target_compile_options(hydrascope_compiler INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HYDRASCOPE_SANITIZE} -fno-omit-frame-pointer>)
+  target_link_options(hydrascope_compiler INTERFACE -fsanitize=${HYDRASCOPE_SANITIZE})
+endif()

@@ -1,0 +1,54 @@
+#include "kernels/device/cpu_features.h"
+
+#include <cpuid.h>
+
+#include <array>
+#include <cstring>
+
+namespace hydrascope::kernels::device {
+
+CpuFeatures cpu_features() {
+  __builtin_cpu_init();
+  CpuFeatures features;
+  features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  features.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                    __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  features.avx512_bf16 = features.avx512 && __builtin_cpu_supports("avx512bf16");
+  // g++ 12 does not know the word "amx-bf16" here: leaf 7, EDX bit 22.
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kAmxBf16Bit = 1U << 22;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
+    features.amx_bf16 = (edx & kAmxBf16Bit) != 0;
+  }
+  return features;
+}
+
+std::vector<std::string> names(const CpuFeatures& features) {
+  std::vector<std::string> result;
+  if (features.avx2) result.emplace_back("avx2");
+  if (features.avx512) result.emplace_back("avx512");
+  if (features.avx512_bf16) result.emplace_back("avx512_bf16");
+  if (features.amx_bf16) result.emplace_back("amx_bf16");
+  return result;
+}
+
+std::string cpu_model() {
+  constexpr unsigned kFirstBrandLeaf = 0x80000002U;
+  std::array<char, 49> brand{};
+  for (unsigned part = 0; part < 3; ++part) {
+    std::array<unsigned, 4> words{};
+    if (__get_cpuid(kFirstBrandLeaf + part, &words[0], &words[1], &words[2], &words[3]) == 0) {
+      return "unknown";
+    }
+    std::memcpy(brand.data() + 16 * part, words.data(), 16);
+  }
+  std::string text = brand.data();
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "unknown";
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+}  // namespace hydrascope::kernels::device

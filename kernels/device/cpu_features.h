@@ -1,0 +1,26 @@
+// What this processor can do, asked at run time: kernels are compiled per instruction set and chosen
+// with these answers; `doctor` prints them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::device {
+
+struct CpuFeatures {
+  bool avx2 = false;        ///< with FMA
+  bool avx512 = false;      ///< F, BW, DQ and VL together
+  bool avx512_bf16 = false;
+  bool amx_bf16 = false;
+};
+
+/// Features of the processor that runs the program.
+CpuFeatures cpu_features();
+
+/// Their names in ascending order of capability, e.g. {"avx2", "avx512", "avx512_bf16"}.
+std::vector<std::string> names(const CpuFeatures& features);
+
+/// Brand string from CPUID, trimmed, e.g. "AMD EPYC 9B14"; "unknown" when the processor hides it.
+std::string cpu_model();
+
+}  // namespace hydrascope::kernels::device

@@ -1,0 +1,36 @@
+// Which mechanism a layer uses, and the text form of that choice for all layers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// `--kernels`: which implementation computes the mixing of tokens.
+enum class Kernels { automatic, fused, reference };
+
+/// A mechanism by its canonical name and the options that differ from its defaults.
+struct AttentionSpec {
+  std::string mechanism = "softmax";
+  std::map<std::string, std::string> options;
+  friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
+};
+
+/// Applies `spec` (`softmax`, `softmax:0-9,hydra:10-11`, `hydra:last4`, `hydra:first2`, `hydra:every2`, layers
+/// from 0, `everyK` counted from the last layer) to `layers`: layers that it does not name stay as they
+/// are, and of two parts that name a layer the later wins (`softmax,hydra:last4`). Names are resolved
+/// through the registry (aliases welcome). Throws Error(invalid_argument).
+void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers);
+
+/// Applies one `mechanism.key=value`; checked against the mechanism's declared options. It is an error
+/// when no layer uses the mechanism.
+void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers);
+
+/// The shortest text that `apply_attention_spec` reads back: "softmax", "softmax:0-9,hydra:10-11".
+/// Options are not part of it.
+std::string to_text(const std::vector<AttentionSpec>& layers);
+
+}  // namespace hydrascope::model

@@ -1,0 +1,47 @@
+// Softmax attention, the transformer's own (Vaswani et al. 2017, arXiv 1706.03762, equation 1):
+//   A_h = softmax(q_h k_h^T / sqrt(d))   (N x N)        y_h = A_h v_h
+// Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as it
+// stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
+#include <cmath>
+
+#include "model/attention/attention.h"
+#include "model/attention/registry.h"
+
+namespace hydrascope::model {
+namespace {
+
+class SoftmaxMixer : public TokenMixer {
+ public:
+  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const TokenGrid& grid, Kernels kernels) override {
+    if (kernels == Kernels::reference) return merge_heads(attention_map(q, k, grid).matmul(v));
+    return merge_heads(at::scaled_dot_product_attention(q, k, v));
+  }
+
+  torch::Tensor attention_map(const torch::Tensor& q, const torch::Tensor& k, const TokenGrid&) override {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+    return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
+  }
+};
+
+const MechanismRegistration kRegistration({
+    .name = "softmax",
+    .aliases = {"msa", "sdpa"},
+    .summary = "multi-head softmax attention, O(N^2 D)",
+    .citation = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762",
+    .options = {},
+    .rows_sum_to_one = true,
+    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix a head",
+    .cost =
+        [](const MixerSize& size) {
+          const auto n = static_cast<double>(size.num_tokens);
+          const auto d = static_cast<double>(size.embed_dim);
+          return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element)};
+        },
+    .make = [](const TokenMixerArguments&) -> std::unique_ptr<TokenMixer> {
+      return std::make_unique<SoftmaxMixer>();
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

@@ -1,0 +1,59 @@
+// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2-3):
+//   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include "model/attention/attention.h"
+#include "model/config.h"
+
+namespace hydrascope::model {
+
+/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`.
+class MlpImpl : public torch::nn::Module {
+ public:
+  MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim);
+  /// (B, N, D) -> (B, N, D)
+  torch::Tensor forward(const torch::Tensor& x);
+
+ private:
+  torch::nn::Linear fc1_{nullptr};
+  torch::nn::Linear fc2_{nullptr};
+};
+TORCH_MODULE(Mlp);
+
+/// Per-feature scale of a residual branch (Touvron et al. 2021, arXiv 2103.17239); key `gamma`.
+class LayerScaleImpl : public torch::nn::Module {
+ public:
+  LayerScaleImpl(std::int64_t embed_dim, double init_value);
+  torch::Tensor forward(const torch::Tensor& x) { return x * gamma_; }
+
+ private:
+  torch::Tensor gamma_;
+};
+TORCH_MODULE(LayerScale);
+
+/// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale).
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(const VitConfig& config, std::int64_t layer_index);
+  /// x (B, N, D) -> (B, N, D)
+  torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
+                        AttentionTrace* trace);
+
+ private:
+  torch::nn::LayerNorm norm1_{nullptr};
+  Attention attn_{nullptr};
+  LayerScale ls1_{nullptr};
+  torch::nn::LayerNorm norm2_{nullptr};
+  Mlp mlp_{nullptr};
+  LayerScale ls2_{nullptr};
+};
+TORCH_MODULE(Block);
+
+/// LayerNorm over the last dimension with the configuration's eps.
+torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
+
+}  // namespace hydrascope::model

@@ -1,0 +1,204 @@
+#include "model/config.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "kernels/error.h"
+#include "model/attention/registry.h"
+
+namespace hydrascope::model {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json write_field(const std::string& value) { return value; }
+Json write_field(std::int64_t value) { return value; }
+Json write_field(double value) { return value; }
+Json write_field(bool value) { return value; }
+Json write_field(Pooling value) { return std::string(name(value)); }
+Json write_field(const std::vector<AttentionSpec>& layers) {
+  Json array = Json::array();
+  for (const AttentionSpec& layer : layers) {
+    if (layer.options.empty()) {
+      array.push_back(layer.mechanism);
+    } else {
+      array.push_back({{"mechanism", layer.mechanism}, {"options", layer.options}});
+    }
+  }
+  return array;
+}
+
+/// Reads one field or throws a std::string that says what was expected.
+void read_field(const Json& json, std::string& value) {
+  if (!json.is_string()) throw std::string("a string");
+  value = json.get<std::string>();
+}
+void read_field(const Json& json, std::int64_t& value) {
+  if (!json.is_number_integer()) throw std::string("an integer");
+  value = json.get<std::int64_t>();
+}
+void read_field(const Json& json, double& value) {
+  if (!json.is_number()) throw std::string("a number");
+  value = json.get<double>();
+}
+void read_field(const Json& json, bool& value) {
+  if (!json.is_boolean()) throw std::string("true or false");
+  value = json.get<bool>();
+}
+void read_field(const Json& json, Pooling& value) {
+  if (json == "token") {
+    value = Pooling::token;
+  } else if (json == "avg") {
+    value = Pooling::avg;
+  } else {
+    throw std::string("\"token\" or \"avg\"");
+  }
+}
+void read_field(const Json& json, std::vector<AttentionSpec>& layers) {
+  const std::string expected = "a list of mechanism names or {\"mechanism\", \"options\"} objects";
+  if (!json.is_array()) throw expected;
+  layers.clear();
+  for (const Json& item : json) {
+    AttentionSpec layer;
+    if (item.is_string()) {
+      layer.mechanism = item.get<std::string>();
+    } else if (item.is_object() && item.contains("mechanism") && item.at("mechanism").is_string()) {
+      layer.mechanism = item.at("mechanism").get<std::string>();
+      const Json options = item.value("options", Json::object());
+      for (const auto& [key, value] : options.items()) {
+        if (!value.is_string()) throw expected;
+        layer.options[key] = value.get<std::string>();
+      }
+    } else {
+      throw expected;
+    }
+    layers.push_back(std::move(layer));
+  }
+}
+
+[[noreturn]] void refuse(std::string_view field, const std::string& expected, const std::string& found) {
+  throw Error(ErrorCode::invalid_argument,
+              std::string(field) + ": expected " + expected + ", found " + found, "model configuration");
+}
+
+void expect_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value < least || value > most) {
+    refuse(field, std::to_string(least) + " to " + std::to_string(most), std::to_string(value));
+  }
+}
+
+}  // namespace
+
+std::string_view name(Pooling pooling) { return pooling == Pooling::token ? "token" : "avg"; }
+
+AttentionSpec VitConfig::attention_of(std::int64_t index) const {
+  return attention.empty() ? AttentionSpec{} : attention.at(static_cast<std::size_t>(index));
+}
+
+bool operator==(const VitConfig& a, const VitConfig& b) {
+  std::vector<Json> fields;
+  const auto collect = [&](std::string_view, const auto& value) { fields.push_back(write_field(value)); };
+  VitConfig::visit(a, collect);
+  const std::vector<Json> of_a = std::move(fields);
+  fields.clear();
+  VitConfig::visit(b, collect);
+  return of_a == fields;
+}
+
+void validate(const VitConfig& config) {
+  // The bounds keep every product below in 64 bits and a hostile file from asking for terabytes.
+  constexpr std::int64_t kMostPixels = 1 << 17;
+  expect_range("patch_size", config.patch_size, 1, 1024);
+  for (const auto& [field, value] : {std::pair{"img_height", config.img_height}, {"img_width", config.img_width}}) {
+    expect_range(field, value, config.patch_size, kMostPixels);
+    if (value % config.patch_size != 0) {
+      refuse(field, "a multiple of patch_size " + std::to_string(config.patch_size), std::to_string(value));
+    }
+  }
+  expect_range("in_chans", config.in_chans, 1, 64);
+  expect_range("num_classes", config.num_classes, 1, 10'000'000);
+  expect_range("embed_dim", config.embed_dim, 1, 1 << 15);
+  expect_range("depth", config.depth, 1, 1024);
+  expect_range("num_heads", config.num_heads, 1, config.embed_dim);
+  if (config.embed_dim % config.num_heads != 0) {
+    refuse("num_heads", "a divisor of embed_dim " + std::to_string(config.embed_dim),
+           std::to_string(config.num_heads));
+  }
+  if (!(config.mlp_ratio > 0 && config.mlp_ratio <= 64)) {
+    refuse("mlp_ratio", "a number in (0, 64]", std::to_string(config.mlp_ratio));
+  }
+  expect_range("reg_tokens", config.reg_tokens, 0, 1 << 12);
+  if (!(config.layer_norm_eps > 0 && config.layer_norm_eps < 1)) {
+    refuse("layer_norm_eps", "a number in (0, 1)", std::to_string(config.layer_norm_eps));
+  }
+  if (config.distilled && !config.class_token) refuse("class_token", "true with distilled", "false");
+  if (config.global_pool == Pooling::token && !config.class_token) {
+    refuse("global_pool", "\"avg\" without a class token", "\"token\"");
+  }
+  if (config.distilled && config.global_pool == Pooling::avg) {
+    refuse("global_pool", "\"token\" with distilled", "\"avg\"");
+  }
+  if (!config.attention.empty() && static_cast<std::int64_t>(config.attention.size()) != config.depth) {
+    refuse("attention", std::to_string(config.depth) + " layers", std::to_string(config.attention.size()));
+  }
+  for (const AttentionSpec& layer : config.attention) {
+    const MechanismEntry& entry = find_mechanism(layer.mechanism);
+    for (const auto& [key, value] : layer.options) {
+      if (std::ranges::find(entry.options, key, &MechanismOption::key) == entry.options.end()) {
+        refuse("attention", "options that " + entry.name + " declares", "'" + key + "'");
+      }
+    }
+  }
+}
+
+std::string to_json(const VitConfig& config, int indent) {
+  Json json = Json::object();
+  VitConfig::visit(config, [&](std::string_view field, const auto& value) {
+    json[std::string(field)] = write_field(value);
+  });
+  return json.dump(indent);
+}
+
+VitConfig config_from_json(std::string_view text, const std::string& subject) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) {
+    throw Error(ErrorCode::invalid_argument, "expected a JSON object", subject);
+  }
+  VitConfig config;
+  std::vector<std::string> known;
+  VitConfig::visit(config, [&](std::string_view field, auto& value) {
+    known.emplace_back(field);
+    const auto found = json.find(field);
+    if (found == json.end()) return;
+    try {
+      read_field(*found, value);
+    } catch (const std::string& expected) {
+      throw Error(ErrorCode::invalid_argument,
+                  std::string(field) + ": expected " + expected + ", found " + found->dump(), subject);
+    }
+  });
+  for (const auto& [key, value] : json.items()) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    std::string fields;
+    for (const std::string& field : known) fields += (fields.empty() ? "" : ", ") + field;
+    throw Error(ErrorCode::invalid_argument, "unknown key '" + key + "'", subject, "fields: " + fields);
+  }
+  validate(config);
+  return config;
+}
+
+std::string to_text(const VitConfig& config) {
+  std::string text;
+  VitConfig::visit(config, [&](std::string_view field, const auto& value) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<AttentionSpec>>) {
+      text += std::string(field) + ": " + to_text(value) + "\n";
+    } else {
+      const Json json = write_field(value);
+      text += std::string(field) + ": " + (json.is_string() ? json.get<std::string>() : json.dump()) + "\n";
+    }
+  });
+  return text;
+}
+
+}  // namespace hydrascope::model

@@ -1,0 +1,94 @@
+// The shape of a vision transformer as a value: everything that decides which tensors a checkpoint
+// holds and how the forward pass uses them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/attention/attention_spec.h"
+
+namespace hydrascope::model {
+
+/// How the tokens after the last block become one feature vector (timm: `global_pool`).
+enum class Pooling { token, avg };
+
+std::string_view name(Pooling pooling);
+
+/// Field names are timm's where timm has the field. Every field is visited once, in `visit`; reading,
+/// writing, printing and comparing follow from it.
+struct VitConfig {
+  std::string arch = "vit";
+  std::int64_t img_height = 224;     ///< training size: what pos_embed is made for
+  std::int64_t img_width = 224;
+  std::int64_t patch_size = 16;
+  std::int64_t in_chans = 3;
+  std::int64_t num_classes = 1000;
+  std::int64_t embed_dim = 192;
+  std::int64_t depth = 12;
+  std::int64_t num_heads = 3;
+  double mlp_ratio = 4.0;
+  bool qkv_bias = true;
+  bool class_token = true;
+  bool distilled = false;            ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
+  std::int64_t reg_tokens = 0;       ///< registers (arXiv 2309.16588)
+  bool no_embed_class = false;       ///< pos_embed holds patches only; prefix tokens join after it is added
+  bool layer_scale = false;          ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
+  double init_values = 1e-5;         ///< of LayerScale, when it is created
+  Pooling global_pool = Pooling::token;
+  bool fc_norm = false;              ///< normalise after pooling instead of before (timm: with global_pool avg)
+  double layer_norm_eps = 1e-6;
+  std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
+
+  /// Calls `visitor(name, field)` for every field, in the order of the file format.
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    visitor("arch", self.arch);
+    visitor("img_height", self.img_height);
+    visitor("img_width", self.img_width);
+    visitor("patch_size", self.patch_size);
+    visitor("in_chans", self.in_chans);
+    visitor("num_classes", self.num_classes);
+    visitor("embed_dim", self.embed_dim);
+    visitor("depth", self.depth);
+    visitor("num_heads", self.num_heads);
+    visitor("mlp_ratio", self.mlp_ratio);
+    visitor("qkv_bias", self.qkv_bias);
+    visitor("class_token", self.class_token);
+    visitor("distilled", self.distilled);
+    visitor("reg_tokens", self.reg_tokens);
+    visitor("no_embed_class", self.no_embed_class);
+    visitor("layer_scale", self.layer_scale);
+    visitor("init_values", self.init_values);
+    visitor("global_pool", self.global_pool);
+    visitor("fc_norm", self.fc_norm);
+    visitor("layer_norm_eps", self.layer_norm_eps);
+    visitor("attention", self.attention);
+  }
+
+  [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
+  [[nodiscard]] std::int64_t grid_rows() const { return img_height / patch_size; }
+  [[nodiscard]] std::int64_t grid_columns() const { return img_width / patch_size; }
+  /// Class, distillation and register tokens in front of the patches.
+  [[nodiscard]] std::int64_t num_prefix_tokens() const {
+    return (class_token ? 1 : 0) + (distilled ? 1 : 0) + reg_tokens;
+  }
+  /// What layer `index` runs.
+  [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;
+};
+
+bool operator==(const VitConfig& a, const VitConfig& b);
+
+/// Throws Error(invalid_argument) that names the field, what is expected and what was found.
+void validate(const VitConfig& config);
+
+/// One JSON object; `config_from_json` reads it back, refuses unknown keys (listing the fields), wrong types
+/// and what `validate` refuses. Missing keys keep their defaults.
+std::string to_json(const VitConfig& config, int indent = -1);
+VitConfig config_from_json(std::string_view json, const std::string& subject);
+
+/// Lines "field: value" of all fields, for people.
+std::string to_text(const VitConfig& config);
+
+}  // namespace hydrascope::model

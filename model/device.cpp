@@ -1,0 +1,79 @@
+#include "model/device.h"
+
+#include <ATen/Context.h>
+#include <dlfcn.h>
+
+#include "kernels/device/gpu_info.h"
+#include "kernels/error.h"
+
+namespace hydrascope::model {
+namespace {
+
+std::string load_cuda() {
+  const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
+  if (gpus.gpus.empty()) return gpus.why_none;
+  // RTLD_GLOBAL: libtorch_cuda registers its kernels with libtorch_cpu's dispatcher when it is loaded.
+  if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char* reason = dlerror();
+    return std::string("LibTorch's CUDA library does not load: ") + (reason != nullptr ? reason : "unknown");
+  }
+  if (!at::globalContext().hasCUDA()) return "LibTorch finds no usable GPU";
+  return "";
+}
+
+}  // namespace
+
+const std::string& cuda_unavailable_reason() {
+  static const std::string reason = load_cuda();
+  return reason;
+}
+
+c10::Device resolve_device(std::string_view word) {
+  if (word == "cpu") return c10::Device(c10::kCPU);
+  if (word == "auto" || word.empty()) {
+    return cuda_unavailable_reason().empty() ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+  }
+  const auto colon = word.find(':');
+  const std::string_view digits = colon == std::string_view::npos ? "0" : word.substr(colon + 1);
+  const bool is_index = !digits.empty() && digits.size() <= 3 &&
+                        digits.find_first_not_of("0123456789") == std::string_view::npos;
+  if (word.substr(0, colon) != "cuda" || !is_index) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected auto, cpu, cuda or cuda:N, found '" + std::string(word) + "'", "--device");
+  }
+  if (const std::string& reason = cuda_unavailable_reason(); !reason.empty()) {
+    throw Error(ErrorCode::failed, "CUDA cannot be used: " + reason, "--device " + std::string(word),
+                "--device cpu runs on the processor; `hydrascope doctor` says more");
+  }
+  const int index = std::stoi(std::string(digits));
+  const auto count = kernels::device::gpu_info().gpus.size();
+  if (static_cast<std::size_t>(index) >= count) {
+    throw Error(ErrorCode::failed, "there are " + std::to_string(count) + " GPUs, counted from 0",
+                "--device " + std::string(word));
+  }
+  return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
+}
+
+std::string_view Precision::name() const {
+  switch (dtype) {
+    case c10::ScalarType::Half: return "float16";
+    case c10::ScalarType::BFloat16: return "bfloat16";
+    default: return tf32 ? "tf32" : "float32";
+  }
+}
+
+Precision resolve_precision(std::string_view word, const c10::Device& device) {
+  if (word == "auto" || word.empty()) {
+    return {device.is_cuda() ? c10::ScalarType::BFloat16 : c10::ScalarType::Float, false};
+  }
+  if (word == "float32") return {c10::ScalarType::Float, false};
+  if (word == "bfloat16") return {c10::ScalarType::BFloat16, false};
+  if (word == "float16") return {c10::ScalarType::Half, false};
+  if (word == "tf32" && device.is_cuda()) return {c10::ScalarType::Float, true};
+  const std::string reason = word == "tf32" ? "tf32 exists on GPUs only" : "this build does not run it";
+  throw Error(ErrorCode::invalid_argument,
+              "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "--precision",
+              device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16");
+}
+
+}  // namespace hydrascope::model

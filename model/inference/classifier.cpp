@@ -1,0 +1,58 @@
+#include "model/inference/classifier.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include "kernels/error.h"
+#include "model/vision_transformer.h"
+
+namespace hydrascope::model {
+
+struct Classifier::State {
+  ClassifierOptions options;
+  VisionTransformer model{nullptr};
+};
+
+Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
+                       const ClassifierOptions& options)
+    : state_(std::make_unique<State>()) {
+  state_->options = options;
+  state_->model = VisionTransformer(config);
+  weights.load_into(*state_->model);
+  state_->model->eval();
+  state_->model->to(options.device, options.precision.dtype);
+  for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
+  at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
+  at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
+  if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+}
+
+Classifier::Classifier(Classifier&&) noexcept = default;
+Classifier& Classifier::operator=(Classifier&&) noexcept = default;
+Classifier::~Classifier() = default;
+
+at::Tensor Classifier::logits(const at::Tensor& images) {
+  const c10::InferenceMode inference;
+  const ForwardOptions forward{state_->options.kernels, state_->options.pos_interp, nullptr};
+  try {
+    const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
+    return state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous();
+  } catch (const c10::OutOfMemoryError& error) {
+    throw Error(ErrorCode::out_of_memory, error.what_without_backtrace(), c10::str(images.sizes()),
+                "a smaller --batch-size or --img-size needs less");
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "not enough memory", c10::str(images.sizes()),
+                "a smaller --batch-size or --img-size needs less");
+  }
+}
+
+const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }
+const ClassifierOptions& Classifier::options() const noexcept { return state_->options; }
+
+std::int64_t Classifier::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
+  const VitConfig& c = config();
+  return c.num_prefix_tokens() + (height / c.patch_size) * (width / c.patch_size);
+}
+
+}  // namespace hydrascope::model

@@ -1,0 +1,48 @@
+// A model ready to classify: modules, device, precision and kernels behind one call. The compiled
+// inference plan will stand behind the same call.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "model/checkpoint/checkpoint.h"
+#include "model/config.h"
+#include "model/device.h"
+#include "model/position_embedding.h"
+
+namespace hydrascope::model {
+
+struct ClassifierOptions {
+  c10::Device device{c10::kCPU};
+  Precision precision;
+  Kernels kernels = Kernels::automatic;
+  PosInterp pos_interp = PosInterp::timm;
+  bool deterministic = false;
+};
+
+class Classifier {
+ public:
+  /// Builds `config`, loads `weights` into it and moves it to the device.
+  Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights, const ClassifierOptions& options);
+  Classifier(Classifier&&) noexcept;
+  Classifier& operator=(Classifier&&) noexcept;
+  ~Classifier();
+
+  /// images: float32 (B, 3, H, W) on the CPU, normalised, H and W multiples of patch_size.
+  /// Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when the device says so.
+  at::Tensor logits(const at::Tensor& images);
+
+  [[nodiscard]] const VitConfig& config() const noexcept;
+  [[nodiscard]] const ClassifierOptions& options() const noexcept;
+  /// Tokens of one image of that size, prefix tokens included.
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t height, std::int64_t width) const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model

@@ -1,0 +1,130 @@
+#include "model/vision_transformer.h"
+
+#include <torch/nn/init.h>
+
+#include "kernels/error.h"
+
+namespace hydrascope::model {
+namespace {
+
+// DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard deviations: a normal says the same.
+constexpr double kInitStd = 0.02;
+
+torch::Tensor normal_parameter(torch::IntArrayRef shape) {
+  return torch::nn::init::normal_(torch::empty(shape), 0.0, kInitStd);
+}
+
+void initialise_linears(torch::nn::Module& model) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& module : model.modules(/*include_self=*/false)) {
+    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
+      torch::nn::init::normal_(linear->weight, 0.0, kInitStd);
+      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
+    }
+  }
+}
+
+}  // namespace
+
+PatchEmbedImpl::PatchEmbedImpl(const VitConfig& config) {
+  proj_ = register_module(
+      "proj", torch::nn::Conv2d(torch::nn::Conv2dOptions(config.in_chans, config.embed_dim, config.patch_size)
+                                    .stride(config.patch_size)));
+}
+
+torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
+  return proj_->forward(images).flatten(2).transpose(1, 2);
+}
+
+VisionTransformerImpl::VisionTransformerImpl(VitConfig config) : config_(std::move(config)) {
+  validate(config_);
+  const std::int64_t dim = config_.embed_dim;
+  if (config_.class_token) cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));
+  if (config_.distilled) dist_token_ = register_parameter("dist_token", normal_parameter({1, 1, dim}));
+  if (config_.reg_tokens > 0) {
+    reg_token_ = register_parameter("reg_token", normal_parameter({1, config_.reg_tokens, dim}));
+  }
+  const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
+  const std::int64_t patches = config_.grid_rows() * config_.grid_columns();
+  pos_embed_ = register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
+  patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
+  blocks_ = register_module("blocks", torch::nn::ModuleList());
+  for (std::int64_t layer = 0; layer < config_.depth; ++layer) blocks_->push_back(Block(config_, layer));
+  if (config_.fc_norm) {
+    fc_norm_ = register_module("fc_norm", make_layer_norm(config_));
+  } else {
+    norm_ = register_module("norm", make_layer_norm(config_));
+  }
+  head_ = register_module("head", torch::nn::Linear(dim, config_.num_classes));
+  if (config_.distilled) {
+    head_dist_ = register_module("head_dist", torch::nn::Linear(dim, config_.num_classes));
+  }
+  initialise_linears(*this);
+}
+
+torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid,
+                                           PosInterp interpolation) {
+  const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : grid.num_prefix;
+  const torch::Tensor pos_embed =
+      resample_pos_embed(pos_embed_, embedded_prefix, config_.grid_rows(), config_.grid_columns(), grid.rows,
+                         grid.columns, interpolation);
+  torch::Tensor patches = patch_embed_->forward(images);
+  if (config_.no_embed_class) patches = patches + pos_embed;
+  std::vector<torch::Tensor> parts;
+  for (const torch::Tensor& token : {cls_token_, dist_token_, reg_token_}) {
+    if (token.defined()) parts.push_back(token.expand({images.size(0), -1, -1}));
+  }
+  torch::Tensor tokens = patches;
+  if (!parts.empty()) {
+    parts.push_back(patches);
+    tokens = torch::cat(parts, 1);
+  }
+  return config_.no_embed_class ? tokens : tokens + pos_embed;
+}
+
+torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,
+                                                      const ForwardOptions& options) {
+  if (images.dim() != 4 || images.size(1) != config_.in_chans || images.size(2) % config_.patch_size != 0 ||
+      images.size(3) % config_.patch_size != 0 || images.size(2) == 0 || images.size(3) == 0) {
+    throw Error(ErrorCode::internal,
+                "expected (B, " + std::to_string(config_.in_chans) + ", H, W) with H and W multiples of " +
+                    std::to_string(config_.patch_size) + ", found " + c10::str(images.sizes()),
+                config_.arch);
+  }
+  const TokenGrid grid{config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
+                       images.size(3) / config_.patch_size};
+  torch::Tensor x = embed(images, grid, options.pos_interp);
+  if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));
+  for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
+    const auto index = static_cast<std::size_t>(layer);
+    AttentionTrace* trace = options.traces != nullptr ? &(*options.traces)[index] : nullptr;
+    x = blocks_->at<BlockImpl>(index).forward(x, grid, options.kernels, trace);
+  }
+  return norm_.is_empty() ? x : norm_->forward(x);
+}
+
+torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
+  if (config_.distilled) {
+    const torch::Tensor of_class = head_->forward(tokens.select(1, 0));
+    const torch::Tensor of_teacher = head_dist_->forward(tokens.select(1, 1));
+    return (of_class + of_teacher) / 2;
+  }
+  torch::Tensor pooled = config_.global_pool == Pooling::token
+                             ? tokens.select(1, 0)
+                             : tokens.slice(1, config_.num_prefix_tokens()).mean(1);
+  if (!fc_norm_.is_empty()) pooled = fc_norm_->forward(pooled);
+  return head_->forward(pooled);
+}
+
+torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images, const ForwardOptions& options) {
+  return forward_head(forward_features(images, options));
+}
+
+std::vector<std::pair<std::string, torch::Tensor>> named_tensors(const VisionTransformerImpl& model) {
+  std::vector<std::pair<std::string, torch::Tensor>> table;
+  for (const auto& item : model.named_parameters()) table.emplace_back(item.key(), item.value());
+  for (const auto& item : model.named_buffers()) table.emplace_back(item.key(), item.value());
+  return table;
+}
+
+}  // namespace hydrascope::model

@@ -1,0 +1,74 @@
+// The vision transformer as LibTorch modules: the readable definition, trainable, with timm's
+// state-dict names (timm.models.vision_transformer; DeiT: arXiv 2012.12877).
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/conv.h>
+
+#include <utility>
+#include <vector>
+
+#include "model/block.h"
+#include "model/config.h"
+#include "model/position_embedding.h"
+
+namespace hydrascope::model {
+
+/// Image (B, 3, H, W) -> patch tokens (B, rows * columns, D): a convolution whose stride is its kernel.
+class PatchEmbedImpl : public torch::nn::Module {
+ public:
+  explicit PatchEmbedImpl(const VitConfig& config);
+  torch::Tensor forward(const torch::Tensor& images);
+
+ private:
+  torch::nn::Conv2d proj_{nullptr};
+};
+TORCH_MODULE(PatchEmbed);
+
+/// How one forward pass is run; never part of a checkpoint.
+struct ForwardOptions {
+  Kernels kernels = Kernels::automatic;
+  PosInterp pos_interp = PosInterp::timm;
+  /// Empty, or one trace a layer, filled by the pass.
+  std::vector<AttentionTrace>* traces = nullptr;
+};
+
+class VisionTransformerImpl : public torch::nn::Module {
+ public:
+  /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases, torch's
+  /// default for the patch convolution. Throws what `validate` throws.
+  explicit VisionTransformerImpl(VitConfig config);
+
+  /// images (B, 3, H, W), normalised, H and W multiples of patch_size -> logits (B, num_classes).
+  /// Distilled models return the mean of both heads.
+  torch::Tensor forward(const torch::Tensor& images, const ForwardOptions& options = {});
+  /// The tokens after the last norm (B, num_prefix + rows * columns, D).
+  torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
+  /// Pooling and classifier: tokens -> logits.
+  torch::Tensor forward_head(const torch::Tensor& tokens);
+
+  [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
+
+ private:
+  torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid, PosInterp interpolation);
+
+  VitConfig config_;
+  torch::Tensor cls_token_;
+  torch::Tensor dist_token_;
+  torch::Tensor reg_token_;
+  torch::Tensor pos_embed_;
+  PatchEmbed patch_embed_{nullptr};
+  torch::nn::ModuleList blocks_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::LayerNorm fc_norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+  torch::nn::Linear head_dist_{nullptr};
+};
+TORCH_MODULE(VisionTransformer);
+
+/// Name and tensor of everything a checkpoint of this model holds, in module order: the one table that
+/// loading, saving and `inspect` compare with.
+std::vector<std::pair<std::string, torch::Tensor>> named_tensors(const VisionTransformerImpl& model);
+
+}  // namespace hydrascope::model

@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Brings a Debian 12 machine (root or sudo) to where hydrascope builds. Safe to run again: what is there is
+# kept, what is missing is fetched.
+#   HYDRASCOPE_CACHE=FOLDER     where LibTorch is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
+#   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
+#   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2; exit 1; }
+
+[ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] ||
+  fail "hydrascope builds on x86-64 Linux, this is $(uname -s) on $(uname -m)"
+
+# ---- Debian packages -----------------------------------------------------------------------------
+# A tool counts as there when its command is; a library when its package is.
+wanted=()
+need_command() { command -v "$1" >/dev/null 2>&1 || wanted+=("$2"); }
+need_package() {
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ] || wanted+=("$1")
+}
+need_command c++ g++
+need_command cmake cmake
+need_command ninja ninja-build
+need_command ccache ccache
+need_command git git
+need_command python3 python3
+python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
+if command -v dpkg-query >/dev/null 2>&1; then
+  for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libgtest-dev libgmock-dev ca-certificates; do
+    need_package "$package"
+  done
+  if [ "${HYDRASCOPE_OPENCV:-AUTO}" != OFF ]; then
+    for module in core imgproc imgcodecs videoio; do need_package "libopencv-$module-dev"; done
+  fi
+fi
+if [ ${#wanted[@]} -gt 0 ]; then
+  command -v apt-get >/dev/null 2>&1 ||
+    fail "missing: ${wanted[*]}" "this script installs Debian packages; elsewhere install these by hand"
+  root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null 2>&1 || fail "missing packages: ${wanted[*]}" "run as root: apt-get install ${wanted[*]}"
+    root=(sudo)
+  fi
+  say "installing ${wanted[*]}"
+  log=$(mktemp)
+  apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 "$@" >>"$log" 2>&1; }
+  { apt update && apt install -y --no-install-recommends "${wanted[@]}"; } ||
+    { tail -n 15 "$log" >&2; fail "apt-get could not install: ${wanted[*]}" "the whole log is in $log"; }
+  rm -f "$log"
+fi
+cmake_version=$(cmake --version | sed -n 's/^cmake version //p')
+[ "$(printf '3.25\n%s\n' "$cmake_version" | sort -V | head -n 1)" = 3.25 ] ||
+  fail "CMake 3.25 or newer is needed, found $cmake_version ($(command -v cmake))"
+
+# ---- LibTorch ------------------------------------------------------------------------------------
+if [ -n "${HYDRASCOPE_LIBTORCH:-}" ]; then
+  for piece in include/ATen/ATen.h lib/libtorch_cpu.so lib/libc10.so; do
+    [ -e "$HYDRASCOPE_LIBTORCH/$piece" ] ||
+      fail "HYDRASCOPE_LIBTORCH=$HYDRASCOPE_LIBTORCH holds no $piece" "it must be a folder with include/ and lib/"
+  done
+  exit 0
+fi
+cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
+lock=scripts/dependencies.lock
+torch_version=$(awk '$1 == "torch" {print $2}' "$lock")
+root_folder=$cache/libtorch-$torch_version
+with_cuda=no
+if [ "${HYDRASCOPE_CUDA:-AUTO}" != OFF ]; then
+  for nvcc in nvcc "${CUDA_HOME:-/nonexistent}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
+    if command -v "$nvcc" >/dev/null 2>&1; then with_cuda=yes; fi
+  done
+fi
+mkdir -p "$cache/wheels" "$root_folder/.installed" || fail "cannot write to the cache $cache" "set HYDRASCOPE_CACHE"
+
+pip_command=(python3 -m pip)
+# Fetches one pinned wheel into the cache; prints its path. pip verifies the sha256, and a wheel that is
+# already there is verified again before it is used.
+fetch() {
+  local name=$1 version=$2 sha256=$3 file requirement
+  file=$(find "$cache/wheels" -maxdepth 1 -name "${name//-/_}-$version-*.whl" | head -n 1)
+  if [ -n "$file" ] && ! echo "$sha256  $file" | sha256sum --check --status; then
+    say "$(basename "$file") is damaged, fetching it again"
+    rm -f "$file"
+    file=
+  fi
+  if [ -z "$file" ]; then
+    say "fetching $name $version"
+    requirement=$(mktemp)
+    printf '%s==%s --hash=sha256:%s\n' "$name" "$version" "$sha256" >"$requirement"
+    local attempt done=no
+    for attempt in 1 2 3; do
+      # The platform is named so that every Python fetches the one wheel that is pinned.
+      if "${pip_command[@]}" download --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+        --python-version 3.12 --implementation cp \
+        --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 --platform manylinux_2_25_x86_64 \
+        --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --platform any \
+        --require-hashes -r "$requirement" -d "$cache/wheels" >&2; then
+        done=yes
+        break
+      fi
+      say "attempt $attempt for $name failed"
+    done
+    rm -f "$requirement"
+    [ $done = yes ] || return 1
+    file=$(find "$cache/wheels" -maxdepth 1 -name "${name//-/_}-$version-*.whl" | head -n 1)
+  fi
+  printf '%s\n' "$file"
+}
+
+# One set-up at a time: several checkouts may share the cache.
+exec 9>"$cache/.lock"
+flock 9
+while read -r name version sha256 when; do
+  case $name in '#'* | '') continue ;; esac
+  [ "$when" != cuda ] || [ $with_cuda = yes ] || continue
+  marker=$root_folder/.installed/$name-$version
+  if [ "$when" = bootstrap ]; then
+    [ -e "$root_folder/.installed/complete-$with_cuda" ] && continue
+    wheel=$(fetch "$name" "$version" "$sha256") || fail "cannot fetch $name $version" "is the package index reachable?"
+    pip_command=(python3 "$wheel/pip")
+    continue
+  fi
+  [ -e "$marker" ] && continue
+  wheel=$(fetch "$name" "$version" "$sha256") || fail "cannot fetch $name $version" "is the package index reachable?"
+  say "unpacking $name $version"
+  # The marker comes last: an unpacking that was cut short is simply repeated.
+  python3 -m zipfile -e "$wheel" "$root_folder" || fail "cannot unpack $wheel" "is the disk full? $(df -h "$cache" | tail -n 1)"
+  touch "$marker"
+  rm -f "$wheel"
+done <"$lock"
+touch "$root_folder/.installed/complete-$with_cuda"
+say "LibTorch $torch_version is in $root_folder/torch"

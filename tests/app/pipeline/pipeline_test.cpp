@@ -1,0 +1,204 @@
+#include "app/pipeline.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/tensor_match.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+
+namespace hydrascope::app {
+namespace {
+
+/// A classifier small enough to run hundreds of pictures in a blink.
+model::Classifier small_classifier(const testing::TemporaryFolder& folder) {
+  model::VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 32;
+  config.patch_size = 8;
+  config.embed_dim = 16;
+  config.num_heads = 2;
+  config.depth = 1;
+  config.num_classes = 4;
+  at::manual_seed(0);
+  const model::VisionTransformer made(config);
+  const auto file = folder.path() / "small.safetensors";
+  checkpoint::save_checkpoint(file, *made, checkpoint::Dtype::F32, {});
+  return model::Classifier(config, checkpoint::Checkpoint::open(file), {});
+}
+
+struct Run {
+  std::vector<PipelineResult> results;
+  PipelineTiming timing;
+};
+
+class PipelineTest : public ::testing::Test {
+ protected:
+  PipelineTest() {
+    options_.transform.img_size = {32, 32};
+    options_.transform.patch_size = 8;
+    options_.workers = 3;
+  }
+
+  Input file(int index, int width = 40, int height = 30) {
+    const std::string name = std::to_string(index) + ".ppm";
+    return {name, folder_.write(name, testing::ppm(width, height, static_cast<unsigned>(index))), false, std::nullopt, ""};
+  }
+
+  Run run(const std::vector<Input>& inputs) {
+    Run run;
+    std::size_t next = 0;
+    run.timing = run_pipeline(
+        [&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
+        classifier_, options_,
+        [&](const PipelineResult& result) {
+          run.results.push_back(result);
+          return true;
+        });
+    return run;
+  }
+
+  testing::TemporaryFolder folder_;
+  model::Classifier classifier_ = small_classifier(folder_);
+  PipelineOptions options_;
+};
+
+TEST_F(PipelineTest, KeepsTheOrderAndTheValues) {
+  std::vector<Input> inputs;
+  for (int i = 0; i < 100; ++i) inputs.push_back(file(i));
+  options_.batch_size = 7;
+  const Run batched = run(inputs);
+  options_.batch_size = 1;
+  options_.workers = 1;
+  const Run single = run(inputs);
+  ASSERT_EQ(batched.results.size(), 100U);
+  ASSERT_EQ(single.results.size(), 100U);
+  EXPECT_EQ(batched.timing.images, 100);
+  for (std::size_t i = 0; i < 100; ++i) {
+    EXPECT_EQ(batched.results[i].input.given, std::to_string(i) + ".ppm");
+    EXPECT_TRUE(testing::all_near(batched.results[i].logits, single.results[i].logits, 1e-4)) << i;
+  }
+}
+
+TEST_F(PipelineTest, FailuresStandInTheirPlace) {
+  std::vector<Input> inputs;
+  for (int i = 0; i < 20; ++i) inputs.push_back(file(i));
+  inputs[0].path = folder_.path() / "missing.ppm";
+  inputs[7] = {"seven", folder_.write("seven.jpg", "this is text"), false, std::nullopt, ""};
+  inputs[19] = {"nineteen", {}, false, ErrorCode::not_found, "no such file"};
+  const Run result = run(inputs);
+  ASSERT_EQ(result.results.size(), 20U);
+  for (std::size_t i = 0; i < 20; ++i) {
+    const bool bad = i == 0 || i == 7 || i == 19;
+    EXPECT_EQ(result.results[i].error.has_value(), bad) << i;
+    EXPECT_EQ(result.results[i].logits.defined(), !bad) << i;
+  }
+  EXPECT_EQ(result.results[0].error, ErrorCode::not_found);
+  EXPECT_EQ(result.results[7].error, ErrorCode::unsupported_format);
+  EXPECT_EQ(result.results[19].message, "no such file");
+  EXPECT_EQ(result.timing.images, 17);
+}
+
+TEST_F(PipelineTest, BatchesOnlyEqualSizes) {
+  options_.transform.native = true;
+  options_.batch_size = 4;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 30; ++i) inputs.push_back(file(i, 16 + 8 * (i % 3), 24));
+  const Run result = run(inputs);
+  ASSERT_EQ(result.results.size(), 30U);
+  for (int i = 0; i < 30; ++i) {
+    const PipelineResult& item = result.results[static_cast<std::size_t>(i)];
+    EXPECT_FALSE(item.error) << item.message;
+    EXPECT_EQ(item.model_size, (image::Size{24, 16 + 8 * (i % 3)}));
+  }
+}
+
+TEST_F(PipelineTest, ATinyMemoryBudgetOnlySlowsItDown) {
+  options_.memory_budget = 1;
+  options_.batch_size = 16;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(file(i));
+  EXPECT_EQ(run(inputs).results.size(), 40U);
+}
+
+TEST_F(PipelineTest, ReadsNoFurtherAheadThanItsWindow) {
+  const Input input = file(0);
+  options_.batch_size = 2;
+  options_.workers = 2;
+  std::atomic<int> read{0};
+  int done = 0;
+  int furthest = 0;
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        if (read == 500) return std::nullopt;
+        ++read;
+        return input;
+      },
+      classifier_, options_,
+      [&](const PipelineResult&) {
+        furthest = std::max(furthest, read.load() - done);
+        ++done;
+        return true;
+      });
+  EXPECT_EQ(done, 500);
+  EXPECT_LE(furthest, 2 * 2 + 2 * 2 + 2);
+}
+
+TEST_F(PipelineTest, EndsEarlyWhenAsked) {
+  std::vector<Input> inputs;
+  for (int i = 0; i < 50; ++i) inputs.push_back(file(i));
+  std::size_t next = 0;
+  int done = 0;
+  run_pipeline([&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
+               classifier_, options_, [&](const PipelineResult&) { return ++done < 5; });
+  EXPECT_EQ(done, 5);
+}
+
+TEST_F(PipelineTest, NothingInNothingOut) {
+  EXPECT_TRUE(run({}).results.empty());
+}
+
+TEST_F(PipelineTest, AnErrorOfTheSourceIsRethrown) {
+  EXPECT_ERROR(run_pipeline([]() -> std::optional<Input> { throw Error(ErrorCode::failed, "source broke"); }, classifier_, options_,
+                            [](const PipelineResult&) { return true; }),
+               failed, "source broke");
+}
+
+TEST_F(PipelineTest, AnErrorOfTheReceiverIsRethrown) {
+  std::vector<Input> inputs{file(0), file(1)};
+  std::size_t next = 0;
+  EXPECT_ERROR(run_pipeline([&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
+                            classifier_, options_,
+                            [](const PipelineResult&) -> bool { throw Error(ErrorCode::unreadable, "disk full"); }),
+               unreadable, "disk full");
+}
+
+TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
+  // Like lines that arrive on a pipe: the first record must not wait for a full batch.
+  const Input input = file(0);
+  options_.batch_size = 8;
+  std::atomic<int> done{0};
+  int read = 0;
+  bool first_came_alone = false;
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        if (read == 2) return std::nullopt;
+        if (read == 1) {
+          for (int i = 0; i < 500 && done == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          first_came_alone = done == 1;
+        }
+        ++read;
+        return input;
+      },
+      classifier_, options_, [&](const PipelineResult&) { return ++done > 0; });
+  EXPECT_TRUE(first_came_alone);
+}
+
+}  // namespace
+}  // namespace hydrascope::app

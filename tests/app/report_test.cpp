@@ -1,0 +1,377 @@
+#include "app/report.h"
+
+#include "app/classify_record.h"
+#include "app/delimited_row.h"
+#include "app/terminal_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <streambuf>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+ClassifyRecord otter() {
+  ClassifyRecord record;
+  record.input = "otters.jpg";
+  record.width = 3840;
+  record.height = 2160;
+  record.model_size = {224, 256};
+  record.tokens = 225;
+  record.top = {{1, 360, "n02444819", "otter", double{0.9312F}, 11.84000015258789},
+                {2, 357, "n02442845", "mink", 0.034, 8.5}};
+  record.device = "cpu";
+  record.precision = "float32";
+  record.attention = "softmax";
+  record.seconds = 0.0134;
+  return record;
+}
+
+ClassifyRecord broken() {
+  ClassifyRecord record;
+  record.input = "bad.jpg";
+  record.error = ErrorCode::decode_failed;
+  record.message = "ends after 12 rows";
+  return record;
+}
+
+std::string written(Format format, const std::vector<ClassifyRecord>& records,
+                    LabelType label_type = LabelType::name, bool color = false) {
+  std::ostringstream out;
+  const auto writer = make_classify_writer(format, out, label_type, color);
+  for (const ClassifyRecord& record : records) writer->write(record);
+  writer->finish();
+  return out.str();
+}
+
+TEST(ChooseFormat, WordThenExtensionThenText) {
+  EXPECT_EQ(choose_format("csv", "out.json"), Format::csv);
+  EXPECT_EQ(choose_format("text", "out.json"), Format::text);
+  EXPECT_EQ(choose_format("", "out.json"), Format::json);
+  EXPECT_EQ(choose_format("", "a.b/out.JSONL"), Format::jsonl);
+  EXPECT_EQ(choose_format("", "out.csv"), Format::csv);
+  EXPECT_EQ(choose_format("", "out.tsv"), Format::tsv);
+  for (const char* output : {"", "-", "out", "out.txt", "folder/", "out.", ".json", "csv"}) {
+    EXPECT_EQ(choose_format("", output), Format::text) << output;
+  }
+  try {
+    choose_format("xml", "");
+    FAIL() << "xml is no format";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.hint(), HasSubstr("jsonl"));
+  }
+}
+
+TEST(JsonText, Strings) {
+  EXPECT_EQ(json_string("a\"b\\c\n\x01"), R"("a\"b\\c\n\u0001")");
+  EXPECT_EQ(json_string("\xC3\xA9"), "\"\xC3\xA9\"");
+  EXPECT_EQ(json_string("\xFFx"), "\"\xEF\xBF\xBDx\"");
+}
+
+TEST(JsonText, NumbersHaveNeitherNoiseNorExponent) {
+  EXPECT_EQ(significant(double{0.9312F}, 6), "0.9312");
+  EXPECT_EQ(significant(0.99999999, 6), "1.0");
+  EXPECT_EQ(significant(1.0, 6), "1.0");
+  EXPECT_EQ(significant(0.0, 6), "0.0");
+  EXPECT_EQ(significant(1.23456789e-5, 6), "0.0000123457");
+  EXPECT_EQ(significant(4e-9, 6), "0.000000004");
+  EXPECT_EQ(significant(1e-30, 6), "0.0");
+  EXPECT_EQ(significant(1234567.891, 6), "1234567.891");
+  EXPECT_EQ(significant(1e15, 6), "1000000000000000.0");
+  EXPECT_EQ(significant(-84.9, 6), "-84.9");
+  EXPECT_EQ(decimal(11.84000015258789, 4), "11.84");
+  EXPECT_EQ(decimal(-0.00001, 4), "0.0");
+  EXPECT_EQ(decimal(12, 4), "12.0");
+  EXPECT_EQ(decimal(100, 4), "100.0");
+  EXPECT_EQ(fixed(0.125, 1), "0.1");
+  EXPECT_EQ(fixed(2.5, 0), "2");
+  EXPECT_EQ(fixed(std::numeric_limits<double>::max(), 30).size(), 309 + 1 + 30);
+  EXPECT_EQ(json_number(decimal(std::nan(""), 4)), "null");
+  EXPECT_EQ(json_number(significant(-std::numeric_limits<double>::infinity(), 6)), "null");
+  EXPECT_EQ(json_number("-1.5"), "-1.5");
+}
+
+TEST(TerminalText, ControlCharactersCannotReachTheTerminal) {
+  EXPECT_EQ(printable("a\nb\tc\rd\x1b[31m\x7f"), "a\\nb\\tc\\rd\\x1b[31m\\x7f");
+  EXPECT_EQ(printable("\xC2\x9B" "31m\xC2\xA0"), "\\x9b31m\xC2\xA0");
+  EXPECT_EQ(printable("\xFF\xC3\xA9\xC2"), "\xFF\xC3\xA9\xC2") << "other bytes stay";
+  EXPECT_EQ(columns("\xC3\xA9t\xC3\xA9"), 3);
+}
+
+TEST(JsonLines, IsTheSchemaInItsOrder) {
+  EXPECT_EQ(written(Format::jsonl, {otter()}),
+            R"({"schema":1,"input":"otters.jpg","width":3840,"height":2160,"model_size":[224,256],)"
+            R"("tokens":225,"top":[{"rank":1,"index":360,"id":"n02444819","label":"otter",)"
+            R"("prob":0.9312,"logit":11.84},{"rank":2,"index":357,"id":"n02442845","label":"mink",)"
+            R"("prob":0.034,"logit":8.5}],"device":"cpu","precision":"float32",)"
+            R"("attention":"softmax","seconds":0.0134})"
+            "\n");
+  EXPECT_EQ(written(Format::jsonl, {broken()}),
+            R"({"schema":1,"input":"bad.jpg","error":{"code":"decode_failed",)"
+            R"("message":"ends after 12 rows"}})"
+            "\n");
+}
+
+TEST(JsonLines, FrameAndNoteOnlyWhereThereAre) {
+  ClassifyRecord record = otter();
+  record.frame = 0;
+  record.note = "padded";
+  const std::string line = written(Format::jsonl, {record});
+  EXPECT_THAT(line, StartsWith(R"({"schema":1,"input":"otters.jpg","frame":0,"width")"));
+  EXPECT_THAT(line, HasSubstr(R"("attention":"softmax","note":"padded","seconds":0.0134})"));
+  ClassifyRecord failed = broken();
+  failed.frame = 7;
+  EXPECT_THAT(written(Format::jsonl, {failed}), HasSubstr(R"("input":"bad.jpg","frame":7,"error")"));
+}
+
+TEST(JsonLines, HostileNamesAndNumbersStayJson) {
+  ClassifyRecord record = otter();
+  record.input = "\xFF\"\n\x01.jpg";
+  record.top[0].prob = std::nan("");
+  record.top[0].label = "\xC3";
+  const auto parsed = nlohmann::json::parse(written(Format::jsonl, {record}));
+  EXPECT_EQ(parsed["input"], "\xEF\xBF\xBD\"\n\x01.jpg");
+  EXPECT_TRUE(parsed["top"][0]["prob"].is_null());
+  EXPECT_TRUE(parsed["top"][1]["prob"].is_number_float());
+}
+
+TEST(JsonLines, CodesThatAreNoneOfRecordsAreInternal) {
+  for (const ErrorCode code : {ErrorCode::failed, ErrorCode::invalid_argument}) {
+    ClassifyRecord record = broken();
+    record.error = code;
+    EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("code":"internal")"));
+    EXPECT_THAT(written(Format::text, {record}), HasSubstr("error: internal:"));
+    EXPECT_THAT(written(Format::csv, {record}), HasSubstr(",internal,"));
+  }
+}
+
+TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
+  EXPECT_EQ(written(Format::json, {}), "[]\n");
+  for (std::size_t count = 1; count <= 3; ++count) {
+    const auto parsed =
+        nlohmann::json::parse(written(Format::json, std::vector<ClassifyRecord>(count, otter())));
+    ASSERT_EQ(parsed.size(), count);
+    EXPECT_EQ(parsed.back()["top"][0]["label"], "otter");
+  }
+  std::ostringstream out;
+  const auto writer = make_classify_writer(Format::json, out, LabelType::name, false);
+  writer->write(otter());
+  EXPECT_THAT(out.str(), HasSubstr("otters.jpg")) << "before finish()";
+  writer->finish();
+  writer->finish();
+  EXPECT_EQ(nlohmann::json::parse(out.str()).size(), 1);
+}
+
+constexpr std::string_view kHeader =
+    "input,frame,width,height,model_height,model_width,tokens,rank,index,id,label,prob,logit,device,"
+    "precision,attention,note,seconds,error_code,error_message\n";
+
+TEST(Csv, ARowAPredictionAndAFailure) {
+  EXPECT_EQ(written(Format::csv, {otter(), broken()}),
+            std::string(kHeader) +
+                "otters.jpg,,3840,2160,224,256,225,1,360,n02444819,otter,0.9312,11.84,cpu,float32,"
+                "softmax,,0.0134,,\n"
+                "otters.jpg,,3840,2160,224,256,225,2,357,n02442845,mink,0.034,8.5,cpu,float32,"
+                "softmax,,0.0134,,\n"
+                "bad.jpg,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+  EXPECT_EQ(written(Format::csv, {}), kHeader);
+}
+
+TEST(Csv, QuotesAsRfc4180Does) {
+  ClassifyRecord record = broken();
+  record.input = "a,\"b\"\n\xFF.jpg";
+  record.frame = 3;
+  EXPECT_THAT(written(Format::csv, {record}), HasSubstr("\n\"a,\"\"b\"\"\n\xFF.jpg\",3,,"));
+  const std::vector<std::string> fields{"", " a ", "b\r", "c\td"};
+  EXPECT_EQ(delimited_row(fields, Format::csv), ", a ,\"b\r\",c\td\n");
+}
+
+TEST(Tsv, EscapesWhatSeparates) {
+  const std::vector<std::string> fields{"a\tb", "c\nd\re", "f\\g", "h,\"i\""};
+  EXPECT_EQ(delimited_row(fields, Format::tsv), "a\\tb\tc\\nd\\re\tf\\\\g\th,\"i\"\n");
+  EXPECT_THAT(written(Format::tsv, {broken()}), StartsWith("input\tframe\twidth\t"));
+}
+
+TEST(Text, IsACompactTable) {
+  EXPECT_EQ(written(Format::text, {otter(), broken()}),
+            "otters.jpg  3840x2160 -> 256x224  225 tokens  13.4 ms  cpu float32 softmax\n"
+            "  1  93.12 %  otter  (n02444819)\n"
+            "  2   3.40 %  mink   (n02442845)\n"
+            "bad.jpg  error: decode_failed: ends after 12 rows\n");
+}
+
+TEST(Text, FrameNoteAndSeconds) {
+  ClassifyRecord record = otter();
+  record.frame = 12;
+  record.note = "padded";
+  record.seconds = 2.345;
+  EXPECT_THAT(written(Format::text, {record}),
+              StartsWith("otters.jpg  frame 12  3840x2160 -> 256x224  225 tokens  padded  2.3"));
+}
+
+TEST(Text, ColumnsKeepTheirPlaces) {
+  ClassifyRecord record = otter();
+  record.top.clear();
+  for (int rank = 1; rank <= 10; ++rank) record.top.push_back({rank, rank, "", "x", 0, 0});
+  record.top[0].prob = 1;
+  record.top[0].label = std::string(60, 'l');
+  record.top[0].id = "n1";
+  record.top[1].label = "\xC3\xA9t\xC3\xA9";
+  record.top[1].id = "n2";
+  record.top[2].id = "n3";
+  const std::string text = written(Format::text, {record});
+  EXPECT_THAT(text, HasSubstr("\n   1  100.00 %  " + std::string(60, 'l') + "  (n1)\n"));
+  EXPECT_THAT(text, HasSubstr("\n   2    0.00 %  \xC3\xA9t\xC3\xA9  (n2)\n"));
+  EXPECT_THAT(text, HasSubstr("\n   3    0.00 %  x    (n3)\n"));
+  EXPECT_THAT(text, HasSubstr("\n  10    0.00 %  x\n"));
+}
+
+TEST(Text, LabelTypes) {
+  EXPECT_THAT(written(Format::text, {otter()}, LabelType::id), HasSubstr("93.12 %  n02444819\n"));
+  EXPECT_THAT(written(Format::text, {otter()}, LabelType::index), HasSubstr("93.12 %  360\n"));
+  ClassifyRecord record = otter();
+  record.top[0].id = "";
+  EXPECT_THAT(written(Format::text, {record}, LabelType::id), HasSubstr("93.12 %  otter\n"));
+}
+
+TEST(Text, ColorOnlyWhenAsked) {
+  EXPECT_THAT(written(Format::text, {otter(), broken()}), Not(HasSubstr("\x1b")));
+  const std::string colored = written(Format::text, {otter(), broken()}, LabelType::name, true);
+  EXPECT_THAT(colored, HasSubstr("\x1b[1motters.jpg\x1b[0m"));
+  EXPECT_THAT(colored, HasSubstr("\x1b[31merror: decode_failed"));
+}
+
+TEST(Text, NamesCannotCommandTheTerminal) {
+  ClassifyRecord record = broken();
+  record.input = "\x1b]0;owned\x07\nx.jpg";
+  record.message = "line\nbreak";
+  EXPECT_EQ(written(Format::text, {record}),
+            "\\x1b]0;owned\\x07\\nx.jpg  error: decode_failed: line\\nbreak\n");
+}
+
+TEST(Writers, KeepBytesThatAreNoUtf8OutsideJson) {
+  ClassifyRecord record = otter();
+  record.input = "\xFF.jpg";
+  for (const Format format : {Format::text, Format::csv, Format::tsv}) {
+    EXPECT_THAT(written(format, {record}), HasSubstr("\xFF.jpg"));
+  }
+}
+
+class RefusingBuffer final : public std::streambuf {};
+
+TEST(Writers, AFullDiskIsAnError) {
+  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+    RefusingBuffer buffer;
+    std::ostream out(&buffer);
+    const auto writer = make_classify_writer(format, out, LabelType::name, false);
+    try {
+      writer->write(otter());
+      FAIL() << "nothing was written";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::failed);
+    }
+  }
+}
+
+class FlushCountingBuffer final : public std::stringbuf {
+ public:
+  int flushes = 0;
+
+ protected:
+  int sync() override {
+    ++flushes;
+    return 0;
+  }
+};
+
+TEST(Writers, FlushEachRecord) {
+  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+    FlushCountingBuffer buffer;
+    std::ostream out(&buffer);
+    const auto writer = make_classify_writer(format, out, LabelType::name, false);
+    writer->write(otter());
+    EXPECT_EQ(buffer.flushes, 1);
+    writer->write(broken());
+    EXPECT_EQ(buffer.flushes, 2);
+  }
+}
+
+KeyValueReport evaluation() {
+  KeyValueReport report;
+  report.add("top1", 84.8999999999);
+  report.add("images", 500);
+  report.add("model", "deit_tiny");
+  report.add("native", false);
+  report.add("img_size", std::vector<std::int64_t>{224, 224});
+  report.add("crop_pct", 0.875, 3);
+  report.add("device", std::string_view("a,b"));
+  report.add_json("extra", R"({"a":[1]})");
+  return report;
+}
+
+std::string written(const KeyValueReport& report, Format format) {
+  std::ostringstream out;
+  report.write(format, out);
+  return out.str();
+}
+
+TEST(KeyValueReport, JsonKeepsTheOrder) {
+  EXPECT_EQ(written(evaluation(), Format::jsonl),
+            R"({"schema":1,"top1":84.9,"images":500,"model":"deit_tiny","native":false,)"
+            R"("img_size":[224,224],"crop_pct":0.875,"device":"a,b","extra":{"a":[1]}})"
+            "\n");
+  const std::string json = written(evaluation(), Format::json);
+  EXPECT_THAT(json, StartsWith("{\n  \"schema\":1,\n  \"top1\":84.9,\n"));
+  EXPECT_EQ(nlohmann::json::parse(json),
+            nlohmann::json::parse(written(evaluation(), Format::jsonl)));
+}
+
+TEST(KeyValueReport, TextIsAligned) {
+  EXPECT_EQ(written(evaluation(), Format::text),
+            "top1      84.90\n"
+            "images    500\n"
+            "model     deit_tiny\n"
+            "native    no\n"
+            "img size  224, 224\n"
+            "crop pct  0.875\n"
+            "device    a,b\n"
+            "extra     {\"a\":[1]}\n");
+}
+
+TEST(KeyValueReport, TablesHaveAHeaderAndARow) {
+  EXPECT_EQ(written(evaluation(), Format::csv),
+            "top1,images,model,native,img_size,crop_pct,device,extra\n"
+            "84.9,500,deit_tiny,false,\"[224,224]\",0.875,\"a,b\",\"{\"\"a\"\":[1]}\"\n");
+  EXPECT_THAT(written(evaluation(), Format::tsv), HasSubstr("deit_tiny\tfalse\t[224,224]"));
+}
+
+TEST(KeyValueReport, AnAddedSchemaIsTheNumberAndNoPair) {
+  KeyValueReport report;
+  report.add("a", true);
+  report.add("schema", std::int64_t{2});
+  EXPECT_EQ(written(report, Format::jsonl), "{\"schema\":2,\"a\":true}\n");
+  EXPECT_EQ(written(report, Format::text), "a  yes\n");
+}
+
+TEST(KeyValueReport, OddValues) {
+  KeyValueReport report;
+  report.add("speed", std::nan(""));
+  report.add("name", "a\nb");
+  EXPECT_EQ(written(report, Format::jsonl), "{\"schema\":1,\"speed\":null,\"name\":\"a\\nb\"}\n");
+  EXPECT_EQ(written(report, Format::text), "speed  nan\nname   a\\nb\n");
+  EXPECT_THROW(report.add_json("bad", "{"), Error);
+  EXPECT_EQ(written(KeyValueReport(), Format::json), "{\n  \"schema\":1\n}\n");
+}
+
+}  // namespace
+}  // namespace hydrascope::app

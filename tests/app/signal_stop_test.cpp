@@ -1,0 +1,132 @@
+#include "app/signal_stop.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <istream>
+#include <string>
+#include <thread>
+
+namespace hydrascope::app {
+namespace {
+
+/// The flag is set for good, so each case lives in a process of its own, which ends with 0 when all
+/// was as expected.
+class SignalStopTest : public ::testing::Test {
+ protected:
+  SignalStopTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+[[noreturn]] void end(bool as_expected) { _exit(as_expected ? 0 : 99); }
+
+TEST_F(SignalStopTest, NothingIsRequestedAtFirst) {
+  EXPECT_FALSE(stop_requested());
+  EXPECT_EQ(stop_signal(), 0);
+  EXPECT_EQ(exit_code_after_stop(3), 3);
+}
+
+TEST_F(SignalStopTest, TheFirstSignalOnlyRaisesTheFlag) {
+  for (const int number : {SIGINT, SIGTERM}) {
+    EXPECT_EXIT(
+        {
+          install_signal_handlers();
+          ::raise(number);
+          end(stop_requested() && stop_signal() == number &&
+              exit_code_after_stop(0) == 128 + number);
+        },
+        ::testing::ExitedWithCode(0), "");
+  }
+}
+
+TEST_F(SignalStopTest, TheSecondSignalEndsAtOnce) {
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        ::raise(SIGINT);
+        ::raise(SIGTERM);
+        end(false);
+      },
+      ::testing::ExitedWithCode(143), "");
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        ::raise(SIGINT);
+        ::raise(SIGINT);
+        end(false);
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+TEST_F(SignalStopTest, InheritedIgnoranceIsUndone) {
+  EXPECT_EXIT(
+      {
+        ::signal(SIGINT, SIG_IGN);
+        install_signal_handlers();
+        ::raise(SIGINT);
+        end(stop_requested());
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SignalStopTest, ABrokenPipeEndsQuietly) {
+  EXPECT_EXIT(
+      {
+        ::signal(SIGPIPE, SIG_IGN);
+        install_signal_handlers();
+        std::array<int, 2> ends{};
+        if (::pipe(ends.data()) != 0) end(false);
+        ::close(ends[0]);
+        const ssize_t written = ::write(ends[1], "x", 1);
+        end(written == 12345);
+      },
+      ::testing::KilledBySignal(SIGPIPE), "");
+}
+
+TEST_F(SignalStopTest, InputIsReadToItsEnd) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  const std::string text = "a.jpg\nb.jpg\n";
+  ASSERT_EQ(::write(ends[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::close(ends[1]);
+  StoppableInput input(ends[0]);
+  std::istream stream(&input);
+  std::string line;
+  std::string all;
+  while (std::getline(stream, line)) all += line + '\n';
+  EXPECT_EQ(all, text);
+  ::close(ends[0]);
+}
+
+TEST_F(SignalStopTest, AWaitForInputEndsWithTheSignal) {
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        std::array<int, 2> ends{};
+        if (::pipe(ends.data()) != 0) end(false);
+        std::thread later([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(20));
+          ::kill(::getpid(), SIGTERM);
+        });
+        StoppableInput input(ends[0]);
+        const bool at_end = input.sgetc() == std::streambuf::traits_type::eof();
+        later.join();
+        end(at_end && stop_signal() == SIGTERM);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SignalStopTest, AClosedDescriptorIsAtItsEnd) {
+  StoppableInput input(-1);
+  EXPECT_EXIT(
+      {
+        ::alarm(5);
+        end(input.sgetc() == std::streambuf::traits_type::eof());
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace hydrascope::app

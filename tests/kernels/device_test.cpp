@@ -1,0 +1,57 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "kernels/device/cpu_features.h"
+#include "kernels/device/gpu_info.h"
+
+namespace hydrascope::kernels::device {
+namespace {
+
+/// The kernel's own list of flags: an independent witness.
+std::string kernel_flags() {
+  std::ifstream stream("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(stream, line)) {
+    if (line.starts_with("flags")) return line + " ";
+  }
+  return "";
+}
+
+TEST(CpuFeaturesTest, AgreeWithTheKernel) {
+  const std::string flags = kernel_flags();
+  if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags line";
+  const CpuFeatures features = cpu_features();
+  const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
+  EXPECT_EQ(features.avx2, has("avx2") && has("fma"));
+  EXPECT_EQ(features.avx512, has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));
+  EXPECT_EQ(features.avx512_bf16, features.avx512 && has("avx512_bf16"));
+  EXPECT_EQ(features.amx_bf16, has("amx_bf16"));
+}
+
+TEST(CpuFeaturesTest, NamesFollowTheFlags) {
+  EXPECT_TRUE(names({}).empty());
+  EXPECT_EQ(names({.avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx_bf16 = true}),
+            (std::vector<std::string>{"avx2", "avx512", "avx512_bf16", "amx_bf16"}));
+}
+
+TEST(CpuModelTest, IsOneTrimmedLine) {
+  const std::string model = cpu_model();
+  ASSERT_FALSE(model.empty());
+  EXPECT_NE(model.front(), ' ');
+  EXPECT_NE(model.back(), ' ');
+}
+
+TEST(GpuInfoTest, HasEitherGpusOrAReason) {
+  const GpuInfo info = gpu_info();
+  EXPECT_NE(info.gpus.empty(), info.why_none.empty());
+  for (const Gpu& gpu : info.gpus) {
+    EXPECT_FALSE(gpu.name.empty());
+    EXPECT_GT(gpu.memory_bytes, 0U);
+    EXPECT_GE(gpu.major, 5);
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::device

@@ -1,0 +1,92 @@
+#include "model/attention/attention_spec.h"
+
+#include <gtest/gtest.h>
+
+#include "model/attention/registry.h"
+#include "tests/error_matchers.h"
+
+namespace hydrascope::model {
+namespace {
+
+// Mechanisms that exist in this test program only: the grammar does not depend on which there are.
+const MechanismRegistration kAlpha({.name = "test_alpha",
+                                    .aliases = {"test_a"},
+                                    .options = {{"norm", "l2", {"l1", "l2"}, "norm"}, {"scale", "1", {}, "scale"}}});
+const MechanismRegistration kBeta({.name = "test_beta"});
+
+std::vector<AttentionSpec> layers_of(std::size_t depth) { return std::vector<AttentionSpec>(depth, {"test_beta", {}}); }
+
+std::string applied(const char* spec, std::size_t depth = 12) {
+  auto layers = layers_of(depth);
+  apply_attention_spec(spec, layers);
+  std::string letters;
+  for (const AttentionSpec& layer : layers) letters += layer.mechanism == "test_alpha" ? 'a' : 'b';
+  return letters;
+}
+
+TEST(AttentionSpecTest, SelectsLayers) {
+  EXPECT_EQ(applied("test_alpha"), "aaaaaaaaaaaa");
+  EXPECT_EQ(applied("test_a:0-9"), "aaaaaaaaaabb");
+  EXPECT_EQ(applied("test_alpha:3"), "bbbabbbbbbbb");
+  EXPECT_EQ(applied("test_alpha:0-1,test_alpha:4"), "aabbabbbbbbb");
+  EXPECT_EQ(applied("test_alpha:last4"), "bbbbbbbbaaaa");
+  EXPECT_EQ(applied("test_alpha:first2"), "aabbbbbbbbbb");
+  EXPECT_EQ(applied("test_alpha:every2"), "babababababa");
+  EXPECT_EQ(applied("test_alpha:every2", 5), "ababa");
+  EXPECT_EQ(applied("test_alpha:every5"), "babbbbabbbba");
+  EXPECT_EQ(applied("test_alpha,test_beta:last1"), "aaaaaaaaaaab");
+}
+
+TEST(AttentionSpecTest, RefusesWhatItCannotMean) {
+  auto layers = layers_of(12);
+  for (const char* spec : {"", "test_alpha:", "test_alpha:12", "test_alpha:5-3", "test_alpha:last0", "test_alpha:last13",
+                           "test_alpha:1x", "test_alpha:-1", "test_alpha,,test_beta", ":3", "test_alpha:every", "test_alpha:0-99999999999999999999"}) {
+    EXPECT_ERROR(apply_attention_spec(spec, layers), invalid_argument);
+  }
+  EXPECT_ERROR(apply_attention_spec("hydrra", layers), invalid_argument, "hydrra", "test_alpha");
+  EXPECT_EQ(layers, layers_of(12)) << "a refused spec changes nothing";
+}
+
+TEST(AttentionSpecTest, TextIsReadBack) {
+  for (const char* spec : {"test_alpha", "test_alpha:0-9,test_beta:10-11", "test_beta:0,test_alpha:1-11", "test_alpha:every2"}) {
+    auto layers = layers_of(12);
+    apply_attention_spec(spec, layers);
+    auto again = layers_of(12);
+    apply_attention_spec(to_text(layers), again);
+    EXPECT_EQ(layers, again) << spec << " became " << to_text(layers);
+  }
+  EXPECT_EQ(to_text(layers_of(3)), "test_beta");
+  EXPECT_EQ(to_text({}), "softmax");
+}
+
+TEST(AttentionSpecTest, KeepsOptionsOfLayersThatStay) {
+  auto layers = layers_of(4);
+  apply_attention_spec("test_alpha:0-1", layers);
+  apply_attention_option("test_a.norm=l1", layers);
+  apply_attention_option("test_alpha.scale=0.5", layers);
+  apply_attention_spec("test_alpha:1-3", layers);
+  EXPECT_EQ(layers[1].options.at("norm"), "l1");
+  EXPECT_EQ(layers[1].options.at("scale"), "0.5");
+  EXPECT_TRUE(layers[2].options.empty());
+}
+
+TEST(AttentionSpecTest, ChecksOptions) {
+  auto layers = layers_of(4);
+  apply_attention_spec("test_alpha:0", layers);
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm", layers), invalid_argument, "mechanism.key=value");
+  EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
+  EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm", "norm, scale");
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l1|l2", "l3");
+  EXPECT_ERROR(apply_attention_option("test_beta.x=1", layers), invalid_argument, "takes no options");
+  apply_attention_spec("test_beta", layers);
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument, "no layer runs test_alpha");
+}
+
+TEST(RegistryTest, RefusesASecondEntryOfAName) {
+  EXPECT_ERROR(MechanismRegistration({.name = "test_alpha"}), internal, "registered twice");
+  EXPECT_ERROR(MechanismRegistration({.name = "test_a"}), internal, "registered twice");
+  EXPECT_ERROR(MechanismRegistration({.name = "test_gamma", .aliases = {"test_beta"}}), internal, "registered twice");
+}
+
+}  // namespace
+}  // namespace hydrascope::model

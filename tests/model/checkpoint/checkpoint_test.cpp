@@ -1,0 +1,224 @@
+#include "model/checkpoint/checkpoint.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "model/architectures.h"
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/tensor_match.h"
+#include "tests/temporary_folder.h"
+
+namespace hydrascope::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using model::VisionTransformer;
+using model::VitConfig;
+
+VitConfig small() {
+  VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 32;
+  config.patch_size = 8;
+  config.embed_dim = 64;
+  config.depth = 2;
+  config.num_heads = 1;
+  config.num_classes = 5;
+  return config;
+}
+
+/// A file's tensors, to be changed and written again.
+struct Contents {
+  std::vector<std::string> bytes;
+  std::vector<TensorView> views;
+
+  explicit Contents(const VisionTransformer& model) {
+    bytes.reserve(1000);
+    for (const auto& [key, tensor] : model::named_tensors(*model)) add(key, tensor);
+  }
+  void add(const std::string& key, const at::Tensor& tensor) {
+    const at::Tensor value = tensor.detach().to(at::kFloat).contiguous();
+    bytes.emplace_back(static_cast<const char*>(value.const_data_ptr()), value.nbytes());
+    views.push_back({key, Dtype::F32, value.sizes().vec(), std::as_bytes(std::span(bytes.back()))});
+  }
+  void remove(const std::string& key) {
+    std::erase_if(views, [&](const TensorView& view) { return view.name == key; });
+  }
+  void rename(const std::string& from, const std::string& to) {
+    for (TensorView& view : views) {
+      if (view.name == from) view.name = to;
+    }
+  }
+  fs::path write(const fs::path& file, const Metadata& metadata = {}) const {
+    write_safetensors(file, views, metadata);
+    return file;
+  }
+};
+
+TEST(CheckpointTest, SavedModelLoadsAsItWas) {
+  const testing::TemporaryFolder folder;
+  for (const bool distilled : {false, true}) {
+    VitConfig config = small();
+    config.distilled = distilled;
+    config.num_heads = 4;
+    config.layer_scale = true;
+    config.reg_tokens = 3;
+    config.layer_norm_eps = 1e-12;
+    at::manual_seed(3);
+    const VisionTransformer saved(config);
+    save_checkpoint(folder.path() / "a.safetensors", *saved, Dtype::F32, {{"license", "mine"}});
+    const Checkpoint file = Checkpoint::open(folder.path() / "a.safetensors");
+    EXPECT_EQ(file.metadata("license"), "mine");
+    EXPECT_EQ(file.metadata("format"), "pt");
+    EXPECT_EQ(file.layout(), "timm");
+    EXPECT_EQ(file.deduce_config(), config);
+    const VisionTransformer loaded(file.deduce_config());
+    file.load_into(*loaded);
+    const c10::InferenceMode inference;
+    const at::Tensor images = at::randn({1, 3, 32, 32});
+    VisionTransformer a = saved;
+    VisionTransformer b = loaded;
+    EXPECT_TRUE(at::equal(a->forward(images), b->forward(images)));
+  }
+}
+
+TEST(CheckpointTest, HalfPrecisionRoundsAndNothingElse) {
+  const testing::TemporaryFolder folder;
+  const VisionTransformer model(small());
+  for (const auto& [dtype, type] : {std::pair{Dtype::F16, at::kHalf}, {Dtype::BF16, at::kBFloat16}}) {
+    save_checkpoint(folder.path() / "a.safetensors", *model, dtype, {});
+    const VisionTransformer loaded(small());
+    Checkpoint::open(folder.path() / "a.safetensors").load_into(*loaded);
+    const auto before = model::named_tensors(*model);
+    const auto after = model::named_tensors(*loaded);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(at::equal(after[i].second, before[i].second.to(type).to(at::kFloat))) << before[i].first;
+    }
+  }
+}
+
+TEST(CheckpointTest, ListsMissingUnexpectedAndMismatchedTogether) {
+  const testing::TemporaryFolder folder;
+  Contents contents{VisionTransformer(small())};
+  contents.remove("norm.bias");
+  contents.remove("blocks.1.mlp.fc2.bias");
+  contents.remove("head.bias");
+  contents.add("head.bias", at::zeros({6}));
+  contents.add("blocks.0.attn.surprise", at::zeros({2}));
+  const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
+  const VisionTransformer model(small());
+  EXPECT_ERROR(file.load_into(*model), failed, "2 missing", "norm.bias", "blocks.1.mlp.fc2.bias", "1 unexpected",
+               "blocks.0.attn.surprise", "1 mismatched", "head.bias expected (5) found (6)", "a.safetensors");
+}
+
+TEST(CheckpointTest, AFileThatDoesNotFitChangesNothing) {
+  const testing::TemporaryFolder folder;
+  Contents contents{VisionTransformer(small())};
+  contents.remove("norm.bias");
+  const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
+  const VisionTransformer model(small());
+  const at::Tensor before = model->parameters()[0].clone();
+  EXPECT_ERROR(file.load_into(*model), failed);
+  EXPECT_TRUE(at::equal(before, model->parameters()[0]));
+}
+
+TEST(CheckpointTest, DeducesFromShapesAlone) {
+  const testing::TemporaryFolder folder;
+  struct Case {
+    const char* name;
+    void (*change)(VitConfig&);
+  };
+  const Case cases[] = {
+      {"plain", [](VitConfig&) {}},
+      {"no qkv bias", [](VitConfig& c) { c.qkv_bias = false; }},
+      {"registers", [](VitConfig& c) { c.reg_tokens = 4; }},
+      {"no_embed_class", [](VitConfig& c) { c.no_embed_class = true; }},
+      {"LayerScale", [](VitConfig& c) { c.layer_scale = true; }},
+      {"pooled", [](VitConfig& c) { c.class_token = false, c.fc_norm = true, c.global_pool = model::Pooling::avg; }},
+      {"wide MLP", [](VitConfig& c) { c.mlp_ratio = 1.5; }},
+      {"deep", [](VitConfig& c) { c.depth = 11; }},
+      {"large pictures", [](VitConfig& c) { c.img_height = c.img_width = 104; }},
+  };
+  for (const Case& item : cases) {
+    VitConfig config = small();
+    config.arch = "vit";
+    item.change(config);
+    const Contents contents{VisionTransformer(config)};
+    EXPECT_EQ(Checkpoint::open(contents.write(folder.path() / "a.safetensors")).deduce_config(), config) << item.name;
+  }
+}
+
+TEST(CheckpointTest, SaysWhatItCannotDeduce) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "a.safetensors";
+  VitConfig odd = small();
+  odd.embed_dim = 72;
+  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(odd)}.write(file)).deduce_config(), failed, "heads", "72");
+  VitConfig wide = small();
+  wide.img_width = 64;
+  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(wide)}.write(file)).deduce_config(), failed, "no square grid");
+  Contents without_head{VisionTransformer(small())};
+  without_head.remove("head.weight");
+  EXPECT_ERROR(Checkpoint::open(without_head.write(file)).deduce_config(), failed, "head.weight is missing");
+  Contents flat{VisionTransformer(small())};
+  flat.remove("pos_embed");
+  flat.add("pos_embed", at::zeros({17}));
+  EXPECT_ERROR(Checkpoint::open(flat.write(file)).deduce_config(), failed, "pos_embed", "3 dimensions");
+  Contents renamed{VisionTransformer(small())};
+  renamed.rename("patch_embed.proj.weight", "vit.embeddings.weight");
+  EXPECT_ERROR(Checkpoint::open(renamed.write(file)), unsupported_format, "layout", "timm");
+  Contents huge{VisionTransformer(small())};
+  huge.add("blocks.99999999999999.norm1.weight", at::zeros({1}));
+  EXPECT_ERROR(Checkpoint::open(huge.write(file)).deduce_config(), invalid_argument, "depth");
+}
+
+TEST(CheckpointTest, ReadsDeitsLayerScaleAndDropsPreLogits) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.arch = "vit";
+  config.layer_scale = true;
+  Contents contents{VisionTransformer(config)};
+  for (const std::string block : {"blocks.0", "blocks.1"}) {
+    contents.rename(block + ".ls1.gamma", block + ".gamma_1");
+    contents.rename(block + ".ls2.gamma", block + ".gamma_2");
+  }
+  contents.add("pre_logits.fc.weight", at::zeros({2, 2}));
+  const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
+  EXPECT_EQ(file.deduce_config(), config);
+  const VisionTransformer model(config);
+  EXPECT_NO_THROW(file.load_into(*model));
+}
+
+TEST(CheckpointTest, OpensAFolder) {
+  const testing::TemporaryFolder folder;
+  EXPECT_ERROR(Checkpoint::open(folder.path()), not_found, "model.safetensors");
+  Contents{VisionTransformer(small())}.write(folder.path() / "model.safetensors");
+  EXPECT_EQ(Checkpoint::open(folder.path()).file().filename(), "model.safetensors");
+}
+
+TEST(CheckpointTest, RefusesIntegersAsWeights) {
+  const testing::TemporaryFolder folder;
+  Contents contents{VisionTransformer(small())};
+  for (TensorView& view : contents.views) {
+    if (view.name == "norm.bias") view.dtype = Dtype::I32;
+  }
+  const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
+  const VisionTransformer model(small());
+  EXPECT_ERROR(file.load_into(*model), unsupported_format, "I32", "norm.bias");
+}
+
+TEST(CheckpointTest, BundledModelIsWhatItSays) {
+  const Checkpoint file = Checkpoint::open(fs::path(HYDRASCOPE_SOURCE_DIR) / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
+  EXPECT_EQ(file.deduce_config().arch, "deit_tiny_patch16_224");
+  EXPECT_EQ(file.deduce_config().num_heads, 3);
+  EXPECT_EQ(file.metadata("license"), "apache-2.0");
+  EXPECT_EQ(file.metadata("attention"), "softmax");
+  EXPECT_EQ(file.metadata("parent_sha256").size(), 64U);
+  EXPECT_EQ(file.tensors().size(), 152U);
+}
+
+}  // namespace
+}  // namespace hydrascope::checkpoint

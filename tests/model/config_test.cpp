@@ -1,0 +1,164 @@
+#include "model/config.h"
+
+#include <gtest/gtest.h>
+
+#include "model/architectures.h"
+#include "tests/error_matchers.h"
+
+namespace hydrascope::model {
+namespace {
+
+/// A configuration in which every field differs from its default.
+VitConfig unusual() {
+  VitConfig config;
+  config.arch = "mine";
+  config.img_height = 128;
+  config.img_width = 256;
+  config.patch_size = 8;
+  config.in_chans = 1;
+  config.num_classes = 7;
+  config.embed_dim = 48;
+  config.depth = 3;
+  config.num_heads = 4;
+  config.mlp_ratio = 2.5;
+  config.qkv_bias = false;
+  config.class_token = true;
+  config.distilled = true;
+  config.reg_tokens = 2;
+  config.no_embed_class = true;
+  config.layer_scale = true;
+  config.init_values = 0.5;
+  config.fc_norm = true;
+  config.layer_norm_eps = 1e-12;
+  config.attention.assign(3, {});
+  return config;
+}
+
+TEST(VitConfigTest, SurvivesJson) {
+  const VitConfig config = unusual();
+  EXPECT_EQ(config_from_json(to_json(config), "test"), config);
+  EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
+  VitConfig average;
+  average.global_pool = Pooling::avg;
+  average.class_token = false;
+  EXPECT_EQ(config_from_json(to_json(average, 2), "test"), average);
+}
+
+TEST(VitConfigTest, ComparisonSeesEveryField) {
+  // Each field's text changes the comparison: read it back with one field replaced by the other's.
+  const VitConfig base;
+  int fields = 0;
+  VitConfig::visit(base, [&](std::string_view, const auto&) { ++fields; });
+  const VitConfig other = unusual();
+  int differing = 0;
+  for (int chosen = 0; chosen < fields; ++chosen) {
+    VitConfig changed = base;
+    int index = 0;
+    VitConfig::visit(changed, [&](std::string_view field, auto& value) {
+      if (index++ != chosen) return;
+      VitConfig::visit(other, [&](std::string_view other_field, const auto& other_value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(other_value)>>) {
+          if (field == other_field) value = other_value;
+        }
+      });
+    });
+    differing += !(changed == base);
+  }
+  // class_token and global_pool have their default in `unusual`, or it would not be valid.
+  EXPECT_EQ(differing, fields - 2);
+}
+
+TEST(VitConfigTest, TextShowsEveryField) {
+  const std::string text = to_text(unusual());
+  VitConfig::visit(unusual(), [&](std::string_view field, const auto&) {
+    EXPECT_NE(text.find(std::string(field) + ": "), std::string::npos) << field;
+  });
+  EXPECT_NE(text.find("img_width: 256\n"), std::string::npos);
+}
+
+TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {
+  EXPECT_ERROR(config_from_json(R"({"embed_dimension": 3})", "file"), invalid_argument, "embed_dimension", "embed_dim", "file");
+  EXPECT_ERROR(config_from_json(R"({"depth": 2.5})", "file"), invalid_argument, "depth", "an integer", "2.5");
+  EXPECT_ERROR(config_from_json(R"({"arch": 1})", "file"), invalid_argument, "arch", "a string");
+  EXPECT_ERROR(config_from_json(R"({"qkv_bias": 1})", "file"), invalid_argument, "qkv_bias", "true or false");
+  EXPECT_ERROR(config_from_json(R"({"mlp_ratio": "4"})", "file"), invalid_argument, "mlp_ratio", "a number");
+  EXPECT_ERROR(config_from_json(R"({"global_pool": "max"})", "file"), invalid_argument, "global_pool", "max");
+  EXPECT_ERROR(config_from_json(R"({"attention": ["magic"]})", "file"), invalid_argument);
+  EXPECT_ERROR(config_from_json("[1]", "file"), invalid_argument, "JSON object");
+  EXPECT_ERROR(config_from_json("{", "file"), invalid_argument, "JSON object");
+}
+
+struct InvalidCase {
+  const char* field;
+  void (*spoil)(VitConfig&);
+};
+
+TEST(VitConfigTest, ValidateNamesTheField) {
+  const InvalidCase cases[] = {
+      {"patch_size", [](VitConfig& c) { c.patch_size = 0; }},
+      {"img_height", [](VitConfig& c) { c.img_height = 225; }},
+      {"img_width", [](VitConfig& c) { c.img_width = 1 << 20; }},
+      {"in_chans", [](VitConfig& c) { c.in_chans = 0; }},
+      {"num_classes", [](VitConfig& c) { c.num_classes = 0; }},
+      {"embed_dim", [](VitConfig& c) { c.embed_dim = -1; }},
+      {"depth", [](VitConfig& c) { c.depth = 100000; }},
+      {"num_heads", [](VitConfig& c) { c.num_heads = 5; }},
+      {"mlp_ratio", [](VitConfig& c) { c.mlp_ratio = 0; }},
+      {"reg_tokens", [](VitConfig& c) { c.reg_tokens = -1; }},
+      {"layer_norm_eps", [](VitConfig& c) { c.layer_norm_eps = 0; }},
+      {"class_token", [](VitConfig& c) { c.distilled = true, c.class_token = false; }},
+      {"global_pool", [](VitConfig& c) { c.class_token = false; }},
+      {"attention", [](VitConfig& c) { c.attention.resize(5); }},
+  };
+  for (const InvalidCase& item : cases) {
+    VitConfig config;
+    item.spoil(config);
+    EXPECT_ERROR(validate(config), invalid_argument, item.field);
+  }
+  EXPECT_NO_THROW(validate(VitConfig{}));
+}
+
+struct ArchitectureCase {
+  const char* name;
+  std::int64_t embed_dim, depth, num_heads, patch_size, size, prefix;
+};
+
+TEST(ArchitecturesTest, NamesMeanWhatTimmMeans) {
+  const ArchitectureCase cases[] = {
+      {"deit_tiny_patch16_224", 192, 12, 3, 16, 224, 1},
+      {"deit_small_distilled_patch16_224", 384, 12, 6, 16, 224, 2},
+      {"vit_base_patch8_224", 768, 12, 12, 8, 224, 1},
+      {"vit_large_patch14_224", 1024, 24, 16, 14, 224, 1},
+      {"vit_base_patch32_384", 768, 12, 12, 32, 384, 1},
+      {"vit_base_patch14_reg4_518", 768, 12, 12, 14, 518, 5},
+      {"deit3_large_patch16_384.fb_in22k_ft_in1k", 1024, 24, 16, 16, 384, 1},
+  };
+  for (const ArchitectureCase& item : cases) {
+    const auto found = find_architecture(item.name);
+    ASSERT_TRUE(found) << item.name;
+    EXPECT_EQ(found->config.embed_dim, item.embed_dim) << item.name;
+    EXPECT_EQ(found->config.depth, item.depth) << item.name;
+    EXPECT_EQ(found->config.num_heads, item.num_heads) << item.name;
+    EXPECT_EQ(found->config.patch_size, item.patch_size) << item.name;
+    EXPECT_EQ(found->config.img_height, item.size) << item.name;
+    EXPECT_EQ(found->config.num_prefix_tokens(), item.prefix) << item.name;
+  }
+}
+
+TEST(ArchitecturesTest, ListedNamesExistAndAreValid) {
+  for (const std::string& name : architecture_names()) {
+    const auto found = find_architecture(name);
+    ASSERT_TRUE(found) << name;
+    EXPECT_NO_THROW(validate(found->config)) << name;
+  }
+}
+
+TEST(ArchitecturesTest, OtherWordsAreNone) {
+  for (const char* name : {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225", "deit_tiny_patch16_224_x",
+                           "vit_huge_patch14_224", "deit_large_patch16_224", "vit_base_patch9_225", "vit_base_patch_224"}) {
+    EXPECT_FALSE(find_architecture(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::model

@@ -1,0 +1,112 @@
+// Logits equal timm's for the same weights and the same input tensor. Cases and generator:
+// tests/data/goldens/README.md.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "model/architectures.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/vision_transformer.h"
+#include "tests/model/deterministic_weights.h"
+#include "tests/model/tensor_match.h"
+
+namespace hydrascope::model {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path kRoot = HYDRASCOPE_SOURCE_DIR;
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kRoot / "tests/data/goldens")) {
+    const std::string stem = entry.path().stem().string();
+    if (entry.path().extension() == ".safetensors" && stem != "pictures") names.push_back(stem);
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// timm's create_model(arch, **kwargs) as a configuration.
+VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t height, std::int64_t width) {
+  VitConfig config = find_architecture(arch).value().config;
+  config.img_height = height;
+  config.img_width = width;
+  for (const auto& [key, value] : kwargs.items()) {
+    if (key == "init_values") {
+      config.layer_scale = true;
+      continue;
+    }
+    bool known = false;
+    VitConfig::visit(config, [&](std::string_view field, auto& target) {
+      if (field != key) return;
+      known = true;
+      using Target = std::decay_t<decltype(target)>;
+      if constexpr (std::is_same_v<Target, Pooling>) {
+        target = value == "avg" ? Pooling::avg : Pooling::token;
+      } else if constexpr (!std::is_same_v<Target, std::vector<AttentionSpec>>) {
+        target = value.template get<Target>();
+      }
+    });
+    if (!known) throw std::runtime_error("no field for timm's " + key);
+  }
+  return config;
+}
+
+void fill(const std::string& name, at::Tensor tensor, std::uint64_t seed) {
+  const at::NoGradGuard no_grad;
+  std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+  testing::fill_deterministic(name, tensor.sizes(), values, seed);
+  tensor.copy_(at::from_blob(values.data(), tensor.sizes(), at::kFloat));
+}
+
+at::Tensor golden_tensor(const checkpoint::SafetensorsFile& file, const char* name) {
+  const checkpoint::TensorView* view = file.find(name);
+  if (view == nullptr) throw std::runtime_error(std::string("golden without ") + name);
+  return at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone();
+}
+
+class GoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(GoldenTest, LogitsEqualTimms) {
+  const auto file = checkpoint::SafetensorsFile::open(kRoot / "tests/data/goldens" / (GetParam() + ".safetensors"));
+  const checkpoint::Metadata& metadata = file.metadata();
+  const auto weights_size = Json::parse(metadata.at("weights_img_size")).get<std::vector<std::int64_t>>();
+  const VitConfig config = config_of(metadata.at("arch"), Json::parse(metadata.at("kwargs")), weights_size.at(0), weights_size.at(1));
+  const std::uint64_t seed = std::stoull(metadata.at("seed"));
+  VisionTransformer model(config);
+  model->eval();
+  if (metadata.at("weights") == "deterministic") {
+    for (const auto& [name, tensor] : named_tensors(*model)) fill(name, tensor, seed);
+  } else {
+    checkpoint::Checkpoint::open(kRoot / metadata.at("weights")).load_into(*model);
+  }
+  const at::Tensor input = at::empty(Json::parse(metadata.at("input_shape")).get<std::vector<std::int64_t>>());
+  fill("input", input, seed);
+
+  const c10::InferenceMode inference;
+  const at::Tensor expected = golden_tensor(file, "logits");
+  constexpr double kTolerance = 2e-4;
+  EXPECT_TRUE(testing::all_near(model->forward(input), expected, kTolerance));
+
+  // With traces and the explicit formula the layers are compared one by one, where the file has them.
+  if (file.find("first_token") == nullptr || input.size(2) > 400) return;
+  std::vector<AttentionTrace> traces(static_cast<std::size_t>(config.depth));
+  for (AttentionTrace& trace : traces) trace.want_map = true;
+  const ForwardOptions options{Kernels::reference, PosInterp::timm, &traces};
+  EXPECT_TRUE(testing::all_near(model->forward(input, options), expected, kTolerance));
+  for (const AttentionTrace& trace : traces) {
+    EXPECT_TRUE(testing::all_near(trace.map.sum(-1), at::ones_like(trace.map.select(-1, 0)), 1e-5));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Timm, GoldenTest, ::testing::ValuesIn(golden_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(GoldenTest, AllCasesAreThere) { EXPECT_GE(golden_names().size(), 26U); }
+
+}  // namespace
+}  // namespace hydrascope::model
