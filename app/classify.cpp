@@ -95,7 +95,7 @@ int run_classify(const ParsedOptions& options) {
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
   InputStream inputs(words, options.flag("recursive"), standard_input);
-  Progress progress({.label = "classify", .style = console.progress_style()});
+  Progress progress("classify", std::nullopt, console.progress);
   const auto report = [&](const PipelineResult& result) {
     ClassifyRecord record;
     record.input = result.input.given;
@@ -114,7 +114,8 @@ int run_classify(const ParsedOptions& options) {
       record.seconds = result.seconds;
       record.note = result.note;
     }
-    progress.print([&] { writer->write(record); });
+    progress.hide();
+    writer->write(record);
     if (logits_file) {
       if (result.error) {
         logits_file->append_nan();

@@ -23,7 +23,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
 }
 
 /// A word for bash and zsh, whatever it holds.
-std::string quoted(std::string_view text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
+std::string shell_quoted(std::string_view text) { return "'" + replaced(text, "'", "'\\''") + "'"; }
 
 /// A word for fish, where a backslash counts inside quotes too.
 std::string fish_quoted(std::string_view text) {
@@ -76,7 +76,7 @@ _hydrascope() {
   COMPREPLY=()
 )";
 
-constexpr std::string_view kBashTail = R"(    *) return ;;
+constexpr std::string_view kBashTail = R"(    *) return 0 ;;
   esac
   if [[ $values == '<files>' ]]; then _hydrascope_files "$current"
   elif [[ $values == '<free>' ]]; then return
@@ -115,21 +115,21 @@ std::string bash_script(std::span<const CommandSpec> commands) {
     for (const std::string& name : command_names(command)) names.push_back(name);
   }
   std::string out(kBashHead);
-  out += "  if ((COMP_CWORD == 1)); then\n    _hydrascope_words " + quoted(words(names)) +
+  out += "  if ((COMP_CWORD == 1)); then\n    _hydrascope_words " + shell_quoted(words(names)) +
          " \"$current\"\n    return\n  fi\n";
   out += kBashOption;
   for (const CommandSpec& command : commands) {
     out += "    " + join_words(command_names(command), "|", "|") + ")\n";
-    out += "      options=" + quoted(words(long_options(command))) + "\n";
+    out += "      options=" + shell_quoted(words(long_options(command))) + "\n";
     if (!command.subcommands.empty()) {
-      out += "      subcommands=" + quoted(words(command.subcommands)) + "\n";
+      out += "      subcommands=" + shell_quoted(words(command.subcommands)) + "\n";
     }
     if (!command.positionals.empty()) out += "      arguments=1\n";
     out += "      case $option in\n";
     for (const Option& option : command.options) {
       if (option.kind == ValueKind::flag) continue;
       out += "        " + join_words(value_spellings(option), "|", "|") +
-             ") values=" + quoted(bash_values(option)) + " ;;\n";
+             ") values=" + shell_quoted(bash_values(option)) + " ;;\n";
     }
     out += "      esac ;;\n";
   }
@@ -160,8 +160,8 @@ std::string zsh_action(const Option& option) {
 void append_zsh_option(std::string& out, const Option& option) {
   const auto append = [&](const std::string& spelling, const std::string& action) {
     const std::string many = option.repeatable ? "*" : "";
-    out +=
-        " \\\n        " + quoted(many + spelling + "[" + zsh_escaped(option.help) + "]" + action);
+    out += " \\\n        " +
+           shell_quoted(many + spelling + "[" + zsh_escaped(option.help) + "]" + action);
   };
   const bool takes_value = option.kind != ValueKind::flag;
   append("--" + option.name + (takes_value ? "=" : ""), zsh_action(option));
@@ -183,7 +183,7 @@ std::string zsh_script(std::span<const CommandSpec> commands) {
       "  local -a commands=(\n";
   for (const CommandSpec& command : commands) {
     for (const std::string& name : command_names(command)) {
-      out += "    " + quoted(zsh_escaped(name) + ":" + command.summary) + "\n";
+      out += "    " + shell_quoted(zsh_escaped(name) + ":" + command.summary) + "\n";
     }
   }
   out +=
@@ -200,7 +200,7 @@ std::string zsh_script(std::span<const CommandSpec> commands) {
     out += "    " + join_words(command_names(command), "|", "|") + ")\n      _arguments -s -S";
     for (const Option& option : command.options) append_zsh_option(out, option);
     if (!command.subcommands.empty()) {
-      out += " \\\n        " + quoted("1:subcommand:(" + words(command.subcommands) + ")");
+      out += " \\\n        " + shell_quoted("1:subcommand:(" + words(command.subcommands) + ")");
     }
     if (!command.positionals.empty()) out += " \\\n        '*:argument:_files'";
     out += " ;;\n";

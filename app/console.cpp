@@ -9,17 +9,13 @@
 namespace hydrascope::app {
 
 Console::Console(const ParsedOptions& options)
-    : verbose(options.flag("verbose")), quiet(options.flag("quiet")), no_progress(options.flag("no-progress")) {
+    : verbose(options.flag("verbose")), quiet(options.flag("quiet")), progress(!options.flag("no-progress") && !quiet) {
   const std::string& word = options.text("color");
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
   const bool wanted = no_color == nullptr || *no_color == '\0';
   const std::string& output = options.text("output");
   color = word == "always" ||
           (word != "never" && wanted && (output.empty() || output == "-") && isatty(STDOUT_FILENO) == 1);
-}
-
-ProgressStyle Console::progress_style() const {
-  return choose_progress_style(quiet, no_progress, stderr_is_terminal());
 }
 
 void Console::note(std::string_view text) const {

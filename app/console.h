@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "app/options.h"
-#include "app/progress.h"
 
 namespace hydrascope::app {
 
@@ -18,10 +17,9 @@ struct Console {
   bool verbose = false;
   bool quiet = false;
   bool color = false;      ///< for standard output
-  bool no_progress = false;
+  bool progress = true;
 
   explicit Console(const ParsedOptions& options);
-  [[nodiscard]] ProgressStyle progress_style() const;
   /// A line on stderr, unless --quiet.
   void note(std::string_view text) const;
   /// A line on stderr with --verbose only.

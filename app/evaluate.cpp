@@ -31,7 +31,7 @@ LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) 
   if (const std::string& csv = options.text("labels-csv"); !csv.empty()) return read_labels_csv(csv, words[0], labels);
   if (const std::string& map = options.text("class-map"); !map.empty()) {
     // Folder names looked up in the user's own list: its line number is the class index.
-    return read_folder_classes(words[0], image::Labels::read(map));
+    return read_folder_classes(words[0], image::Labels::load(map));
   }
   return read_folder_classes(words[0], labels);
 }
@@ -92,7 +92,7 @@ int run_evaluate(const ParsedOptions& options) {
   Score score;
   std::size_t next = 0;
   std::size_t reported = 0;
-  Progress progress({.label = "evaluate", .total = std::ssize(set.pictures), .style = console.progress_style()});
+  Progress progress("evaluate", std::ssize(set.pictures), console.progress);
   const auto next_input = [&]() -> std::optional<Input> {
     if (next == set.pictures.size()) return std::nullopt;
     const LabelledPicture& picture = set.pictures[next++];
@@ -102,9 +102,8 @@ int run_evaluate(const ParsedOptions& options) {
     const std::int64_t target = set.pictures[reported++].target;
     if (result.error) {
       ++score.failed;
-      progress.print([&] {
-        std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": " << result.message << '\n';
-      });
+      progress.hide();
+      std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": " << result.message << '\n';
       if (logits_file) logits_file->append_nan();
     } else {
       score.add(result.logits, target);

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "app/inputs.h"
 #include "app/options.h"
@@ -25,6 +26,13 @@ std::vector<fs::path> sorted_entries(const fs::path& folder, bool folders) {
   if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
   std::ranges::sort(entries);
   return entries;
+}
+
+std::optional<std::int64_t> class_of(const std::string& word, const image::Labels& labels) {
+  if (const auto index = labels.find_id(word)) return index;
+  const std::vector<std::int64_t> named = labels.find_name(word);
+  if (named.size() == 1) return named.front();
+  return std::nullopt;
 }
 
 /// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
@@ -80,12 +88,12 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
                 "for a flat folder give --labels-csv FILE");
   }
   std::vector<std::optional<std::int64_t>> targets;
-  for (const fs::path& path : folders) targets.push_back(labels.index_of(path.filename().string()));
+  for (const fs::path& path : folders) targets.push_back(class_of(path.filename().string(), labels));
   LabelledSet set;
   set.rule = "folders named by synset id or class name";
   const auto matched = std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
   if (matched == 0) {
-    if (std::ssize(folders) != labels.size()) {
+    if (folders.size() != labels.size()) {
       throw Error(ErrorCode::invalid_argument,
                   "no folder is named after a class, and there are " + std::to_string(folders.size()) + " folders for " +
                       std::to_string(labels.size()) + " classes",
@@ -133,10 +141,10 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder, const i
     std::int64_t target = -1;
     if (index_column) {
       target = to_integer(word, place);
-    } else if (const auto found = labels.index_of_id(word)) {
+    } else if (const auto found = labels.find_id(word)) {
       target = *found;
     }
-    if (target < 0 || target >= labels.size()) {
+    if (target < 0 || std::cmp_greater_equal(target, labels.size())) {
       throw Error(ErrorCode::invalid_argument, "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)", place);
     }
     set.pictures.push_back({folder / rows[i][*file_column], target});

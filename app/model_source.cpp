@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "app/assets.h"
 #include "kernels/error.h"
@@ -258,14 +259,9 @@ image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& so
     file = bundled_labels(named);
   }
   if (!file && source.config.num_classes == kImageNetClasses) file = bundled_labels("imagenet1k");
-  if (!file) {
-    // Without names a class is called by its index.
-    std::string indices;
-    for (std::int64_t i = 0; i < source.config.num_classes; ++i) indices += std::to_string(i) + "\n";
-    return image::Labels::parse(indices, "class indices");
-  }
-  image::Labels labels = image::Labels::read(*file);
-  if (labels.size() != source.config.num_classes) {
+  if (!file) return image::Labels::numbered(source.config.num_classes);
+  image::Labels labels = image::Labels::load(*file);
+  if (std::cmp_not_equal(labels.size(), source.config.num_classes)) {
     throw Error(ErrorCode::invalid_argument,
                 "the file names " + std::to_string(labels.size()) + " classes, the model has " +
                     std::to_string(source.config.num_classes),

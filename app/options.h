@@ -1,6 +1,6 @@
 // The command line, declared once: a table of options per command yields parsing, --help, shell
-// completion, the man page, the keys of --config files and --dump-config. This is the one place that
-// knows cxxopts and its habits (docs in options.cpp).
+// completion, the man page, the keys of --config files and --dump-config. This is the one place
+// that knows cxxopts and its habits (docs in options.cpp).
 #pragma once
 
 #include <cstdint>
@@ -25,53 +25,55 @@ struct OptionAlias {
 
 /// One option. Names are written with '-'; on the command line '_' works too.
 struct Option {
-  std::string name;                        ///< "img-size"
-  char short_name = '\0';                  ///< 'm' or none
+  std::string name;        ///< "img-size"
+  char short_name = '\0';  ///< 'm' or none
   ValueKind kind = ValueKind::text;
-  std::string placeholder = {};            ///< "N|HxW", shown in help
-  std::string help = {};                   ///< one sentence, lower case, no full stop
-  std::string default_value = {};          ///< "" = not set
-  std::string default_note = {};           ///< without a default value, what happens: "chosen by size"
-  std::vector<std::string> choices = {};   ///< a closed set of words; empty = any
+  std::string placeholder = {};    ///< "N|HxW", shown in help
+  std::string help = {};           ///< one sentence, lower case, no full stop
+  std::string default_value = {};  ///< "" = not set
+  std::string default_note = {};   ///< without a default value, what happens: "chosen by size"
+  std::vector<std::string> choices = {};  ///< a closed set of words; empty = any
   std::vector<OptionAlias> aliases = {};
-  int values = 1;                          ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
-  bool comma_list = false;                 ///< any number of comma-separated values ("--batch-size 1,8,32"), each checked
-  bool repeatable = false;                 ///< may be given several times, values are kept in order
-  std::optional<double> minimum = {};      ///< smallest number accepted
-  std::optional<double> maximum = {};      ///< largest number accepted
-  std::string group = {};                  ///< heading in --help ("Model", "Input", ...)
-  bool completes_files = false;            ///< shell completion offers files
+  int values = 1;  ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
+  bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
+  bool repeatable = false;  ///< may be given several times, values are kept in order
+  std::optional<double> minimum = {};  ///< smallest number accepted
+  std::optional<double> maximum = {};  ///< largest number accepted
+  std::string group = {};              ///< heading in --help ("Model", "Input", ...)
+  bool completes_files = false;        ///< shell completion offers files
 };
 
 struct CommandSpec {
   std::string name;
   std::vector<std::string> aliases = {};
-  std::string summary;                     ///< one line for the list of commands
-  std::string positionals = {};            ///< "[INPUT...]", after the subcommand if there are some; "" = none are accepted
+  std::string summary;  ///< one line for the list of commands
+  std::string positionals =
+      {};  ///< "[INPUT...]", after the subcommand if there are some; "" = none are accepted
   std::vector<Option> options = {};
   std::vector<std::string> examples = {};  ///< complete command lines
-  std::vector<std::string> subcommands = {};  ///< first positional is one of these ("list", "info"); empty = none
+  std::vector<std::string> subcommands =
+      {};  ///< first positional is one of these ("list", "info"); empty = none
 };
 
 enum class Source { default_value, config_file, command_line };
 
-/// The outcome of parsing. Asking for a name that the command does not declare is a programming error
-/// (Error(internal)).
+/// The outcome of parsing. Asking for a name that the command does not declare is a programming
+/// error (Error(internal)).
 class ParsedOptions {
  public:
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given(std::string_view name) const;
   [[nodiscard]] Source source(std::string_view name) const;
-  /// The spelling used ("--imgsz", "--fp16"), or the file's name ("config.json"): for messages that say
-  /// where a value came from. "--img-size" if it is a default.
+  /// The spelling used ("--imgsz", "--fp16"), or the file's name ("config.json"): for messages that
+  /// say where a value came from. "--img-size" if it is a default.
   [[nodiscard]] std::string origin(std::string_view name) const;
 
   /// Of an option that is no flag: Error(internal).
   [[nodiscard]] bool flag(std::string_view name) const;
   /// The value as written; "" when unset. Of an option that may hold several: Error(internal).
   [[nodiscard]] const std::string& text(std::string_view name) const;
-  /// Also of a text option that turned out to hold a number; Error(invalid_argument) if it does not,
-  /// Error(internal) when unset.
+  /// Also of a text option that turned out to hold a number; Error(invalid_argument) if it does
+  /// not, Error(internal) when unset.
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
   [[nodiscard]] double number(std::string_view name) const;
   /// All values of a repeatable, multi-valued or any other option; empty when unset.
@@ -79,7 +81,9 @@ class ParsedOptions {
   [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
   [[nodiscard]] std::vector<double> numbers(std::string_view name) const;
   /// Everything that is no option, as given, commas and bytes untouched.
-  [[nodiscard]] const std::vector<std::string>& positionals() const noexcept { return positionals_; }
+  [[nodiscard]] const std::vector<std::string>& positionals() const noexcept {
+    return positionals_;
+  }
 
   /// The resolved options as the JSON object that --config reads back (--dump-config): every option
   /// that has a value, defaults included, except input, config, dump-config and help. JSON holds no
@@ -101,19 +105,20 @@ class ParsedOptions {
   std::string config_file_;
 };
 
-/// Parses what follows the command's name. Values are checked here: numbers are consumed whole and in
-/// range, choices are members, an empty value is none. If the command declares an option "config" and
-/// it is given, that JSON file is read first (keys = option names, '_' or '-'; unknown keys are
-/// errors); flags win. Throws Error(invalid_argument) with the nearest name as hint. A first
-/// positional that is no subcommand is an error; that there is none is for the command to judge.
+/// Parses what follows the command's name. Values are checked here: numbers are consumed whole and
+/// in range, choices are members, an empty value is none. If the command declares an option
+/// "config" and it is given, that JSON file is read first (keys = option names, '_' or '-'; unknown
+/// keys are errors); flags win. Throws Error(invalid_argument) with the nearest name as hint. A
+/// first positional that is no subcommand is an error; that there is none is for the command to
+/// judge.
 ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
 
-/// The candidate closest to `word` by edit distance (letters swapped count once, case does not count),
-/// else the only one that begins with it, or "" when nothing is near.
+/// The candidate closest to `word` by edit distance (letters swapped count once, case does not
+/// count), else the only one that begins with it, or "" when nothing is near.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
-/// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal, a
-/// leading '+' is fine, infinities and NaN are not numbers.
+/// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal,
+/// a leading '+' is fine, infinities and NaN are not numbers.
 std::int64_t to_integer(std::string_view word, std::string_view subject);
 double to_number(std::string_view word, std::string_view subject);
 
@@ -126,14 +131,19 @@ std::string completion_script(std::string_view shell, std::span<const CommandSpe
 /// troff man page (section 1) of all commands, for `hydrascope help --man`.
 std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 
-// Groups of options that several commands share (shared_options.cpp), each as the contract spells it.
-std::vector<Option> model_options();           // model, checkpoint, use-ema, attn, attn-opt, pos-interp
-std::vector<Option> input_options();           // input, recursive, on-error, max-pixels
-std::vector<Option> preprocessing_options();   // img-size, input-size, fit, crop-pct, crop-mode, interpolation, mean, std, exif, print-transform, native
-std::vector<Option> runtime_options();         // batch-size, workers, threads, device, precision, kernels, seed, deterministic
-std::vector<Option> output_options();          // output, format
-std::vector<Option> label_options();           // labels, label-type
-std::vector<Option> general_options();         // config, dump-config, verbose, quiet, no-progress, color, help
+// Groups of options that several commands share (shared_options.cpp), each as the contract spells
+// it.
+std::vector<Option> model_options();  // model, checkpoint, use-ema, attn, attn-opt, pos-interp
+std::vector<Option> input_options();  // input, recursive, on-error, max-pixels
+std::vector<Option>
+preprocessing_options();  // img-size, input-size, fit, crop-pct, crop-mode, interpolation, mean,
+                          // std, exif, print-transform, native
+std::vector<Option>
+runtime_options();  // batch-size, workers, threads, device, precision, kernels, seed, deterministic
+std::vector<Option> output_options();  // output, format
+std::vector<Option> label_options();   // labels, label-type
+std::vector<Option>
+general_options();  // config, dump-config, verbose, quiet, no-progress, color, help
 /// Concatenates groups; throws Error(internal) for a name, alias or short name declared twice.
 std::vector<Option> join(std::initializer_list<std::vector<Option>> groups);
 

@@ -120,7 +120,7 @@ std::string Progress::status(double elapsed) const {
 }
 
 std::string Progress::bar_line(double elapsed) const {
-  constexpr std::size_t kBarColumns = 30;
+  constexpr std::size_t kBarColumns = 20;
   constexpr std::size_t kMinBarColumns = 8;
   std::string line = options_.label + (options_.label.empty() ? "" : "  ");
   const std::string tail = status(elapsed);

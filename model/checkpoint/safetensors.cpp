@@ -54,6 +54,9 @@ struct Entry {
   std::optional<Dtype> dtype;
   std::optional<std::vector<std::uint64_t>> shape;
   std::optional<std::vector<std::uint64_t>> offsets;
+
+  [[nodiscard]] std::uint64_t begin() const { return (*offsets)[0]; }
+  [[nodiscard]] std::uint64_t end() const { return (*offsets)[1]; }
 };
 
 /// The header's grammar as a SAX handler: a DOM would keep the last of two equal keys without a word.
@@ -293,13 +296,19 @@ SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::
   Json::sax_parse(header.begin(), header.begin() + static_cast<std::ptrdiff_t>(header.find_last_not_of(' ') + 1), &handler);
 
   const std::span<const std::byte> buffer = bytes.subspan(8 + header_size);
-  std::ranges::stable_sort(handler.entries, [](const Entry& a, const Entry& b) { return *a.offsets < *b.offsets; });
+  // Pointers are sorted: g++ 12 sees uninitialised members in moved optionals.
+  std::vector<const Entry*> sorted;
+  for (const Entry& entry : handler.entries) sorted.push_back(&entry);
+  std::ranges::stable_sort(sorted, [](const Entry* a, const Entry* b) {
+    return a->begin() != b->begin() ? a->begin() < b->begin() : a->end() < b->end();
+  });
   SafetensorsIndex index;
   index.metadata = std::move(handler.metadata);
   std::uint64_t expected_begin = 0;
-  for (const Entry& entry : handler.entries) {
-    const std::uint64_t begin = (*entry.offsets)[0];
-    const std::uint64_t end = (*entry.offsets)[1];
+  for (const Entry* item : sorted) {
+    const Entry& entry = *item;
+    const std::uint64_t begin = entry.begin();
+    const std::uint64_t end = entry.end();
     const std::string what = "tensor '" + entry.name + "': ";
     if (end < begin) refuse(what + "data_offsets end before they begin", subject);
     if (begin != expected_begin) {

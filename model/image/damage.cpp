@@ -28,12 +28,13 @@ std::size_t find_marker_behind_scan(ByteView file, std::size_t at) {
   return file.size();
 }
 
-/// Whether the tables of a DHT segment hold at most 256 codes each (T.81, B.2.4.2). libjpeg refuses
-/// more; stb_image 2.27 writes past its array.
-bool has_sound_huffman_tables(ByteView segment) {
-  for (std::size_t at = 0; at < segment.size();) {
+/// Whether the tables of the DHT segment [at, end) hold at most 256 codes each (T.81, B.2.4.2).
+/// libjpeg refuses more; stb_image 2.27 writes past its array, and reads past a segment that is too
+/// short for its table, which is why this does so, too.
+bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
+  while (at < end) {
     std::size_t codes = 0;
-    for (std::size_t bits = 1; bits <= 16; ++bits) codes += segment.u8(at + bits);
+    for (std::size_t bits = 1; bits <= 16; ++bits) codes += file.u8(at + bits);
     if (codes > 256) return false;
     at += 17 + codes;
   }
@@ -63,7 +64,7 @@ std::string find_jpeg_damage(ByteView file) {
     const std::size_t length = std::max<std::size_t>(file.u16_big(at + 2), 2);
     at += 2 + length;
     if (marker == 0xC4) {
-      if (!has_sound_huffman_tables(file.part(payload, length - 2))) {
+      if (!has_sound_huffman_tables(file, payload, at)) {
         return "a Huffman table has more than 256 codes";
       }
     } else if (marker == 0xDA) {

@@ -37,7 +37,9 @@ struct DecodeOptions {
 Header probe(std::span<const std::byte> bytes);
 
 /// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and Pillow
-/// do), grey and palette are expanded, alpha is composed over `background`, CMYK/YCCK is converted.
+/// do; PNM scales by its maximum), grey and palette are expanded, alpha is composed over `background`
+/// (rounded to nearest), CMYK/YCCK is converted. Of several pictures in a file the first is taken.
+/// TIFF's orientation is applied always, as Pillow does. stb_image reads no WebP, TIFF and JPEG 2000.
 /// Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`, `decode_failed`
 /// (truncated or corrupt: a picture that is only partly there is an error), `out_of_memory`.
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);

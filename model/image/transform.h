@@ -47,11 +47,12 @@ struct TransformPlan {
   Size resized;    ///< equal to the picture's size when nothing is resized
   Size cropped;
   Size output;     ///< what the model gets; both multiples of patch_size
+  Size fitted_from;  ///< the size asked for, before `fit`
 };
 
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
 /// Throws `Error(too_large)` when a step would exceed `max_pixels` (extreme aspect ratios), and
-/// `Error(empty)` for a picture of fewer than 2 pixels a side... see transform.cpp for the exact rule.
+/// `Error(empty)` for a picture of a single pixel.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 
@@ -61,6 +62,9 @@ at::Tensor apply_transform(const TransformConfig& config, const Picture& picture
 
 /// One line: "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (...) std (...)".
 std::string describe(const TransformConfig& config);
+
+/// What `fit` did to one picture: "" or "padded 1920x1080 to 1920x1088" (width x height).
+std::string describe_fit(const TransformConfig& config, const TransformPlan& plan);
 
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);

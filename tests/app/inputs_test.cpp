@@ -79,9 +79,9 @@ TEST(Extensions, AreCaseInsensitive) {
 TEST_F(InputStreamTest, NoneGiveNone) { EXPECT_THAT(names({}), IsEmpty()); }
 
 TEST_F(InputStreamTest, NamedFilesAreTakenWhateverTheyAreCalled) {
-  const std::vector<std::string> odd{"notes.txt", "no_extension",  "a,b.jpg",   "a b.jpg",
-                                     "*.jpg",     "[x].jpg",       "@list.txt", "-rf.jpg",
-                                     "new\nline", "\xFF\xFE.jpg",  ".hidden"};
+  const std::vector<std::string> odd{"notes.txt", "no_extension", "a,b.jpg",   "a b.jpg",
+                                     "*.jpg",     "[x].jpg",      "@list.txt", "-rf.jpg",
+                                     "new\nline", "\xFF\xFE.jpg", ".hidden"};
   std::vector<std::string> specs;
   for (const std::string& name : odd) {
     folder_.write(name);
@@ -121,9 +121,8 @@ TEST_F(InputStreamTest, AFolderGivesItsImagesInByteOrder) {
                            ".hidden.jpg", "\xC3\xA9.jpg", "\xFF.jpg", "sub/c.jpg"}) {
     folder_.write(name);
   }
-  EXPECT_THAT(names({folder_.path()}),
-              ElementsAre("~/10.jpg", "~/9.jpg", "~/B.PNG", "~/a.jpeg", "~/b.jpg",
-                          "~/\xC3\xA9.jpg", "~/\xFF.jpg"));
+  EXPECT_THAT(names({folder_.path()}), ElementsAre("~/10.jpg", "~/9.jpg", "~/B.PNG", "~/a.jpeg",
+                                                   "~/b.jpg", "~/\xC3\xA9.jpg", "~/\xFF.jpg"));
   EXPECT_THAT(names({folder_.path().native() + '/'}).front(), "~/10.jpg");
 }
 
@@ -132,9 +131,8 @@ TEST_F(InputStreamTest, RecursionHasTheOrderOfSortedPaths) {
                            ".git/x.jpg", "c/notes.txt"}) {
     folder_.write(name);
   }
-  EXPECT_THAT(names({folder_.path()}, true),
-              ElementsAre("~/a/a.jpg", "~/b-1.jpg", "~/b.jpg", "~/b/1/z.jpg", "~/b/2.jpg",
-                          "~/b0.jpg"));
+  EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~/a/a.jpg", "~/b-1.jpg", "~/b.jpg",
+                                                         "~/b/1/z.jpg", "~/b/2.jpg", "~/b0.jpg"));
   EXPECT_THAT(names({folder_.path()}), ElementsAre("~/b-1.jpg", "~/b.jpg", "~/b0.jpg"));
 }
 
@@ -153,8 +151,8 @@ TEST_F(InputStreamTest, LinkedFoldersAreWalkedWithoutEnd) {
   fs::create_directory_symlink("..", folder_.path() / "data/up");
   fs::create_symlink("x.jpg", folder_.path() / "data/y.jpg");
   fs::create_symlink("nowhere", folder_.path() / "data/z.jpg");
-  EXPECT_THAT(names({at("linked")}), ElementsAre("~/linked/x.jpg", "~/linked/y.jpg",
-                                                 "~/linked/z.jpg !not_found"));
+  EXPECT_THAT(names({at("linked")}),
+              ElementsAre("~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
   EXPECT_THAT(names({folder_.path()}, true),
               ElementsAre("~/data/x.jpg", "~/data/y.jpg", "~/data/z.jpg !not_found",
                           "~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
@@ -165,9 +163,9 @@ TEST_F(InputStreamTest, FoldersThatAllLinkToOneAnotherAreWalkedInPolynomialTime)
   for (int from = 0; from < kFolders; ++from) {
     folder_.write("f" + std::to_string(from) + "/x.jpg");
     for (int to = 0; to < kFolders; ++to) {
-      fs::create_directory_symlink("../f" + std::to_string(to),
-                                   folder_.path() / ("f" + std::to_string(from)) /
-                                       ("to" + std::to_string(to)));
+      fs::create_directory_symlink(
+          "../f" + std::to_string(to),
+          folder_.path() / ("f" + std::to_string(from)) / ("to" + std::to_string(to)));
     }
   }
   const auto found = names({folder_.path()}, true);
@@ -222,8 +220,10 @@ TEST_F(InputStreamTest, AListNamesOnePathALine) {
   folder_.write("pictures/# c.jpg");
   folder_.write("pictures/ d .jpg");
   folder_.write("pictures/more/e.jpg");
-  folder_.write("pictures/list.txt", "\xEF\xBB\xBF" "a.jpg\r\n\r\n\n# c.jpg\n" + at("pictures/b.jpg") +
-                                         "\nmore\nmissing.jpg\n d .jpg");
+  folder_.write("pictures/list.txt",
+                "\xEF\xBB\xBF"
+                "a.jpg\r\n\r\n\n# c.jpg\n" +
+                    at("pictures/b.jpg") + "\nmore\nmissing.jpg\n d .jpg");
   const std::vector<Input> found = inputs({"@" + at("pictures/list.txt")});
   ASSERT_EQ(found.size(), 6);
   EXPECT_EQ(found[0].given, "a.jpg") << "records show the line, without the list's folder";
@@ -248,9 +248,9 @@ TEST_F(InputStreamTest, LinesAreNeitherListsNorPatternsNorStandardInput) {
 
 TEST_F(InputStreamTest, ListsThatAreNone) {
   folder_.write("blank.txt", "\n\r\n\n");
-  EXPECT_THAT(names({"@" + at("no.txt"), "@" + folder_.path().native(), "@" + at("blank.txt"), "@"}),
-              ElementsAre("@~/no.txt !not_found", "@~ !unreadable", "@~/blank.txt !empty",
-                          "@ !not_found"));
+  EXPECT_THAT(
+      names({"@" + at("no.txt"), "@" + folder_.path().native(), "@" + at("blank.txt"), "@"}),
+      ElementsAre("@~/no.txt !not_found", "@~ !unreadable", "@~/blank.txt !empty", "@ !not_found"));
 }
 
 TEST_F(InputStreamTest, APictureGivenAsAListDoesNotFillTheMemory) {

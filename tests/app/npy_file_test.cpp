@@ -147,9 +147,14 @@ TEST_F(NpyWriterTest, ShapesThatDoNotFitTheValues) {
   constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
   NpyWriter writer(file_);
   const std::array<float, 4> row{};
-  const std::vector<std::vector<std::int64_t>> shapes{
-      {3}, {5}, {-4}, {-2, -2}, {kHuge, kHuge}, {kHuge, 2}, {1LL << 32, 1LL << 32},
-      std::vector<std::int64_t>(32, 1)};
+  const std::vector<std::vector<std::int64_t>> shapes{{3},
+                                                      {5},
+                                                      {-4},
+                                                      {-2, -2},
+                                                      {kHuge, kHuge},
+                                                      {kHuge, 2},
+                                                      {1LL << 32, 1LL << 32},
+                                                      std::vector<std::int64_t>(32, 1)};
   for (const auto& shape : shapes) EXPECT_THROW(writer.append(row, shape), Error);
   EXPECT_THROW(writer.append(row, {}), Error);
   EXPECT_NO_THROW(writer.append(row, std::array<std::int64_t, 2>{2, 2}));

@@ -47,7 +47,8 @@ TEST(ToInteger, ConsumesTheWholeWord) {
   EXPECT_EQ(to_integer("-8", "--n"), -8);
   EXPECT_EQ(to_integer("+8", "--n"), 8);
   EXPECT_EQ(to_integer("9223372036854775807", "--n"), std::numeric_limits<std::int64_t>::max());
-  for (const char* word : {"", "8x", "8.0", " 8", "8 ", "0x8", "1e3", "+-8", "++8", "+", "-", "1,5"}) {
+  for (const char* word :
+       {"", "8x", "8.0", " 8", "8 ", "0x8", "1e3", "+-8", "++8", "+", "-", "1,5"}) {
     EXPECT_ERROR(to_integer(word, "--n"), invalid_argument, "expected an integer", word, "--n");
   }
   EXPECT_ERROR(to_integer("9223372036854775808", "--n"), invalid_argument, "64 bits", "--n");
@@ -81,11 +82,13 @@ TEST(CheckValues, EnforcesRangeAndChoicesOfEveryKind) {
   const Option share = {.name = "p", .kind = ValueKind::number, .minimum = 0.01};
   EXPECT_ERROR(check_values(share, {"0"}, "--p"), invalid_argument, "at least 0.01, found 0");
   const Option patch = {.name = "patch", .kind = ValueKind::integer, .choices = {"14", "16"}};
-  EXPECT_ERROR(check_values(patch, {"15"}, "--patch"), invalid_argument, "expected 14 or 16, found '15'");
+  EXPECT_ERROR(check_values(patch, {"15"}, "--patch"), invalid_argument,
+               "expected 14 or 16, found '15'");
 }
 
 TEST(CheckValues, RefusesNulCharacters) {
-  EXPECT_ERROR(check_values({.name = "o"}, {std::string("a\0b", 3)}, "--o"), invalid_argument, "NUL");
+  EXPECT_ERROR(check_values({.name = "o"}, {std::string("a\0b", 3)}, "--o"), invalid_argument,
+               "NUL");
 }
 
 TEST(Join, RefusesWhatIsDeclaredTwice) {
@@ -93,7 +96,8 @@ TEST(Join, RefusesWhatIsDeclaredTwice) {
   EXPECT_EQ(join({{model}, {{.name = "mean"}}}).size(), 2U);
   EXPECT_ERROR(join({{model}, {{.name = "model"}}}), internal, "twice", "--model");
   EXPECT_ERROR(join({{model}, {{.name = "arch"}}}), internal, "twice", "--arch");
-  EXPECT_ERROR(join({{model}, {{.name = "x", .aliases = {{"model"}}}}}), internal, "twice", "--model");
+  EXPECT_ERROR(join({{model}, {{.name = "x", .aliases = {{"model"}}}}}), internal, "twice",
+               "--model");
   EXPECT_ERROR(join({{model}, {{.name = "mean", .short_name = 'm'}}}), internal, "twice", "-m");
 }
 

@@ -58,11 +58,11 @@ TEST_F(ProgressTest, ABarWithCountRateAndTimeLeft) {
   now_ += 2;
   progress.advance(50);
   EXPECT_EQ(shown(),
-            "\rclassify  [===============               ]  50/100  50 %  25.0 images/s  ETA 0:02"
+            "\rclassify  [==========          ]  50/100  50 %  25.0 images/s  ETA 0:02"
             "\x1b[K");
   now_ += 8;
   progress.advance(50);
-  EXPECT_THAT(shown(), HasSubstr("[==============================]  100/100  100 %  10.0 images/s"));
+  EXPECT_THAT(shown(), HasSubstr("[====================]  100/100  100 %  10.0 images/s"));
 }
 
 TEST_F(ProgressTest, AnUnknownTotalShowsTheTimePassed) {
@@ -124,6 +124,8 @@ TEST_F(ProgressTest, NarrowTerminalsAreNeverOverrun) {
     now_ += 10;
     progress.advance(1234);
     const std::string text = shown();
+    progress.finish();
+    shown();
     ASSERT_THAT(text, StartsWith("\r"));
     ASSERT_THAT(text, EndsWith("\x1b[K"));
     EXPECT_LT(text.size() - 4, std::max<std::size_t>(columns, 1)) << text;
@@ -153,7 +155,8 @@ TEST_F(ProgressTest, LogsGetALineEveryTenSeconds) {
 TEST_F(ProgressTest, OddNumbers) {
   Progress progress(options(ProgressStyle::bar, 3), out_);
   progress.advance(5);
-  EXPECT_THAT(shown(), HasSubstr("5/5  100 %  0.0 images/s")) << "no time passed, more than there were";
+  EXPECT_THAT(shown(), HasSubstr("5/5  100 %  0.0 images/s"))
+      << "no time passed, more than there were";
   ProgressOptions slow = options(ProgressStyle::bar, 1'000'000'000'000);
   Progress endless(slow, out_);
   now_ += 100;

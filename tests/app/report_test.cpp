@@ -103,7 +103,9 @@ TEST(JsonText, NumbersHaveNeitherNoiseNorExponent) {
 
 TEST(TerminalText, ControlCharactersCannotReachTheTerminal) {
   EXPECT_EQ(printable("a\nb\tc\rd\x1b[31m\x7f"), "a\\nb\\tc\\rd\\x1b[31m\\x7f");
-  EXPECT_EQ(printable("\xC2\x9B" "31m\xC2\xA0"), "\\x9b31m\xC2\xA0");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m\xC2\xA0"),
+            "\\x9b31m\xC2\xA0");
   EXPECT_EQ(printable("\xFF\xC3\xA9\xC2"), "\xFF\xC3\xA9\xC2") << "other bytes stay";
   EXPECT_EQ(columns("\xC3\xA9t\xC3\xA9"), 3);
 }
@@ -131,7 +133,8 @@ TEST(JsonLines, FrameAndNoteOnlyWhereThereAre) {
   EXPECT_THAT(line, HasSubstr(R"("attention":"softmax","note":"padded","seconds":0.0134})"));
   ClassifyRecord failed = broken();
   failed.frame = 7;
-  EXPECT_THAT(written(Format::jsonl, {failed}), HasSubstr(R"("input":"bad.jpg","frame":7,"error")"));
+  EXPECT_THAT(written(Format::jsonl, {failed}),
+              HasSubstr(R"("input":"bad.jpg","frame":7,"error")"));
 }
 
 TEST(JsonLines, HostileNamesAndNumbersStayJson) {
@@ -173,7 +176,8 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 }
 
 constexpr std::string_view kHeader =
-    "input,frame,width,height,model_height,model_width,tokens,rank,index,id,label,prob,logit,device,"
+    "input,frame,width,height,model_height,model_width,tokens,rank,index,id,label,prob,logit,"
+    "device,"
     "precision,attention,note,seconds,error_code,error_message\n";
 
 TEST(Csv, ARowAPredictionAndAFailure) {
@@ -270,7 +274,8 @@ TEST(Writers, KeepBytesThatAreNoUtf8OutsideJson) {
 class RefusingBuffer final : public std::streambuf {};
 
 TEST(Writers, AFullDiskIsAnError) {
-  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+  for (const Format format :
+       {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
     RefusingBuffer buffer;
     std::ostream out(&buffer);
     const auto writer = make_classify_writer(format, out, LabelType::name, false);
@@ -295,7 +300,8 @@ class FlushCountingBuffer final : public std::stringbuf {
 };
 
 TEST(Writers, FlushEachRecord) {
-  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+  for (const Format format :
+       {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
     FlushCountingBuffer buffer;
     std::ostream out(&buffer);
     const auto writer = make_classify_writer(format, out, LabelType::name, false);

@@ -7,7 +7,9 @@ COMMAND is hydrascope's side (default: build/release/tests/model_bench). It is c
 `images_per_second` and `ms_p50`. timm's side is this file with `--child` in a process of the same
 shape: warm-up, K timed forward passes of one batch, tensor in and logits out. Turns go timm,
 hydrascope, timm, ..., so that both meet the same clock speeds and neighbours; the ratio is taken
-within a round. timm's weights are random: no value of theirs changes the work. Needs torch and timm
+within a round, from the means (images/s) and from the medians (p50) of both turns. On a machine
+with other work two identical sides are easily a factor of two apart, so the load at the start is
+printed. timm's weights are random: no value of theirs changes the work. Needs torch and timm
 (bench_timm.sh makes a venv).
 """
 
@@ -88,27 +90,39 @@ def compare(arguments: argparse.Namespace) -> dict[str, object]:
         "timm": [sys.executable, __file__, "--child", "--arch", arguments.arch, *shape],
         "hydrascope": [*arguments.command, *shape],
     }
+    load = os.getloadavg()[0]
     print(
         f"{cpu_model()}, {arguments.threads} threads; {arguments.arch}, float32, "
-        f"batch {arguments.batch}, {arguments.img_size} px, {arguments.iters} iterations a turn"
+        f"batch {arguments.batch}, {arguments.img_size} px, {arguments.iters} iterations a turn; "
+        f"load at the start {load:.2f}"
     )
-    print("round   timm img/s   hydrascope img/s   ratio")
+    print("round   timm img/s   hydrascope img/s   ratio   ratio of p50", flush=True)
     rates: dict[str, list[float]] = {name: [] for name in sides}
+    ratios: list[float] = []
+    p50_ratios: list[float] = []
     for index in range(arguments.rounds):
-        for name, command in sides.items():
-            rates[name].append(run_side(command, arguments.threads)["images_per_second"])
-        ours, theirs = rates["hydrascope"][-1], rates["timm"][-1]
-        print(f"{index + 1:5} {theirs:12.2f} {ours:18.2f} {ours / theirs:7.3f}", flush=True)
+        turn = {name: run_side(command, arguments.threads) for name, command in sides.items()}
+        for name, measured in turn.items():
+            rates[name].append(measured["images_per_second"])
+        ratios.append(rates["hydrascope"][-1] / rates["timm"][-1])
+        p50_ratios.append(turn["timm"]["ms_p50"] / turn["hydrascope"]["ms_p50"])
+        print(
+            f"{index + 1:5} {rates['timm'][-1]:12.2f} {rates['hydrascope'][-1]:18.2f} "
+            f"{ratios[-1]:7.3f} {p50_ratios[-1]:14.3f}",
+            flush=True,
+        )
 
-    ratios = [ours / theirs for theirs, ours in zip(*rates.values(), strict=True)]
     medians = {name: statistics.median(values) for name, values in rates.items()}
     print(
         f"median {medians['timm']:11.2f} {medians['hydrascope']:18.2f} "
-        f"{statistics.median(ratios):7.3f}   (ratio {min(ratios):.3f} to {max(ratios):.3f})"
+        f"{statistics.median(ratios):7.3f} {statistics.median(p50_ratios):14.3f}\n"
+        f"ratio {min(ratios):.3f} to {max(ratios):.3f}, "
+        f"of p50 {min(p50_ratios):.3f} to {max(p50_ratios):.3f}"
     )
     return {
         "schema": 1,
         "cpu": cpu_model(),
+        "load_at_start": load,
         "threads": arguments.threads,
         "arch": arguments.arch,
         "batch": arguments.batch,
@@ -120,6 +134,8 @@ def compare(arguments: argparse.Namespace) -> dict[str, object]:
         "ratio_median": statistics.median(ratios),
         "ratio_min": min(ratios),
         "ratio_max": max(ratios),
+        "p50_ratios": p50_ratios,
+        "p50_ratio_median": statistics.median(p50_ratios),
     }
 
 

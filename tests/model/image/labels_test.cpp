@@ -71,7 +71,9 @@ TEST(Labels, SynsetsAloneAndTabs) {
 }
 
 TEST(Labels, ByteOrderMarkCarriageReturnsAndTheEnd) {
-  const Labels labels = parse("\xEF\xBB\xBF" "cat\r\ndog\r\n\r\n \n");
+  const Labels labels = parse(
+      "\xEF\xBB\xBF"
+      "cat\r\ndog\r\n\r\n \n");
   ASSERT_EQ(labels.size(), 2);
   EXPECT_EQ(labels.at(0).names, "cat");
   EXPECT_EQ(labels.at(1).names, "dog");
@@ -129,8 +131,8 @@ TEST(Labels, Numbered) {
 
 TEST(Labels, IndicesBeyondTheEnd) {
   const Labels labels = parse("cat\n");
-  EXPECT_THROW(labels.at(1), Error);
-  EXPECT_THROW(labels.at(-1), Error);
+  EXPECT_THROW(static_cast<void>(labels.at(1)), Error);
+  EXPECT_THROW(static_cast<void>(labels.at(-1)), Error);
 }
 
 TEST(Labels, TextThatIsNoList) {

@@ -1,0 +1,147 @@
+#include "model/image/transform.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_upsample_bicubic2d_aa.h>
+#include <ATen/ops/_upsample_bilinear2d_aa.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+namespace hydrascope::image {
+namespace {
+
+/// Bytes of an RGB picture in ATen's or in our own memory: sample (y, x, c) is at
+/// `y * row + x * pixel + c * channel`.
+struct Pixels {
+  const std::uint8_t* data = nullptr;
+  std::int64_t row = 0;
+  std::int64_t pixel = 3;
+  std::int64_t channel = 1;
+  at::Tensor owner;  ///< keeps a resized picture alive
+};
+
+/// Pillow's NEAREST: the source index is a running sum of the scale, begun at half of it; summing in
+/// double, as Pillow does, decides ties the same way.
+std::vector<std::int64_t> nearest_indices(std::int64_t from, std::int64_t to) {
+  const double scale = static_cast<double>(from) / static_cast<double>(to);
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(to));
+  double position = scale * 0.5;
+  for (std::int64_t& index : indices) {
+    index = std::min(static_cast<std::int64_t>(position), from - 1);
+    position += scale;
+  }
+  return indices;
+}
+
+at::Tensor resize_nearest(const Picture& picture, Size size) {
+  at::Tensor resized = at::empty({size.height, size.width, 3}, at::kByte);
+  const std::vector<std::int64_t> rows = nearest_indices(picture.height, size.height);
+  const std::vector<std::int64_t> columns = nearest_indices(picture.width, size.width);
+  auto* out = resized.mutable_data_ptr<std::uint8_t>();
+  for (const std::int64_t y : rows) {
+    const std::uint8_t* row = picture.rgb.data() + y * picture.width * 3;
+    for (const std::int64_t x : columns) out = std::copy_n(row + x * 3, 3, out);
+  }
+  return resized.permute({2, 0, 1}).unsqueeze(0);
+}
+
+/// (1, 3, height, width) with channels last. ATen's antialiased kernels for bytes are Pillow's
+/// algorithm: a horizontal pass, rounding to bytes, a vertical pass (pytorch/pytorch pull 96651).
+at::Tensor resize(const Picture& picture, Size size, Interpolation interpolation) {
+  if (interpolation == Interpolation::nearest) return resize_nearest(picture, size);
+  const std::int64_t height = picture.height;
+  const std::int64_t width = picture.width;
+  // from_blob needs a mutable pointer for what is only read.
+  auto* data = const_cast<std::uint8_t*>(picture.rgb.data());
+  const at::Tensor view = at::from_blob(data, {1, 3, height, width},
+                                        {height * width * 3, 1, width * 3, 3}, at::kByte);
+  const std::array<std::int64_t, 2> output{size.height, size.width};
+  constexpr bool kAlignCorners = false;
+  return interpolation == Interpolation::bicubic
+             ? at::_upsample_bicubic2d_aa(view, output, kAlignCorners)
+             : at::_upsample_bilinear2d_aa(view, output, kAlignCorners);
+}
+
+Pixels resized_pixels(const Picture& picture, const TransformPlan& plan,
+                      Interpolation interpolation) {
+  if (plan.resized == Size{picture.height, picture.width}) {
+    return {picture.rgb.data(), std::int64_t{picture.width} * 3, 3, 1, {}};
+  }
+  const at::Tensor resized = resize(picture, plan.resized, interpolation);
+  return {resized.const_data_ptr<std::uint8_t>(), resized.stride(2), resized.stride(3),
+          resized.stride(1), resized};
+}
+
+/// Where the centred window meets the picture along one edge.
+struct Overlap {
+  std::int64_t from = 0;   ///< first pixel taken
+  std::int64_t to = 0;     ///< where it lands in the window
+  std::int64_t count = 0;  ///< how many are taken
+};
+
+/// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes first,
+/// the offset of a cut is `int(round(rest / 2.0))`, half to even.
+Overlap centre(std::int64_t picture, std::int64_t window) {
+  if (window > picture) return {0, (window - picture) / 2, picture};
+  const double offset = std::nearbyint(static_cast<double>(picture - window) / 2.0);
+  return {static_cast<std::int64_t>(offset), 0, window};
+}
+
+/// value -> (value / 255 - mean) / std, rounded to float32 after every step like torchvision's
+/// to_tensor and normalize. With bytes going in there are only 256 results a channel.
+std::array<float, 256> normalisation(double mean, double std) {
+  std::array<float, 256> table{};
+  for (std::size_t value = 0; value < table.size(); ++value) {
+    const float unit = static_cast<float>(value) / 255.0F;
+    table[value] = (unit - static_cast<float>(mean)) / static_cast<float>(std);
+  }
+  return table;
+}
+
+/// The colour around a picture that is smaller than its window: black, or for `border` the mean.
+std::uint8_t fill_value(CropMode mode, double mean) {
+  if (mode != CropMode::border) return 0;
+  return static_cast<std::uint8_t>(std::clamp(std::nearbyint(255.0 * mean), 0.0, 255.0));
+}
+
+}  // namespace
+
+at::Tensor apply_transform(const TransformConfig& config, const Picture& picture) {
+  const at::NoGradGuard no_grad;
+  const TransformPlan plan = plan_transform(config, {picture.height, picture.width});
+  const Pixels pixels = resized_pixels(picture, plan, config.interpolation);
+  const Overlap rows = centre(plan.resized.height, plan.cropped.height);
+  const Overlap columns = centre(plan.resized.width, plan.cropped.width);
+
+  at::Tensor input = at::empty({3, plan.output.height, plan.output.width}, at::kFloat);
+  auto* out = input.mutable_data_ptr<float>();
+  for (std::size_t c = 0; c < 3; ++c) {
+    const std::array<float, 256> table = normalisation(config.mean[c], config.std[c]);
+    const float fill = table[fill_value(config.crop_mode, config.mean[c])];
+    const std::uint8_t* plane = pixels.data + static_cast<std::int64_t>(c) * pixels.channel +
+                                rows.from * pixels.row + columns.from * pixels.pixel;
+    for (std::int64_t y = 0; y < plan.output.height; ++y, out += plan.output.width) {
+      std::fill(out + plan.cropped.width, out + plan.output.width, 0.0F);
+      if (y >= plan.cropped.height) {
+        std::fill(out, out + plan.cropped.width, 0.0F);
+        continue;
+      }
+      const std::int64_t source = y - rows.to;
+      if (source < 0 || source >= rows.count) {
+        std::fill(out, out + plan.cropped.width, fill);
+        continue;
+      }
+      const std::uint8_t* in = plane + source * pixels.row;
+      std::fill(out, out + columns.to, fill);
+      for (std::int64_t x = 0; x < columns.count; ++x) out[columns.to + x] = table[in[x * pixels.pixel]];
+      std::fill(out + columns.to + columns.count, out + plan.cropped.width, fill);
+    }
+  }
+  return input;
+}
+
+}  // namespace hydrascope::image

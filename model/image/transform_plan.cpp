@@ -1,0 +1,254 @@
+// The arithmetic of the evaluation transform and its words; pixels are in transform.cpp.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "kernels/error.h"
+#include "model/image/transform.h"
+
+namespace hydrascope::image {
+namespace {
+
+/// Resampling weights take 32 bytes a pixel of the longer edge; this bounds them to half a gigabyte.
+constexpr std::int64_t kMaxResampledEdge = std::int64_t{1} << 24;
+
+std::string text(Size size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
+/// Pictures are spoken of as width x height, as cameras and viewers do.
+std::string picture_text(Size size) {
+  return std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels";
+}
+
+std::string number(double value) {
+  char digits[32];
+  std::snprintf(digits, sizeof digits, "%.6g", value);
+  return digits;
+}
+
+std::string triple(const std::array<double, 3>& values) {
+  return "(" + number(values[0]) + ", " + number(values[1]) + ", " + number(values[2]) + ")";
+}
+
+template <class Function>
+Size for_each_edge(Size size, Function function) {
+  return {function(size.height), function(size.width)};
+}
+
+Size round_up(Size size, std::int64_t patch) {
+  return for_each_edge(size, [&](std::int64_t n) { return (n + patch - 1) / patch * patch; });
+}
+
+/// At least one patch, which is then more than there is.
+Size round_down(Size size, std::int64_t patch) {
+  return for_each_edge(size, [&](std::int64_t n) { return std::max(n / patch, std::int64_t{1}) * patch; });
+}
+
+/// Half a patch rounds up.
+Size round_to_nearest(Size size, std::int64_t patch) {
+  return for_each_edge(
+      size, [&](std::int64_t n) { return std::max((n + patch / 2) / patch, std::int64_t{1}) * patch; });
+}
+
+/// The size that is resized to before the crop: `math.floor(x / crop_pct)` in timm.
+Size scale_size(Size img_size, double crop_pct) {
+  return for_each_edge(img_size, [&](std::int64_t n) {
+    return static_cast<std::int64_t>(std::floor(static_cast<double>(n) / crop_pct));
+  });
+}
+
+/// torchvision's Resize(int): the shorter edge becomes `edge`, the longer `int(edge * long / short)`.
+Size resize_shorter_edge(Size picture, std::int64_t edge) {
+  const std::int64_t shorter = std::min(picture.height, picture.width);
+  const auto scaled = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(static_cast<double>(edge * n) / static_cast<double>(shorter));
+  };
+  return picture.width <= picture.height ? Size{scaled(picture.height), edge}
+                                         : Size{edge, scaled(picture.width)};
+}
+
+/// timm's ResizeKeepRatio: `longest` 0 covers the target, 1 fits inside. Python rounds half to even,
+/// which is what nearbyint does in the default rounding mode.
+Size resize_keep_ratio(Size picture, Size target, double longest) {
+  const double ratio_h = static_cast<double>(picture.height) / static_cast<double>(target.height);
+  const double ratio_w = static_cast<double>(picture.width) / static_cast<double>(target.width);
+  const double ratio =
+      std::max(ratio_h, ratio_w) * longest + std::min(ratio_h, ratio_w) * (1.0 - longest);
+  return for_each_edge(picture, [&](std::int64_t n) {
+    const double scaled = std::nearbyint(static_cast<double>(n) / ratio);
+    return std::max(static_cast<std::int64_t>(scaled), std::int64_t{1});
+  });
+}
+
+Size resized_size(const TransformConfig& config, Size img_size, Size picture) {
+  const Size scale = scale_size(img_size, config.crop_pct);
+  switch (config.crop_mode) {
+    case CropMode::squash: return scale;
+    case CropMode::border: return resize_keep_ratio(picture, scale, 1.0);
+    case CropMode::center: break;
+  }
+  return scale.height == scale.width ? resize_shorter_edge(picture, scale.height)
+                                     : resize_keep_ratio(picture, scale, 0.0);
+}
+
+void check_config(const TransformConfig& config) {
+  constexpr std::int64_t kMaxEdge = std::int64_t{1} << 24;
+  const auto is_edge = [](std::int64_t n) { return n >= 1 && n <= kMaxEdge; };
+  if (!is_edge(config.img_size.height) || !is_edge(config.img_size.width)) {
+    throw Error(ErrorCode::invalid_argument, "image size " + text(config.img_size) +
+                                                 ": both edges must be between 1 and 16777216");
+  }
+  if (!is_edge(config.patch_size)) {
+    throw Error(ErrorCode::invalid_argument,
+                "patch size " + std::to_string(config.patch_size) + ": must be 1 or more");
+  }
+  if (!(config.crop_pct > 0.0 && config.crop_pct <= 1.0)) {
+    throw Error(ErrorCode::invalid_argument,
+                "crop_pct " + number(config.crop_pct) + ": must be above 0 and at most 1");
+  }
+  for (const double value : config.std) {
+    if (!(value > 0.0 && std::isfinite(value))) {
+      throw Error(ErrorCode::invalid_argument, "std " + triple(config.std) + ": must be above 0");
+    }
+  }
+}
+
+/// Refuses what would take more memory than a picture of `max_pixels`. Resampling goes along rows
+/// first, so there is a picture of the old height and the new width in between.
+void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
+  const auto exceeds = [&](std::int64_t height, std::int64_t width) {
+    return width > max_pixels / height;
+  };
+  if (plan.resized != picture) {
+    if (exceeds(plan.resized.height, plan.resized.width) ||
+        exceeds(picture.height, plan.resized.width) ||
+        std::max(picture.height, picture.width) > kMaxResampledEdge) {
+      throw Error(ErrorCode::too_large, picture_text(picture) + " would become " +
+                                            picture_text(plan.resized) + ", above the limit of " +
+                                            std::to_string(max_pixels) + " pixels");
+    }
+  }
+  if (exceeds(plan.output.height, plan.output.width)) {
+    throw Error(ErrorCode::too_large, "an input of " + text(plan.output) + " is above the limit of " +
+                                          std::to_string(max_pixels) + " pixels");
+  }
+}
+
+template <class Enum, std::size_t N>
+Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string_view word) {
+  std::string accepted;
+  for (const Enum value : values) {
+    if (name(value) == word) return value;
+    accepted += (accepted.empty() ? "" : ", ") + std::string(name(value));
+  }
+  throw Error(ErrorCode::invalid_argument,
+              std::string(what) + " '" + std::string(word) + "' is unknown: " + accepted +
+                  " are accepted");
+}
+
+}  // namespace
+
+TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
+  check_config(config);
+  if (picture.height < 1 || picture.width < 1 || (picture.height == 1 && picture.width == 1)) {
+    throw Error(ErrorCode::empty, picture_text(picture) + ": nothing to classify");
+  }
+  const std::int64_t patch = config.patch_size;
+  TransformPlan plan;
+  plan.unfitted = config.native ? picture : config.img_size;
+  const Size wanted =
+      config.fit == Fit::resize ? round_to_nearest(plan.unfitted, patch) : plan.unfitted;
+  plan.resized = config.native ? wanted : resized_size(config, wanted, picture);
+  plan.cropped = config.fit == Fit::crop ? round_down(wanted, patch) : wanted;
+  plan.output = round_up(plan.cropped, patch);
+  check_pixels(plan, picture, max_pixels);
+  return plan;
+}
+
+std::string describe(const TransformConfig& config) {
+  const std::string_view antialias =
+      config.interpolation == Interpolation::nearest ? "" : ", antialias";
+  const std::string how =
+      " (" + std::string(name(config.interpolation)) + std::string(antialias) + ")";
+  const Size img_size = config.fit == Fit::resize ? round_to_nearest(config.img_size, config.patch_size)
+                                                  : config.img_size;
+  const Size scale = scale_size(img_size, config.crop_pct);
+  std::string line;
+  if (config.native) {
+    line = "native size";
+    if (config.fit == Fit::resize) {
+      line += " resized to multiples of " + std::to_string(config.patch_size) + how;
+    }
+  } else if (config.crop_mode == CropMode::squash) {
+    line = "squash to " + text(scale) + how + " -> centre crop " + text(img_size);
+  } else if (config.crop_mode == CropMode::border) {
+    line = "resize into " + text(scale) + how + " -> centre crop or pad " + text(img_size);
+  } else {
+    const bool is_square = scale.height == scale.width;
+    line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + text(scale)) + how +
+           " -> centre crop " + text(img_size);
+  }
+  const bool may_change = config.native || round_up(img_size, config.patch_size) != img_size;
+  if (may_change && config.fit != Fit::resize) {
+    line += " -> " + std::string(name(config.fit)) + " to multiples of " +
+            std::to_string(config.patch_size);
+  }
+  return line + " -> mean " + triple(config.mean) + " std " + triple(config.std);
+}
+
+std::string describe_fit(const TransformConfig& config, const TransformPlan& plan) {
+  if (plan.output == plan.unfitted) return "";
+  std::string_view done;
+  switch (config.fit) {
+    case Fit::pad: done = "padded "; break;
+    case Fit::crop: done = "cropped "; break;
+    case Fit::resize: done = "resized "; break;
+  }
+  return std::string(done) + text(plan.unfitted) + " to " + text(plan.output);
+}
+
+std::string_view name(Interpolation value) {
+  switch (value) {
+    case Interpolation::bicubic: return "bicubic";
+    case Interpolation::bilinear: return "bilinear";
+    case Interpolation::nearest: return "nearest";
+  }
+  return "";
+}
+
+std::string_view name(CropMode value) {
+  switch (value) {
+    case CropMode::center: return "center";
+    case CropMode::squash: return "squash";
+    case CropMode::border: return "border";
+  }
+  return "";
+}
+
+std::string_view name(Fit value) {
+  switch (value) {
+    case Fit::pad: return "pad";
+    case Fit::crop: return "crop";
+    case Fit::resize: return "resize";
+  }
+  return "";
+}
+
+Interpolation parse_interpolation(std::string_view word) {
+  constexpr std::array kValues{Interpolation::bicubic, Interpolation::bilinear,
+                               Interpolation::nearest};
+  return parse("interpolation", kValues, word);
+}
+
+CropMode parse_crop_mode(std::string_view word) {
+  constexpr std::array kValues{CropMode::center, CropMode::squash, CropMode::border};
+  return parse("crop mode", kValues, word);
+}
+
+Fit parse_fit(std::string_view word) {
+  constexpr std::array kValues{Fit::pad, Fit::crop, Fit::resize};
+  return parse("fit", kValues, word);
+}
+
+}  // namespace hydrascope::image

@@ -1,0 +1,1 @@
+int hydrascope_placeholder_safetensors_test();

@@ -1,0 +1,1 @@
+int hydrascope_placeholder_transform_test();
