@@ -49,7 +49,7 @@ Command completion_command() {
   CommandSpec spec;
   spec.name = "completion";
   spec.summary = "completion script for bash, zsh or fish";
-  spec.positionals = "bash|zsh|fish";
+  spec.positionals = "";
   spec.subcommands = {"bash", "zsh", "fish"};
   spec.options = general_options();
   spec.examples = {"source <(hydrascope completion bash)"};

@@ -29,10 +29,6 @@ LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) 
   std::error_code ignored;
   if (!std::filesystem::is_directory(words[0], ignored)) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
   if (const std::string& csv = options.text("labels-csv"); !csv.empty()) return read_labels_csv(csv, words[0], labels);
-  if (const std::string& map = options.text("class-map"); !map.empty()) {
-    // Folder names looked up in the user's own list: its line number is the class index.
-    return read_folder_classes(words[0], image::Labels::load(map));
-  }
   return read_folder_classes(words[0], labels);
 }
 

@@ -203,7 +203,7 @@ Command models_command() {
   CommandSpec spec;
   spec.name = "models";
   spec.summary = "list, info, create (random weights), path of models";
-  spec.positionals = "[list|info|create|path] [MODEL]";
+  spec.positionals = "[MODEL]";
   spec.subcommands = {"list", "info", "create", "path"};
   spec.options = join({model_options(), preprocessing_options(),
                        {{.name = "num-classes", .kind = ValueKind::integer, .placeholder = "N", .help = "classes of a created model", .group = "Model"}},

@@ -26,7 +26,7 @@ inline ::testing::AssertionResult matches(const Error& error, ErrorCode code, st
 
 #define EXPECT_ERROR(statement, code, ...)                                                     \
   try {                                                                                        \
-    statement;                                                                                 \
+    static_cast<void>(statement);                                                              \
     ADD_FAILURE() << #statement " throws nothing";                                             \
   } catch (const ::hydrascope::Error& error) {                                                 \
     EXPECT_TRUE(::hydrascope::testing::matches(error, ::hydrascope::ErrorCode::code, {__VA_ARGS__})); \

@@ -1,11 +1,13 @@
-// A folder of a test's own, gone when the test ends.
+// A folder that lives as long as a test.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -14,12 +16,9 @@ namespace hydrascope::testing {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string("hydrascope_") + info->test_suite_name() + "_" + info->name() + "_" + std::to_string(getpid());
-    for (char& c : name) c = c == '/' ? '_' : c;
-    path_ = std::filesystem::path(::testing::TempDir()) / name;
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+    std::string pattern = ::testing::TempDir() + "hydrascope_XXXXXX";
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no folder " + pattern);
+    path_ = pattern;
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
@@ -27,17 +26,23 @@ class TemporaryFolder {
     std::error_code ignored;
     std::filesystem::remove_all(path_, ignored);
   }
-  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
-  /// Writes a file below the folder, creating its folders, and returns its path.
-  std::filesystem::path write(const std::filesystem::path& name, std::string_view contents) const {
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// A file with its folders.
+  std::filesystem::path write(const std::filesystem::path& name, std::string_view bytes = "") const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary).write(contents.data(), static_cast<std::streamsize>(contents.size()));
+    std::ofstream(file, std::ios::binary) << bytes;
     return file;
   }
 
  private:
   std::filesystem::path path_;
 };
+
+inline std::string read_bytes(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
 
 }  // namespace hydrascope::testing

@@ -3,8 +3,8 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_upsample_bicubic2d_aa.h>
 #include <ATen/ops/_upsample_bilinear2d_aa.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <array>
@@ -50,20 +50,28 @@ at::Tensor resize_nearest(const Picture& picture, Size size) {
 }
 
 /// (1, 3, height, width) with channels last. ATen's antialiased kernels for bytes are Pillow's
-/// algorithm: a horizontal pass, rounding to bytes, a vertical pass (pytorch/pytorch pull 96651).
+/// algorithm: a pass along the rows, rounding to bytes, a pass along the columns, each left out where
+/// the size stays (pytorch/pytorch pull 96651).
+at::Tensor resample(const at::Tensor& pixels, Size size, Interpolation interpolation) {
+  const std::array<std::int64_t, 2> output{size.height, size.width};
+  constexpr bool kAlignCorners = false;
+  return interpolation == Interpolation::bicubic
+             ? at::_upsample_bicubic2d_aa(pixels, output, kAlignCorners)
+             : at::_upsample_bilinear2d_aa(pixels, output, kAlignCorners);
+}
+
 at::Tensor resize(const Picture& picture, Size size, Interpolation interpolation) {
   if (interpolation == Interpolation::nearest) return resize_nearest(picture, size);
   const std::int64_t height = picture.height;
   const std::int64_t width = picture.width;
   // from_blob needs a mutable pointer for what is only read.
   auto* data = const_cast<std::uint8_t*>(picture.rgb.data());
-  const at::Tensor view = at::from_blob(data, {1, 3, height, width},
-                                        {height * width * 3, 1, width * 3, 3}, at::kByte);
-  const std::array<std::int64_t, 2> output{size.height, size.width};
-  constexpr bool kAlignCorners = false;
-  return interpolation == Interpolation::bicubic
-             ? at::_upsample_bicubic2d_aa(view, output, kAlignCorners)
-             : at::_upsample_bilinear2d_aa(view, output, kAlignCorners);
+  at::Tensor pixels = at::from_blob(data, {1, 3, height, width},
+                                    {height * width * 3, 1, width * 3, 3}, at::kByte);
+  if (resamples_columns_first({height, width}, size)) {
+    pixels = resample(pixels, {size.height, width}, interpolation);
+  }
+  return resample(pixels, size, interpolation);
 }
 
 Pixels resized_pixels(const Picture& picture, const TransformPlan& plan,

@@ -1,77 +1,18 @@
 // 8-bit RGB picture -> normalised input tensor, equal to what Pillow and timm's evaluation transform
-// give. A TransformConfig says what is wanted, a TransformPlan what that means for one picture size.
+// give. What is done is decided in transform_plan.h; this is where the pixels are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "model/image/decode.h"
+#include "model/image/transform_plan.h"
 
 namespace hydrascope::image {
 
-enum class Interpolation { bicubic, bilinear, nearest };
-enum class CropMode { center, squash, border };
-/// What to do with an input size that the patch does not divide.
-enum class Fit { pad, crop, resize };
-
-/// Height and width in pixels, always in this order.
-struct Size {
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-  friend bool operator==(const Size&, const Size&) = default;
-};
-
-/// timm's `pretrained_cfg`, and this project's `--native` and `--fit`. Field names are timm's.
-struct TransformConfig {
-  Size img_size{224, 224};          ///< height x width fed to the model, before `fit`
-  double crop_pct = 0.875;          ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop
-  CropMode crop_mode = CropMode::center;
-  Interpolation interpolation = Interpolation::bicubic;  ///< antialiased, as Pillow does it
-  std::array<double, 3> mean{0.485, 0.456, 0.406};       ///< in units of [0, 1]
-  std::array<double, 3> std{0.229, 0.224, 0.225};
-  bool native = false;              ///< no resize, no crop: the picture at its own size, then `fit`
-  Fit fit = Fit::pad;
-  std::int64_t patch_size = 16;     ///< the model's patch, what `fit` makes the size a multiple of
-
-  friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
-};
-
-/// The steps for one picture size: resize the whole picture to `resized`, cut (or pad, where the
-/// resized picture is smaller) the centred window `cropped`, normalise, then pad with zeros at right
-/// and bottom to `output`.
-struct TransformPlan {
-  Size resized;    ///< equal to the picture's size when nothing is resized
-  Size cropped;
-  Size output;     ///< what the model gets; both multiples of patch_size
-  Size fitted_from;  ///< the size asked for, before `fit`
-};
-
-/// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
-/// Throws `Error(too_large)` when a step would exceed `max_pixels` (extreme aspect ratios), and
-/// `Error(empty)` for a picture of a single pixel.
-TransformPlan plan_transform(const TransformConfig& config, Size picture,
-                             std::int64_t max_pixels = std::int64_t{1} << 29);
-
-/// Picture -> float32 tensor (3, output.height, output.width), contiguous, on the CPU.
-/// Runs on the calling thread only.
+/// Picture -> float32 tensor (3, output.height, output.width), contiguous, on the CPU. Runs on the
+/// calling thread only. Equal to Pillow and timm bit for bit where nothing is resampled and with
+/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's 22).
+/// Errors as `plan_transform`.
 at::Tensor apply_transform(const TransformConfig& config, const Picture& picture);
-
-/// One line: "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (...) std (...)".
-std::string describe(const TransformConfig& config);
-
-/// What `fit` did to one picture: "" or "padded 1920x1080 to 1920x1088" (width x height).
-std::string describe_fit(const TransformConfig& config, const TransformPlan& plan);
-
-std::string_view name(Interpolation value);
-std::string_view name(CropMode value);
-std::string_view name(Fit value);
-/// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
-Interpolation parse_interpolation(std::string_view word);
-CropMode parse_crop_mode(std::string_view word);
-Fit parse_fit(std::string_view word);
 
 }  // namespace hydrascope::image

@@ -1,10 +1,10 @@
-// The arithmetic of the evaluation transform and its words; pixels are in transform.cpp.
+#include "model/image/transform_plan.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "kernels/error.h"
-#include "model/image/transform.h"
 
 namespace hydrascope::image {
 namespace {
@@ -18,7 +18,7 @@ std::string text(Size size) {
 
 /// Pictures are spoken of as width x height, as cameras and viewers do.
 std::string picture_text(Size size) {
-  return std::to_string(size.width) + "x" + std::to_string(size.height) + " pixels";
+  return std::to_string(size.width) + "x" + std::to_string(size.height);
 }
 
 std::string number(double value) {
@@ -114,17 +114,20 @@ void check_config(const TransformConfig& config) {
   }
 }
 
-/// Refuses what would take more memory than a picture of `max_pixels`. Resampling goes along rows
-/// first, so there is a picture of the old height and the new width in between.
+/// Refuses what would take more memory than a picture of `max_pixels`, the one between the two passes
+/// of a resampling included.
 void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
   const auto exceeds = [&](std::int64_t height, std::int64_t width) {
     return width > max_pixels / height;
   };
   if (plan.resized != picture) {
+    const Size between = resamples_columns_first(picture, plan.resized)
+                             ? Size{plan.resized.height, picture.width}
+                             : Size{picture.height, plan.resized.width};
     if (exceeds(plan.resized.height, plan.resized.width) ||
-        exceeds(picture.height, plan.resized.width) ||
+        exceeds(between.height, between.width) ||
         std::max(picture.height, picture.width) > kMaxResampledEdge) {
-      throw Error(ErrorCode::too_large, picture_text(picture) + " would become " +
+      throw Error(ErrorCode::too_large, picture_text(picture) + " pixels would become " +
                                             picture_text(plan.resized) + ", above the limit of " +
                                             std::to_string(max_pixels) + " pixels");
     }
@@ -152,18 +155,22 @@ Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
   check_config(config);
   if (picture.height < 1 || picture.width < 1 || (picture.height == 1 && picture.width == 1)) {
-    throw Error(ErrorCode::empty, picture_text(picture) + ": nothing to classify");
+    throw Error(ErrorCode::empty, picture_text(picture) + " pixels: nothing to classify");
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
-  plan.unfitted = config.native ? picture : config.img_size;
+  plan.fitted_from = config.native ? picture : config.img_size;
   const Size wanted =
-      config.fit == Fit::resize ? round_to_nearest(plan.unfitted, patch) : plan.unfitted;
+      config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
   plan.resized = config.native ? wanted : resized_size(config, wanted, picture);
   plan.cropped = config.fit == Fit::crop ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
   check_pixels(plan, picture, max_pixels);
   return plan;
+}
+
+bool resamples_columns_first(Size from, Size to) {
+  return to.height < from.height && from.height - to.height > 2 * (from.width - to.width);
 }
 
 std::string describe(const TransformConfig& config) {
@@ -198,14 +205,14 @@ std::string describe(const TransformConfig& config) {
 }
 
 std::string describe_fit(const TransformConfig& config, const TransformPlan& plan) {
-  if (plan.output == plan.unfitted) return "";
+  if (plan.output == plan.fitted_from) return "";
   std::string_view done;
   switch (config.fit) {
     case Fit::pad: done = "padded "; break;
     case Fit::crop: done = "cropped "; break;
     case Fit::resize: done = "resized "; break;
   }
-  return std::string(done) + text(plan.unfitted) + " to " + text(plan.output);
+  return std::string(done) + picture_text(plan.fitted_from) + " to " + picture_text(plan.output);
 }
 
 std::string_view name(Interpolation value) {

@@ -1,6 +1,6 @@
 #include "app/inputs.h"
 
-#include "tests/app/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "app/npy_file.h"
 
 #include "kernels/error.h"
-#include "tests/app/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

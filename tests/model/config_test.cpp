@@ -70,7 +70,8 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
 
 TEST(VitConfigTest, TextShowsEveryField) {
   const std::string text = to_text(unusual());
-  VitConfig::visit(unusual(), [&](std::string_view field, const auto&) {
+  const VitConfig config = unusual();
+  VitConfig::visit(config, [&](std::string_view field, const auto&) {
     EXPECT_NE(text.find(std::string(field) + ": "), std::string::npos) << field;
   });
   EXPECT_NE(text.find("img_width: 256\n"), std::string::npos);

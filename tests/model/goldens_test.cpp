@@ -104,7 +104,7 @@ TEST_P(GoldenTest, LogitsEqualTimms) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Timm, GoldenTest, ::testing::ValuesIn(golden_names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& parameter) { return parameter.param; });
 
 TEST(GoldenTest, AllCasesAreThere) { EXPECT_GE(golden_names().size(), 26U); }
 

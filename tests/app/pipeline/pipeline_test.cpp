@@ -33,7 +33,7 @@ model::Classifier small_classifier(const testing::TemporaryFolder& folder) {
   return model::Classifier(config, checkpoint::Checkpoint::open(file), {});
 }
 
-struct Run {
+struct Outcome {
   std::vector<PipelineResult> results;
   PipelineTiming timing;
 };
@@ -51,8 +51,8 @@ class PipelineTest : public ::testing::Test {
     return {name, folder_.write(name, testing::ppm(width, height, static_cast<unsigned>(index))), false, std::nullopt, ""};
   }
 
-  Run run(const std::vector<Input>& inputs) {
-    Run run;
+  Outcome run(const std::vector<Input>& inputs) {
+    Outcome run;
     std::size_t next = 0;
     run.timing = run_pipeline(
         [&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
@@ -73,10 +73,10 @@ TEST_F(PipelineTest, KeepsTheOrderAndTheValues) {
   std::vector<Input> inputs;
   for (int i = 0; i < 100; ++i) inputs.push_back(file(i));
   options_.batch_size = 7;
-  const Run batched = run(inputs);
+  const Outcome batched = run(inputs);
   options_.batch_size = 1;
   options_.workers = 1;
-  const Run single = run(inputs);
+  const Outcome single = run(inputs);
   ASSERT_EQ(batched.results.size(), 100U);
   ASSERT_EQ(single.results.size(), 100U);
   EXPECT_EQ(batched.timing.images, 100);
@@ -92,7 +92,7 @@ TEST_F(PipelineTest, FailuresStandInTheirPlace) {
   inputs[0].path = folder_.path() / "missing.ppm";
   inputs[7] = {"seven", folder_.write("seven.jpg", "this is text"), false, std::nullopt, ""};
   inputs[19] = {"nineteen", {}, false, ErrorCode::not_found, "no such file"};
-  const Run result = run(inputs);
+  const Outcome result = run(inputs);
   ASSERT_EQ(result.results.size(), 20U);
   for (std::size_t i = 0; i < 20; ++i) {
     const bool bad = i == 0 || i == 7 || i == 19;
@@ -110,7 +110,7 @@ TEST_F(PipelineTest, BatchesOnlyEqualSizes) {
   options_.batch_size = 4;
   std::vector<Input> inputs;
   for (int i = 0; i < 30; ++i) inputs.push_back(file(i, 16 + 8 * (i % 3), 24));
-  const Run result = run(inputs);
+  const Outcome result = run(inputs);
   ASSERT_EQ(result.results.size(), 30U);
   for (int i = 0; i < 30; ++i) {
     const PipelineResult& item = result.results[static_cast<std::size_t>(i)];

@@ -68,29 +68,27 @@ TEST(CheckpointTest, SavedModelLoadsAsItWas) {
     config.reg_tokens = 3;
     config.layer_norm_eps = 1e-12;
     at::manual_seed(3);
-    const VisionTransformer saved(config);
+    VisionTransformer saved(config);
     save_checkpoint(folder.path() / "a.safetensors", *saved, Dtype::F32, {{"license", "mine"}});
     const Checkpoint file = Checkpoint::open(folder.path() / "a.safetensors");
     EXPECT_EQ(file.metadata("license"), "mine");
     EXPECT_EQ(file.metadata("format"), "pt");
     EXPECT_EQ(file.layout(), "timm");
     EXPECT_EQ(file.deduce_config(), config);
-    const VisionTransformer loaded(file.deduce_config());
+    VisionTransformer loaded(file.deduce_config());
     file.load_into(*loaded);
     const c10::InferenceMode inference;
     const at::Tensor images = at::randn({1, 3, 32, 32});
-    VisionTransformer a = saved;
-    VisionTransformer b = loaded;
-    EXPECT_TRUE(at::equal(a->forward(images), b->forward(images)));
+    EXPECT_TRUE(at::equal(saved->forward(images), loaded->forward(images)));
   }
 }
 
 TEST(CheckpointTest, HalfPrecisionRoundsAndNothingElse) {
   const testing::TemporaryFolder folder;
-  const VisionTransformer model(small());
+  VisionTransformer model(small());
   for (const auto& [dtype, type] : {std::pair{Dtype::F16, at::kHalf}, {Dtype::BF16, at::kBFloat16}}) {
     save_checkpoint(folder.path() / "a.safetensors", *model, dtype, {});
-    const VisionTransformer loaded(small());
+    VisionTransformer loaded(small());
     Checkpoint::open(folder.path() / "a.safetensors").load_into(*loaded);
     const auto before = model::named_tensors(*model);
     const auto after = model::named_tensors(*loaded);
@@ -109,7 +107,7 @@ TEST(CheckpointTest, ListsMissingUnexpectedAndMismatchedTogether) {
   contents.add("head.bias", at::zeros({6}));
   contents.add("blocks.0.attn.surprise", at::zeros({2}));
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
-  const VisionTransformer model(small());
+  VisionTransformer model(small());
   EXPECT_ERROR(file.load_into(*model), failed, "2 missing", "norm.bias", "blocks.1.mlp.fc2.bias", "1 unexpected",
                "blocks.0.attn.surprise", "1 mismatched", "head.bias expected (5) found (6)", "a.safetensors");
 }
@@ -119,7 +117,7 @@ TEST(CheckpointTest, AFileThatDoesNotFitChangesNothing) {
   Contents contents{VisionTransformer(small())};
   contents.remove("norm.bias");
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
-  const VisionTransformer model(small());
+  VisionTransformer model(small());
   const at::Tensor before = model->parameters()[0].clone();
   EXPECT_ERROR(file.load_into(*model), failed);
   EXPECT_TRUE(at::equal(before, model->parameters()[0]));
@@ -188,7 +186,7 @@ TEST(CheckpointTest, ReadsDeitsLayerScaleAndDropsPreLogits) {
   contents.add("pre_logits.fc.weight", at::zeros({2, 2}));
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
   EXPECT_EQ(file.deduce_config(), config);
-  const VisionTransformer model(config);
+  VisionTransformer model(config);
   EXPECT_NO_THROW(file.load_into(*model));
 }
 
@@ -206,7 +204,7 @@ TEST(CheckpointTest, RefusesIntegersAsWeights) {
     if (view.name == "norm.bias") view.dtype = Dtype::I32;
   }
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
-  const VisionTransformer model(small());
+  VisionTransformer model(small());
   EXPECT_ERROR(file.load_into(*model), unsupported_format, "I32", "norm.bias");
 }
 
