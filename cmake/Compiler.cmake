@@ -12,6 +12,8 @@ set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# `cmake --compile-no-warning-as-error` lets a newer compiler's new warnings pass.
+set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
 # LibTorch's debug information is absent anyway; -g1 keeps line numbers at a third of the size.
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
@@ -25,7 +27,7 @@ endif()
 
 add_library(hydrascope_compiler INTERFACE)
 target_compile_options(hydrascope_compiler INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>)
 target_include_directories(hydrascope_compiler INTERFACE ${PROJECT_SOURCE_DIR})
 if(CCACHE_PROGRAM)
   # Lets ccache hit across precompiled-header rebuilds of equal content.

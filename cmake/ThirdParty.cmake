@@ -1,6 +1,6 @@
 # Header libraries and OpenCV from the system's packages; each missing piece is one message.
 function(hydrascope_header_library target header package)
-  find_path(${target}_include ${header} PATHS ${PROJECT_SOURCE_DIR}/third_party)
+  find_path(${target}_include ${header})
   if(NOT ${target}_include)
     message(FATAL_ERROR "${header} is missing: scripts/setup.sh installs it (Debian package ${package}).")
   endif()
