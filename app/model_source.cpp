@@ -28,14 +28,14 @@ bool exists(const fs::path& path) {
     throw Error(ErrorCode::invalid_argument, "this program downloads nothing", word,
                 "fetch the repository by other means and give its folder: --model FOLDER");
   }
-  if (model::find_architecture(word)) {
+  const std::vector<std::string> names = bundled_models();
+  const std::string near = nearest(word, names);
+  if (near.empty() && model::find_architecture(word)) {
     throw Error(ErrorCode::invalid_argument, "an architecture has no weights of its own", word,
                 "give them with --checkpoint FILE, or make random ones with `hydrascope models create`");
   }
-  const std::vector<std::string> names = bundled_models();
   std::string hint = "a file, a folder, or one of: ";
   for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
-  const std::string near = nearest(word, names);
   throw Error(ErrorCode::invalid_argument, "there is no model of that name, and no such file", word,
               near.empty() ? hint : "did you mean " + near + "?");
 }

@@ -41,14 +41,14 @@ struct MixerCost {
 
 struct MechanismEntry {
   std::string name;
-  std::vector<std::string> aliases;
-  std::string summary;
-  std::string citation;
-  std::vector<MechanismOption> options;
+  std::vector<std::string> aliases = {};
+  std::string summary = {};
+  std::string citation = {};
+  std::vector<MechanismOption> options = {};
   bool rows_sum_to_one = false;     ///< of its attention map
-  std::string map_definition;       ///< what A_ij is, one line
-  std::function<MixerCost(const MixerSize&)> cost;
-  std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make;
+  std::string map_definition = {};  ///< what A_ij is, one line
+  std::function<MixerCost(const MixerSize&)> cost = {};
+  std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
 /// All entries, sorted by name.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <iostream>
 #include <streambuf>
@@ -15,6 +16,8 @@ constexpr std::size_t kMaxCharacters = 400;
 
 /// Where this thread's messages go; null when nobody captures on this thread.
 thread_local std::string* sink = nullptr;
+
+std::atomic<int> muting_readers{0};
 
 bool capture(std::string_view text) {
   if (sink == nullptr) return false;
@@ -29,7 +32,8 @@ class CapturingBuffer final : public std::streambuf {
 
  private:
   int_type overflow(int_type character) override {
-    if (traits_type::eq_int_type(character, traits_type::eof())) return traits_type::not_eof(character);
+    if (traits_type::eq_int_type(character, traits_type::eof()))
+      return traits_type::not_eof(character);
     const char byte = traits_type::to_char_type(character);
     return capture({&byte, 1}) ? character : target_->sputc(byte);
   }
@@ -43,7 +47,7 @@ class CapturingBuffer final : public std::streambuf {
 
 #ifdef __GLIBC__
 ssize_t write_to_stderr(void*, const char* text, std::size_t count) {
-  if (capture({text, count})) return static_cast<ssize_t>(count);
+  if (capture({text, count}) || muting_readers > 0) return static_cast<ssize_t>(count);
   return ::write(STDERR_FILENO, text, count);
 }
 #endif
@@ -66,6 +70,10 @@ const bool kInstalled = [] {
 }();
 
 }  // namespace
+
+MutedCodecThreads::MutedCodecThreads() { ++muting_readers; }
+
+MutedCodecThreads::~MutedCodecThreads() { --muting_readers; }
 
 CapturedMessages::CapturedMessages() : outer_(sink) { sink = kInstalled ? &printed_ : nullptr; }
 

@@ -11,9 +11,9 @@
 namespace hydrascope::image {
 namespace {
 
-/// The position of the next marker's 0xFF at or behind `at` in entropy-coded data, where a 0xFF data
-/// byte is followed by 0x00 and restart markers (0xD0..0xD7) belong to the data; `size()` when the
-/// file ends first. ITU T.81, B.1.1.5.
+/// The position of the next marker's 0xFF at or behind `at` in entropy-coded data, where a 0xFF
+/// data byte is followed by 0x00 and restart markers (0xD0..0xD7) belong to the data; `size()` when
+/// the file ends first. ITU T.81, B.1.1.5.
 std::size_t find_marker_behind_scan(ByteView file, std::size_t at) {
   while (at < file.size()) {
     const void* found = std::memchr(file.data() + at, 0xFF, file.size() - at);
@@ -41,9 +41,9 @@ bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
   return true;
 }
 
-/// Every scan must be followed by a marker. One scan that holds all components is the whole picture,
-/// and Pillow takes it with nothing behind it that makes sense; several scans must reach the end of
-/// the image (0xD9). What follows that is of no interest.
+/// Every scan must be followed by a marker. One scan that holds all components is the whole
+/// picture, and Pillow takes it with nothing behind it that makes sense; several scans must reach
+/// the end of the image (0xD9). What follows that is of no interest.
 std::string find_jpeg_damage(ByteView file) {
   bool progressive = false;
   bool is_complete = false;
@@ -70,7 +70,8 @@ std::string find_jpeg_damage(ByteView file) {
     } else if (marker == 0xDA) {
       const std::uint32_t scan_components = file.u8(payload);
       at = find_marker_behind_scan(file, at);
-      if (at >= file.size() && !is_complete) return "the file is truncated inside the picture's data";
+      if (at >= file.size() && !is_complete)
+        return "the file is truncated inside the picture's data";
       is_complete = is_complete || (!progressive && scan_components == frame_components);
     } else if (marker >= 0xC0 && marker <= 0xCF && marker != 0xC8 && marker != 0xCC) {
       progressive = marker == 0xC2 || marker == 0xC6 || marker == 0xCA || marker == 0xCE;

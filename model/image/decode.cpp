@@ -45,9 +45,9 @@ void check_header(const Header& header, const DecodeOptions& options) {
   // Sizes are below 2^32 each; dividing keeps the product from overflowing.
   if (header.width > options.max_pixels / header.height ||
       std::max(header.width, header.height) > std::numeric_limits<int>::max()) {
-    throw Error(ErrorCode::too_large,
-                size_text(header.width, header.height) + " pixels, above the limit of " +
-                    std::to_string(options.max_pixels) + " pixels");
+    throw Error(ErrorCode::too_large, size_text(header.width, header.height) +
+                                          " pixels, above the limit of " +
+                                          std::to_string(options.max_pixels) + " pixels");
   }
 }
 
@@ -66,8 +66,10 @@ Picture decode_as_stored(std::span<const std::byte> bytes, const Header& header,
 Picture make_upright(Picture picture, int orientation) {
   if (orientation < 2 || orientation > 8) return picture;
   const bool swaps_axes = orientation >= 5;
-  const bool from_right = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool from_right =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool from_bottom =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
   const std::ptrdiff_t row = std::ptrdiff_t{3} * picture.width;
   const std::ptrdiff_t step_x = from_right ? -3 : 3;
   const std::ptrdiff_t step_y = from_bottom ? -row : row;
@@ -76,8 +78,8 @@ Picture make_upright(Picture picture, int orientation) {
                                  swaps_axes ? picture.width : picture.height);
   const std::ptrdiff_t along = swaps_axes ? step_y : step_x;
   const std::ptrdiff_t across = swaps_axes ? step_x : step_y;
-  const std::ptrdiff_t corner = (from_right ? row - 3 : 0) +
-                                (from_bottom ? row * (picture.height - 1) : 0);
+  const std::ptrdiff_t corner =
+      (from_right ? row - 3 : 0) + (from_bottom ? row * (picture.height - 1) : 0);
   std::uint8_t* out = upright.rgb.data();
   for (std::ptrdiff_t y = 0; y < upright.height; ++y) {
     for (std::ptrdiff_t x = 0; x < upright.width; ++x, out += 3) {
@@ -157,9 +159,8 @@ Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
   }
   std::optional<std::vector<std::byte>> restored;
   if (header.format == "png") restored = restore_png_end(bytes);
-  Picture picture =
-      decode_as_stored(restored ? std::span<const std::byte>(*restored) : bytes, header,
-                       options.background);
+  Picture picture = decode_as_stored(restored ? std::span<const std::byte>(*restored) : bytes,
+                                     header, options.background);
   const bool is_upright = is_upright_when_decoded(header);
   const bool is_turned = is_upright && header.orientation >= 5;
   if (picture.width != (is_turned ? header.height : header.width) ||

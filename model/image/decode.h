@@ -21,27 +21,30 @@ struct Picture {
 
 /// What the first bytes of a file declare, read without decoding and without allocating pixels.
 struct Header {
-  std::string format;        ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm", ...; empty if unknown
-  std::int64_t width = 0;    ///< as stored, before EXIF orientation; 0 if the format hides it
+  std::string
+      format;  ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm", ...; empty if unknown
+  std::int64_t width = 0;  ///< as stored, before EXIF orientation; 0 if the format hides it
   std::int64_t height = 0;
-  int orientation = 1;       ///< EXIF orientation 1..8 (1 when there is none)
+  int orientation = 1;  ///< EXIF orientation 1..8 (1 when there is none)
 };
 
 struct DecodeOptions {
-  bool apply_exif = true;                              ///< rotate/flip as EXIF orientation says
-  std::int64_t max_pixels = std::int64_t{1} << 29;     ///< refuse larger pictures before allocating
+  bool apply_exif = true;                           ///< rotate/flip as EXIF orientation says
+  std::int64_t max_pixels = std::int64_t{1} << 29;  ///< refuse larger pictures before allocating
   std::array<std::uint8_t, 3> background{255, 255, 255};  ///< what transparent pixels lie over
 };
 
-/// Reads what `bytes` declare. Never throws for hostile input; unknown formats give an empty `format`.
+/// Reads what `bytes` declare. Never throws for hostile input; unknown formats give an empty
+/// `format`.
 Header probe(std::span<const std::byte> bytes);
 
-/// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and Pillow
-/// do; PNM scales by its maximum), grey and palette are expanded, alpha is composed over `background`
-/// (rounded to nearest), CMYK/YCCK is converted. Of several pictures in a file the first is taken.
-/// TIFF's orientation is applied always, as Pillow does. stb_image reads no WebP, TIFF and JPEG 2000.
-/// Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`, `decode_failed`
-/// (truncated or corrupt: a picture that is only partly there is an error), `out_of_memory`.
+/// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and
+/// Pillow do; PNM scales by its maximum), grey and palette are expanded, alpha is composed over
+/// `background` (rounded to nearest), CMYK/YCCK is converted. Of several pictures in a file the
+/// first is taken. TIFF's orientation is applied always, as Pillow does. stb_image reads no WebP,
+/// TIFF and JPEG 2000. Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`,
+/// `decode_failed` (truncated or corrupt: a picture that is only partly there is an error),
+/// `out_of_memory`.
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);
 
 /// `decode` of a file. Adds `not_found`, `unreadable` (permissions, a folder) to the errors.

@@ -89,8 +89,8 @@ void keep_high_bytes(cv::Mat& pixels) {
   pixels = high;
 }
 
-Picture decode_any(std::span<const std::byte> bytes, const Header& header,
-                   const Colour& background, const CapturedMessages& messages) {
+Picture decode_any(std::span<const std::byte> bytes, const Header& header, const Colour& background,
+                   const CapturedMessages& messages) {
   cv::Mat pixels = cv::imdecode(view_of(bytes), cv::IMREAD_UNCHANGED);
   if (pixels.empty()) fail(messages.text());
   // OpenCV reads 8-bit TIFF through libtiff's RGBA interface, which multiplies by alpha.

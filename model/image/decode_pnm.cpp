@@ -93,11 +93,10 @@ class SampleReader {
 /// Whether a byte form holds all its samples; text forms notice while they are read.
 bool is_complete(ByteView file, const PnmHeader& header) {
   if (header.is_text()) return true;
-  const std::uint64_t row = header.is_bitmap()
-                                ? (static_cast<std::uint64_t>(header.width) + 7) / 8
-                                : static_cast<std::uint64_t>(header.width) *
-                                      static_cast<std::uint64_t>(header.channels()) *
-                                      (header.max_value > 255 ? 2 : 1);
+  const std::uint64_t row = header.is_bitmap() ? (static_cast<std::uint64_t>(header.width) + 7) / 8
+                                               : static_cast<std::uint64_t>(header.width) *
+                                                     static_cast<std::uint64_t>(header.channels()) *
+                                                     (header.max_value > 255 ? 2 : 1);
   return row * static_cast<std::uint64_t>(header.height) <= file.size() - header.data_offset;
 }
 

@@ -31,18 +31,20 @@
 namespace hydrascope::image {
 namespace {
 
-/// By stb's words: a lack of memory, a limit, a variant it does not read; everything else is damage.
+/// By stb's words: a lack of memory, a limit, a variant it does not read; everything else is
+/// damage.
 ErrorCode code_of(std::string_view reason) {
   const auto says = [&](std::string_view words) { return reason.find(words) != reason.npos; };
   if (says("outofmem")) return ErrorCode::out_of_memory;
   if (says("too large")) return ErrorCode::too_large;
-  const bool is_unread_variant = says("unsupported") || says("unknown image type") || says("only") ||
-                                 says("RLE") || says("wrong channel count") ||
+  const bool is_unread_variant = says("unsupported") || says("unknown image type") ||
+                                 says("only") || says("RLE") || says("wrong channel count") ||
                                  says("wrong color format") || says("monochrome");
   return is_unread_variant ? ErrorCode::unsupported_format : ErrorCode::decode_failed;
 }
 
-/// The fourth byte of a BMP's pixel is alpha only where a mask says so; stb takes it for alpha always.
+/// The fourth byte of a BMP's pixel is alpha only where a mask says so; stb takes it for alpha
+/// always.
 bool has_meaningless_alpha(std::span<const std::byte> bytes, const Header& header) {
   if (header.format != "bmp") return false;
   const ByteView file(bytes);
@@ -68,11 +70,13 @@ Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
   // Samples of 16 bits come as their high bytes.
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> samples(
       stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
-                            static_cast<int>(bytes.size()), &width, &height, &channels, wanted_channels),
+                            static_cast<int>(bytes.size()), &width, &height, &channels,
+                            wanted_channels),
       &stbi_image_free);
   if (samples == nullptr) {
     const char* reason = stbi_failure_reason();
-    // A chunk with a name of zeros, which is what it sees behind the end of a PNG, gives an empty text.
+    // A chunk with a name of zeros, which is what it sees behind the end of a PNG, gives an empty
+    // text.
     const bool has_reason = reason != nullptr && *reason != '\0';
     const std::string text = has_reason ? reason : "damaged or truncated";
     throw Error(code_of(text), "stb_image cannot decode it: " + text);
@@ -83,7 +87,8 @@ Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
   return picture;
 }
 
-// The header carries its version in a comment only; this is the one Debian 12 ships and the tests ran.
+// The header carries its version in a comment only; this is the one Debian 12 ships and the tests
+// ran.
 std::string stb_name() { return "stb_image 2.27"; }
 
 }  // namespace hydrascope::image

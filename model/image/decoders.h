@@ -26,7 +26,8 @@ enum class ChannelOrder { rgb, bgr };
 /// Whether colours are as they would be without alpha, or already multiplied by alpha / 255.
 enum class Alpha { straight, premultiplied };
 
-/// How the samples of a decoder are laid out: 1 (grey), 2 (grey, alpha), 3 or 4 (with alpha) channels.
+/// How the samples of a decoder are laid out: 1 (grey), 2 (grey, alpha), 3 or 4 (with alpha)
+/// channels.
 struct SampleLayout {
   int channels = 3;
   ChannelOrder order = ChannelOrder::rgb;
@@ -61,8 +62,8 @@ std::string stb_name();
 /// pass: they fill up a JPEG or a GIF that ends early (stb_image also a BMP) with grey or black.
 std::string find_damage(std::span<const std::byte> bytes, const Header& header);
 
-/// A PNG whose picture is all there but whose end is cut off, with the end put back: Pillow takes such
-/// a file, the decoders do not. Nothing when there is nothing to restore.
+/// A PNG whose picture is all there but whose end is cut off, with the end put back: Pillow takes
+/// such a file, the decoders do not. Nothing when there is nothing to restore.
 std::optional<std::vector<std::byte>> restore_png_end(std::span<const std::byte> bytes);
 
 }  // namespace hydrascope::image

@@ -24,8 +24,8 @@ struct Pixels {
   at::Tensor owner;  ///< keeps a resized picture alive
 };
 
-/// Pillow's NEAREST: the source index is a running sum of the scale, begun at half of it; summing in
-/// double, as Pillow does, decides ties the same way.
+/// Pillow's NEAREST: the source index is a running sum of the scale, begun at half of it; summing
+/// in double, as Pillow does, decides ties the same way.
 std::vector<std::int64_t> nearest_indices(std::int64_t from, std::int64_t to) {
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   std::vector<std::int64_t> indices(static_cast<std::size_t>(to));
@@ -50,8 +50,8 @@ at::Tensor resize_nearest(const Picture& picture, Size size) {
 }
 
 /// (1, 3, height, width) with channels last. ATen's antialiased kernels for bytes are Pillow's
-/// algorithm: a pass along the rows, rounding to bytes, a pass along the columns, each left out where
-/// the size stays (pytorch/pytorch pull 96651).
+/// algorithm: a pass along the rows, rounding to bytes, a pass along the columns, each left out
+/// where the size stays (pytorch/pytorch pull 96651).
 at::Tensor resample(const at::Tensor& pixels, Size size, Interpolation interpolation) {
   const std::array<std::int64_t, 2> output{size.height, size.width};
   constexpr bool kAlignCorners = false;
@@ -66,8 +66,8 @@ at::Tensor resize(const Picture& picture, Size size, Interpolation interpolation
   const std::int64_t width = picture.width;
   // from_blob needs a mutable pointer for what is only read.
   auto* data = const_cast<std::uint8_t*>(picture.rgb.data());
-  at::Tensor pixels = at::from_blob(data, {1, 3, height, width},
-                                    {height * width * 3, 1, width * 3, 3}, at::kByte);
+  at::Tensor pixels =
+      at::from_blob(data, {1, 3, height, width}, {height * width * 3, 1, width * 3, 3}, at::kByte);
   if (resamples_columns_first({height, width}, size)) {
     pixels = resample(pixels, {size.height, width}, interpolation);
   }
@@ -91,8 +91,8 @@ struct Overlap {
   std::int64_t count = 0;  ///< how many are taken
 };
 
-/// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes first,
-/// the offset of a cut is `int(round(rest / 2.0))`, half to even.
+/// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes
+/// first, the offset of a cut is `int(round(rest / 2.0))`, half to even.
 Overlap centre(std::int64_t picture, std::int64_t window) {
   if (window > picture) return {0, (window - picture) / 2, picture};
   const double offset = std::nearbyint(static_cast<double>(picture - window) / 2.0);
@@ -145,7 +145,8 @@ at::Tensor apply_transform(const TransformConfig& config, const Picture& picture
       }
       const std::uint8_t* in = plane + source * pixels.row;
       std::fill(out, out + columns.to, fill);
-      for (std::int64_t x = 0; x < columns.count; ++x) out[columns.to + x] = table[in[x * pixels.pixel]];
+      for (std::int64_t x = 0; x < columns.count; ++x)
+        out[columns.to + x] = table[in[x * pixels.pixel]];
       std::fill(out + columns.to + columns.count, out + plan.cropped.width, fill);
     }
   }

@@ -1,5 +1,5 @@
-// 8-bit RGB picture -> normalised input tensor, equal to what Pillow and timm's evaluation transform
-// give. What is done is decided in transform_plan.h; this is where the pixels are.
+// 8-bit RGB picture -> normalised input tensor, equal to what Pillow and timm's evaluation
+// transform give. What is done is decided in transform_plan.h; this is where the pixels are.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +11,8 @@ namespace hydrascope::image {
 
 /// Picture -> float32 tensor (3, output.height, output.width), contiguous, on the CPU. Runs on the
 /// calling thread only. Equal to Pillow and timm bit for bit where nothing is resampled and with
-/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's 22).
-/// Errors as `plan_transform`.
+/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's
+/// 22). Errors as `plan_transform`.
 at::Tensor apply_transform(const TransformConfig& config, const Picture& picture);
 
 }  // namespace hydrascope::image

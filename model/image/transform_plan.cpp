@@ -9,7 +9,8 @@
 namespace hydrascope::image {
 namespace {
 
-/// Resampling weights take 32 bytes a pixel of the longer edge; this bounds them to half a gigabyte.
+/// Resampling weights take 32 bytes a pixel of the longer edge; this bounds them to half a
+/// gigabyte.
 constexpr std::int64_t kMaxResampledEdge = std::int64_t{1} << 24;
 
 std::string text(Size size) {
@@ -42,13 +43,15 @@ Size round_up(Size size, std::int64_t patch) {
 
 /// At least one patch, which is then more than there is.
 Size round_down(Size size, std::int64_t patch) {
-  return for_each_edge(size, [&](std::int64_t n) { return std::max(n / patch, std::int64_t{1}) * patch; });
+  return for_each_edge(
+      size, [&](std::int64_t n) { return std::max(n / patch, std::int64_t{1}) * patch; });
 }
 
 /// Half a patch rounds up.
 Size round_to_nearest(Size size, std::int64_t patch) {
-  return for_each_edge(
-      size, [&](std::int64_t n) { return std::max((n + patch / 2) / patch, std::int64_t{1}) * patch; });
+  return for_each_edge(size, [&](std::int64_t n) {
+    return std::max((n + patch / 2) / patch, std::int64_t{1}) * patch;
+  });
 }
 
 /// The size that is resized to before the crop: `math.floor(x / crop_pct)` in timm.
@@ -58,7 +61,8 @@ Size scale_size(Size img_size, double crop_pct) {
   });
 }
 
-/// torchvision's Resize(int): the shorter edge becomes `edge`, the longer `int(edge * long / short)`.
+/// torchvision's Resize(int): the shorter edge becomes `edge`, the longer `int(edge * long /
+/// short)`.
 Size resize_shorter_edge(Size picture, std::int64_t edge) {
   const std::int64_t shorter = std::min(picture.height, picture.width);
   const auto scaled = [&](std::int64_t n) {
@@ -68,8 +72,8 @@ Size resize_shorter_edge(Size picture, std::int64_t edge) {
                                          : Size{edge, scaled(picture.width)};
 }
 
-/// timm's ResizeKeepRatio: `longest` 0 covers the target, 1 fits inside. Python rounds half to even,
-/// which is what nearbyint does in the default rounding mode.
+/// timm's ResizeKeepRatio: `longest` 0 covers the target, 1 fits inside. Python rounds half to
+/// even, which is what nearbyint does in the default rounding mode.
 Size resize_keep_ratio(Size picture, Size target, double longest) {
   const double ratio_h = static_cast<double>(picture.height) / static_cast<double>(target.height);
   const double ratio_w = static_cast<double>(picture.width) / static_cast<double>(target.width);
@@ -114,8 +118,8 @@ void check_config(const TransformConfig& config) {
   }
 }
 
-/// Refuses what would take more memory than a picture of `max_pixels`, the one between the two passes
-/// of a resampling included.
+/// Refuses what would take more memory than a picture of `max_pixels`, the one between the two
+/// passes of a resampling included.
 void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
   const auto exceeds = [&](std::int64_t height, std::int64_t width) {
     return width > max_pixels / height;
@@ -133,8 +137,9 @@ void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixe
     }
   }
   if (exceeds(plan.output.height, plan.output.width)) {
-    throw Error(ErrorCode::too_large, "an input of " + text(plan.output) + " is above the limit of " +
-                                          std::to_string(max_pixels) + " pixels");
+    throw Error(ErrorCode::too_large, "an input of " + text(plan.output) +
+                                          " is above the limit of " + std::to_string(max_pixels) +
+                                          " pixels");
   }
 }
 
@@ -145,9 +150,8 @@ Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string
     if (name(value) == word) return value;
     accepted += (accepted.empty() ? "" : ", ") + std::string(name(value));
   }
-  throw Error(ErrorCode::invalid_argument,
-              std::string(what) + " '" + std::string(word) + "' is unknown: " + accepted +
-                  " are accepted");
+  throw Error(ErrorCode::invalid_argument, std::string(what) + " '" + std::string(word) +
+                                               "' is unknown: " + accepted + " are accepted");
 }
 
 }  // namespace
@@ -178,8 +182,9 @@ std::string describe(const TransformConfig& config) {
       config.interpolation == Interpolation::nearest ? "" : ", antialias";
   const std::string how =
       " (" + std::string(name(config.interpolation)) + std::string(antialias) + ")";
-  const Size img_size = config.fit == Fit::resize ? round_to_nearest(config.img_size, config.patch_size)
-                                                  : config.img_size;
+  const Size img_size = config.fit == Fit::resize
+                            ? round_to_nearest(config.img_size, config.patch_size)
+                            : config.img_size;
   const Size scale = scale_size(img_size, config.crop_pct);
   std::string line;
   if (config.native) {
@@ -193,8 +198,8 @@ std::string describe(const TransformConfig& config) {
     line = "resize into " + text(scale) + how + " -> centre crop or pad " + text(img_size);
   } else {
     const bool is_square = scale.height == scale.width;
-    line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + text(scale)) + how +
-           " -> centre crop " + text(img_size);
+    line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + text(scale)) +
+           how + " -> centre crop " + text(img_size);
   }
   const bool may_change = config.native || round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {

@@ -23,45 +23,47 @@ struct Size {
 
 /// timm's `pretrained_cfg`, and this project's `--native` and `--fit`. Field names are timm's.
 struct TransformConfig {
-  Size img_size{224, 224};          ///< height x width fed to the model, before `fit`
-  double crop_pct = 0.875;          ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop
+  Size img_size{224, 224};  ///< height x width fed to the model, before `fit`
+  double crop_pct = 0.875;  ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop
   CropMode crop_mode = CropMode::center;
   Interpolation interpolation = Interpolation::bicubic;  ///< antialiased, as Pillow does it
   std::array<double, 3> mean{0.485, 0.456, 0.406};       ///< in units of [0, 1]
   std::array<double, 3> std{0.229, 0.224, 0.225};
-  bool native = false;              ///< no resize, no crop: the picture at its own size, then `fit`
+  bool native = false;  ///< no resize, no crop: the picture at its own size, then `fit`
   Fit fit = Fit::pad;
-  std::int64_t patch_size = 16;     ///< the model's patch, what `fit` makes the size a multiple of
+  std::int64_t patch_size = 16;  ///< the model's patch, what `fit` makes the size a multiple of
 
   friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
 };
 
 /// The steps for one picture size: resize the whole picture to `resized`, cut (or pad, where the
-/// resized picture is smaller) the centred window `cropped`, normalise, then pad with zeros (the mean
-/// colour) at right and bottom to `output`.
+/// resized picture is smaller) the centred window `cropped`, normalise, then pad with zeros (the
+/// mean colour) at right and bottom to `output`.
 ///
 /// `fit` changes a size that the patch does not divide:
 ///   pad     the window stays, `output` is the next multiple;
-///   crop    the window becomes the multiple below, centred; an edge shorter than a patch is padded;
-///   resize  `img_size`, or with `native` the picture itself, becomes the nearest multiple (half up).
+///   crop    the window becomes the multiple below, centred; an edge shorter than a patch is
+///   padded; resize  `img_size`, or with `native` the picture itself, becomes the nearest multiple
+///   (half up).
 struct TransformPlan {
-  Size resized;      ///< equal to the picture's size when nothing is resized
+  Size resized;  ///< equal to the picture's size when nothing is resized
   Size cropped;
   Size output;       ///< what the model gets; both multiples of patch_size
   Size fitted_from;  ///< the size asked for, before `fit`: img_size, or the picture's with `native`
 };
 
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
-/// Throws `Error(empty)` for a picture of a single pixel (any other size is fine), `Error(too_large)`
-/// when a step would exceed `max_pixels` (extreme aspect ratios), `Error(invalid_argument)` for a
-/// config without sense (sizes below 1, crop_pct outside (0, 1], std of zero). Deviation from timm: an
-/// edge that `border` would scale to nothing keeps one pixel, where Pillow fails.
+/// Throws `Error(empty)` for a picture of a single pixel (any other size is fine),
+/// `Error(too_large)` when a step would exceed `max_pixels` (extreme aspect ratios),
+/// `Error(invalid_argument)` for a config without sense (sizes below 1, crop_pct outside (0, 1],
+/// std of zero). Deviation from timm: an edge that `border` would scale to nothing keeps one pixel,
+/// where Pillow fails.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 
-/// Which pass of a separable resampling comes first, which matters where bytes are clipped between the
-/// two. Pillow 13 begins with the columns when it takes away more than twice as many rows as columns
-/// (python-pillow/Pillow pull 9549); older versions always begin with the rows.
+/// Which pass of a separable resampling comes first, which matters where bytes are clipped between
+/// the two. Pillow 13 begins with the columns when it takes away more than twice as many rows as
+/// columns (python-pillow/Pillow pull 9549); older versions always begin with the rows.
 bool resamples_columns_first(Size from, Size to);
 
 /// One line: "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (...) std (...)".

@@ -10,8 +10,8 @@
 
 namespace hydrascope::image {
 
-/// Yields every `stride`th frame, the first included; stride 0 means one frame a second of the video's
-/// own time. Frames between are skipped without converting them.
+/// Yields every `stride`th frame, the first included; stride 0 means one frame a second of the
+/// video's own time. Frames between are skipped without converting them.
 class VideoReader {
  public:
   /// Throws Error(unsupported_format) in a build without OpenCV, not_found, decode_failed.
@@ -20,10 +20,12 @@ class VideoReader {
   VideoReader& operator=(const VideoReader&) = delete;
   ~VideoReader();
 
-  /// The next frame, or nothing at the end.
+  /// The next frame, or nothing at the end, which is also where a truncated file stops making
+  /// sense. Throws Error(decode_failed, unsupported_format, out_of_memory).
   std::optional<Picture> next();
   /// Number (from 0) of the frame that `next` gave last.
   [[nodiscard]] std::int64_t frame_index() const noexcept;
+  /// 0 where the container does not say; a stride of 0 then gives every frame.
   [[nodiscard]] double frames_per_second() const noexcept;
 
  private:

@@ -1,5 +1,5 @@
-// The first picture of an animated WebP file as a WebP file of its own: OpenCV's decoder takes stills
-// only, while Pillow shows the first frame.
+// The first picture of an animated WebP file as a WebP file of its own: OpenCV's decoder takes
+// stills only, while Pillow shows the first frame.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace hydrascope::image {
 
 /// Nothing when the file is not animated; then it is decoded as it is. Throws `Error` with
-/// `unsupported_format` when the first frame covers only a part of the canvas, `decode_failed` when it
-/// is missing or truncated.
+/// `unsupported_format` when the first frame covers only a part of the canvas, `decode_failed` when
+/// it is missing or truncated.
 std::optional<std::vector<std::byte>> extract_first_webp_frame(std::span<const std::byte> bytes);
 
 }  // namespace hydrascope::image

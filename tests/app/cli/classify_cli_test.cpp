@@ -1,0 +1,327 @@
+#include <cmath>
+#include <cstring>
+#include <thread>
+
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
+namespace hydrascope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string kOtters = asset("images/oakland-zoo-otters.jpg").string();
+
+/// Shape and values of a float32 .npy file.
+struct Npy {
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+
+  explicit Npy(const fs::path& file) {
+    const std::string bytes = read_bytes(file);
+    const auto header_size = static_cast<std::size_t>(static_cast<unsigned char>(bytes.at(8)) | static_cast<unsigned char>(bytes.at(9)) << 8);
+    const std::string header = bytes.substr(10, header_size);
+    std::string digits = header.substr(header.find("'shape': (") + 10);
+    digits = digits.substr(0, digits.find(')'));
+    std::istringstream stream(digits);
+    for (std::string word; std::getline(stream, word, ',');) {
+      if (word.find_first_of("0123456789") != std::string::npos) shape.push_back(std::stoll(word));
+    }
+    values.resize((bytes.size() - 10 - header_size) / sizeof(float));
+    std::memcpy(values.data(), bytes.data() + 10 + header_size, values.size() * sizeof(float));
+  }
+};
+
+TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
+  const Outcome outcome = run({"classify", kOtters, "--format", "jsonl", "--device", "cpu"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto record = nlohmann::ordered_json::parse(outcome.out);
+  std::vector<std::string> keys;
+  for (const auto& item : record.items()) keys.push_back(item.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "input", "width", "height", "model_size", "tokens", "top", "device",
+                                            "precision", "attention", "seconds"}));
+  EXPECT_EQ(record.at("schema"), 1);
+  EXPECT_EQ(record.at("input"), kOtters);
+  EXPECT_EQ(record.at("width"), 1920);
+  EXPECT_EQ(record.at("height"), 1080);
+  EXPECT_EQ(record.at("model_size"), Json({224, 224}));
+  EXPECT_EQ(record.at("tokens"), 197);
+  EXPECT_EQ(record.at("device"), "cpu");
+  EXPECT_EQ(record.at("precision"), "float32");
+  EXPECT_EQ(record.at("attention"), "softmax");
+  EXPECT_GT(record.at("seconds").get<double>(), 0);
+  const auto& top = record.at("top");
+  ASSERT_EQ(top.size(), 5U);
+  EXPECT_EQ(top[0].at("rank"), 1);
+  EXPECT_EQ(top[0].at("index"), 360);
+  EXPECT_EQ(top[0].at("id"), "n02444819");
+  EXPECT_EQ(top[0].at("label"), "otter");
+  for (std::size_t i = 1; i < 5; ++i) EXPECT_LE(top[i].at("prob").get<double>(), top[i - 1].at("prob").get<double>());
+}
+
+TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const std::string jpeg = read_bytes(kOtters);
+  fs::create_directory(folder.path() / "without_images");
+  folder.write("without_images/readme.txt", "no image");
+  // IHDR of a PNG that declares 100000 x 100000 pixels; its checksum is right.
+  const std::string huge("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\x01\x86\xa0\0\x01\x86\xa0\x08\x02\0\0\0\x35\xd8\x2a\x0b", 33);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {folder.write("empty.jpg", "").string(), "empty"},
+      {folder.write("truncated.jpg", jpeg.substr(0, jpeg.size() / 2)).string(), "decode_failed"},
+      {folder.write("text.jpg", "this is no picture at all").string(), "unsupported_format"},
+      {(folder.path() / "without_images").string(), "empty"},
+      {(folder.path() / "missing.jpg").string(), "not_found"},
+      {folder.write("one.ppm", ppm(1, 1)).string(), "empty"},
+      {folder.write("wide.ppm", ppm(30000, 1)).string(), "too_large"},
+      {folder.write("huge.png", huge).string(), "too_large"},
+  };
+  std::vector<std::string> arguments{"classify", "--format", "jsonl", good};
+  for (const auto& [path, code] : cases) {
+    arguments.push_back(path);
+    arguments.push_back(good);
+  }
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const std::vector<Json> records = outcome.records();
+  ASSERT_EQ(records.size(), 2 * cases.size() + 1);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Json& bad = records[2 * i + 1];
+    EXPECT_EQ(bad.at("input"), cases[i].first);
+    ASSERT_TRUE(bad.contains("error")) << bad.dump();
+    EXPECT_EQ(bad.at("error").at("code"), cases[i].second) << bad.dump();
+    EXPECT_FALSE(bad.at("error").at("message").get<std::string>().empty());
+    EXPECT_EQ(bad.size(), 3U) << "schema, input, error";
+    EXPECT_TRUE(records[2 * i + 2].contains("top")) << records[2 * i + 2].dump();
+  }
+}
+
+TEST(ClassifyCliTest, UnreadableFile) {
+  const TemporaryFolder folder;
+  fs::path file = folder.write("secret.jpg", "x");
+  fs::permissions(file, fs::perms::none);
+  if (geteuid() == 0) {
+    // Nothing is unreadable for root but files that fail when they are read.
+    file = folder.path() / "memory.jpg";
+    fs::create_symlink("/proc/self/mem", file);
+  }
+  const Outcome outcome = run({"classify", "--format", "jsonl", file.string()});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.records().at(0).at("error").at("code"), "unreadable") << outcome.out;
+}
+
+TEST(ClassifyCliTest, FailsFastWhenAsked) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const Outcome outcome = run({"classify", "--format", "jsonl", "--on-error", "fail", (folder.path() / "missing").string(), good});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.records().size(), 1U);
+}
+
+TEST(ClassifyCliTest, InputForms) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b.ppm", "a,b c.ppm", "sub/c.ppm", "-dash.ppm"}) folder.write(name, ppm(40, 40));
+  folder.write("list.txt", "b.ppm\nsub/c.ppm\n");
+  const RunOptions here{"", folder.path(), {}};
+  const auto inputs = [&](std::vector<std::string> arguments, const RunOptions& options) {
+    arguments.insert(arguments.begin(), {"classify", "--format", "jsonl", "--topk", "1"});
+    const Outcome outcome = run(arguments, options);
+    EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+    std::vector<std::string> names;
+    for (const Json& record : outcome.records()) names.push_back(record.at("input"));
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(inputs({"."}, here), (Names{"./-dash.ppm", "./a,b c.ppm", "./b.ppm"}));
+  EXPECT_EQ(inputs({".", "--recursive"}, here).size(), 4U);
+  EXPECT_EQ(inputs({"**/*.ppm"}, here).size(), 4U);
+  EXPECT_EQ(inputs({"@list.txt"}, here), (Names{"b.ppm", "sub/c.ppm"}));
+  EXPECT_EQ(inputs({"-i", "b.ppm", "--source", "a,b c.ppm"}, here), (Names{"b.ppm", "a,b c.ppm"}));
+  EXPECT_EQ(inputs({"--", "-dash.ppm"}, here), (Names{"-dash.ppm"}));
+  EXPECT_EQ(inputs({"-"}, {"sub/c.ppm\nb.ppm\n", folder.path(), {}}), (Names{"sub/c.ppm", "b.ppm"}));
+}
+
+TEST(ClassifyCliTest, FormatsAndOutputFiles) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const std::string missing = (folder.path() / "missing.jpg").string();
+  const fs::path json_file = folder.path() / "r.json";
+  EXPECT_EQ(run({"classify", good, missing, "-o", json_file.string(), "--topk", "3"}).code, 3);
+  const Json array = Json::parse(read_bytes(json_file));
+  ASSERT_EQ(array.size(), 2U);
+  EXPECT_EQ(array[0].at("top").size(), 3U);
+  EXPECT_TRUE(array[1].contains("error"));
+  const Outcome csv = run({"classify", good, "--format", "csv", "--topk", "2"});
+  EXPECT_EQ(csv.lines().size(), 3U);
+  EXPECT_TRUE(csv.lines().at(0).starts_with("input,"));
+  const Outcome text = run({"classify", good});
+  EXPECT_EQ(text.lines().size(), 6U);
+  EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colours into a file";
+  EXPECT_NE(run({"classify", good, "--color", "always"}).out.find('\x1b'), std::string::npos);
+  EXPECT_EQ(run({"classify", good, "-o", "/nonexistent/x.json"}).code, 1);
+}
+
+TEST(ClassifyCliTest, SavesLogitsAndInputs) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const fs::path logits_file = folder.path() / "logits.npy";
+  const fs::path input_file = folder.path() / "input.npy";
+  EXPECT_EQ(run({"classify", "missing.jpg", good, "--save-logits", logits_file.string(), "--save-input", input_file.string(), "--format", "jsonl"}).code, 3);
+  const Npy logits(logits_file);
+  EXPECT_EQ(logits.shape, (std::vector<std::int64_t>{2, 1000}));
+  EXPECT_TRUE(std::isnan(logits.values.at(0)) && std::isnan(logits.values.at(999)));
+  EXPECT_FALSE(std::isnan(logits.values.at(1000)));
+  const Npy input(input_file);
+  EXPECT_EQ(input.shape, (std::vector<std::int64_t>{2, 3, 224, 224}));
+  EXPECT_TRUE(std::isnan(input.values.at(0)));
+  EXPECT_LT(std::abs(input.values.at(3 * 224 * 224)), 3.0F);
+}
+
+TEST(ClassifyCliTest, NativeSizeAndFit) {
+  const TemporaryFolder folder;
+  const std::string picture = folder.write("p.ppm", ppm(100, 60)).string();
+  const auto record = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"classify", "--format", "jsonl", picture});
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+    return outcome.records().at(0);
+  };
+  const Json padded = record({"--native"});
+  EXPECT_EQ(padded.at("model_size"), Json({64, 112}));
+  EXPECT_EQ(padded.at("tokens"), 1 + 4 * 7);
+  EXPECT_NE(padded.at("note").get<std::string>().find("padded 100x60 to 112x64"), std::string::npos) << padded.dump();
+  const Json cropped = record({"--native", "--fit", "crop"});
+  EXPECT_EQ(cropped.at("model_size"), Json({48, 96}));
+  EXPECT_TRUE(cropped.contains("note"));
+  const Json resized = record({"--native", "--fit=resize"});
+  EXPECT_EQ(resized.at("model_size"), Json({64, 96}));
+  EXPECT_TRUE(resized.contains("note"));
+  EXPECT_EQ(record({"--img-size", "96x160"}).at("model_size"), Json({96, 160}));
+  EXPECT_EQ(record({"--input-size", "3", "96", "160"}).at("model_size"), Json({96, 160}));
+  EXPECT_EQ(record({"--img-size", "100"}).at("model_size"), Json({112, 112}));
+}
+
+TEST(ClassifyCliTest, FullHdStaysFullHd) {
+  const Outcome outcome = run({"classify", "--native", "--format", "jsonl", kOtters});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json record = outcome.records().at(0);
+  EXPECT_EQ(record.at("model_size"), Json({1088, 1920}));
+  EXPECT_EQ(record.at("tokens"), 8161);
+  EXPECT_NE(record.at("note").get<std::string>().find("padded"), std::string::npos);
+}
+
+TEST(ClassifyCliTest, PrintsTheTransformAndWhereItComesFrom) {
+  const Outcome bundled = run({"classify", "--print-transform"});
+  EXPECT_EQ(bundled.code, 0);
+  EXPECT_NE(bundled.out.find("transform: resize 256 (bicubic, antialias) -> centre crop 224"), std::string::npos) << bundled.out;
+  EXPECT_NE(bundled.out.find("[from metadata of deit_tiny"), std::string::npos) << bundled.out;
+  const Outcome changed = run({"classify", "--print-transform", "--crop_pct", "1.0", "--mean", ".5", ".5", ".5"});
+  EXPECT_NE(changed.out.find("crop_pct from --crop"), std::string::npos) << changed.out;
+  EXPECT_NE(changed.out.find("mean from --mean"), std::string::npos) << changed.out;
+  EXPECT_NE(changed.out.find("(0.5, 0.5, 0.5)"), std::string::npos) << changed.out;
+}
+
+TEST(ClassifyCliTest, ConfigFilesAreOverruledByFlags) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const std::string config = folder.write("c.json", R"({"topk": 2, "img_size": "96"})").string();
+  const Json record = run({"classify", good, "--format", "jsonl", "-c", config, "--topk", "4"}).records().at(0);
+  EXPECT_EQ(record.at("top").size(), 4U);
+  EXPECT_EQ(record.at("model_size"), Json({96, 96}));
+  const Outcome unknown = run({"classify", good, "-c", folder.write("d.json", R"({"topkk": 2})").string()});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("topk"), std::string::npos);
+  const Outcome dumped = run({"classify", "--dump-config", "--topk", "4"});
+  EXPECT_EQ(dumped.json().at("topk"), 4);
+}
+
+TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"classify", kOtters, "--img-sise", "3"}, "--img-size"},
+      {{"clasify"}, "classify"},
+      {{"classify"}, "no input"},
+      {{"classify", kOtters, "-m", "deit_tiny_patch16_224.softmix"}, "deit_tiny_patch16_224.softmax"},
+      {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
+      {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
+      {{"classify", kOtters, "--attn", "hydrra"}, "this build has: softmax"},
+      {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},
+      {{"classify", kOtters, "--precision", "int8"}, "int8"},
+      {{"classify", kOtters, "--topk", "0"}, "--topk"},
+      {{"classify", kOtters, "--topk", "5abc"}, "5abc"},
+      {{"classify", kOtters, "--crop-pct", "1.5"}, "1.5"},
+      {{"classify", kOtters, "--fit", "stretch"}, "pad"},
+      {{"classify", kOtters, "--labels", "/nonexistent"}, "/nonexistent"},
+      {{"classify", kOtters, "--native", "--img-size", "300"}, "--native"},
+  };
+  for (const auto& [arguments, expected] : cases) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.code, 2) << arguments.back() << ": " << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("error: ")) << outcome.err;
+    EXPECT_NE(outcome.err.find(expected), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "") << "nothing but results on standard output";
+  }
+}
+
+TEST(ClassifyCliTest, BrokenWeightsAreOneClearLine) {
+  const TemporaryFolder folder;
+  const std::string whole = read_bytes(asset("models/deit_tiny_patch16_224.softmax.safetensors"));
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "LFS"},
+      {"<!DOCTYPE html><html>", "HTML"},
+      {whole.substr(0, whole.size() - 1), ""},
+      {whole + "x", ""},
+      {"", "empty"},
+  };
+  for (const auto& [bytes, expected] : cases) {
+    const Outcome outcome = run({"classify", kOtters, "-m", folder.write("w.safetensors", bytes).string()});
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with("error: ")) << outcome.err;
+    EXPECT_NE(outcome.err.find("w.safetensors"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(expected), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(ClassifyCliTest, RunsFromAnyFolderAndWithOtherAssets) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run({"classify", kOtters, "--topk", "1"}, {"", folder.path(), {}}).code, 0);
+  const Outcome elsewhere = run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path().string()}}});
+  EXPECT_EQ(elsewhere.code, 1);
+  EXPECT_NE(elsewhere.err.find("HYDRASCOPE_ASSETS"), std::string::npos);
+  fs::create_directory_symlink(asset(""), folder.path() / "assets");
+  EXPECT_EQ(run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", (folder.path() / "assets").string()}}}).code, 0);
+}
+
+TEST(ClassifyCliTest, StopsOnSigintAfterWritingWhatIsFinished) {
+  Program program({"classify", "--format", "jsonl", "-"}, {});
+  program.type(kOtters + "\n");
+  for (int i = 0; i < 1000 && program.output_so_far().find('\n') == std::string::npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait_with_open_input();
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_EQ(outcome.records().size(), 1U);
+}
+
+TEST(ClassifyCliTest, ResultsDoNotDependOnBatchWorkersOrThreads) {
+  const TemporaryFolder folder;
+  std::vector<std::string> base{"classify", "--format", "jsonl"};
+  for (unsigned i = 0; i < 9; ++i) base.push_back(folder.write(std::to_string(i) + ".ppm", ppm(50 + static_cast<int>(i), 40, i)).string());
+  const auto logits = [&](std::vector<std::string> more) {
+    const fs::path file = folder.path() / "l.npy";
+    more.insert(more.begin(), base.begin(), base.end());
+    more.insert(more.end(), {"--save-logits", file.string()});
+    EXPECT_EQ(run(more).code, 0);
+    return Npy(file).values;
+  };
+  const std::vector<float> one = logits({"-b", "1", "-j", "1", "--threads", "1"});
+  const std::vector<float> many = logits({"-b", "4", "-j", "3", "--threads", "2"});
+  ASSERT_EQ(one.size(), many.size());
+  for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], many[i], 2e-4) << i;
+}
+
+}  // namespace
+}  // namespace hydrascope::testing

@@ -1,0 +1,116 @@
+// Runs the built program as a shell would and collects what it says.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/temporary_folder.h"
+
+namespace hydrascope::testing {
+
+struct Outcome {
+  int code = -1;          ///< exit code, or 128 + signal
+  std::string out;
+  std::string err;
+
+  [[nodiscard]] std::vector<std::string> lines() const {
+    std::istringstream stream(out);
+    std::vector<std::string> result;
+    for (std::string line; std::getline(stream, line);) result.push_back(line);
+    return result;
+  }
+  [[nodiscard]] nlohmann::json json() const { return nlohmann::json::parse(out); }
+  [[nodiscard]] std::vector<nlohmann::json> records() const {
+    std::vector<nlohmann::json> result;
+    for (const std::string& line : lines()) result.push_back(nlohmann::json::parse(line));
+    return result;
+  }
+};
+
+struct RunOptions {
+  std::string standard_input = {};
+  std::filesystem::path working_directory = {};
+  std::map<std::string, std::string> environment = {};
+};
+
+/// A child process with its three streams.
+class Program {
+ public:
+  Program(const std::vector<std::string>& arguments, const RunOptions& options) {
+    int in[2];
+    if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    const std::filesystem::path out_file = folder_.path() / "out";
+    const std::filesystem::path err_file = folder_.path() / "err";
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(in[0], STDIN_FILENO);
+      dup2(open(out_file.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      dup2(open(err_file.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0) _exit(126);
+      for (const auto& [key, value] : options.environment) setenv(key.c_str(), value.c_str(), 1);
+      std::vector<std::string> words = arguments;
+      words.insert(words.begin(), HYDRASCOPE_PROGRAM);
+      std::vector<char*> pointers;
+      for (std::string& word : words) pointers.push_back(word.data());
+      pointers.push_back(nullptr);
+      execv(HYDRASCOPE_PROGRAM, pointers.data());
+      _exit(127);
+    }
+    close(in[0]);
+    input_ = in[1];
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() { close_input(); }
+
+  void type(const std::string& text) {
+    if (write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("write");
+  }
+  void close_input() {
+    if (input_ >= 0) close(input_);
+    input_ = -1;
+  }
+  void signal(int number) { kill(child_, number); }
+  [[nodiscard]] std::string output_so_far() const { return read_bytes(folder_.path() / "out"); }
+
+  Outcome wait() {
+    close_input();
+    return wait_with_open_input();
+  }
+  Outcome wait_with_open_input() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output_so_far(),
+            read_bytes(folder_.path() / "err")};
+  }
+
+ private:
+  TemporaryFolder folder_;
+  pid_t child_ = -1;
+  int input_ = -1;
+};
+
+inline Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
+  // A program that reads no input may be gone before it is written.
+  std::signal(SIGPIPE, SIG_IGN);
+  Program program(arguments, options);
+  if (!options.standard_input.empty()) program.type(options.standard_input);
+  return program.wait();
+}
+
+inline std::filesystem::path asset(const std::string& name) {
+  return std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "assets" / name;
+}
+
+}  // namespace hydrascope::testing

@@ -1,0 +1,299 @@
+#include "model/image/decode.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/error.h"
+#include "tests/error_matchers.h"
+#include "tests/model/image/sample_files.h"
+#include "tests/temporary_folder.h"
+
+namespace hydrascope::image {
+namespace {
+
+using std::string_literals::operator""s;
+using testing::bytes_of;
+using testing::data_folder;
+using testing::read_file;
+using testing::read_ppm;
+
+bool has_opencv() { return decoder_name().starts_with("OpenCV"); }
+
+std::string sample(std::string_view name) { return read_file(data_folder("images") / name); }
+
+Picture decode_text(std::string_view text, const DecodeOptions& options = {}) {
+  return decode(bytes_of(text), options);
+}
+
+std::optional<ErrorCode> failure_of(std::string_view text) {
+  try {
+    decode_text(text);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return std::nullopt;
+}
+
+int max_difference(const Picture& a, const Picture& b) {
+  int largest = 0;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) largest = std::max(largest, std::abs(a.rgb[i] - b.rgb[i]));
+  return largest;
+}
+
+std::array<std::uint8_t, 3> pixel(const Picture& picture, int x, int y) {
+  const std::size_t at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(picture.width) + static_cast<std::size_t>(x)) * 3;
+  return {picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]};
+}
+
+/// Rows from the top, bottom-up in the file, blue first: a 24-bit BMP of one colour a pixel.
+std::string two_pixel_bmp(std::string_view pixels_and_padding) {
+  return "BM\x3E\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0"s +
+         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s + std::string(pixels_and_padding);
+}
+
+struct Sample {
+  const char* file;
+  int opencv_tolerance;  ///< grey levels from Pillow
+  int stb_tolerance;     ///< -1: stb_image does not read the format
+};
+
+void PrintTo(const Sample& sample, std::ostream* out) { *out << sample.file; }
+
+class DecodeSample : public ::testing::TestWithParam<Sample> {};
+
+TEST_P(DecodeSample, IsWhatPillowGives) {
+  const Sample& expected = GetParam();
+  const std::string bytes = sample(expected.file);
+  DecodeOptions options;
+  options.apply_exif = false;
+  if (!has_opencv() && expected.stb_tolerance < 0) {
+    EXPECT_ERROR(decode_text(bytes, options), unsupported_format, "OpenCV");
+    return;
+  }
+  const Picture picture = decode_text(bytes, options);
+  const Picture reference = read_ppm(data_folder("images") / (expected.file + ".ppm"s));
+  ASSERT_EQ(picture.width, reference.width);
+  ASSERT_EQ(picture.height, reference.height);
+  ASSERT_EQ(picture.rgb.size(), reference.rgb.size());
+  EXPECT_LE(max_difference(picture, reference),
+            has_opencv() ? expected.opencv_tolerance : expected.stb_tolerance);
+}
+
+// What follows a JPEG is not Pillow's fault: libjpeg-turbo may round differently in another version,
+// stb_image has an inverse transform and a chroma filter of its own.
+INSTANTIATE_TEST_SUITE_P(
+    Formats, DecodeSample,
+    ::testing::Values(Sample{"baseline.jpg", 1, 6}, Sample{"progressive.jpg", 1, 6},
+                      Sample{"grey.jpg", 1, 2}, Sample{"cmyk.jpg", 2, 2}, Sample{"exif.jpg", 1, 2},
+                      Sample{"restarts.jpg", 1, 6}, Sample{"colour.png", 0, 0},
+                      Sample{"alpha.png", 0, 0}, Sample{"grey_alpha.png", 0, 0},
+                      Sample{"deep_grey.png", 0, 0}, Sample{"bilevel.png", 0, 0},
+                      Sample{"palette.png", 0, 0}, Sample{"palette_alpha.png", 0, 0},
+                      Sample{"keyed_grey.png", 0, 0}, Sample{"exif.png", 0, 0},
+                      Sample{"lossy.webp", 1, -1}, Sample{"alpha.webp", 0, -1},
+                      Sample{"exif.webp", 0, -1}, Sample{"animated.webp", 0, -1},
+                      Sample{"lzw.tif", 0, -1}, Sample{"alpha.tif", 1, -1},
+                      Sample{"deep_grey.tif", 0, -1}, Sample{"turned.tif", 0, -1},
+                      Sample{"colour.bmp", 0, 0}, Sample{"palette.bmp", 0, 0},
+                      Sample{"unused_fourth_byte.bmp", 0, 0}, Sample{"first_of_two.gif", 0, 0},
+                      Sample{"transparent.gif", 0, 0}, Sample{"colour.jp2", 1, -1}),
+    [](const auto& info) {
+      std::string name = info.param.file;
+      std::replace(name.begin(), name.end(), '.', '_');
+      return name;
+    });
+
+TEST(Decode, PnmInEveryForm) {
+  const std::array<std::uint8_t, 3> black{0, 0, 0};
+  const std::array<std::uint8_t, 3> white{255, 255, 255};
+  for (const std::string& bytes : {"P1 # text\n2 1\n10"s, "P4 2 1\n\x80"s, "P2 2 1 9\n0 9"s, "P5 2 1 9\n\0\x09"s,
+                                   "P5 2 1 65535\n\0\0\xFF\xFF"s, "P3 2 1 1 0 0 0 1 1 1"s}) {
+    const Picture picture = decode_text(bytes);
+    EXPECT_EQ(pixel(picture, 0, 0), black) << bytes;
+    EXPECT_EQ(pixel(picture, 1, 0), white) << bytes;
+  }
+  EXPECT_EQ(pixel(decode_text("P6 1 1 255\n\x01\x02\x03"), 0, 0), (std::array<std::uint8_t, 3>{1, 2, 3}));
+  for (const std::string& bytes : {"P1 2 1\n1"s, "P4 9 1\n\x80"s, "P2 2 1 9\n0"s, "P5 2 1 9\n0"s, "P6 1 1 255\n12"s}) {
+    EXPECT_EQ(failure_of(bytes), ErrorCode::decode_failed) << bytes;
+  }
+}
+
+TEST(Decode, BackgroundUnderTransparency) {
+  DecodeOptions options;
+  options.background = {10, 200, 30};
+  const Picture over_white = decode_text(sample("alpha.png"));
+  const Picture over_colour = decode_text(sample("alpha.png"), options);
+  // Alpha is 14 x + 7 y modulo 256, the colour (13 x, 23 y, 5 x + 9 y): see make_image_samples.py.
+  EXPECT_EQ(pixel(over_white, 0, 0), (std::array<std::uint8_t, 3>{255, 255, 255}));
+  EXPECT_EQ(pixel(over_colour, 0, 0), options.background);
+  EXPECT_EQ(pixel(over_colour, 10, 2)[0], (130 * 154 + 10 * 101 + 127) / 255);
+  EXPECT_EQ(pixel(over_colour, 10, 2)[1], (46 * 154 + 200 * 101 + 127) / 255);
+}
+
+// Orientation o shows the pixel (x, y) of the stored picture at the place that the Exif standard says.
+TEST(Decode, EveryOrientation) {
+  std::string bytes = sample("exif.png");
+  const std::size_t chunk = bytes.find("eXIf");
+  ASSERT_NE(chunk, std::string::npos);
+  const std::size_t tag = bytes.find("\x12\x01\x03\x00", chunk) != std::string::npos
+                              ? bytes.find("\x12\x01\x03"s, chunk) + 8
+                              : bytes.find("\x01\x12\0\x03"s, chunk) + 9;
+  ASSERT_EQ(bytes[tag], 8);
+  const Picture stored = read_ppm(data_folder("images") / "exif.png.ppm");
+  const int w = stored.width;
+  const int h = stored.height;
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    SCOPED_TRACE(orientation);
+    bytes[tag] = static_cast<char>(orientation);
+    // The chunk's checksum no longer fits; it is an ancillary chunk, so decoders go on.
+    ASSERT_EQ(probe(bytes_of(bytes)).orientation, orientation);
+    const Picture upright = decode_text(bytes);
+    ASSERT_EQ(upright.width, orientation < 5 ? w : h);
+    ASSERT_EQ(upright.height, orientation < 5 ? h : w);
+    for (int y = 0; y < h; ++y) {
+      for (int x = 0; x < w; ++x) {
+        const std::array<std::array<int, 2>, 8> places{{{x, y},
+                                                        {w - 1 - x, y},
+                                                        {w - 1 - x, h - 1 - y},
+                                                        {x, h - 1 - y},
+                                                        {y, x},
+                                                        {h - 1 - y, x},
+                                                        {h - 1 - y, w - 1 - x},
+                                                        {y, w - 1 - x}}};
+        const auto [to_x, to_y] = places[static_cast<std::size_t>(orientation - 1)];
+        ASSERT_EQ(pixel(upright, to_x, to_y), pixel(stored, x, y)) << x << ", " << y;
+      }
+    }
+  }
+}
+
+TEST(Decode, OrientationCanBeIgnored) {
+  DecodeOptions options;
+  EXPECT_EQ(decode_text(sample("exif.jpg"), options).width, 11);
+  options.apply_exif = false;
+  EXPECT_EQ(decode_text(sample("exif.jpg"), options).width, 19);
+}
+
+TEST(Decode, RefusesWhatIsNoPicture) {
+  EXPECT_ERROR(decode_text(""), empty, "empty");
+  EXPECT_ERROR(decode_text("hello, I am called holiday.jpg"), unsupported_format, "no picture");
+  EXPECT_ERROR(decode_text("\0\0\0\x20" "ftypavif"s), unsupported_format, "avif");
+  EXPECT_ERROR(decode_text("\xFF\xD8\xFF"), decode_failed, "jpeg");
+}
+
+// The header of a PNG and nothing else: the limit is checked before anything is allocated.
+TEST(Decode, RefusesSizesAboveTheLimit) {
+  std::string bomb = sample("colour.png");
+  bomb.replace(16, 8, "\x00\x01\x86\xA0\x00\x01\x86\xA0"s);
+  EXPECT_ERROR(decode_text(bomb), too_large, "100000x100000", "536870912");
+  bomb.replace(16, 8, "\x7F\xFF\xFF\xFF\x7F\xFF\xFF\xFF"s);
+  EXPECT_ERROR(decode_text(bomb), too_large, "2147483647x2147483647");
+  DecodeOptions options;
+  options.max_pixels = 19 * 11;
+  EXPECT_NO_THROW(decode_text(sample("colour.png"), options));
+  options.max_pixels = 19 * 11 - 1;
+  EXPECT_ERROR(decode_text(sample("colour.png"), options), too_large, "19x11");
+}
+
+TEST(Decode, JpegCutAnywhereIsAnError) {
+  for (const char* file : {"baseline.jpg", "progressive.jpg", "restarts.jpg"}) {
+    const std::string whole = sample(file);
+    for (std::size_t length = 3; length < whole.size(); ++length) {
+      ASSERT_EQ(failure_of(std::string_view(whole).substr(0, length)), ErrorCode::decode_failed)
+          << file << " cut to " << length << " of " << whole.size();
+    }
+  }
+}
+
+TEST(Decode, EveryFormatCutInTheMiddleIsAnError) {
+  for (const auto& entry : std::filesystem::directory_iterator(data_folder("images"))) {
+    const std::string whole = read_file(entry.path());
+    if (probe(bytes_of(whole)).format.empty()) continue;
+    // Animations end with a frame that nobody reads.
+    const std::size_t share = entry.path().filename() == "first_of_two.gif" ? 4 : 2;
+    for (const std::size_t length : {whole.size() / share, whole.size() / 8 * 3 / (share - 1)}) {
+      EXPECT_NE(failure_of(std::string_view(whole).substr(0, length)), std::nullopt)
+          << entry.path() << " cut to " << length;
+    }
+  }
+}
+
+TEST(Decode, BytesBehindThePictureAreIgnored) {
+  for (const char* file : {"baseline.jpg", "progressive.jpg", "colour.png", "colour.bmp", "transparent.gif"}) {
+    const Picture clean = decode_text(sample(file));
+    EXPECT_EQ(decode_text(sample(file) + "trailing \xFF\xD8 bytes").rgb, clean.rgb) << file;
+  }
+}
+
+// Pillow takes both: the pixels are complete.
+TEST(Decode, OnlyTheEndMarkIsMissing) {
+  const std::string png = sample("colour.png");
+  const Picture clean = decode_text(png);
+  for (std::size_t cut = 1; cut <= 12; ++cut) {
+    EXPECT_EQ(decode_text(std::string_view(png).substr(0, png.size() - cut)).rgb, clean.rgb) << cut;
+  }
+}
+
+TEST(Decode, HuffmanTableWithTooManyCodes) {
+  std::string bytes = sample("baseline.jpg");
+  const std::size_t table = bytes.find("\xFF\xC4");
+  ASSERT_NE(table, std::string::npos);
+  bytes.replace(table + 5, 2, "\xFF\xFF");
+  EXPECT_ERROR(decode_text(bytes), decode_failed, "256 codes");
+}
+
+// Codecs like to print; a program's standard error belongs to the program.
+TEST(Decode, PrintsNothing) {
+  std::string early_end = sample("baseline.jpg");
+  early_end.replace(early_end.size() - 60, 60, "\xFF\xD9");
+  std::string damaged_png = sample("colour.png");
+  damaged_png[damaged_png.find("IDAT") + 8] ^= 0x55;
+  std::string short_tiff = sample("lzw.tif");
+  short_tiff.resize(short_tiff.size() / 2);
+  ::testing::internal::CaptureStderr();
+  failure_of(early_end);
+  EXPECT_EQ(failure_of(damaged_png), ErrorCode::decode_failed);
+  failure_of(short_tiff);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Decode, BmpRowsMustBeComplete) {
+  const std::string whole = two_pixel_bmp("\x03\x02\x01\x06\x05\x04\0\0"s);
+  const Picture picture = decode_text(whole);
+  EXPECT_EQ(pixel(picture, 0, 0), (std::array<std::uint8_t, 3>{1, 2, 3}));
+  EXPECT_EQ(pixel(picture, 1, 0), (std::array<std::uint8_t, 3>{4, 5, 6}));
+  EXPECT_ERROR(decode_text(two_pixel_bmp("\x03\x02\x01"s)), decode_failed, "62 bytes expected, 57 found");
+}
+
+TEST(ReadPicture, FromFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("the name says nothing.txt", sample("colour.png"));
+  EXPECT_EQ(read_picture(file, {}).rgb, read_ppm(data_folder("images") / "colour.png.ppm").rgb);
+}
+
+TEST(ReadPicture, Errors) {
+  const testing::TemporaryFolder folder;
+  EXPECT_ERROR(read_picture(folder.path() / "nowhere.jpg", {}), not_found, "nowhere.jpg");
+  EXPECT_ERROR(read_picture(folder.path(), {}), unreadable, "folder");
+  EXPECT_ERROR(read_picture(folder.write("zero.png", ""), {}), empty, "zero.png");
+  EXPECT_ERROR(read_picture(folder.write("text.jpg", "text"), {}), unsupported_format, "text.jpg");
+}
+
+TEST(ReadPicture, WithoutPermission) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("secret.png", sample("colour.png"));
+  std::filesystem::permissions(file, std::filesystem::perms::none);
+  EXPECT_ERROR(read_picture(file, {}), unreadable, "secret.png");
+}
+
+}  // namespace
+}  // namespace hydrascope::image

@@ -1,0 +1,153 @@
+#include "model/image/transform_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/error_matchers.h"
+
+namespace hydrascope::image {
+
+void PrintTo(const Size& size, std::ostream* out) { *out << size.height << "x" << size.width; }
+
+namespace {
+
+TransformConfig config_of(Size img_size, double crop_pct, CropMode mode) {
+  TransformConfig config;
+  config.img_size = img_size;
+  config.crop_pct = crop_pct;
+  config.crop_mode = mode;
+  return config;
+}
+
+TransformConfig native(Fit fit) {
+  TransformConfig config;
+  config.native = true;
+  config.fit = fit;
+  return config;
+}
+
+// Sizes that torchvision and timm give for these pictures.
+TEST(TransformPlan, ShorterEdgeIsTruncatedTheOtherRounded) {
+  const TransformConfig square = config_of({224, 224}, 0.875, CropMode::center);
+  EXPECT_EQ(plan_transform(square, {299, 299}).resized, (Size{256, 256}));
+  EXPECT_EQ(plan_transform(square, {375, 500}).resized, (Size{256, 341}));
+  EXPECT_EQ(plan_transform(square, {500, 375}).resized, (Size{341, 256}));
+  EXPECT_EQ(plan_transform(config_of({224, 224}, 0.9, CropMode::center), {300, 401}).resized, (Size{248, 331}));
+  const TransformConfig wide = config_of({224, 320}, 0.9, CropMode::center);
+  EXPECT_EQ(plan_transform(wide, {375, 500}).resized, (Size{266, 355}));
+  EXPECT_EQ(plan_transform(wide, {300, 1000}).resized, (Size{248, 827}));
+}
+
+TEST(TransformPlan, SquashAndBorder) {
+  const TransformConfig squash = config_of({224, 160}, 0.9, CropMode::squash);
+  EXPECT_EQ(plan_transform(squash, {1000, 30}).resized, (Size{248, 177}));
+  EXPECT_EQ(plan_transform(squash, {1000, 30}).cropped, (Size{224, 160}));
+  const TransformConfig border = config_of({224, 224}, 1.0, CropMode::border);
+  EXPECT_EQ(plan_transform(border, {300, 600}).resized, (Size{112, 224}));
+  EXPECT_EQ(plan_transform(border, {1, 30000}).resized, (Size{1, 224}));
+}
+
+TEST(TransformPlan, FitOfAModelSize) {
+  TransformConfig config = config_of({230, 250}, 1.0, CropMode::center);
+  config.fit = Fit::pad;
+  EXPECT_EQ(plan_transform(config, {500, 500}).cropped, (Size{230, 250}));
+  EXPECT_EQ(plan_transform(config, {500, 500}).output, (Size{240, 256}));
+  config.fit = Fit::crop;
+  EXPECT_EQ(plan_transform(config, {500, 500}).cropped, (Size{224, 240}));
+  EXPECT_EQ(plan_transform(config, {500, 500}).output, (Size{224, 240}));
+  config.fit = Fit::resize;
+  EXPECT_EQ(plan_transform(config, {500, 500}).resized, (Size{256, 256}));
+  EXPECT_EQ(plan_transform(config, {500, 500}).output, (Size{224, 256}));
+}
+
+TEST(TransformPlan, FitOfANativePicture) {
+  EXPECT_EQ(plan_transform(native(Fit::pad), {1080, 1920}).resized, (Size{1080, 1920}));
+  EXPECT_EQ(plan_transform(native(Fit::pad), {1080, 1920}).output, (Size{1088, 1920}));
+  EXPECT_EQ(plan_transform(native(Fit::crop), {1080, 1920}).output, (Size{1072, 1920}));
+  EXPECT_EQ(plan_transform(native(Fit::resize), {1080, 1927}).output, (Size{1088, 1920}));
+  EXPECT_EQ(plan_transform(native(Fit::resize), {1079, 1928}).output, (Size{1072, 1936}));
+}
+
+TEST(TransformPlan, NothingIsSmallerThanAPatch) {
+  for (const Fit fit : {Fit::pad, Fit::crop, Fit::resize}) {
+    EXPECT_EQ(plan_transform(native(fit), {3, 20}).output.height, 16) << name(fit);
+  }
+  EXPECT_EQ(plan_transform(native(Fit::crop), {3, 20}).cropped, (Size{16, 16}));
+}
+
+TEST(TransformPlan, RefusesASinglePixelOnly) {
+  EXPECT_ERROR(plan_transform({}, {1, 1}), empty, "1x1 pixels: nothing to classify");
+  EXPECT_ERROR(plan_transform({}, {0, 5}), empty, "5x0");
+  EXPECT_NO_THROW(plan_transform({}, {1, 2}));
+  EXPECT_NO_THROW(plan_transform({}, {2, 2}));
+}
+
+TEST(TransformPlan, RefusesExtremeAspectRatios) {
+  EXPECT_ERROR(plan_transform({}, {1, 30000}), too_large, "30000x1 pixels would become 7680000x256");
+  EXPECT_NO_THROW(plan_transform({}, {100, 30000}));
+  // Neither end of the squash is large, but what lies between its two passes is.
+  const TransformConfig squash = config_of({224, 1024}, 1.0, CropMode::squash);
+  EXPECT_ERROR(plan_transform(squash, {40000000, 2}), too_large, "2x40000000");
+  EXPECT_ERROR(plan_transform(native(Fit::pad), {2000, 1000}, 1999999), too_large, "2000x1008");
+}
+
+TEST(TransformPlan, RefusesConfigurationsWithoutSense) {
+  EXPECT_ERROR(plan_transform(config_of({0, 224}, 1.0, CropMode::center), {9, 9}), invalid_argument, "0x224");
+  EXPECT_ERROR(plan_transform(config_of({224, 224}, 0.0, CropMode::center), {9, 9}), invalid_argument, "crop_pct 0");
+  EXPECT_ERROR(plan_transform(config_of({224, 224}, 1.5, CropMode::center), {9, 9}), invalid_argument, "1.5");
+  TransformConfig config;
+  config.std[1] = 0;
+  EXPECT_ERROR(plan_transform(config, {9, 9}), invalid_argument, "std (0.229, 0, 0.225)");
+  config = {};
+  config.patch_size = 0;
+  EXPECT_ERROR(plan_transform(config, {9, 9}), invalid_argument, "patch size 0");
+}
+
+// What Pillow 13 does, found by comparing its result with both orders.
+TEST(TransformPlan, OrderOfThePasses) {
+  EXPECT_FALSE(resamples_columns_first({299, 299}, {256, 256}));
+  EXPECT_FALSE(resamples_columns_first({195, 126}, {177, 117}));
+  EXPECT_TRUE(resamples_columns_first({195, 126}, {176, 117}));
+  EXPECT_TRUE(resamples_columns_first({300, 137}, {252, 115}));
+  EXPECT_FALSE(resamples_columns_first({94, 75}, {98, 210}));
+}
+
+TEST(TransformWords, Describe) {
+  TransformConfig config;
+  EXPECT_EQ(describe(config),
+            "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (0.485, 0.456, 0.406) std (0.229, 0.224, 0.225)");
+  config.img_size = {230, 320};
+  config.interpolation = Interpolation::nearest;
+  config.mean = config.std = {0.5, 0.5, 0.5};
+  EXPECT_EQ(describe(config),
+            "resize to cover 262x365 (nearest) -> centre crop 230x320 -> pad to multiples of 16 -> mean (0.5, 0.5, 0.5) std (0.5, 0.5, 0.5)");
+  config.crop_mode = CropMode::squash;
+  config.fit = Fit::resize;
+  EXPECT_TRUE(describe(config).starts_with("squash to 256x365 (nearest) -> centre crop 224x320 -> mean")) << describe(config);
+  EXPECT_TRUE(describe(native(Fit::crop)).starts_with("native size -> crop to multiples of 16 -> mean"));
+  EXPECT_TRUE(describe(native(Fit::resize)).starts_with("native size resized to multiples of 16 (bicubic, antialias) -> mean"));
+}
+
+TEST(TransformWords, DescribeFit) {
+  const auto text = [](Fit fit, Size picture) {
+    return describe_fit(native(fit), plan_transform(native(fit), picture));
+  };
+  EXPECT_EQ(text(Fit::pad, {1080, 1920}), "padded 1920x1080 to 1920x1088");
+  EXPECT_EQ(text(Fit::crop, {1080, 1920}), "cropped 1920x1080 to 1920x1072");
+  EXPECT_EQ(text(Fit::resize, {1080, 1920}), "resized 1920x1080 to 1920x1088");
+  EXPECT_EQ(text(Fit::pad, {1072, 1920}), "");
+  EXPECT_EQ(describe_fit({}, plan_transform({}, {1080, 1920})), "");
+}
+
+TEST(TransformWords, NamesAreParsedBack) {
+  for (const auto value : {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
+    EXPECT_EQ(parse_interpolation(name(value)), value);
+  }
+  for (const auto value : {CropMode::center, CropMode::squash, CropMode::border}) EXPECT_EQ(parse_crop_mode(name(value)), value);
+  for (const auto value : {Fit::pad, Fit::crop, Fit::resize}) EXPECT_EQ(parse_fit(name(value)), value);
+  EXPECT_ERROR(parse_interpolation("lanczos"), invalid_argument, "'lanczos'", "bicubic, bilinear, nearest");
+  EXPECT_ERROR(parse_crop_mode(""), invalid_argument, "center, squash, border");
+  EXPECT_ERROR(parse_fit("Pad"), invalid_argument, "pad, crop, resize");
+}
+
+}  // namespace
+}  // namespace hydrascope::image
