@@ -56,9 +56,9 @@ int run_classify(const ParsedOptions& options) {
   const std::vector<std::string> words = input_words(options);
   const ModelSource source = open_model(options);
   const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform")) {
+  if (options.flag("print-transform") && words.empty()) {
     std::cout << transform.describe() << '\n';
-    if (words.empty()) return kExitOk;
+    return kExitOk;
   }
   if (words.empty()) {
     throw Error(ErrorCode::invalid_argument, "no input given", "classify", "name images, folders or globs; see `hydrascope help classify`");
@@ -67,7 +67,8 @@ int run_classify(const ParsedOptions& options) {
   if (topk < 1) throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk), "--topk");
   const image::Labels labels = resolve_labels(options, source);
   for (const std::string& note : source.notes) console.note("note: " + note);
-  console.detail(transform.describe());
+  // Beside records it is no result, so it goes where notes go.
+  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   model::Classifier classifier = make_classifier(options, source);
 
   PipelineOptions pipeline;
@@ -162,7 +163,7 @@ Command classify_command() {
                        general_options()});
   spec.examples = {
       "hydrascope classify photo.jpg",
-      "hydrascope classify -r pictures --format jsonl -o records.jsonl",
+      "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "hydrascope classify --native --fit pad photo_1920x1080.jpg",
       "find . -name '*.jpg' | hydrascope classify -",
   };

@@ -56,9 +56,9 @@ int run_evaluate(const ParsedOptions& options) {
   const Console console(options);
   const ModelSource source = open_model(options);
   const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform")) {
+  if (options.flag("print-transform") && options.positionals().empty() && options.texts("input").empty()) {
     std::cout << transform.describe() << '\n';
-    if (options.positionals().empty() && options.texts("input").empty()) return kExitOk;
+    return kExitOk;
   }
   const image::Labels labels = resolve_labels(options, source);
   const LabelledSet set = read_set(options, labels);
@@ -68,7 +68,7 @@ int run_evaluate(const ParsedOptions& options) {
     }
   }
   for (const std::string& note : source.notes) console.note("note: " + note);
-  console.detail(transform.describe());
+  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   model::Classifier classifier = make_classifier(options, source);
 

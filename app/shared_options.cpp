@@ -129,7 +129,7 @@ std::vector<Option> preprocessing_options() {
            .help = "whether the orientation noted in the file is applied",
            .default_value = "auto",
            .choices = {"auto", "apply", "ignore"}},
-          flag("print-transform", "say on standard error what is done to the pictures"),
+          flag("print-transform", "say what is done to the pictures (beside records on standard error)"),
           flag("native", "no resize: the picture at its own size, fitted to the patch grid"),
       });
 }

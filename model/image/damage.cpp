@@ -1,12 +1,13 @@
+#include "model/image/byte_view.h"
+#include "model/image/decoders.h"
+
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "model/image/byte_view.h"
-#include "model/image/decoders.h"
 
 namespace hydrascope::image {
 namespace {
@@ -130,6 +131,26 @@ std::string find_bmp_damage(ByteView file, const Header& header) {
          std::to_string(file.size()) + " found";
 }
 
+/// PNG (third edition), annex D: CRC-32 of ISO 3309, bits reflected.
+std::uint32_t crc32(std::span<const std::byte> bytes) {
+  static const std::array<std::uint32_t, 256> table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t n = 0; n < entries.size(); ++n) {
+      std::uint32_t value = n;
+      for (int bit = 0; bit < 8; ++bit) {
+        value = (value & 1) != 0 ? 0xEDB88320U ^ (value >> 1) : value >> 1;
+      }
+      entries[n] = value;
+    }
+    return entries;
+  }();
+  std::uint32_t crc = 0xFFFFFFFFU;
+  for (const std::byte byte : bytes) {
+    crc = table[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF] ^ (crc >> 8);
+  }
+  return ~crc;
+}
+
 }  // namespace
 
 std::string find_damage(std::span<const std::byte> bytes, const Header& header) {
@@ -138,6 +159,22 @@ std::string find_damage(std::span<const std::byte> bytes, const Header& header) 
   if (header.format == "gif") return find_gif_damage(file);
   if (header.format == "bmp") return find_bmp_damage(file, header);
   return "";
+}
+
+bool has_sound_png_checksums(std::span<const std::byte> bytes) {
+  const ByteView file(bytes);
+  for (std::size_t at = 8; at + 12 <= file.size();) {
+    const std::size_t length = file.u32_big(at);
+    if (length > file.size() - at - 12) return false;
+    constexpr std::uint32_t kLowerCase = 0x20;
+    const bool is_critical = (file.u8(at + 4) & kLowerCase) == 0;
+    if (is_critical && crc32(bytes.subspan(at + 4, 4 + length)) != file.u32_big(at + 8 + length)) {
+      return false;
+    }
+    if (file.holds(at + 4, "IEND")) return true;
+    at += 12 + length;
+  }
+  return false;
 }
 
 std::optional<std::vector<std::byte>> restore_png_end(std::span<const std::byte> bytes) {

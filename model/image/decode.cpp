@@ -1,5 +1,8 @@
 #include "model/image/decode.h"
 
+#include "kernels/error.h"
+#include "model/image/decoders.h"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,9 +13,6 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
-
-#include "kernels/error.h"
-#include "model/image/decoders.h"
 
 namespace hydrascope::image {
 namespace {

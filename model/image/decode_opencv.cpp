@@ -1,4 +1,12 @@
+#include "kernels/error.h"
+#include "model/image/byte_view.h"
+#include "model/image/decoders.h"
+
 #ifdef HYDRASCOPE_WITH_OPENCV
+#include "model/image/captured_messages.h"
+#include "model/image/tiff_directory.h"
+#include "model/image/webp_still.h"
+
 #include <opencv2/core.hpp>
 #include <opencv2/core/utils/logger.hpp>
 #include <opencv2/imgcodecs.hpp>
@@ -8,24 +16,16 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/error.h"
-#include "model/image/byte_view.h"
-#include "model/image/decoders.h"
-
-#ifdef HYDRASCOPE_WITH_OPENCV
-#include "model/image/captured_messages.h"
-#include "model/image/tiff_directory.h"
-#include "model/image/webp_still.h"
-#endif
-
 namespace hydrascope::image {
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 namespace {
 
-/// Keeps OpenCV's logger off the terminal; what fails is in the error.
-const bool kLogIsSilent = [] {
+/// Keeps OpenCV's logger off the terminal, as what fails is in the error, and OpenCV on the calling
+/// thread: pictures are decoded side by side, not each by many threads.
+const bool kIsConfigured = [] {
   cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
+  cv::setNumThreads(1);
   return true;
 }();
 

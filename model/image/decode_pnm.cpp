@@ -1,15 +1,15 @@
 // Portable bitmaps, greymaps and pixmaps (netpbm's pbm(5), pgm(5), ppm(5)). Decoded here because
 // neither decoder reads all of them: stb_image has no bitmaps and no text forms and takes a short
 // file for a complete one; OpenCV ignores a maximum other than 255.
+#include "kernels/error.h"
+#include "model/image/decoders.h"
+#include "model/image/pnm_header.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <string>
-
-#include "kernels/error.h"
-#include "model/image/decoders.h"
-#include "model/image/pnm_header.h"
 
 namespace hydrascope::image {
 namespace {

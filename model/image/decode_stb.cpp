@@ -1,12 +1,12 @@
 // stb_image, https://github.com/nothings/stb (public domain). The implementation is compiled here,
 // with internal linkage so that another copy in the process cannot clash with it.
-#include <memory>
-#include <string>
-#include <string_view>
-
 #include "kernels/error.h"
 #include "model/image/byte_view.h"
 #include "model/image/decoders.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
 
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
@@ -65,6 +65,9 @@ Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
     throw Error(ErrorCode::unsupported_format,
                 "stb_image, which decodes in this build, does not read " + header.format, {},
                 "build with OpenCV, or convert it to JPEG or PNG");
+  }
+  if (header.format == "png" && !has_sound_png_checksums(bytes)) {
+    throw Error(ErrorCode::decode_failed, "the PNG is damaged: a checksum does not fit");
   }
   const int wanted_channels = has_meaningless_alpha(bytes, header) ? 3 : 0;
   // Samples of 16 bits come as their high bytes.

@@ -2,6 +2,8 @@
 // outside this folder.
 #pragma once
 
+#include "model/image/decode.h"
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -9,8 +11,6 @@
 #include <span>
 #include <string>
 #include <vector>
-
-#include "model/image/decode.h"
 
 namespace hydrascope::image {
 
@@ -61,6 +61,9 @@ std::string stb_name();
 /// Why the picture cannot be whole, or "" when nothing is amiss. For what the decoders let
 /// pass: they fill up a JPEG or a GIF that ends early (stb_image also a BMP) with grey or black.
 std::string find_damage(std::span<const std::byte> bytes, const Header& header);
+
+/// Whether the critical chunks of a PNG are as they were written, which stb_image does not look at.
+bool has_sound_png_checksums(std::span<const std::byte> bytes);
 
 /// A PNG whose picture is all there but whose end is cut off, with the end put back: Pillow takes
 /// such a file, the decoders do not. Nothing when there is nothing to restore.

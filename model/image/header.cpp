@@ -1,15 +1,15 @@
 // Sizes and orientation out of the headers of the formats below; no decoder runs. Sources: ITU T.81
 // annex B and JFIF, W3C PNG (third edition), RFC 9649 (WebP), TIFF 6.0, Exif 2.32, GIF89a, Netpbm's
 // manual pages, ISO 15444-1 annexes A and I, Adobe's PSD specification.
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
-
 #include "model/image/byte_view.h"
 #include "model/image/decode.h"
 #include "model/image/pnm_header.h"
 #include "model/image/tiff_directory.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string_view>
 
 namespace hydrascope::image {
 namespace {

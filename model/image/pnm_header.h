@@ -1,11 +1,11 @@
 // The text header of portable bitmaps, greymaps and pixmaps (PBM, PGM, PPM: "P1" to "P6").
 #pragma once
 
+#include "model/image/byte_view.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-
-#include "model/image/byte_view.h"
 
 namespace hydrascope::image {
 

@@ -2,9 +2,9 @@
 // format. TIFF 6.0, section 2.
 #pragma once
 
-#include <cstdint>
-
 #include "model/image/byte_view.h"
+
+#include <cstdint>
 
 namespace hydrascope::image {
 

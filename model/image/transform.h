@@ -10,9 +10,9 @@
 namespace hydrascope::image {
 
 /// Picture -> float32 tensor (3, output.height, output.width), contiguous, on the CPU. Runs on the
-/// calling thread only. Equal to Pillow and timm bit for bit where nothing is resampled and with
-/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's
-/// 22). Errors as `plan_transform`.
+/// calling thread only (on processors without AVX2, ATen resamples on its pool). Equal to Pillow
+/// and timm bit for bit where nothing is resampled and with `nearest`; otherwise within two steps
+/// of 255 (ATen's resampling weights have 16 bits, Pillow's 22). Errors as `plan_transform`.
 at::Tensor apply_transform(const TransformConfig& config, const Picture& picture);
 
 }  // namespace hydrascope::image

@@ -1,10 +1,10 @@
 #include "model/image/transform_plan.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-
-#include "kernels/error.h"
 
 namespace hydrascope::image {
 namespace {

@@ -3,16 +3,18 @@
 #include "kernels/error.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
-#include <algorithm>
-#include <cmath>
-#include <system_error>
+#include "model/image/captured_messages.h"
+#include "model/image/decoders.h"
 
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
+#include <opencv2/videoio/registry.hpp>
 
-#include "model/image/captured_messages.h"
-#include "model/image/decoders.h"
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <system_error>
 #endif
 
 namespace hydrascope::image {
@@ -40,6 +42,15 @@ struct VideoReader::State {
   }
 };
 
+namespace {
+
+/// Left to itself OpenCV asks its camera backends about the file, too, which look for devices.
+int file_backend() {
+  return cv::videoio_registry::hasBackend(cv::CAP_FFMPEG) ? cv::CAP_FFMPEG : cv::CAP_ANY;
+}
+
+}  // namespace
+
 VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
     : state_(std::make_unique<State>()) {
   std::error_code ignored;
@@ -48,7 +59,7 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
   }
   const CapturedMessages messages;
   try {
-    state_->capture.open(file.string());
+    state_->capture.open(file.string(), file_backend());
   } catch (const cv::Exception& error) {
     throw Error(ErrorCode::decode_failed, error.err, file.string());
   }

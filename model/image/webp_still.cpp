@@ -1,10 +1,10 @@
 #include "model/image/webp_still.h"
 
-#include <cstdint>
-#include <string_view>
-
 #include "kernels/error.h"
 #include "model/image/byte_view.h"
+
+#include <cstdint>
+#include <string_view>
 
 namespace hydrascope::image {
 namespace {

@@ -46,13 +46,13 @@ TEST(Header, SamplesOfEveryFormat) {
     int orientation = 1;
   };
   constexpr std::array kSamples{
-      Sample{"baseline.jpg", "jpeg"},    Sample{"progressive.jpg", "jpeg"},
-      Sample{"exif.jpg", "jpeg", 6},     Sample{"colour.png", "png"},
-      Sample{"exif.png", "png", 8},      Sample{"lossy.webp", "webp"},
-      Sample{"alpha.webp", "webp"},      Sample{"exif.webp", "webp", 3},
-      Sample{"animated.webp", "webp"},   Sample{"lzw.tif", "tiff"},
-      Sample{"turned.tif", "tiff", 6},   Sample{"colour.bmp", "bmp"},
-      Sample{"transparent.gif", "gif"},  Sample{"colour.jp2", "jpeg2000"},
+      Sample{"baseline.jpg", "jpeg"},   Sample{"progressive.jpg", "jpeg"},
+      Sample{"exif.jpg", "jpeg", 6},    Sample{"colour.png", "png"},
+      Sample{"exif.png", "png", 8},     Sample{"lossy.webp", "webp"},
+      Sample{"alpha.webp", "webp"},     Sample{"exif.webp", "webp", 3},
+      Sample{"animated.webp", "webp"},  Sample{"lzw.tif", "tiff"},
+      Sample{"turned.tif", "tiff", 6},  Sample{"colour.bmp", "bmp"},
+      Sample{"transparent.gif", "gif"}, Sample{"colour.jp2", "jpeg2000"},
       Sample{"colour.png.ppm", "pnm"},
   };
   for (const Sample& sample : kSamples) {
@@ -63,16 +63,16 @@ TEST(Header, SamplesOfEveryFormat) {
 }
 
 TEST(Header, SimpleWebpBitstreams) {
-  expect_header("RIFF\x20\0\0\0WEBPVP8 \x10\0\0\0\x10\0\0\x9D\x01\x2A\x40\x01\xF0\x00"s, "webp", 320,
-                240);
+  expect_header("RIFF\x20\0\0\0WEBPVP8 \x10\0\0\0\x10\0\0\x9D\x01\x2A\x40\x01\xF0\x00"s, "webp",
+                320, 240);
   // 14 bits each of width - 1 and height - 1 behind the signature byte 0x2F.
   expect_header("RIFF\x20\0\0\0WEBPVP8L\x10\0\0\0\x2F\x3F\xC1\x3B\x00"s, "webp", 320, 240);
 }
 
 TEST(Header, TiffInBothByteOrders) {
   expect_header(tiff_big({{0x100, 640}, {0x101, 480}, {0x112, 7}}), "tiff", 640, 480, 7);
-  expect_header("II*\0\x08\0\0\0\x01\0\0\x01\x04\0\x01\0\0\0\x45\x23\x01\0\0\0\0\0"s, "tiff", 0x12345,
-                0);
+  expect_header("II*\0\x08\0\0\0\x01\0\0\x01\x04\0\x01\0\0\0\x45\x23\x01\0\0\0\0\0"s, "tiff",
+                0x12345, 0);
 }
 
 TEST(Header, BmpRowsFromTheTopHaveANegativeHeight) {
@@ -92,8 +92,7 @@ TEST(Header, PnmWithComments) {
 
 TEST(Header, JpegOrientationIsReadFromTheFirstExifBlock) {
   const std::string exif = "Exif\0\0"s + tiff_big({{0x112, 5}});
-  const std::string segment =
-      "\xFF\xE1\x00"s + static_cast<char>(exif.size() + 2) + exif;
+  const std::string segment = "\xFF\xE1\x00"s + static_cast<char>(exif.size() + 2) + exif;
   const std::string frame = "\xFF\xC0\x00\x0B\x08\x00\x10\x00\x20\x01\x01\x11\x00"s;
   expect_header("\xFF\xD8"s + segment + frame, "jpeg", 32, 16, 5);
   expect_header("\xFF\xD8"s + frame + segment, "jpeg", 32, 16, 5);
@@ -107,20 +106,27 @@ TEST(Header, OrientationOutsideOneToEightIsNone) {
 }
 
 TEST(Header, FormatsKnownByNameOnly) {
-  EXPECT_EQ(probe_text("\0\0\0\x20" "ftypavif"s).format, "avif");
-  EXPECT_EQ(probe_text("\0\0\0\x20" "ftypheic"s).format, "heif");
+  EXPECT_EQ(probe_text("\0\0\0\x20"
+                       "ftypavif"s)
+                .format,
+            "avif");
+  EXPECT_EQ(probe_text("\0\0\0\x20"
+                       "ftypheic"s)
+                .format,
+            "heif");
   EXPECT_EQ(probe_text("\xFF\x0A").format, "jpegxl");
   EXPECT_EQ(probe_text("II+\0"s).format, "bigtiff");
 }
 
 TEST(Header, OtherContentIsUnknown) {
-  for (const std::string& text : {""s, "hello"s, "\0\0\0\0"s, "BMW is a car"s, "GIF90a"s, "\xFF\xD8"s}) {
+  for (const std::string& text :
+       {""s, "hello"s, "\0\0\0\0"s, "BMW is a car"s, "GIF90a"s, "\xFF\xD8"s}) {
     expect_header(text, "", 0, 0);
   }
 }
 
-// Sizes, offsets and lengths that point anywhere: nothing may be read outside the bytes (the sanitizer
-// build notices) and nothing may hang.
+// Sizes, offsets and lengths that point anywhere: nothing may be read outside the bytes (the
+// sanitizer build notices) and nothing may hang.
 TEST(Header, HostileBytes) {
   std::mt19937 random(7);
   for (const auto& entry : std::filesystem::directory_iterator(data_folder("images"))) {
@@ -130,7 +136,8 @@ TEST(Header, HostileBytes) {
     }
     for (int round = 0; round < 50; ++round) {
       std::string bad = good;
-      for (int i = 0; i < 8; ++i) bad[random() % std::min<std::size_t>(bad.size(), 200)] = static_cast<char>(random());
+      for (int i = 0; i < 8; ++i)
+        bad[random() % std::min<std::size_t>(bad.size(), 200)] = static_cast<char>(random());
       const Header header = probe_text(bad);
       EXPECT_GE(header.width, 0);
       EXPECT_GE(header.height, 0);

@@ -31,7 +31,8 @@ TEST(TransformPlan, ShorterEdgeIsTruncatedTheOtherRounded) {
   EXPECT_EQ(plan_transform(square, {299, 299}).resized, (Size{256, 256}));
   EXPECT_EQ(plan_transform(square, {375, 500}).resized, (Size{256, 341}));
   EXPECT_EQ(plan_transform(square, {500, 375}).resized, (Size{341, 256}));
-  EXPECT_EQ(plan_transform(config_of({224, 224}, 0.9, CropMode::center), {300, 401}).resized, (Size{248, 331}));
+  EXPECT_EQ(plan_transform(config_of({224, 224}, 0.9, CropMode::center), {300, 401}).resized,
+            (Size{248, 331}));
   const TransformConfig wide = config_of({224, 320}, 0.9, CropMode::center);
   EXPECT_EQ(plan_transform(wide, {375, 500}).resized, (Size{266, 355}));
   EXPECT_EQ(plan_transform(wide, {300, 1000}).resized, (Size{248, 827}));
@@ -82,7 +83,8 @@ TEST(TransformPlan, RefusesASinglePixelOnly) {
 }
 
 TEST(TransformPlan, RefusesExtremeAspectRatios) {
-  EXPECT_ERROR(plan_transform({}, {1, 30000}), too_large, "30000x1 pixels would become 7680000x256");
+  EXPECT_ERROR(plan_transform({}, {1, 30000}), too_large,
+               "30000x1 pixels would become 7680000x256");
   EXPECT_NO_THROW(plan_transform({}, {100, 30000}));
   // Neither end of the squash is large, but what lies between its two passes is.
   const TransformConfig squash = config_of({224, 1024}, 1.0, CropMode::squash);
@@ -91,9 +93,12 @@ TEST(TransformPlan, RefusesExtremeAspectRatios) {
 }
 
 TEST(TransformPlan, RefusesConfigurationsWithoutSense) {
-  EXPECT_ERROR(plan_transform(config_of({0, 224}, 1.0, CropMode::center), {9, 9}), invalid_argument, "0x224");
-  EXPECT_ERROR(plan_transform(config_of({224, 224}, 0.0, CropMode::center), {9, 9}), invalid_argument, "crop_pct 0");
-  EXPECT_ERROR(plan_transform(config_of({224, 224}, 1.5, CropMode::center), {9, 9}), invalid_argument, "1.5");
+  EXPECT_ERROR(plan_transform(config_of({0, 224}, 1.0, CropMode::center), {9, 9}), invalid_argument,
+               "0x224");
+  EXPECT_ERROR(plan_transform(config_of({224, 224}, 0.0, CropMode::center), {9, 9}),
+               invalid_argument, "crop_pct 0");
+  EXPECT_ERROR(plan_transform(config_of({224, 224}, 1.5, CropMode::center), {9, 9}),
+               invalid_argument, "1.5");
   TransformConfig config;
   config.std[1] = 0;
   EXPECT_ERROR(plan_transform(config, {9, 9}), invalid_argument, "std (0.229, 0, 0.225)");
@@ -114,17 +119,24 @@ TEST(TransformPlan, OrderOfThePasses) {
 TEST(TransformWords, Describe) {
   TransformConfig config;
   EXPECT_EQ(describe(config),
-            "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (0.485, 0.456, 0.406) std (0.229, 0.224, 0.225)");
+            "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (0.485, 0.456, 0.406) "
+            "std (0.229, 0.224, 0.225)");
   config.img_size = {230, 320};
   config.interpolation = Interpolation::nearest;
   config.mean = config.std = {0.5, 0.5, 0.5};
   EXPECT_EQ(describe(config),
-            "resize to cover 262x365 (nearest) -> centre crop 230x320 -> pad to multiples of 16 -> mean (0.5, 0.5, 0.5) std (0.5, 0.5, 0.5)");
+            "resize to cover 262x365 (nearest) -> centre crop 230x320 -> pad to multiples of 16 -> "
+            "mean (0.5, 0.5, 0.5) std (0.5, 0.5, 0.5)");
   config.crop_mode = CropMode::squash;
   config.fit = Fit::resize;
-  EXPECT_TRUE(describe(config).starts_with("squash to 256x365 (nearest) -> centre crop 224x320 -> mean")) << describe(config);
-  EXPECT_TRUE(describe(native(Fit::crop)).starts_with("native size -> crop to multiples of 16 -> mean"));
-  EXPECT_TRUE(describe(native(Fit::resize)).starts_with("native size resized to multiples of 16 (bicubic, antialias) -> mean"));
+  EXPECT_TRUE(
+      describe(config).starts_with("squash to 256x365 (nearest) -> centre crop 224x320 -> mean"))
+      << describe(config);
+  EXPECT_TRUE(
+      describe(native(Fit::crop)).starts_with("native size -> crop to multiples of 16 -> mean"));
+  EXPECT_TRUE(
+      describe(native(Fit::resize))
+          .starts_with("native size resized to multiples of 16 (bicubic, antialias) -> mean"));
 }
 
 TEST(TransformWords, DescribeFit) {
@@ -139,12 +151,16 @@ TEST(TransformWords, DescribeFit) {
 }
 
 TEST(TransformWords, NamesAreParsedBack) {
-  for (const auto value : {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
+  for (const auto value :
+       {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
     EXPECT_EQ(parse_interpolation(name(value)), value);
   }
-  for (const auto value : {CropMode::center, CropMode::squash, CropMode::border}) EXPECT_EQ(parse_crop_mode(name(value)), value);
-  for (const auto value : {Fit::pad, Fit::crop, Fit::resize}) EXPECT_EQ(parse_fit(name(value)), value);
-  EXPECT_ERROR(parse_interpolation("lanczos"), invalid_argument, "'lanczos'", "bicubic, bilinear, nearest");
+  for (const auto value : {CropMode::center, CropMode::squash, CropMode::border})
+    EXPECT_EQ(parse_crop_mode(name(value)), value);
+  for (const auto value : {Fit::pad, Fit::crop, Fit::resize})
+    EXPECT_EQ(parse_fit(name(value)), value);
+  EXPECT_ERROR(parse_interpolation("lanczos"), invalid_argument, "'lanczos'",
+               "bicubic, bilinear, nearest");
   EXPECT_ERROR(parse_crop_mode(""), invalid_argument, "center, squash, border");
   EXPECT_ERROR(parse_fit("Pad"), invalid_argument, "pad, crop, resize");
 }

@@ -64,8 +64,8 @@ void expect_window(const TransformConfig& config, const at::Tensor& output, cons
   for (std::int64_t c = 0; c < 3; ++c) {
     for (std::int64_t y = 0; y < window.height; ++y) {
       for (std::int64_t x = 0; x < window.width; ++x) {
-        ASSERT_EQ(at_place(output, c, y, x),
-                  normalised(config, sample(from, y + top, x + left, c), static_cast<std::size_t>(c)))
+        ASSERT_EQ(at_place(output, c, y, x), normalised(config, sample(from, y + top, x + left, c),
+                                                        static_cast<std::size_t>(c)))
             << c << ", " << y << ", " << x;
       }
     }
@@ -117,8 +117,8 @@ TEST(Transform, AgreesWithTimm) {
             ASSERT_EQ(value, 0.0F) << "padding at " << y << ", " << x;
             continue;
           }
-          const double difference =
-              std::abs(level(golden.config, value, static_cast<std::size_t>(c)) - sample(expected, y, x, c));
+          const double difference = std::abs(
+              level(golden.config, value, static_cast<std::size_t>(c)) - sample(expected, y, x, c));
           ASSERT_TRUE(std::isfinite(difference));
           largest = std::max(largest, difference);
           sum += difference;
@@ -149,7 +149,8 @@ TEST(Transform, NativePadsWithTheMeanColourAtRightAndBottom) {
   for (std::int64_t c = 0; c < 3; ++c) {
     for (std::int64_t y = 0; y < 32; ++y) {
       for (std::int64_t x = 0; x < 48; ++x) {
-        if (y >= 20 || x >= 37) ASSERT_EQ(at_place(output, c, y, x), 0.0F);
+        if (y < 20 && x < 37) continue;
+        ASSERT_EQ(at_place(output, c, y, x), 0.0F);
       }
     }
   }
@@ -183,16 +184,20 @@ TEST(Transform, NothingIsResizedWhenTheSizeIsRight) {
 }
 
 TEST(Transform, PlainColoursStayPlain) {
-  for (const auto interpolation : {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
+  for (const auto interpolation :
+       {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
     for (const int value : {0, 1, 127, 255}) {
       TransformConfig config;
       config.interpolation = interpolation;
       config.img_size = {32, 32};
-      const Picture plain{101, 57, std::vector<std::uint8_t>(101 * 57 * 3, static_cast<std::uint8_t>(value))};
+      const Picture plain{
+          101, 57, std::vector<std::uint8_t>(101 * 57 * 3, static_cast<std::uint8_t>(value))};
       const at::Tensor output = apply_transform(config, plain);
       for (std::int64_t c = 0; c < 3; ++c) {
-        ASSERT_EQ(at_place(output, c, 0, 0), normalised(config, value, static_cast<std::size_t>(c)));
-        ASSERT_EQ(at_place(output, c, 31, 31), normalised(config, value, static_cast<std::size_t>(c)));
+        ASSERT_EQ(at_place(output, c, 0, 0),
+                  normalised(config, value, static_cast<std::size_t>(c)));
+        ASSERT_EQ(at_place(output, c, 31, 31),
+                  normalised(config, value, static_cast<std::size_t>(c)));
       }
     }
   }

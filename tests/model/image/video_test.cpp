@@ -19,7 +19,8 @@ class Video : public ::testing::Test {
   void SetUp() override {
     if (!decoder_name().starts_with("OpenCV")) GTEST_SKIP() << "this build has no OpenCV";
   }
-  const std::filesystem::path file_ = data_folder("images") / "six_frames.avi";  // grey 40 * i, 10 a second
+  const std::filesystem::path file_ =
+      data_folder("images") / "six_frames.avi";  // grey 40 * i, 10 a second
 };
 
 std::vector<std::int64_t> indices(VideoReader& video) {
@@ -28,7 +29,7 @@ std::vector<std::int64_t> indices(VideoReader& video) {
     read.push_back(video.frame_index());
     EXPECT_EQ(picture->width, 32);
     EXPECT_EQ(picture->height, 16);
-    EXPECT_NEAR(picture->rgb.at(0), 40 * video.frame_index(), 6);
+    EXPECT_NEAR(picture->rgb.at(0), 40.0 * static_cast<double>(video.frame_index()), 6);
   }
   return read;
 }
@@ -59,7 +60,8 @@ TEST_F(Video, ErrorsComeWithoutOutput) {
 TEST_F(Video, ATruncatedFileEndsEarly) {
   const testing::TemporaryFolder folder;
   const std::string whole = read_file(file_);
-  VideoReader video(folder.write("cut.avi", std::string_view(whole).substr(0, whole.size() / 2)), 1);
+  VideoReader video(folder.write("cut.avi", std::string_view(whole).substr(0, whole.size() / 2)),
+                    1);
   const std::size_t frames = indices(video).size();
   EXPECT_GE(frames, 1U);
   EXPECT_LT(frames, 6U);
