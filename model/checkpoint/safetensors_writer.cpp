@@ -1,37 +1,52 @@
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <sys/stat.h>
+#include "kernels/error.h"
+#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/safetensors_header.h"
+#include "model/checkpoint/strict_json.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <nlohmann/json.hpp>
-
-#include "kernels/error.h"
-#include "model/checkpoint/safetensors.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <tuple>
+#include <unistd.h>
+#include <utility>
 
 namespace hydrascope::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// A file that disappears unless it is committed under its final name.
+/// A new file in the folder of its target, which takes the target's name on `commit` and vanishes
+/// otherwise.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const fs::path& target) : target_(target), path_(target.string() + ".XXXXXX") {
-    std::string name = path_.string();
-    descriptor_ = mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor_ < 0) fail("cannot be written");
-    path_ = name;
+  explicit TemporaryFile(const fs::path& target)
+      : target_(target), folder_(target.has_parent_path() ? target.parent_path() : fs::path(".")) {
+    // Renaming would replace a device such as /dev/null by a file.
+    std::error_code ignored;
+    const fs::file_status status = fs::status(target, ignored);
+    if (fs::exists(status) && !fs::is_regular_file(status)) {
+      throw Error(ErrorCode::unreadable,
+                  "cannot be written: expected a file, found a folder or a device",
+                  target_.native());
+    }
+    constexpr int kAttempts = 100;  // another writer in this process, or what a crash left
+    const std::string prefix = ".hydrascope-" + std::to_string(::getpid()) + "-";
+    for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
+      path_ = folder_ / (prefix + std::to_string(i) + ".tmp");
+      // Not mkostemp: the file shall have the permissions that the user's umask gives.
+      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ < 0 && errno != EEXIST) break;
+    }
+    if (descriptor_ < 0) fail("cannot be created");
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
   ~TemporaryFile() {
-    if (descriptor_ < 0) return;
-    close(descriptor_);
-    unlink(path_.c_str());
+    if (descriptor_ >= 0) ::close(descriptor_);
+    if (!committed_) ::unlink(path_.c_str());
   }
 
   void write(std::span<const std::byte> bytes) {
@@ -43,82 +58,146 @@ class TemporaryFile {
     }
   }
 
-  /// Contents first, then the name: after a crash there is the old file or the whole new one.
+  /// Contents first, then the name, then the folder that holds the name: after a crash there is the
+  /// old file or the whole new one.
   void commit() {
-    constexpr mode_t kReadableByAll = 0644;
-    if (fchmod(descriptor_, kReadableByAll) != 0 || fsync(descriptor_) != 0) fail("cannot be written");
-    if (rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
-    close(descriptor_);
-    descriptor_ = -1;
-    const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
-    if (const int handle = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); handle >= 0) {
-      fsync(handle);
-      close(handle);
+    if (::fsync(descriptor_) != 0) fail("cannot be synced");
+    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed");
+    if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
+    committed_ = true;
+    const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;  // a folder that may be written but not listed
+    const int error = ::fsync(folder) == 0 ? 0 : errno;
+    ::close(folder);
+    // Some network file systems have no sync of folders, and say so with EINVAL.
+    if (error != 0 && error != EINVAL) {
+      errno = error;
+      fail("is written, but its folder cannot be synced");
     }
   }
 
  private:
   [[noreturn]] void fail(const char* what) const {
-    throw Error(ErrorCode::unreadable, std::string(what) + ": " + std::strerror(errno), target_.string());
+    const std::string reason = std::generic_category().message(errno);
+    throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target_.native());
   }
 
   fs::path target_;
+  fs::path folder_;
   fs::path path_;
   int descriptor_ = -1;
+  bool committed_ = false;
 };
 
-void check_size(const TensorView& view) {
-  std::uint64_t bytes = size_of(view.dtype);
-  for (const std::int64_t size : view.shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
-      throw Error(ErrorCode::invalid_argument, "a negative or overflowing dimension", view.name);
+[[noreturn]] void refuse(const std::string& what, const fs::path& file) {
+  throw Error(ErrorCode::invalid_argument, what, file.native());
+}
+
+[[noreturn]] void refuse_header(std::size_t bytes, const fs::path& file) {
+  refuse("a header of at least " + std::to_string(bytes) +
+             " bytes, more than the format's limit of " + std::to_string(kMaxHeaderBytes),
+         file);
+}
+
+void check_text(std::string_view text, const char* what, const fs::path& file) {
+  if (find_bad_utf8(text) != text.size()) {
+    refuse(std::string(what) + " " + quote(text) + " is not valid UTF-8", file);
+  }
+}
+
+void check_tensor(const TensorView& tensor, const fs::path& file) {
+  check_text(tensor.name, "the tensor name", file);
+  const auto fail = [&](const std::string& what) {
+    refuse("tensor " + quote(tensor.name) + ": " + what, file);
+  };
+  const auto type = [&] {
+    return shape_text(tensor.shape) + " of " + std::string(name(tensor.dtype));
+  };
+  if (tensor.name == kMetadataKey) fail("the name is reserved");
+  if (tensor.shape.size() > kMaxRank) {
+    fail("more than " + std::to_string(kMaxRank) + " dimensions");
+  }
+  const std::optional<std::uint64_t> size = byte_size(tensor.shape, tensor.dtype);
+  if (!size) fail("the size of " + type() + " is negative or overflows");
+  if (*size != tensor.data.size()) {
+    fail(type() + " takes " + std::to_string(*size) + " bytes, found " +
+         std::to_string(tensor.data.size()));
+  }
+}
+
+std::vector<const TensorView*> sorted(std::span<const TensorView> tensors, const fs::path& file) {
+  std::vector<const TensorView*> order;
+  order.reserve(tensors.size());
+  for (const TensorView& tensor : tensors) order.push_back(&tensor);
+  const auto name_of = [](const TensorView* tensor) -> const std::string& { return tensor->name; };
+  std::ranges::sort(order, {}, name_of);
+  const auto twin = std::ranges::adjacent_find(order, {}, name_of);
+  if (twin != order.end()) refuse("two tensors have the name " + quote((*twin)->name), file);
+  // Then every tensor begins at a multiple of its element's size.
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [](const TensorView* tensor) { return size_of(tensor->dtype); });
+  return order;
+}
+
+std::string header_text(std::span<const TensorView* const> order, const Metadata& metadata) {
+  std::string text;
+  const auto add = [&](std::string_view key, const std::string& json) {
+    text += (text.empty() ? "{" : ",") + json_string(key) + ":" + json;
+  };
+  if (!metadata.empty()) {
+    std::string entries;
+    for (const auto& [key, value] : metadata) {
+      entries += (entries.empty() ? "" : ",") + json_string(key) + ":" + json_string(value);
     }
+    add(kMetadataKey, "{" + entries + "}");
   }
-  if (bytes != view.data.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                "shape and dtype need " + std::to_string(bytes) + " bytes, found " + std::to_string(view.data.size()), view.name);
+  std::uint64_t begin = 0;
+  for (const TensorView* tensor : order) {
+    std::string shape;
+    for (const std::int64_t extent : tensor->shape) {
+      shape += (shape.empty() ? "" : ",") + std::to_string(extent);
+    }
+    const std::uint64_t end = begin + tensor->data.size();
+    add(tensor->name, "{\"dtype\":" + json_string(name(tensor->dtype)) + ",\"shape\":[" + shape +
+                          "],\"data_offsets\":[" + std::to_string(begin) + "," +
+                          std::to_string(end) + "]}");
+    begin = end;
   }
+  text += text.empty() ? "{}" : "}";
+  constexpr std::size_t kAlignment = 8;
+  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  return text;
 }
 
 }  // namespace
 
-void write_safetensors(const fs::path& file, std::span<const TensorView> tensors, const Metadata& metadata) {
-  std::vector<const TensorView*> sorted;
-  for (const TensorView& view : tensors) {
-    check_size(view);
-    if (view.name == "__metadata__") throw Error(ErrorCode::invalid_argument, "a tensor cannot have this name", view.name);
-    sorted.push_back(&view);
+void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
+                       const Metadata& metadata) {
+  if (std::max(tensors.size(), metadata.size()) >= kMaxJsonKeys) {
+    refuse("more tensors or metadata than the format's readers take", file);
   }
-  // Widest elements first: then every tensor begins at a multiple of its element's size.
-  std::ranges::sort(sorted, [](const TensorView* a, const TensorView* b) {
-    const std::size_t size_a = size_of(a->dtype);
-    const std::size_t size_b = size_of(b->dtype);
-    return size_a != size_b ? size_a > size_b : a->name < b->name;
-  });
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
-  if (!metadata.empty()) header["__metadata__"] = metadata;
-  std::uint64_t offset = 0;
-  for (const TensorView* view : sorted) {
-    if (header.contains(view->name)) throw Error(ErrorCode::invalid_argument, "two tensors have this name", view->name);
-    header[view->name] = {{"dtype", std::string(name(view->dtype))},
-                          {"shape", view->shape},
-                          {"data_offsets", {offset, offset + view->data.size()}}};
-    offset += view->data.size();
+  // Escapes only make text longer: what is too long already need not be escaped to know it.
+  std::size_t text_bytes = 0;
+  for (const auto& [key, value] : metadata) text_bytes += key.size() + value.size();
+  for (const TensorView& tensor : tensors) text_bytes += tensor.name.size();
+  if (text_bytes > kMaxHeaderBytes) refuse_header(text_bytes, file);
+  for (const auto& [key, value] : metadata) {
+    check_text(key, "the metadata name", file);
+    check_text(value, "the metadata", file);
   }
-  std::string text;
-  try {
-    text = header.dump();
-  } catch (const nlohmann::json::exception&) {
-    throw Error(ErrorCode::invalid_argument, "a name or metadata is not UTF-8", file.string());
-  }
-  text.resize((text.size() + 7) / 8 * 8, ' ');
+  for (const TensorView& tensor : tensors) check_tensor(tensor, file);
+  const std::vector<const TensorView*> order = sorted(tensors, file);
+  const std::string header = header_text(order, metadata);
+  if (header.size() > kMaxHeaderBytes) refuse_header(header.size(), file);
   std::array<std::byte, 8> length{};
-  for (std::size_t i = 0; i < length.size(); ++i) length[i] = static_cast<std::byte>(text.size() >> (8 * i) & 0xFFU);
+  for (std::size_t i = 0; i < length.size(); ++i) {
+    length[i] = static_cast<std::byte>(header.size() >> (8 * i) & 0xFF);
+  }
 
   TemporaryFile temporary(file);
   temporary.write(length);
-  temporary.write(std::as_bytes(std::span(text)));
-  for (const TensorView* view : sorted) temporary.write(view->data);
+  temporary.write(std::as_bytes(std::span(header)));
+  for (const TensorView* tensor : order) temporary.write(tensor->data);
   temporary.commit();
 }
 

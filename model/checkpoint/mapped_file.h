@@ -1,0 +1,27 @@
+// A whole file as read-only memory. Free of LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace hydrascope::checkpoint {
+
+/// A read-only view of a whole regular file's bytes; an empty file gives no bytes. A file that is
+/// replaced stays as it was opened; one that is shortened in place must not be read any more.
+class MappedFile {
+ public:
+  /// Throws Error(not_found), or Error(unreadable) for folders, devices and refused permissions.
+  explicit MappedFile(const std::filesystem::path& file);
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return bytes_; }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace hydrascope::checkpoint
