@@ -1,9 +1,9 @@
 #include "app/assets.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <cstdlib>
-
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 namespace {
@@ -18,7 +18,8 @@ bool holds_assets(const fs::path& folder) {
 fs::path find_assets() {
   if (const char* told = std::getenv("HYDRASCOPE_ASSETS"); told != nullptr && *told != '\0') {
     if (holds_assets(told)) return told;
-    throw Error(ErrorCode::failed, "holds no folder labels/", "HYDRASCOPE_ASSETS=" + std::string(told));
+    throw Error(ErrorCode::failed, "holds no folder labels/",
+                "HYDRASCOPE_ASSETS=" + std::string(told));
   }
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -29,11 +30,13 @@ fs::path find_assets() {
     if (holds_assets(candidate)) return candidate;
     tried += (tried.empty() ? "" : ", ") + candidate.string();
   }
-  throw Error(ErrorCode::failed, "the bundled assets are not beside the program (tried " + tried + ")", "assets",
+  throw Error(ErrorCode::failed,
+              "the bundled assets are not beside the program (tried " + tried + ")", "assets",
               "set HYDRASCOPE_ASSETS to the folder that holds models/ and labels/");
 }
 
-std::optional<fs::path> bundled_file(const char* folder, std::string_view name, const char* extension) {
+std::optional<fs::path> bundled_file(const char* folder, std::string_view name,
+                                     const char* extension) {
   // A name is one component: nothing outside the folder can be meant.
   if (name.empty() || name.find('/') != std::string_view::npos) return std::nullopt;
   for (const std::string& file : {std::string(name) + extension, std::string(name)}) {
@@ -65,6 +68,8 @@ std::vector<std::string> bundled_models() {
   return names;
 }
 
-std::optional<fs::path> bundled_labels(std::string_view name) { return bundled_file("labels", name, ".txt"); }
+std::optional<fs::path> bundled_labels(std::string_view name) {
+  return bundled_file("labels", name, ".txt");
+}
 
 }  // namespace hydrascope::app

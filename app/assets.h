@@ -9,8 +9,9 @@
 
 namespace hydrascope::app {
 
-/// HYDRASCOPE_ASSETS, or found relative to the program's own file: the build tree (`../../assets`), an
-/// installation (`../share/hydrascope`). Throws Error(failed) that lists the places when none holds labels/.
+/// HYDRASCOPE_ASSETS, or found relative to the program's own file: the build tree (`../../assets`),
+/// an installation (`../share/hydrascope`). Throws Error(failed) that lists the places when none
+/// holds labels/.
 const std::filesystem::path& assets_folder();
 
 /// assets/models/NAME.safetensors when there is such a file.

@@ -1,13 +1,4 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
-
-#include <unistd.h>
-
-#include <algorithm>
-#include <iostream>
-#include <optional>
-
 #include "app/command.h"
 #include "app/console.h"
 #include "app/model_source.h"
@@ -18,6 +9,14 @@
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+#include <unistd.h>
+
 namespace hydrascope::app {
 namespace {
 
@@ -27,15 +26,16 @@ LabelType parse_label_type(const std::string& word) {
   return LabelType::name;
 }
 
-std::vector<Prediction> top_classes(const at::Tensor& logits, std::int64_t count, const image::Labels& labels) {
+std::vector<Prediction> top_classes(const at::Tensor& logits, std::int64_t count,
+                                    const image::Labels& labels) {
   const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
   const auto [values, indices] = at::topk(probabilities, std::min(count, logits.size(-1)));
   std::vector<Prediction> top;
   for (std::int64_t rank = 0; rank < indices.size(0); ++rank) {
     const auto index = indices[rank].item<std::int64_t>();
     const image::Label& label = labels.at(index);
-    top.push_back({static_cast<int>(rank + 1), index, label.id, label.short_name, values[rank].item<double>(),
-                   logits[index].item<double>()});
+    top.push_back({static_cast<int>(rank + 1), index, label.id, label.short_name,
+                   values[rank].item<double>(), logits[index].item<double>()});
   }
   return top;
 }
@@ -61,10 +61,13 @@ int run_classify(const ParsedOptions& options) {
     return kExitOk;
   }
   if (words.empty()) {
-    throw Error(ErrorCode::invalid_argument, "no input given", "classify", "name images, folders or globs; see `hydrascope help classify`");
+    throw Error(ErrorCode::invalid_argument, "no input given", "classify",
+                "name images, folders or globs; see `hydrascope help classify`");
   }
   const std::int64_t topk = options.integer("topk");
-  if (topk < 1) throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk), "--topk");
+  if (topk < 1)
+    throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk),
+                "--topk");
   const image::Labels labels = resolve_labels(options, source);
   for (const std::string& note : source.notes) console.note("note: " + note);
   // Beside records it is no result, so it goes where notes go.
@@ -83,8 +86,9 @@ int run_classify(const ParsedOptions& options) {
   }
 
   OutputFile output(options.text("output"));
-  const auto writer = make_classify_writer(choose_format(options.text("format"), options.text("output")), output.stream(),
-                                           parse_label_type(options.text("label-type")), console.color);
+  const auto writer = make_classify_writer(
+      choose_format(options.text("format"), options.text("output")), output.stream(),
+      parse_label_type(options.text("label-type")), console.color);
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
   if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
@@ -121,21 +125,26 @@ int run_classify(const ParsedOptions& options) {
       if (result.error) {
         logits_file->append_nan();
       } else {
-        logits_file->append({result.logits.const_data_ptr<float>(), static_cast<std::size_t>(result.logits.numel())}, result.logits.sizes());
+        logits_file->append({result.logits.const_data_ptr<float>(),
+                             static_cast<std::size_t>(result.logits.numel())},
+                            result.logits.sizes());
       }
     }
     if (input_file) {
       if (result.error) {
         input_file->append_nan();
       } else {
-        input_file->append({result.tensor.const_data_ptr<float>(), static_cast<std::size_t>(result.tensor.numel())}, result.tensor.sizes());
+        input_file->append({result.tensor.const_data_ptr<float>(),
+                            static_cast<std::size_t>(result.tensor.numel())},
+                           result.tensor.sizes());
       }
     }
     progress.advance();
     if (result.error) ++failed;
     return !(result.error && fail_fast) && static_cast<bool>(output.stream());
   };
-  const PipelineTiming timing = run_pipeline([&] { return inputs.next(); }, classifier, pipeline, report);
+  const PipelineTiming timing =
+      run_pipeline([&] { return inputs.next(); }, classifier, pipeline, report);
   progress.finish();
   writer->finish();
   if (logits_file) logits_file->close();
@@ -155,12 +164,35 @@ Command classify_command() {
   spec.aliases = {"predict"};
   spec.summary = "top-k classes of images, folders, globs, lists, video";
   spec.positionals = "[INPUT...]";
-  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(), output_options(), label_options(),
-                       {{.name = "topk", .kind = ValueKind::integer, .placeholder = "K", .help = "classes shown for every input", .default_value = "5", .group = "Output"},
-                        {.name = "save-logits", .placeholder = "FILE.npy", .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows", .group = "Output", .completes_files = true},
-                        {.name = "save-input", .placeholder = "FILE.npy", .help = "also write the model's input tensor, float32 (inputs, 3, H, W)", .group = "Output", .completes_files = true},
-                        {.name = "video-stride", .kind = ValueKind::integer, .placeholder = "N", .help = "classify every Nth frame of a video (default: one frame a second)", .group = "Input"}},
-                       general_options()});
+  spec.options =
+      join({model_options(),
+            input_options(),
+            preprocessing_options(),
+            runtime_options(),
+            output_options(),
+            label_options(),
+            {{.name = "topk",
+              .kind = ValueKind::integer,
+              .placeholder = "K",
+              .help = "classes shown for every input",
+              .default_value = "5",
+              .group = "Output"},
+             {.name = "save-logits",
+              .placeholder = "FILE.npy",
+              .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows",
+              .group = "Output",
+              .completes_files = true},
+             {.name = "save-input",
+              .placeholder = "FILE.npy",
+              .help = "also write the model's input tensor, float32 (inputs, 3, H, W)",
+              .group = "Output",
+              .completes_files = true},
+             {.name = "video-stride",
+              .kind = ValueKind::integer,
+              .placeholder = "N",
+              .help = "classify every Nth frame of a video (default: one frame a second)",
+              .group = "Input"}},
+            general_options()});
   spec.examples = {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",

@@ -1,10 +1,10 @@
-// A command of the program: its options as a table, and what runs it. commands.cpp lists them all; main,
-// help and completion enumerate that list.
+// A command of the program: its options as a table, and what runs it. commands.cpp lists them all;
+// main, help and completion enumerate that list.
 #pragma once
 
-#include <span>
-
 #include "app/options.h"
+
+#include <span>
 
 namespace hydrascope::app {
 

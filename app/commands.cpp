@@ -1,22 +1,24 @@
 // The list of commands, and those that only show what the tables say.
-#include <algorithm>
-#include <iostream>
-
 #include "app/build_info.h"
 #include "app/command.h"
 #include "kernels/error.h"
+
+#include <algorithm>
+#include <iostream>
 
 namespace hydrascope::app {
 namespace {
 
 int run_version(const ParsedOptions&) {
-  std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", " << kCompiler << ")\n";
+  std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
+            << kCompiler << ")\n";
   return kExitOk;
 }
 
 int run_completion(const ParsedOptions& options) {
   if (options.positionals().size() != 1) {
-    throw Error(ErrorCode::invalid_argument, "name a shell", "completion", "hydrascope completion bash|zsh|fish");
+    throw Error(ErrorCode::invalid_argument, "name a shell", "completion",
+                "hydrascope completion bash|zsh|fish");
   }
   std::cout << completion_script(options.positionals().front(), command_specs());
   return kExitOk;
@@ -37,7 +39,8 @@ int run_help(const ParsedOptions& options) {
     std::vector<std::string> names;
     for (const CommandSpec& spec : command_specs()) names.push_back(spec.name);
     const std::string near = nearest(word, names);
-    throw Error(ErrorCode::invalid_argument, "unknown command '" + word + "'", "help", near.empty() ? "`hydrascope help` lists them" : "did you mean " + near + "?");
+    throw Error(ErrorCode::invalid_argument, "unknown command '" + word + "'", "help",
+                near.empty() ? "`hydrascope help` lists them" : "did you mean " + near + "?");
   }
   std::cout << help_text(command->spec);
   return kExitOk;
@@ -69,7 +72,9 @@ Command help_command() {
   spec.name = "help";
   spec.summary = "this list, or the options of one command";
   spec.positionals = "[COMMAND]";
-  spec.options = join({{{.name = "man", .kind = ValueKind::flag, .help = "print the manual page (troff)"}}, general_options()});
+  spec.options =
+      join({{{.name = "man", .kind = ValueKind::flag, .help = "print the manual page (troff)"}},
+            general_options()});
   spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
   return {std::move(spec), run_help};
 }
@@ -93,7 +98,9 @@ const std::vector<CommandSpec>& command_specs() {
 
 const Command* find_command(std::string_view name) {
   for (const Command& command : commands()) {
-    if (command.spec.name == name || std::ranges::find(command.spec.aliases, name) != command.spec.aliases.end()) return &command;
+    if (command.spec.name == name ||
+        std::ranges::find(command.spec.aliases, name) != command.spec.aliases.end())
+      return &command;
   }
   return nullptr;
 }

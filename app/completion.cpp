@@ -1,14 +1,14 @@
 // Completion scripts for bash, zsh and fish, from the table of options. All three offer the
 // commands, the options of the command at hand, the words of closed sets, and files where files are
 // meant.
+#include "app/option_table.h"
+#include "app/options.h"
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "app/option_table.h"
-#include "app/options.h"
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 namespace {

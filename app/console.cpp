@@ -1,21 +1,22 @@
 #include "app/console.h"
 
-#include <unistd.h>
+#include "kernels/error.h"
 
 #include <cstdlib>
-
-#include "kernels/error.h"
+#include <unistd.h>
 
 namespace hydrascope::app {
 
 Console::Console(const ParsedOptions& options)
-    : verbose(options.flag("verbose")), quiet(options.flag("quiet")), progress(!options.flag("no-progress") && !quiet) {
+    : verbose(options.flag("verbose")),
+      quiet(options.flag("quiet")),
+      progress(!options.flag("no-progress") && !quiet) {
   const std::string& word = options.text("color");
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
   const bool wanted = no_color == nullptr || *no_color == '\0';
   const std::string& output = options.text("output");
-  color = word == "always" ||
-          (word != "never" && wanted && (output.empty() || output == "-") && isatty(STDOUT_FILENO) == 1);
+  color = word == "always" || (word != "never" && wanted && (output.empty() || output == "-") &&
+                               isatty(STDOUT_FILENO) == 1);
 }
 
 void Console::note(std::string_view text) const {

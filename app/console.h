@@ -1,6 +1,8 @@
 // What a command says besides its results: notes on stderr, results on stdout or into a file.
 #pragma once
 
+#include "app/options.h"
+
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -8,15 +10,13 @@
 #include <string>
 #include <string_view>
 
-#include "app/options.h"
-
 namespace hydrascope::app {
 
 /// `-v`, `-q` and `--color`, resolved.
 struct Console {
   bool verbose = false;
   bool quiet = false;
-  bool color = false;      ///< for standard output
+  bool color = false;  ///< for standard output
   bool progress = true;
 
   explicit Console(const ParsedOptions& options);

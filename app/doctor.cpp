@@ -1,12 +1,4 @@
 // hydrascope doctor: what this build and this machine can do.
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <ATen/Version.h>
-#include <torch/version.h>
-
-#include <fstream>
-#include <thread>
-
 #include "app/assets.h"
 #include "app/build_info.h"
 #include "app/command.h"
@@ -17,6 +9,14 @@
 #include "model/attention/registry.h"
 #include "model/device.h"
 #include "model/image/decode.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <torch/version.h>
+
+#include <fstream>
+#include <thread>
 
 namespace hydrascope::app {
 namespace {
@@ -39,9 +39,11 @@ int run_doctor(const ParsedOptions& options) {
   const device::GpuInfo gpus = device::gpu_info();
   const device::CpuFeatures features = device::cpu_features();
   std::string mechanisms;
-  for (const model::MechanismEntry* entry : model::mechanisms()) mechanisms += (mechanisms.empty() ? "" : ", ") + entry->name;
+  for (const model::MechanismEntry* entry : model::mechanisms())
+    mechanisms += (mechanisms.empty() ? "" : ", ") + entry->name;
   std::string instruction_sets;
-  for (const std::string& name : device::names(features)) instruction_sets += (instruction_sets.empty() ? "" : ", ") + name;
+  for (const std::string& name : device::names(features))
+    instruction_sets += (instruction_sets.empty() ? "" : ", ") + name;
 
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
@@ -52,7 +54,8 @@ int run_doctor(const ParsedOptions& options) {
   report.add("libtorch", TORCH_VERSION);
   report.add("decoder", image::decoder_name());
   report.add("cpu", device::cpu_model());
-  report.add("instruction_sets", instruction_sets.empty() ? "none beyond x86-64" : instruction_sets);
+  report.add("instruction_sets",
+             instruction_sets.empty() ? "none beyond x86-64" : instruction_sets);
   report.add("libtorch_instruction_set", at::get_cpu_capability());
   report.add("processors", static_cast<std::int64_t>(std::thread::hardware_concurrency()));
   report.add("memory_bytes", total_memory_bytes());
@@ -63,9 +66,11 @@ int run_doctor(const ParsedOptions& options) {
   report.add("cuda_why_not", why_no_cuda.empty() ? "-" : why_no_cuda);
   std::string list = "[";
   for (const device::Gpu& gpu : gpus.gpus) {
-    list += (list.size() > 1 ? "," : "") + ("{\"device\":\"cuda:" + std::to_string(gpu.index)) + "\",\"name\":" + json_string(gpu.name) +
-            ",\"compute_capability\":\"" + std::to_string(gpu.major) + "." + std::to_string(gpu.minor) + "\",\"multiprocessors\":" +
-            std::to_string(gpu.multiprocessors) + ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) + "}";
+    list += (list.size() > 1 ? "," : "") + ("{\"device\":\"cuda:" + std::to_string(gpu.index)) +
+            "\",\"name\":" + json_string(gpu.name) + ",\"compute_capability\":\"" +
+            std::to_string(gpu.major) + "." + std::to_string(gpu.minor) +
+            "\",\"multiprocessors\":" + std::to_string(gpu.multiprocessors) +
+            ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) + "}";
   }
   report.add_json("gpus", list + "]");
   report.add("attention_mechanisms", mechanisms);

@@ -1,10 +1,4 @@
 // hydrascope evaluate: top-1 and top-5 over a labelled set, scored over all of the model's classes.
-#include <ATen/ops/topk.h>
-
-#include <algorithm>
-#include <iostream>
-#include <optional>
-
 #include "app/command.h"
 #include "app/console.h"
 #include "app/labelled_set.h"
@@ -16,6 +10,12 @@
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
 namespace hydrascope::app {
 namespace {
 
@@ -24,11 +24,14 @@ LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) 
   const std::vector<std::string>& named = options.texts("input");
   words.insert(words.end(), named.begin(), named.end());
   if (words.size() != 1) {
-    throw Error(ErrorCode::invalid_argument, "expected one folder, found " + std::to_string(words.size()), "evaluate");
+    throw Error(ErrorCode::invalid_argument,
+                "expected one folder, found " + std::to_string(words.size()), "evaluate");
   }
   std::error_code ignored;
-  if (!std::filesystem::is_directory(words[0], ignored)) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
-  if (const std::string& csv = options.text("labels-csv"); !csv.empty()) return read_labels_csv(csv, words[0], labels);
+  if (!std::filesystem::is_directory(words[0], ignored))
+    throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  if (const std::string& csv = options.text("labels-csv"); !csv.empty())
+    return read_labels_csv(csv, words[0], labels);
   return read_folder_classes(words[0], labels);
 }
 
@@ -56,7 +59,8 @@ int run_evaluate(const ParsedOptions& options) {
   const Console console(options);
   const ModelSource source = open_model(options);
   const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform") && options.positionals().empty() && options.texts("input").empty()) {
+  if (options.flag("print-transform") && options.positionals().empty() &&
+      options.texts("input").empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
   }
@@ -64,7 +68,10 @@ int run_evaluate(const ParsedOptions& options) {
   const LabelledSet set = read_set(options, labels);
   for (const LabelledPicture& picture : set.pictures) {
     if (picture.target >= source.config.num_classes) {
-      throw Error(ErrorCode::invalid_argument, "class " + std::to_string(picture.target) + " of " + picture.file.string() + " is beyond the model's " + std::to_string(source.config.num_classes), "evaluate");
+      throw Error(ErrorCode::invalid_argument,
+                  "class " + std::to_string(picture.target) + " of " + picture.file.string() +
+                      " is beyond the model's " + std::to_string(source.config.num_classes),
+                  "evaluate");
     }
   }
   for (const std::string& note : source.notes) console.note("note: " + note);
@@ -79,7 +86,8 @@ int run_evaluate(const ParsedOptions& options) {
   pipeline.decode.max_pixels = options.integer("max-pixels");
   pipeline.workers = loader_workers(options);
   pipeline.batch_size = options.given("batch-size") ? options.integer("batch-size") : 0;
-  if (options.given("batch-size") && pipeline.batch_size < 1) throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
+  if (options.given("batch-size") && pipeline.batch_size < 1)
+    throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
 
   OutputFile output(options.text("output"));
   std::optional<NpyWriter> logits_file;
@@ -99,11 +107,15 @@ int run_evaluate(const ParsedOptions& options) {
     if (result.error) {
       ++score.failed;
       progress.hide();
-      std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": " << result.message << '\n';
+      std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": "
+                << result.message << '\n';
       if (logits_file) logits_file->append_nan();
     } else {
       score.add(result.logits, target);
-      if (logits_file) logits_file->append({result.logits.const_data_ptr<float>(), static_cast<std::size_t>(result.logits.numel())}, result.logits.sizes());
+      if (logits_file)
+        logits_file->append({result.logits.const_data_ptr<float>(),
+                             static_cast<std::size_t>(result.logits.numel())},
+                            result.logits.sizes());
     }
     progress.advance();
     return !(result.error && fail_fast);
@@ -120,13 +132,15 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("failed", score.failed);
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
-  summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height, transform.config.img_size.width});
+  summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height,
+                                                    transform.config.img_size.width});
   summary.add("native", transform.config.native);
   summary.add("crop_pct", transform.config.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.config.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
-  summary.add("images_per_second", static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
+  summary.add("images_per_second",
+              static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
   summary.write(choose_format(options.text("format"), options.text("output")), output.stream());
   output.close();
   console.detail(timing.describe(model_threads(options), pipeline.workers));
@@ -148,11 +162,29 @@ Command evaluate_command() {
   spec.aliases = {"eval", "validate"};
   spec.summary = "top-1/top-5 over a labelled set";
   spec.positionals = "FOLDER";
-  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(), output_options(), label_options(),
-                       {{.name = "labels-csv", .placeholder = "FILE", .help = "labels of a flat folder: a header with file and class_index (or synset) columns", .group = "Labels", .completes_files = true},
-                        {.name = "require-top1", .kind = ValueKind::number, .placeholder = "PCT", .help = "exit with 4 when top-1 is below", .group = "Output"},
-                        {.name = "save-logits", .placeholder = "FILE.npy", .help = "also write float32 logits (images, classes)", .group = "Output", .completes_files = true}},
-                       general_options()});
+  spec.options = join(
+      {model_options(),
+       input_options(),
+       preprocessing_options(),
+       runtime_options(),
+       output_options(),
+       label_options(),
+       {{.name = "labels-csv",
+         .placeholder = "FILE",
+         .help = "labels of a flat folder: a header with file and class_index (or synset) columns",
+         .group = "Labels",
+         .completes_files = true},
+        {.name = "require-top1",
+         .kind = ValueKind::number,
+         .placeholder = "PCT",
+         .help = "exit with 4 when top-1 is below",
+         .group = "Output"},
+        {.name = "save-logits",
+         .placeholder = "FILE.npy",
+         .help = "also write float32 logits (images, classes)",
+         .group = "Output",
+         .completes_files = true}},
+       general_options()});
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",

@@ -2,9 +2,8 @@
 
 #include "kernels/error.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
+#include <sys/stat.h>
 #include <system_error>
 
 namespace hydrascope::app {

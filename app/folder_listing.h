@@ -2,8 +2,6 @@
 // lead back. Shared by folder walks and globs. Free of LibTorch.
 #pragma once
 
-#include <sys/types.h>
-
 #include <compare>
 #include <filesystem>
 #include <optional>
@@ -11,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 namespace hydrascope::app {

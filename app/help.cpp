@@ -1,11 +1,11 @@
 // Help, overview and man page, all from the table of options.
+#include "app/option_table.h"
+#include "app/options.h"
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "app/option_table.h"
-#include "app/options.h"
 
 namespace hydrascope::app {
 namespace {

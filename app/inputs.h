@@ -2,14 +2,14 @@
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 
+#include "kernels/error.h"
+
 #include <filesystem>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 

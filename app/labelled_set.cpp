@@ -1,14 +1,14 @@
 #include "app/labelled_set.h"
 
+#include "app/inputs.h"
+#include "app/options.h"
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <optional>
 #include <utility>
-
-#include "app/inputs.h"
-#include "app/options.h"
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 namespace {
@@ -20,7 +20,8 @@ std::vector<fs::path> sorted_entries(const fs::path& folder, bool folders) {
   std::error_code status;
   for (const auto& entry : fs::directory_iterator(folder, status)) {
     if (entry.path().filename().string().starts_with('.')) continue;
-    const bool wanted = folders ? entry.is_directory() : entry.is_regular_file() && has_image_extension(entry.path());
+    const bool wanted = folders ? entry.is_directory()
+                                : entry.is_regular_file() && has_image_extension(entry.path());
     if (wanted) entries.push_back(entry.path());
   }
   if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
@@ -38,7 +39,8 @@ std::optional<std::int64_t> class_of(const std::string& word, const image::Label
 /// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
 std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(ErrorCode::invalid_argument, "cannot be read", "--labels-csv " + file.string());
+  if (!stream)
+    throw Error(ErrorCode::invalid_argument, "cannot be read", "--labels-csv " + file.string());
   const std::string text(std::istreambuf_iterator<char>(stream), {});
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row(1);
@@ -71,7 +73,8 @@ std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
   return rows;
 }
 
-std::optional<std::size_t> column_of(const std::vector<std::string>& header, std::initializer_list<const char*> names) {
+std::optional<std::size_t> column_of(const std::vector<std::string>& header,
+                                     std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const auto found = std::ranges::find(header, name);
     if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
@@ -84,18 +87,21 @@ std::optional<std::size_t> column_of(const std::vector<std::string>& header, std
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels) {
   const std::vector<fs::path> folders = sorted_entries(folder, /*folders=*/true);
   if (folders.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders", folder.string(),
-                "for a flat folder give --labels-csv FILE");
+    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
+                folder.string(), "for a flat folder give --labels-csv FILE");
   }
   std::vector<std::optional<std::int64_t>> targets;
-  for (const fs::path& path : folders) targets.push_back(class_of(path.filename().string(), labels));
+  for (const fs::path& path : folders)
+    targets.push_back(class_of(path.filename().string(), labels));
   LabelledSet set;
   set.rule = "folders named by synset id or class name";
-  const auto matched = std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
+  const auto matched =
+      std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
   if (matched == 0) {
     if (folders.size() != labels.size()) {
       throw Error(ErrorCode::invalid_argument,
-                  "no folder is named after a class, and there are " + std::to_string(folders.size()) + " folders for " +
+                  "no folder is named after a class, and there are " +
+                      std::to_string(folders.size()) + " folders for " +
                       std::to_string(labels.size()) + " classes",
                   folder.string(), "name the classes of the folders with --class-map FILE");
     }
@@ -108,26 +114,33 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
       unknown += (unknown.empty() ? "" : ", ") + folders[i].filename().string();
       continue;
     }
-    for (const fs::path& file : sorted_entries(folders[i], /*folders=*/false)) set.pictures.push_back({file, *targets[i]});
+    for (const fs::path& file : sorted_entries(folders[i], /*folders=*/false))
+      set.pictures.push_back({file, *targets[i]});
   }
   if (!unknown.empty()) {
-    throw Error(ErrorCode::invalid_argument, "folders that name no class, or more than one: " + unknown, folder.string(),
+    throw Error(ErrorCode::invalid_argument,
+                "folders that name no class, or more than one: " + unknown, folder.string(),
                 "name them by synset id, or give --class-map FILE");
   }
-  if (set.pictures.empty()) throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
+  if (set.pictures.empty())
+    throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
   return set;
 }
 
-LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder, const image::Labels& labels) {
+LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
+                            const image::Labels& labels) {
   const std::vector<std::vector<std::string>> rows = read_csv(csv);
   const std::string subject = "--labels-csv " + csv.string();
-  if (rows.size() < 2) throw Error(ErrorCode::invalid_argument, "expected a header and rows", subject);
+  if (rows.size() < 2)
+    throw Error(ErrorCode::invalid_argument, "expected a header and rows", subject);
   const auto file_column = column_of(rows[0], {"file", "filename", "image"});
   const auto index_column = column_of(rows[0], {"class_index", "label", "index"});
   const auto id_column = column_of(rows[0], {"synset", "id"});
   if (!file_column || (!index_column && !id_column)) {
     throw Error(ErrorCode::invalid_argument,
-                "the header needs a column file, filename or image and one of class_index, label, index, synset, id", subject);
+                "the header needs a column file, filename or image and one of class_index, label, "
+                "index, synset, id",
+                subject);
   }
   LabelledSet set;
   set.rule = index_column ? "class index column" : "synset id column";
@@ -135,7 +148,10 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder, const i
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const std::string place = subject + ", row " + std::to_string(i + 1);
     if (rows[i].size() <= std::max(*file_column, target_column)) {
-      throw Error(ErrorCode::invalid_argument, "expected " + std::to_string(rows[0].size()) + " columns, found " + std::to_string(rows[i].size()), place);
+      throw Error(ErrorCode::invalid_argument,
+                  "expected " + std::to_string(rows[0].size()) + " columns, found " +
+                      std::to_string(rows[i].size()),
+                  place);
     }
     const std::string& word = rows[i][target_column];
     std::int64_t target = -1;
@@ -145,7 +161,10 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder, const i
       target = *found;
     }
     if (target < 0 || std::cmp_greater_equal(target, labels.size())) {
-      throw Error(ErrorCode::invalid_argument, "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)", place);
+      throw Error(
+          ErrorCode::invalid_argument,
+          "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)",
+          place);
     }
     set.pictures.push_back({folder / rows[i][*file_column], target});
   }

@@ -1,18 +1,18 @@
 // A labelled set of pictures: files and the class index of each.
 #pragma once
 
+#include "model/image/labels.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
 
-#include "model/image/labels.h"
-
 namespace hydrascope::app {
 
 struct LabelledPicture {
   std::filesystem::path file;
-  std::int64_t target = 0;   ///< 0-based index among the model's classes
+  std::int64_t target = 0;  ///< 0-based index among the model's classes
 };
 
 struct LabelledSet {
@@ -21,13 +21,15 @@ struct LabelledSet {
   std::string rule;
 };
 
-/// A folder a class: the folder's name is a synset id or a class name of `labels`; when no folder matches,
-/// the sorted order of the folders is the class index, provided there are as many as classes.
-/// Throws Error(invalid_argument) that names folders that match nothing, Error(empty) without pictures.
+/// A folder a class: the folder's name is a synset id or a class name of `labels`; when no folder
+/// matches, the sorted order of the folders is the class index, provided there are as many as
+/// classes. Throws Error(invalid_argument) that names folders that match nothing, Error(empty)
+/// without pictures.
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels);
 
 /// `--labels-csv`: a header naming a file column (file, filename, image) and a 0-based index column
-/// (class_index, label, index) or an id column (synset, id). Paths are relative to `folder`. RFC 4180 quoting.
+/// (class_index, label, index) or an id column (synset, id). Paths are relative to `folder`. RFC
+/// 4180 quoting.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,
                             const image::Labels& labels);
 

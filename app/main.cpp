@@ -1,20 +1,19 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: dispatch, and errors -> exit codes.
-#include <malloc.h>
-
-#include <algorithm>
-#include <exception>
-#include <iostream>
-#include <new>
-
 #include "app/command.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <malloc.h>
+#include <new>
+
 namespace hydrascope::app {
 namespace {
 
-/// Activations of a batch are tens of megabytes: glibc would map and unmap them in every layer, and the
-/// kernel would clear the pages each time. Kept in the heap they are reused.
+/// Activations of a batch are tens of megabytes: glibc would map and unmap them in every layer, and
+/// the kernel would clear the pages each time. Kept in the heap they are reused.
 void keep_large_blocks() {
   constexpr int kNeverMap = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kNeverMap);
@@ -26,15 +25,18 @@ int report(const Error& error, bool verbose) {
   if (!error.subject().empty()) std::cerr << " (" << error.subject() << ")";
   std::cerr << '\n';
   if (!error.hint().empty()) std::cerr << "hint: " << error.hint() << '\n';
-  if (verbose) std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
+  if (verbose)
+    std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
   return error.code() == ErrorCode::invalid_argument ? kExitUsage : kExitFailed;
 }
 
 int run(std::vector<std::string> words) {
-  if (words.empty() || words.front() == "--help" || words.front() == "-h") words.insert(words.begin(), "help");
+  if (words.empty() || words.front() == "--help" || words.front() == "-h")
+    words.insert(words.begin(), "help");
   if (words.front() == "--version" || words.front() == "-V") words.front() = "version";
   // `hydrascope help --help` and the like: what follows a leading --help is dropped.
-  if (words.front() == "help" && words.size() > 1 && (words[1] == "--help" || words[1] == "-h")) words.resize(1);
+  if (words.front() == "help" && words.size() > 1 && (words[1] == "--help" || words[1] == "-h"))
+    words.resize(1);
   const Command* command = find_command(words.front());
   if (command == nullptr) {
     std::vector<std::string> names;
@@ -43,8 +45,9 @@ int run(std::vector<std::string> words) {
       names.insert(names.end(), spec.aliases.begin(), spec.aliases.end());
     }
     const std::string near = nearest(words.front(), names);
-    throw Error(ErrorCode::invalid_argument, "unknown command '" + words.front() + "'", "hydrascope",
-                near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?");
+    throw Error(
+        ErrorCode::invalid_argument, "unknown command '" + words.front() + "'", "hydrascope",
+        near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?");
   }
   words.erase(words.begin());
   const ParsedOptions options = parse(command->spec, words);
@@ -57,7 +60,8 @@ int run(std::vector<std::string> words) {
 
 int guarded_main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
-  const bool verbose = std::ranges::any_of(words, [](const std::string& word) { return word == "-v" || word == "--verbose"; });
+  const bool verbose = std::ranges::any_of(
+      words, [](const std::string& word) { return word == "-v" || word == "--verbose"; });
   try {
     const int code = run(words);
     std::cout.flush();

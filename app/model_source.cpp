@@ -1,17 +1,17 @@
 #include "app/model_source.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <sched.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <utility>
-
 #include "app/assets.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <sched.h>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -31,8 +31,9 @@ bool exists(const fs::path& path) {
   const std::vector<std::string> names = bundled_models();
   const std::string near = nearest(word, names);
   if (near.empty() && model::find_architecture(word)) {
-    throw Error(ErrorCode::invalid_argument, "an architecture has no weights of its own", word,
-                "give them with --checkpoint FILE, or make random ones with `hydrascope models create`");
+    throw Error(
+        ErrorCode::invalid_argument, "an architecture has no weights of its own", word,
+        "give them with --checkpoint FILE, or make random ones with `hydrascope models create`");
   }
   std::string hint = "a file, a folder, or one of: ";
   for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
@@ -45,10 +46,12 @@ image::Size parse_size(const std::string& text) {
   const auto cross = text.find('x');
   image::Size size;
   size.height = to_integer(text.substr(0, cross), "--img-size");
-  size.width = cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), "--img-size");
+  size.width =
+      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), "--img-size");
   constexpr std::int64_t kMost = 1 << 16;
   if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
-    throw Error(ErrorCode::invalid_argument, "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
+    throw Error(ErrorCode::invalid_argument,
+                "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
                 "--img-size");
   }
   return size;
@@ -56,21 +59,24 @@ image::Size parse_size(const std::string& text) {
 
 std::array<double, 3> three(const std::vector<double>& values, const char* option) {
   if (values.size() != 3) {
-    throw Error(ErrorCode::invalid_argument, "expected three numbers, found " + std::to_string(values.size()), option);
+    throw Error(ErrorCode::invalid_argument,
+                "expected three numbers, found " + std::to_string(values.size()), option);
   }
   return {values[0], values[1], values[2]};
 }
 
 /// Reads timm's pretrained_cfg fields out of the checkpoint's `transform` metadata.
-void apply_transform_metadata(const std::string& text, const std::string& origin, const std::string& subject,
-                              ResolvedTransform& result) {
+void apply_transform_metadata(const std::string& text, const std::string& origin,
+                              const std::string& subject, ResolvedTransform& result) {
   using Json = nlohmann::json;
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) throw Error(ErrorCode::failed, "metadata 'transform' is no JSON object", subject);
+  if (!json.is_object())
+    throw Error(ErrorCode::failed, "metadata 'transform' is no JSON object", subject);
   try {
     if (json.contains("input_size")) {
       const auto size = json.at("input_size").get<std::vector<std::int64_t>>();
-      if (size.size() != 3) throw Error(ErrorCode::failed, "metadata 'transform': input_size needs 3 numbers", subject);
+      if (size.size() != 3)
+        throw Error(ErrorCode::failed, "metadata 'transform': input_size needs 3 numbers", subject);
       result.config.img_size = {size[1], size[2]};
       result.origins["img_size"] = origin;
     }
@@ -83,10 +89,12 @@ void apply_transform_metadata(const std::string& text, const std::string& origin
       result.origins["crop_mode"] = origin;
     }
     if (json.contains("interpolation")) {
-      result.config.interpolation = image::parse_interpolation(json.at("interpolation").get<std::string>());
+      result.config.interpolation =
+          image::parse_interpolation(json.at("interpolation").get<std::string>());
       result.origins["interpolation"] = origin;
     }
-    for (const auto& [key, target] : {std::pair{"mean", &result.config.mean}, {"std", &result.config.std}}) {
+    for (const auto& [key, target] :
+         {std::pair{"mean", &result.config.mean}, {"std", &result.config.std}}) {
       if (!json.contains(key)) continue;
       *target = three(json.at(key).get<std::vector<double>>(), key);
       result.origins[key] = origin;
@@ -98,10 +106,14 @@ void apply_transform_metadata(const std::string& text, const std::string& origin
 
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
-    throw Error(ErrorCode::invalid_argument, "expected a number in (0, 1], found " + std::to_string(config.crop_pct), "--crop-pct");
+    throw Error(ErrorCode::invalid_argument,
+                "expected a number in (0, 1], found " + std::to_string(config.crop_pct),
+                "--crop-pct");
   }
   for (const double value : config.std) {
-    if (!(value > 0)) throw Error(ErrorCode::invalid_argument, "expected numbers above 0, found " + std::to_string(value), "--std");
+    if (!(value > 0))
+      throw Error(ErrorCode::invalid_argument,
+                  "expected numbers above 0, found " + std::to_string(value), "--std");
   }
 }
 
@@ -118,41 +130,50 @@ int count_option(const ParsedOptions& options, const char* name) {
   constexpr std::int64_t kMost = 1024;
   if (value < 1 || value > kMost) {
     throw Error(ErrorCode::invalid_argument,
-                "expected 1 to " + std::to_string(kMost) + ", found " + std::to_string(value), "--" + std::string(name));
+                "expected 1 to " + std::to_string(kMost) + ", found " + std::to_string(value),
+                "--" + std::string(name));
   }
   return static_cast<int>(value);
 }
 
 }  // namespace
 
-ModelSource open_model(const ParsedOptions& options) { return open_model(options, options.text("model")); }
+ModelSource open_model(const ParsedOptions& options) {
+  return open_model(options, options.text("model"));
+}
 
 ModelSource open_model(const ParsedOptions& options, const std::string& word) {
   ModelSource source;
   const std::string& checkpoint_file = options.text("checkpoint");
   if (options.flag("use-ema")) {
-    throw Error(ErrorCode::invalid_argument, "safetensors files hold one set of weights", "--use-ema");
+    throw Error(ErrorCode::invalid_argument, "safetensors files hold one set of weights",
+                "--use-ema");
   }
   if (!checkpoint_file.empty()) {
-    if (!exists(checkpoint_file)) throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + checkpoint_file);
+    if (!exists(checkpoint_file))
+      throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + checkpoint_file);
     source.name = checkpoint_file;
     source.weights = checkpoint::Checkpoint::open(checkpoint_file);
     source.config = source.weights.deduce_config();
     if (!word.empty()) {
       const auto architecture = model::find_architecture(word);
       if (!architecture) {
-        throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture", word,
-                    "names have the form " + model::architecture_pattern());
+        throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture",
+                    word, "names have the form " + model::architecture_pattern());
       }
       const std::vector<model::AttentionSpec> attention = source.config.attention;
       source.config = architecture->config;
-      if (static_cast<std::int64_t>(attention.size()) == source.config.depth) source.config.attention = attention;
+      if (static_cast<std::int64_t>(attention.size()) == source.config.depth)
+        source.config.attention = attention;
     }
   } else {
     fs::path file;
     if (word.empty()) {
       const auto bundled = bundled_model(kDefaultModel);
-      if (!bundled) throw Error(ErrorCode::failed, "the bundled model is missing in " + assets_folder().string(), std::string(kDefaultModel));
+      if (!bundled)
+        throw Error(ErrorCode::failed,
+                    "the bundled model is missing in " + assets_folder().string(),
+                    std::string(kDefaultModel));
       source.name = kDefaultModel;
       file = *bundled;
     } else if (exists(word)) {
@@ -177,13 +198,15 @@ ModelSource open_model(const ParsedOptions& options, const std::string& word) {
   }
   if (!trained.empty() && model::to_text(trained) != model::to_text(source.config.attention)) {
     source.notes.push_back("attention changed from " + model::to_text(trained) + " to " +
-                           model::to_text(source.config.attention) + ": accuracy needs `hydrascope convert`");
+                           model::to_text(source.config.attention) +
+                           ": accuracy needs `hydrascope convert`");
   }
   return source;
 }
 
 std::string ResolvedTransform::describe() const {
-  // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from --crop-pct]".
+  // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from
+  // --crop-pct]".
   std::map<std::string, std::string> fields_of;
   for (const auto& [field, origin] : origins) {
     std::string& fields = fields_of[origin];
@@ -201,7 +224,8 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   ResolvedTransform result;
   image::TransformConfig& config = result.config;
   const auto architecture = model::find_architecture(source.config.arch);
-  const std::string fallback = architecture ? "the defaults of " + source.config.arch : "the defaults";
+  const std::string fallback =
+      architecture ? "the defaults of " + source.config.arch : "the defaults";
   for (const char* field : {"img_size", "crop_pct", "crop_mode", "interpolation", "mean", "std"}) {
     result.origins[field] = fallback;
   }
@@ -222,15 +246,20 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   };
   take("input-size", "img_size", [&] {
     const std::vector<std::string>& words = options.texts("input-size");
-    if (words.size() != 3) throw Error(ErrorCode::invalid_argument, "expected C H W", "--input-size");
+    if (words.size() != 3)
+      throw Error(ErrorCode::invalid_argument, "expected C H W", "--input-size");
     if (to_integer(words[0], "--input-size") != source.config.in_chans) {
-      throw Error(ErrorCode::invalid_argument, "the model takes " + std::to_string(source.config.in_chans) + " channels, found " + words[0], "--input-size");
+      throw Error(ErrorCode::invalid_argument,
+                  "the model takes " + std::to_string(source.config.in_chans) +
+                      " channels, found " + words[0],
+                  "--input-size");
     }
     config.img_size = parse_size(words[1] + "x" + words[2]);
   });
   take("img-size", "img_size", [&] { config.img_size = parse_size(options.text("img-size")); });
   take("crop-pct", "crop_pct", [&] { config.crop_pct = options.number("crop-pct"); });
-  take("crop-mode", "crop_mode", [&] { config.crop_mode = image::parse_crop_mode(options.text("crop-mode")); });
+  take("crop-mode", "crop_mode",
+       [&] { config.crop_mode = image::parse_crop_mode(options.text("crop-mode")); });
   take("interpolation", "interpolation",
        [&] { config.interpolation = image::parse_interpolation(options.text("interpolation")); });
   take("mean", "mean", [&] { config.mean = three(options.numbers("mean"), "--mean"); });
@@ -238,10 +267,12 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   config.fit = image::parse_fit(options.text("fit"));
   if (options.flag("native")) {
     if (options.given("img-size") || options.given("input-size")) {
-      throw Error(ErrorCode::invalid_argument, "--native keeps the picture's own size", "--native with --img-size");
+      throw Error(ErrorCode::invalid_argument, "--native keeps the picture's own size",
+                  "--native with --img-size");
     }
     config.native = true;
-    for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"}) result.origins.erase(unused);
+    for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
+      result.origins.erase(unused);
     result.origins["size"] = options.origin("native");
   }
   check_transform(config);
@@ -275,7 +306,10 @@ int loader_workers(const ParsedOptions& options) { return count_option(options, 
 
 model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source) {
   if (source.config.in_chans != 3) {
-    throw Error(ErrorCode::invalid_argument, "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans), source.name);
+    throw Error(
+        ErrorCode::invalid_argument,
+        "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans),
+        source.name);
   }
   model::ClassifierOptions wanted;
   wanted.device = model::resolve_device(options.text("device"));

@@ -1,10 +1,6 @@
-// From the options to a model that can classify: which file, which configuration, which transform, which
-// labels, and where each value came from. Shared by every command that runs a model.
+// From the options to a model that can classify: which file, which configuration, which transform,
+// which labels, and where each value came from. Shared by every command that runs a model.
 #pragma once
-
-#include <map>
-#include <string>
-#include <vector>
 
 #include "app/options.h"
 #include "model/checkpoint/checkpoint.h"
@@ -13,31 +9,36 @@
 #include "model/image/transform.h"
 #include "model/inference/classifier.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 namespace hydrascope::app {
 
 /// What `-m`, `--checkpoint` and `--attn` say, before any tensor is loaded.
 struct ModelSource {
-  std::string name;                       ///< for records: bundled name, or the file as given
+  std::string name;  ///< for records: bundled name, or the file as given
   checkpoint::Checkpoint weights;
-  model::VitConfig config;                ///< with `--attn` applied
-  std::vector<std::string> notes;         ///< what the user must know ("converted layers need training")
+  model::VitConfig config;         ///< with `--attn` applied
+  std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
 };
 ModelSource open_model(const ParsedOptions& options);
 /// The same with `word` in the place of `-m`.
 ModelSource open_model(const ParsedOptions& options, const std::string& word);
 
-/// The evaluation transform and the origin of each of its values: flags > --config > the checkpoint's
-/// metadata > the architecture's defaults.
+/// The evaluation transform and the origin of each of its values: flags > --config > the
+/// checkpoint's metadata > the architecture's defaults.
 struct ResolvedTransform {
   image::TransformConfig config;
-  std::map<std::string, std::string> origins;  ///< field -> "--crop-pct", "metadata of x.safetensors", "default"
+  std::map<std::string, std::string>
+      origins;  ///< field -> "--crop-pct", "metadata of x.safetensors", "default"
   /// `transform: resize 256 (bicubic, antialias) -> ... [from ...]`
   [[nodiscard]] std::string describe() const;
 };
 ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSource& source);
 
-/// `--labels`, else what the metadata names, else ImageNet-1k for 1000 classes, else the class indices.
-/// Throws Error(invalid_argument) when the count differs from the model's classes.
+/// `--labels`, else what the metadata names, else ImageNet-1k for 1000 classes, else the class
+/// indices. Throws Error(invalid_argument) when the count differs from the model's classes.
 image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source);
 
 /// Device, precision, kernels, threads and seeds from the options; then the model on its device.

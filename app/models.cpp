@@ -1,11 +1,4 @@
 // hydrascope models: list, info, create, path.
-#include <ATen/Context.h>
-#include <ATen/core/grad_mode.h>
-
-#include <filesystem>
-#include <iostream>
-#include <set>
-
 #include "app/assets.h"
 #include "app/command.h"
 #include "app/console.h"
@@ -16,12 +9,22 @@
 #include "model/attention/registry.h"
 #include "model/vision_transformer.h"
 
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+
+#include <filesystem>
+#include <iostream>
+#include <set>
+
 namespace hydrascope::app {
 namespace {
 
 const std::string& only_name(const ParsedOptions& options) {
   const std::vector<std::string>& words = options.positionals();
-  if (words.size() > 2) throw Error(ErrorCode::invalid_argument, "expected one model, found " + std::to_string(words.size() - 1), "models " + words[0]);
+  if (words.size() > 2)
+    throw Error(ErrorCode::invalid_argument,
+                "expected one model, found " + std::to_string(words.size() - 1),
+                "models " + words[0]);
   if (words.size() == 2) return words[1];
   return options.text("model");
 }
@@ -39,12 +42,15 @@ int list(const ParsedOptions& options, OutputFile& output) {
     for (const std::string& name : bundled_models()) {
       output.stream() << "  " << name << (name == kDefaultModel ? "  (default)" : "") << '\n';
     }
-    output.stream() << "architectures (models create --arch NAME; any size " << model::architecture_pattern() << "):\n";
-    for (const std::string& name : model::architecture_names()) output.stream() << "  " << name << '\n';
+    output.stream() << "architectures (models create --arch NAME; any size "
+                    << model::architecture_pattern() << "):\n";
+    for (const std::string& name : model::architecture_names())
+      output.stream() << "  " << name << '\n';
     output.stream() << "attention mechanisms (--attn NAME):\n";
     for (const model::MechanismEntry* entry : model::mechanisms()) {
       output.stream() << "  " << entry->name << "  " << entry->summary
-                      << (entry->aliases.empty() ? "" : "  (also " + joined(entry->aliases) + ")") << '\n';
+                      << (entry->aliases.empty() ? "" : "  (also " + joined(entry->aliases) + ")")
+                      << '\n';
     }
     return kExitOk;
   }
@@ -64,16 +70,20 @@ int list(const ParsedOptions& options, OutputFile& output) {
   return kExitOk;
 }
 
-/// What one image costs: linears and patch embedding as multiply-adds, mixing as the mechanism counts it.
+/// What one image costs: linears and patch embedding as multiply-adds, mixing as the mechanism
+/// counts it.
 double gflops_per_image(const model::VitConfig& config, std::int64_t tokens) {
   const auto n = static_cast<double>(tokens);
   const auto d = static_cast<double>(config.embed_dim);
   const double patches = n - static_cast<double>(config.num_prefix_tokens());
-  double flops = 2 * patches * d * static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
+  double flops = 2 * patches * d *
+                 static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     flops += 2 * n * d * d * (4 + 2 * config.mlp_ratio);
-    flops += model::find_mechanism(config.attention_of(layer).mechanism).cost({tokens, config.embed_dim, config.num_heads, 4}).flops;
+    flops += model::find_mechanism(config.attention_of(layer).mechanism)
+                 .cost({tokens, config.embed_dim, config.num_heads, 4})
+                 .flops;
   }
   return flops / 1e9;
 }
@@ -95,20 +105,23 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("schema", std::int64_t{1});
   const auto architecture = model::find_architecture(name);
   std::error_code ignored;
-  if (architecture && options.text("checkpoint").empty() && !std::filesystem::exists(name, ignored) && !bundled_model(name)) {
+  if (architecture && options.text("checkpoint").empty() &&
+      !std::filesystem::exists(name, ignored) && !bundled_model(name)) {
     report.add("model", name);
     report.add_json("config", model::to_json(architecture->config));
     const model::VitConfig& c = architecture->config;
-    report.add("gflops_per_image", gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()), 3);
+    report.add("gflops_per_image",
+               gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()), 3);
     report.write(format, output.stream());
     return kExitOk;
   }
   const ModelSource source = open_model(options, name);
   const ResolvedTransform transform = resolve_transform(options, source);
   const image::Size size = transform.config.img_size;
-  const std::int64_t tokens = source.config.num_prefix_tokens() +
-                              ((size.height + source.config.patch_size - 1) / source.config.patch_size) *
-                                  ((size.width + source.config.patch_size - 1) / source.config.patch_size);
+  const std::int64_t tokens =
+      source.config.num_prefix_tokens() +
+      ((size.height + source.config.patch_size - 1) / source.config.patch_size) *
+          ((size.width + source.config.patch_size - 1) / source.config.patch_size);
   report.add("model", source.name);
   report.add("file", source.weights.file().string());
   report.add("arch", source.config.arch);
@@ -125,8 +138,10 @@ int info(const ParsedOptions& options, OutputFile& output) {
   for (const model::AttentionSpec& layer : source.config.attention) {
     if (!used.insert(layer.mechanism).second) continue;
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
-    mechanisms += (mechanisms.size() > 1 ? "," : "") + ("{\"name\":" + json_string(entry.name)) + ",\"summary\":" + json_string(entry.summary) +
-                  ",\"citation\":" + json_string(entry.citation) + ",\"map\":" + json_string(entry.map_definition) + "}";
+    mechanisms += (mechanisms.size() > 1 ? "," : "") + ("{\"name\":" + json_string(entry.name)) +
+                  ",\"summary\":" + json_string(entry.summary) +
+                  ",\"citation\":" + json_string(entry.citation) +
+                  ",\"map\":" + json_string(entry.map_definition) + "}";
   }
   report.add_json("mechanisms", mechanisms + "]");
   report.write(format, output.stream());
@@ -135,13 +150,18 @@ int info(const ParsedOptions& options, OutputFile& output) {
 
 int create(const ParsedOptions& options) {
   const std::string name = options.given("model") ? options.text("model") : only_name(options);
-  if (name.empty()) throw Error(ErrorCode::invalid_argument, "name an architecture", "models create", "--arch deit_tiny_patch16_224");
+  if (name.empty())
+    throw Error(ErrorCode::invalid_argument, "name an architecture", "models create",
+                "--arch deit_tiny_patch16_224");
   const std::string& file = options.text("output");
-  if (file.empty() || file == "-") throw Error(ErrorCode::invalid_argument, "name the file to write", "models create", "-o FILE.safetensors");
+  if (file.empty() || file == "-")
+    throw Error(ErrorCode::invalid_argument, "name the file to write", "models create",
+                "-o FILE.safetensors");
   auto architecture = model::find_architecture(name);
   if (!architecture) {
     throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
-                "names have the form " + model::architecture_pattern() + "; `hydrascope models list` shows some");
+                "names have the form " + model::architecture_pattern() +
+                    "; `hydrascope models list` shows some");
   }
   model::VitConfig config = architecture->config;
   if (options.given("num-classes")) config.num_classes = options.integer("num-classes");
@@ -149,11 +169,15 @@ int create(const ParsedOptions& options) {
     const std::string& text = options.text("img-size");
     const auto cross = text.find('x');
     config.img_height = to_integer(text.substr(0, cross), "--img-size");
-    config.img_width = cross == std::string::npos ? config.img_height : to_integer(text.substr(cross + 1), "--img-size");
+    config.img_width = cross == std::string::npos
+                           ? config.img_height
+                           : to_integer(text.substr(cross + 1), "--img-size");
   }
   config.attention.resize(static_cast<std::size_t>(config.depth));
-  if (const std::string& spec = options.text("attn"); !spec.empty()) model::apply_attention_spec(spec, config.attention);
-  for (const std::string& option : options.texts("attn-opt")) model::apply_attention_option(option, config.attention);
+  if (const std::string& spec = options.text("attn"); !spec.empty())
+    model::apply_attention_spec(spec, config.attention);
+  for (const std::string& option : options.texts("attn-opt"))
+    model::apply_attention_option(option, config.attention);
   model::validate(config);
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   const model::VisionTransformer model(config);
@@ -161,8 +185,11 @@ int create(const ParsedOptions& options) {
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
   if (precision == "float16") dtype = checkpoint::Dtype::F16;
   if (precision == "bfloat16") dtype = checkpoint::Dtype::BF16;
-  checkpoint::save_checkpoint(file, *model, dtype, {{"created_by", "hydrascope models create, seed " + std::to_string(options.integer("seed"))}});
-  Console(options).note("wrote " + file + ": " + name + " with random weights, attention " + model::to_text(config.attention));
+  checkpoint::save_checkpoint(file, *model, dtype,
+                              {{"created_by", "hydrascope models create, seed " +
+                                                  std::to_string(options.integer("seed"))}});
+  Console(options).note("wrote " + file + ": " + name + " with random weights, attention " +
+                        model::to_text(config.attention));
   return kExitOk;
 }
 
@@ -170,7 +197,9 @@ int path(const ParsedOptions& options, OutputFile& output) {
   std::string name = only_name(options);
   if (name.empty()) name = kDefaultModel;
   const auto file = bundled_model(name);
-  if (!file) throw Error(ErrorCode::invalid_argument, "there is no bundled model of that name", name, "bundled: " + joined(bundled_models()));
+  if (!file)
+    throw Error(ErrorCode::invalid_argument, "there is no bundled model of that name", name,
+                "bundled: " + joined(bundled_models()));
   output.stream() << file->string() << '\n';
   return kExitOk;
 }
@@ -191,7 +220,8 @@ int run_models(const ParsedOptions& options) {
   } else {
     const std::vector<std::string> known{"list", "info", "create", "path"};
     const std::string near = nearest(action, known);
-    throw Error(ErrorCode::invalid_argument, "unknown action '" + action + "'", "models", near.empty() ? "actions: list, info, create, path" : "did you mean " + near + "?");
+    throw Error(ErrorCode::invalid_argument, "unknown action '" + action + "'", "models",
+                near.empty() ? "actions: list, info, create, path" : "did you mean " + near + "?");
   }
   output.close();
   return code;
@@ -205,9 +235,16 @@ Command models_command() {
   spec.summary = "list, info, create (random weights), path of models";
   spec.positionals = "[MODEL]";
   spec.subcommands = {"list", "info", "create", "path"};
-  spec.options = join({model_options(), preprocessing_options(),
-                       {{.name = "num-classes", .kind = ValueKind::integer, .placeholder = "N", .help = "classes of a created model", .group = "Model"}},
-                       runtime_options(), output_options(), general_options()});
+  spec.options = join({model_options(),
+                       preprocessing_options(),
+                       {{.name = "num-classes",
+                         .kind = ValueKind::integer,
+                         .placeholder = "N",
+                         .help = "classes of a created model",
+                         .group = "Model"}},
+                       runtime_options(),
+                       output_options(),
+                       general_options()});
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",

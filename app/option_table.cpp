@@ -1,5 +1,7 @@
 #include "app/option_table.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,8 +9,6 @@
 #include <set>
 #include <system_error>
 #include <utility>
-
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 namespace {

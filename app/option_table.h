@@ -3,11 +3,11 @@
 // configuration files (options_config.cpp), so that both accept and refuse the same.
 #pragma once
 
+#include "app/options.h"
+
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "app/options.h"
 
 namespace hydrascope::app {
 

@@ -15,13 +15,13 @@
 // taking these apart, implied values, the order of what was given.
 #include "app/options.h"
 
+#include "app/option_table.h"
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
-
-#include "app/option_table.h"
-#include "kernels/error.h"
 
 #define CXXOPTS_NO_REGEX true
 #include <cxxopts.hpp>

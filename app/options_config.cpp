@@ -1,5 +1,9 @@
 // Configuration files: a JSON object whose keys are option names and whose values are strings,
 // numbers, true/false or arrays of these. --dump-config writes one, --config reads it.
+#include "app/option_table.h"
+#include "app/options.h"
+#include "kernels/error.h"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -9,10 +13,6 @@
 #include <string_view>
 #include <utility>
 #include <vector>
-
-#include "app/option_table.h"
-#include "app/options.h"
-#include "kernels/error.h"
 
 namespace hydrascope::app {
 namespace {

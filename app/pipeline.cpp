@@ -1,7 +1,10 @@
 #include "app/pipeline.h"
 
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+#include "model/image/video.h"
+
 #include <ATen/ops/stack.h>
-#include <time.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,12 +15,9 @@
 #include <mutex>
 #include <sstream>
 #include <thread>
+#include <time.h>
 #include <utility>
 #include <vector>
-
-#include "app/signal_stop.h"
-#include "kernels/error.h"
-#include "model/image/video.h"
 
 namespace hydrascope::app {
 namespace {
@@ -28,7 +28,8 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// Processor time of the calling thread: unlike wall time, it does not grow when threads share a core.
+/// Processor time of the calling thread: unlike wall time, it does not grow when threads share a
+/// core.
 double thread_cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -73,7 +74,8 @@ class Pipeline {
   Pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
            const PipelineOptions& options, const std::function<bool(const PipelineResult&)>& done)
       : next_(next), classifier_(classifier), options_(options), done_(done) {
-    const std::int64_t largest_batch = options.batch_size > 0 ? options.batch_size : kMostAutomaticBatch;
+    const std::int64_t largest_batch =
+        options.batch_size > 0 ? options.batch_size : kMostAutomaticBatch;
     window_ = 2 * largest_batch + 2 * options.workers;
   }
   Pipeline(const Pipeline&) = delete;
@@ -110,7 +112,8 @@ class Pipeline {
  private:
   static constexpr std::int64_t kMostAutomaticBatch = 64;
 
-  // ---- reader ------------------------------------------------------------------------------------
+  // ---- reader
+  // ------------------------------------------------------------------------------------
   void read() {
     try {
       while (std::optional<Input> input = next_()) {
@@ -159,11 +162,14 @@ class Pipeline {
     return true;
   }
 
-  // ---- workers -----------------------------------------------------------------------------------
+  // ---- workers
+  // -----------------------------------------------------------------------------------
   void work() {
     while (true) {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_); });
+      changed_.wait(lock, [&] {
+        return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_);
+      });
       if (stopping_ || jobs_.empty()) return;
       Job job = std::move(jobs_.front());
       jobs_.pop_front();
@@ -226,7 +232,8 @@ class Pipeline {
     groups_[{size.height, size.width}].push_back(std::move(item));
   }
 
-  // ---- model -------------------------------------------------------------------------------------
+  // ---- model
+  // -------------------------------------------------------------------------------------
   [[nodiscard]] std::int64_t batch_for(std::pair<std::int64_t, std::int64_t> size) const {
     if (options_.batch_size > 0) return options_.batch_size;
     // Enough tokens to fill the processor; larger batches only add latency and memory.
@@ -245,18 +252,22 @@ class Pipeline {
   }
 
   Groups::iterator oldest_group() {
-    return std::ranges::min_element(groups_, {}, [](const auto& group) { return group.second.front().sequence; });
+    return std::ranges::min_element(
+        groups_, {}, [](const auto& group) { return group.second.front().sequence; });
   }
 
-  /// The next batch; empty when there is something to emit or nothing will come any more (`finished_`).
+  /// The next batch; empty when there is something to emit or nothing will come any more
+  /// (`finished_`).
   std::vector<Item> take_batch() {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
     const auto nothing_comes = [&] { return in_flight_ == 0; };
     const auto can_emit = [&] { return finished_items_.contains(emitted_); };
     const auto ready = [&] {
-      return failure_ || can_emit() || full_group() != groups_.end() || (nothing_comes() && !groups_.empty()) ||
-             (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) || (nothing_comes() && !reading_);
+      return failure_ || can_emit() || full_group() != groups_.end() ||
+             (nothing_comes() && !groups_.empty()) ||
+             (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) ||
+             (nothing_comes() && !reading_);
     };
     // A signal does not wake the condition variable, hence the time limit.
     while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
@@ -275,7 +286,8 @@ class Pipeline {
       finished_ = !reading_ && in_flight_ == 0;
       return batch;
     }
-    const std::int64_t size = std::min<std::int64_t>(batch_for(group->first), static_cast<std::int64_t>(group->second.size()));
+    const std::int64_t size = std::min<std::int64_t>(
+        batch_for(group->first), static_cast<std::int64_t>(group->second.size()));
     for (std::int64_t i = 0; i < size; ++i) {
       batch.push_back(std::move(group->second.front()));
       group->second.pop_front();
@@ -337,14 +349,15 @@ class Pipeline {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::thread> threads_;
-  // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling thread.
+  // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling
+  // thread.
   std::deque<Job> jobs_;
   Groups groups_;
   std::map<std::int64_t, PipelineResult> finished_items_;
-  std::int64_t sequence_ = 0;        // of the next input
-  std::int64_t emitted_ = 0;         // inputs handed out
-  std::int64_t in_flight_ = 0;       // with the workers or waiting for them
-  std::int64_t waiting_bytes_ = 0;   // of tensors in groups_
+  std::int64_t sequence_ = 0;       // of the next input
+  std::int64_t emitted_ = 0;        // inputs handed out
+  std::int64_t in_flight_ = 0;      // with the workers or waiting for them
+  std::int64_t waiting_bytes_ = 0;  // of tensors in groups_
   bool reading_ = true;
   bool stopping_ = false;
   bool finished_ = false;
@@ -357,14 +370,15 @@ class Pipeline {
 std::string PipelineTiming::describe(int threads, int workers) const {
   std::ostringstream text;
   text.precision(6);
-  text << "timing: images=" << images << " seconds=" << seconds << " decode_core_seconds=" << decode_core_seconds
+  text << "timing: images=" << images << " seconds=" << seconds
+       << " decode_core_seconds=" << decode_core_seconds
        << " transform_core_seconds=" << transform_core_seconds << " model_seconds=" << model_seconds
        << " wait_seconds=" << wait_seconds << " threads=" << threads << " workers=" << workers;
   return text.str();
 }
 
-PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
-                            const PipelineOptions& options,
+PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
+                            model::Classifier& classifier, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done) {
   return Pipeline(next, classifier, options, done).run();
 }

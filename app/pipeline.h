@@ -1,7 +1,13 @@
-// Pictures in, logits out, in input order: one reader walks the inputs, workers decode and transform
-// ahead of the model, the calling thread forms batches of equal size and runs the model. Memory is
-// bounded by a window of inputs and a budget of bytes, never by how many inputs there are.
+// Pictures in, logits out, in input order: one reader walks the inputs, workers decode and
+// transform ahead of the model, the calling thread forms batches of equal size and runs the model.
+// Memory is bounded by a window of inputs and a budget of bytes, never by how many inputs there
+// are.
 #pragma once
+
+#include "app/inputs.h"
+#include "model/image/decode.h"
+#include "model/image/transform.h"
+#include "model/inference/classifier.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -10,55 +16,51 @@
 #include <optional>
 #include <string>
 
-#include "app/inputs.h"
-#include "model/image/decode.h"
-#include "model/image/transform.h"
-#include "model/inference/classifier.h"
-
 namespace hydrascope::app {
 
 struct PipelineOptions {
   image::TransformConfig transform;
   image::DecodeOptions decode;
   int workers = 1;
-  std::int64_t batch_size = 0;         ///< 0: chosen by the number of tokens
-  std::int64_t video_stride = 0;       ///< frames between two classified ones; 0: one frame a second
-  std::int64_t memory_budget = std::int64_t{1} << 30;  ///< bytes of transformed pictures that may wait
+  std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
+  std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
+  std::int64_t memory_budget = std::int64_t{1}
+                               << 30;  ///< bytes of transformed pictures that may wait
 };
 
 /// What became of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
-  image::Size picture;                 ///< after EXIF orientation
+  image::Size picture;  ///< after EXIF orientation
   image::Size model_size;
-  std::string note;                    ///< "padded 1080x1920 to 1088x1920"
-  at::Tensor tensor;                   ///< (3, H, W) float32, the model's input; undefined on error
-  at::Tensor logits;                   ///< (num_classes) float32; undefined on error
-  double seconds = 0;                  ///< the batch's model time / its images
+  std::string note;    ///< "padded 1080x1920 to 1088x1920"
+  at::Tensor tensor;   ///< (3, H, W) float32, the model's input; undefined on error
+  at::Tensor logits;   ///< (num_classes) float32; undefined on error
+  double seconds = 0;  ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;
 };
 
 /// Where the time went; "core seconds" add up over workers.
 struct PipelineTiming {
-  std::int64_t images = 0;             ///< classified, failed ones not counted
-  double seconds = 0;                  ///< from the call's begin to its end
+  std::int64_t images = 0;  ///< classified, failed ones not counted
+  double seconds = 0;       ///< from the call's begin to its end
   double decode_core_seconds = 0;
   double transform_core_seconds = 0;
-  double model_seconds = 0;            ///< the calling thread inside the model
-  double wait_seconds = 0;             ///< the calling thread waiting for pictures
+  double model_seconds = 0;  ///< the calling thread inside the model
+  double wait_seconds = 0;   ///< the calling thread waiting for pictures
   /// "timing: images=500 seconds=... decode_core_seconds=..."
   [[nodiscard]] std::string describe(int threads, int workers) const;
 };
 
-/// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on this
-/// thread, in input order, as soon as a result and all before it exist) for every result; `done` returns
-/// false to end early. A failing input becomes a result with an error; an exception from `done`, `next`
-/// or the model's code (out of memory excepted: that fails the batch's inputs) ends the run and is
-/// rethrown here.
-PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
-                            const PipelineOptions& options,
+/// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
+/// this thread, in input order, as soon as a result and all before it exist) for every result;
+/// `done` returns false to end early. A failing input becomes a result with an error; an exception
+/// from `done`, `next` or the model's code (out of memory excepted: that fails the batch's inputs)
+/// ends the run and is rethrown here.
+PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
+                            model::Classifier& classifier, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done);
 
 }  // namespace hydrascope::app

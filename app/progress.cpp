@@ -2,12 +2,11 @@
 
 #include "app/json_text.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {

@@ -1,7 +1,7 @@
 // The options that several commands share, spelled as the contract of the command line has them.
-#include <utility>
-
 #include "app/options.h"
+
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -129,7 +129,8 @@ std::vector<Option> preprocessing_options() {
            .help = "whether the orientation noted in the file is applied",
            .default_value = "auto",
            .choices = {"auto", "apply", "ignore"}},
-          flag("print-transform", "say what is done to the pictures (beside records on standard error)"),
+          flag("print-transform",
+               "say what is done to the pictures (beside records on standard error)"),
           flag("native", "no resize: the picture at its own size, fitted to the patch grid"),
       });
 }

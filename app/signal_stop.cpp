@@ -1,11 +1,10 @@
 #include "app/signal_stop.h"
 
+#include <atomic>
+#include <cerrno>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <cerrno>
 
 namespace hydrascope::app {
 namespace {

@@ -42,9 +42,9 @@ constexpr std::string_view name(ErrorCode code) {
   return "internal";
 }
 
-/// Thrown by library code, which never exits and never prints. `what()` says what is wrong with what
-/// was expected against what was found, `subject` names the thing (a file, a tensor, an option),
-/// `hint` what the user can do, `where` the line of code that noticed.
+/// Thrown by library code, which never exits and never prints. `what()` says what is wrong with
+/// what was expected against what was found, `subject` names the thing (a file, a tensor, an
+/// option), `hint` what the user can do, `where` the line of code that noticed.
 class Error : public std::runtime_error {
  public:
   explicit Error(ErrorCode code, const std::string& what, std::string subject = {},

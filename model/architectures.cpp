@@ -91,14 +91,28 @@ std::optional<Architecture> find_architecture(std::string_view name) {
 
 std::vector<std::string> architecture_names() {
   return {
-      "deit_tiny_patch16_224",  "deit_small_patch16_224",  "deit_base_patch16_224",
-      "deit_base_patch16_384",  "deit_tiny_distilled_patch16_224", "deit_small_distilled_patch16_224",
-      "deit_base_distilled_patch16_224", "deit_base_distilled_patch16_384",
-      "deit3_small_patch16_224", "deit3_base_patch16_224", "deit3_large_patch16_224",
-      "vit_tiny_patch16_224",   "vit_small_patch16_224",   "vit_small_patch32_224",
-      "vit_base_patch8_224",    "vit_base_patch16_224",    "vit_base_patch16_384",
-      "vit_base_patch32_224",   "vit_large_patch14_224",   "vit_large_patch16_224",
-      "vit_large_patch16_384",  "vit_base_patch14_reg4_518",
+      "deit_tiny_patch16_224",
+      "deit_small_patch16_224",
+      "deit_base_patch16_224",
+      "deit_base_patch16_384",
+      "deit_tiny_distilled_patch16_224",
+      "deit_small_distilled_patch16_224",
+      "deit_base_distilled_patch16_224",
+      "deit_base_distilled_patch16_384",
+      "deit3_small_patch16_224",
+      "deit3_base_patch16_224",
+      "deit3_large_patch16_224",
+      "vit_tiny_patch16_224",
+      "vit_small_patch16_224",
+      "vit_small_patch32_224",
+      "vit_base_patch8_224",
+      "vit_base_patch16_224",
+      "vit_base_patch16_384",
+      "vit_base_patch32_224",
+      "vit_large_patch14_224",
+      "vit_large_patch16_224",
+      "vit_large_patch16_384",
+      "vit_base_patch14_reg4_518",
   };
 }
 

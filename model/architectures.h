@@ -1,12 +1,12 @@
 // Named architectures: timm's names for the DeiT and ViT families -> VitConfig.
 #pragma once
 
+#include "model/config.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "model/config.h"
 
 namespace hydrascope::model {
 
@@ -18,8 +18,8 @@ struct Architecture {
 };
 
 /// `deit_{tiny,small,base}[_distilled]_patchP_S`, `deit3_{small,base,large}_patchP_S`,
-/// `vit_{tiny,small,base,large}_patchP[_regR]_S` with P in 8, 14, 16, 32 and S any multiple of P; a suffix after a dot
-/// (timm's tag) is ignored. Nothing when the name is not of that form.
+/// `vit_{tiny,small,base,large}_patchP[_regR]_S` with P in 8, 14, 16, 32 and S any multiple of P; a
+/// suffix after a dot (timm's tag) is ignored. Nothing when the name is not of that form.
 std::optional<Architecture> find_architecture(std::string_view name);
 
 /// The names shown by `models list`.

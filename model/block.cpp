@@ -3,7 +3,8 @@
 namespace hydrascope::model {
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({config.embed_dim}).eps(config.layer_norm_eps));
+  return torch::nn::LayerNorm(
+      torch::nn::LayerNormOptions({config.embed_dim}).eps(config.layer_norm_eps));
 }
 
 MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim) {
@@ -11,7 +12,9 @@ MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim) {
   fc2_ = register_module("fc2", torch::nn::Linear(hidden_dim, embed_dim));
 }
 
-torch::Tensor MlpImpl::forward(const torch::Tensor& x) { return fc2_->forward(at::gelu(fc1_->forward(x))); }
+torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
+  return fc2_->forward(at::gelu(fc1_->forward(x)));
+}
 
 LayerScaleImpl::LayerScaleImpl(std::int64_t embed_dim, double init_value) {
   gamma_ = register_parameter("gamma", torch::full({embed_dim}, init_value));

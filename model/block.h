@@ -1,13 +1,14 @@
-// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2-3):
+// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations
+// 2-3):
 //   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
 #pragma once
+
+#include "model/attention/attention.h"
+#include "model/config.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
-
-#include "model/attention/attention.h"
-#include "model/config.h"
 
 namespace hydrascope::model {
 

@@ -1,11 +1,12 @@
 #include "model/config.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
-#include <type_traits>
-
 #include "kernels/error.h"
 #include "model/attention/registry.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <type_traits>
 
 namespace hydrascope::model {
 namespace {
@@ -77,12 +78,15 @@ void read_field(const Json& json, std::vector<AttentionSpec>& layers) {
   }
 }
 
-[[noreturn]] void refuse(std::string_view field, const std::string& expected, const std::string& found) {
+[[noreturn]] void refuse(std::string_view field, const std::string& expected,
+                         const std::string& found) {
   throw Error(ErrorCode::invalid_argument,
-              std::string(field) + ": expected " + expected + ", found " + found, "model configuration");
+              std::string(field) + ": expected " + expected + ", found " + found,
+              "model configuration");
 }
 
-void expect_range(std::string_view field, std::int64_t value, std::int64_t least, std::int64_t most) {
+void expect_range(std::string_view field, std::int64_t value, std::int64_t least,
+                  std::int64_t most) {
   if (value < least || value > most) {
     refuse(field, std::to_string(least) + " to " + std::to_string(most), std::to_string(value));
   }
@@ -98,7 +102,9 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
 
 bool operator==(const VitConfig& a, const VitConfig& b) {
   std::vector<Json> fields;
-  const auto collect = [&](std::string_view, const auto& value) { fields.push_back(write_field(value)); };
+  const auto collect = [&](std::string_view, const auto& value) {
+    fields.push_back(write_field(value));
+  };
   VitConfig::visit(a, collect);
   const std::vector<Json> of_a = std::move(fields);
   fields.clear();
@@ -110,10 +116,12 @@ void validate(const VitConfig& config) {
   // The bounds keep every product below in 64 bits and a hostile file from asking for terabytes.
   constexpr std::int64_t kMostPixels = 1 << 17;
   expect_range("patch_size", config.patch_size, 1, 1024);
-  for (const auto& [field, value] : {std::pair{"img_height", config.img_height}, {"img_width", config.img_width}}) {
+  for (const auto& [field, value] :
+       {std::pair{"img_height", config.img_height}, {"img_width", config.img_width}}) {
     expect_range(field, value, config.patch_size, kMostPixels);
     if (value % config.patch_size != 0) {
-      refuse(field, "a multiple of patch_size " + std::to_string(config.patch_size), std::to_string(value));
+      refuse(field, "a multiple of patch_size " + std::to_string(config.patch_size),
+             std::to_string(value));
     }
   }
   expect_range("in_chans", config.in_chans, 1, 64);
@@ -132,15 +140,18 @@ void validate(const VitConfig& config) {
   if (!(config.layer_norm_eps > 0 && config.layer_norm_eps < 1)) {
     refuse("layer_norm_eps", "a number in (0, 1)", std::to_string(config.layer_norm_eps));
   }
-  if (config.distilled && !config.class_token) refuse("class_token", "true with distilled", "false");
+  if (config.distilled && !config.class_token)
+    refuse("class_token", "true with distilled", "false");
   if (config.global_pool == Pooling::token && !config.class_token) {
     refuse("global_pool", "\"avg\" without a class token", "\"token\"");
   }
   if (config.distilled && config.global_pool == Pooling::avg) {
     refuse("global_pool", "\"token\" with distilled", "\"avg\"");
   }
-  if (!config.attention.empty() && static_cast<std::int64_t>(config.attention.size()) != config.depth) {
-    refuse("attention", std::to_string(config.depth) + " layers", std::to_string(config.attention.size()));
+  if (!config.attention.empty() &&
+      static_cast<std::int64_t>(config.attention.size()) != config.depth) {
+    refuse("attention", std::to_string(config.depth) + " layers",
+           std::to_string(config.attention.size()));
   }
   for (const AttentionSpec& layer : config.attention) {
     const MechanismEntry& entry = find_mechanism(layer.mechanism);
@@ -175,14 +186,16 @@ VitConfig config_from_json(std::string_view text, const std::string& subject) {
       read_field(*found, value);
     } catch (const std::string& expected) {
       throw Error(ErrorCode::invalid_argument,
-                  std::string(field) + ": expected " + expected + ", found " + found->dump(), subject);
+                  std::string(field) + ": expected " + expected + ", found " + found->dump(),
+                  subject);
     }
   });
   for (const auto& [key, value] : json.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
     std::string fields;
     for (const std::string& field : known) fields += (fields.empty() ? "" : ", ") + field;
-    throw Error(ErrorCode::invalid_argument, "unknown key '" + key + "'", subject, "fields: " + fields);
+    throw Error(ErrorCode::invalid_argument, "unknown key '" + key + "'", subject,
+                "fields: " + fields);
   }
   validate(config);
   return config;
@@ -195,7 +208,8 @@ std::string to_text(const VitConfig& config) {
       text += std::string(field) + ": " + to_text(value) + "\n";
     } else {
       const Json json = write_field(value);
-      text += std::string(field) + ": " + (json.is_string() ? json.get<std::string>() : json.dump()) + "\n";
+      text += std::string(field) + ": " +
+              (json.is_string() ? json.get<std::string>() : json.dump()) + "\n";
     }
   });
   return text;

@@ -2,12 +2,12 @@
 // holds and how the forward pass uses them.
 #pragma once
 
+#include "model/attention/attention_spec.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "model/attention/attention_spec.h"
 
 namespace hydrascope::model {
 
@@ -16,11 +16,11 @@ enum class Pooling { token, avg };
 
 std::string_view name(Pooling pooling);
 
-/// Field names are timm's where timm has the field. Every field is visited once, in `visit`; reading,
-/// writing, printing and comparing follow from it.
+/// Field names are timm's where timm has the field. Every field is visited once, in `visit`;
+/// reading, writing, printing and comparing follow from it.
 struct VitConfig {
   std::string arch = "vit";
-  std::int64_t img_height = 224;     ///< training size: what pos_embed is made for
+  std::int64_t img_height = 224;  ///< training size: what pos_embed is made for
   std::int64_t img_width = 224;
   std::int64_t patch_size = 16;
   std::int64_t in_chans = 3;
@@ -31,13 +31,14 @@ struct VitConfig {
   double mlp_ratio = 4.0;
   bool qkv_bias = true;
   bool class_token = true;
-  bool distilled = false;            ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
-  std::int64_t reg_tokens = 0;       ///< registers (arXiv 2309.16588)
-  bool no_embed_class = false;       ///< pos_embed holds patches only; prefix tokens join after it is added
-  bool layer_scale = false;          ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
-  double init_values = 1e-5;         ///< of LayerScale, when it is created
+  bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
+  std::int64_t reg_tokens = 0;  ///< registers (arXiv 2309.16588)
+  bool no_embed_class =
+      false;                 ///< pos_embed holds patches only; prefix tokens join after it is added
+  bool layer_scale = false;  ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
+  double init_values = 1e-5;  ///< of LayerScale, when it is created
   Pooling global_pool = Pooling::token;
-  bool fc_norm = false;              ///< normalise after pooling instead of before (timm: with global_pool avg)
+  bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
   std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
 
@@ -83,8 +84,8 @@ bool operator==(const VitConfig& a, const VitConfig& b);
 /// Throws Error(invalid_argument) that names the field, what is expected and what was found.
 void validate(const VitConfig& config);
 
-/// One JSON object; `config_from_json` reads it back, refuses unknown keys (listing the fields), wrong types
-/// and what `validate` refuses. Missing keys keep their defaults.
+/// One JSON object; `config_from_json` reads it back, refuses unknown keys (listing the fields),
+/// wrong types and what `validate` refuses. Missing keys keep their defaults.
 std::string to_json(const VitConfig& config, int indent = -1);
 VitConfig config_from_json(std::string_view json, const std::string& subject);
 

@@ -1,10 +1,11 @@
 #include "model/device.h"
 
-#include <ATen/Context.h>
-#include <dlfcn.h>
-
 #include "kernels/device/gpu_info.h"
 #include "kernels/error.h"
+
+#include <ATen/Context.h>
+
+#include <dlfcn.h>
 
 namespace hydrascope::model {
 namespace {
@@ -12,10 +13,12 @@ namespace {
 std::string load_cuda() {
   const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
   if (gpus.gpus.empty()) return gpus.why_none;
-  // RTLD_GLOBAL: libtorch_cuda registers its kernels with libtorch_cpu's dispatcher when it is loaded.
+  // RTLD_GLOBAL: libtorch_cuda registers its kernels with libtorch_cpu's dispatcher when it is
+  // loaded.
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* reason = dlerror();
-    return std::string("LibTorch's CUDA library does not load: ") + (reason != nullptr ? reason : "unknown");
+    return std::string("LibTorch's CUDA library does not load: ") +
+           (reason != nullptr ? reason : "unknown");
   }
   if (!at::globalContext().hasCUDA()) return "LibTorch finds no usable GPU";
   return "";
@@ -39,10 +42,12 @@ c10::Device resolve_device(std::string_view word) {
                         digits.find_first_not_of("0123456789") == std::string_view::npos;
   if (word.substr(0, colon) != "cuda" || !is_index) {
     throw Error(ErrorCode::invalid_argument,
-                "expected auto, cpu, cuda or cuda:N, found '" + std::string(word) + "'", "--device");
+                "expected auto, cpu, cuda or cuda:N, found '" + std::string(word) + "'",
+                "--device");
   }
   if (const std::string& reason = cuda_unavailable_reason(); !reason.empty()) {
-    throw Error(ErrorCode::failed, "CUDA cannot be used: " + reason, "--device " + std::string(word),
+    throw Error(ErrorCode::failed, "CUDA cannot be used: " + reason,
+                "--device " + std::string(word),
                 "--device cpu runs on the processor; `hydrascope doctor` says more");
   }
   const int index = std::stoi(std::string(digits));
@@ -70,9 +75,11 @@ Precision resolve_precision(std::string_view word, const c10::Device& device) {
   if (word == "bfloat16") return {c10::ScalarType::BFloat16, false};
   if (word == "float16") return {c10::ScalarType::Half, false};
   if (word == "tf32" && device.is_cuda()) return {c10::ScalarType::Float, true};
-  const std::string reason = word == "tf32" ? "tf32 exists on GPUs only" : "this build does not run it";
+  const std::string reason =
+      word == "tf32" ? "tf32 exists on GPUs only" : "this build does not run it";
   throw Error(ErrorCode::invalid_argument,
-              "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "--precision",
+              "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason,
+              "--precision",
               device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16");
 }
 

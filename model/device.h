@@ -1,5 +1,5 @@
-// Where a model runs and in which precision: words of the command line -> LibTorch's device and dtype,
-// checked against what this machine can do. Never a silent fallback.
+// Where a model runs and in which precision: words of the command line -> LibTorch's device and
+// dtype, checked against what this machine can do. Never a silent fallback.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,16 +10,17 @@
 
 namespace hydrascope::model {
 
-/// Loads LibTorch's CUDA library the first time it is called. Returns "" when CUDA can be used, else
-/// why not. Must run before anything asks LibTorch for CUDA, which remembers the answer.
+/// Loads LibTorch's CUDA library the first time it is called. Returns "" when CUDA can be used,
+/// else why not. Must run before anything asks LibTorch for CUDA, which remembers the answer.
 const std::string& cuda_unavailable_reason();
 
-/// "auto" (a GPU when one can be used, else the CPU), "cpu", "cuda", "cuda:N". A device that is named
-/// and cannot be used is Error(failed) with the reason; another word is Error(invalid_argument).
+/// "auto" (a GPU when one can be used, else the CPU), "cpu", "cuda", "cuda:N". A device that is
+/// named and cannot be used is Error(failed) with the reason; another word is
+/// Error(invalid_argument).
 c10::Device resolve_device(std::string_view word);
 
-/// `--precision` on a device: the dtype of weights and activations, and whether float32 products may use
-/// TF32.
+/// `--precision` on a device: the dtype of weights and activations, and whether float32 products
+/// may use TF32.
 struct Precision {
   c10::ScalarType dtype = c10::ScalarType::Float;
   bool tf32 = false;

@@ -1,13 +1,14 @@
 #include "model/vision_transformer.h"
 
-#include <torch/nn/init.h>
-
 #include "kernels/error.h"
+
+#include <torch/nn/init.h>
 
 namespace hydrascope::model {
 namespace {
 
-// DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard deviations: a normal says the same.
+// DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard deviations: a normal says the
+// same.
 constexpr double kInitStd = 0.02;
 
 torch::Tensor normal_parameter(torch::IntArrayRef shape) {
@@ -28,8 +29,9 @@ void initialise_linears(torch::nn::Module& model) {
 
 PatchEmbedImpl::PatchEmbedImpl(const VitConfig& config) {
   proj_ = register_module(
-      "proj", torch::nn::Conv2d(torch::nn::Conv2dOptions(config.in_chans, config.embed_dim, config.patch_size)
-                                    .stride(config.patch_size)));
+      "proj", torch::nn::Conv2d(
+                  torch::nn::Conv2dOptions(config.in_chans, config.embed_dim, config.patch_size)
+                      .stride(config.patch_size)));
 }
 
 torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
@@ -39,17 +41,21 @@ torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
 VisionTransformerImpl::VisionTransformerImpl(VitConfig config) : config_(std::move(config)) {
   validate(config_);
   const std::int64_t dim = config_.embed_dim;
-  if (config_.class_token) cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));
-  if (config_.distilled) dist_token_ = register_parameter("dist_token", normal_parameter({1, 1, dim}));
+  if (config_.class_token)
+    cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));
+  if (config_.distilled)
+    dist_token_ = register_parameter("dist_token", normal_parameter({1, 1, dim}));
   if (config_.reg_tokens > 0) {
     reg_token_ = register_parameter("reg_token", normal_parameter({1, config_.reg_tokens, dim}));
   }
   const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
   const std::int64_t patches = config_.grid_rows() * config_.grid_columns();
-  pos_embed_ = register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
+  pos_embed_ =
+      register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
-  for (std::int64_t layer = 0; layer < config_.depth; ++layer) blocks_->push_back(Block(config_, layer));
+  for (std::int64_t layer = 0; layer < config_.depth; ++layer)
+    blocks_->push_back(Block(config_, layer));
   if (config_.fc_norm) {
     fc_norm_ = register_module("fc_norm", make_layer_norm(config_));
   } else {
@@ -66,8 +72,8 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
                                            PosInterp interpolation) {
   const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : grid.num_prefix;
   const torch::Tensor pos_embed =
-      resample_pos_embed(pos_embed_, embedded_prefix, config_.grid_rows(), config_.grid_columns(), grid.rows,
-                         grid.columns, interpolation);
+      resample_pos_embed(pos_embed_, embedded_prefix, config_.grid_rows(), config_.grid_columns(),
+                         grid.rows, grid.columns, interpolation);
   torch::Tensor patches = patch_embed_->forward(images);
   if (config_.no_embed_class) patches = patches + pos_embed;
   std::vector<torch::Tensor> parts;
@@ -84,11 +90,13 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
 
 torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,
                                                       const ForwardOptions& options) {
-  if (images.dim() != 4 || images.size(1) != config_.in_chans || images.size(2) % config_.patch_size != 0 ||
-      images.size(3) % config_.patch_size != 0 || images.size(2) == 0 || images.size(3) == 0) {
+  if (images.dim() != 4 || images.size(1) != config_.in_chans ||
+      images.size(2) % config_.patch_size != 0 || images.size(3) % config_.patch_size != 0 ||
+      images.size(2) == 0 || images.size(3) == 0) {
     throw Error(ErrorCode::internal,
-                "expected (B, " + std::to_string(config_.in_chans) + ", H, W) with H and W multiples of " +
-                    std::to_string(config_.patch_size) + ", found " + c10::str(images.sizes()),
+                "expected (B, " + std::to_string(config_.in_chans) +
+                    ", H, W) with H and W multiples of " + std::to_string(config_.patch_size) +
+                    ", found " + c10::str(images.sizes()),
                 config_.arch);
   }
   const TokenGrid grid{config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
@@ -116,11 +124,13 @@ torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
   return head_->forward(pooled);
 }
 
-torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images, const ForwardOptions& options) {
+torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images,
+                                             const ForwardOptions& options) {
   return forward_head(forward_features(images, options));
 }
 
-std::vector<std::pair<std::string, torch::Tensor>> named_tensors(const VisionTransformerImpl& model) {
+std::vector<std::pair<std::string, torch::Tensor>> named_tensors(
+    const VisionTransformerImpl& model) {
   std::vector<std::pair<std::string, torch::Tensor>> table;
   for (const auto& item : model.named_parameters()) table.emplace_back(item.key(), item.value());
   for (const auto& item : model.named_buffers()) table.emplace_back(item.key(), item.value());

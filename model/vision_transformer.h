@@ -2,6 +2,10 @@
 // state-dict names (timm.models.vision_transformer; DeiT: arXiv 2012.12877).
 #pragma once
 
+#include "model/block.h"
+#include "model/config.h"
+#include "model/position_embedding.h"
+
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
@@ -9,13 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "model/block.h"
-#include "model/config.h"
-#include "model/position_embedding.h"
-
 namespace hydrascope::model {
 
-/// Image (B, 3, H, W) -> patch tokens (B, rows * columns, D): a convolution whose stride is its kernel.
+/// Image (B, 3, H, W) -> patch tokens (B, rows * columns, D): a convolution whose stride is its
+/// kernel.
 class PatchEmbedImpl : public torch::nn::Module {
  public:
   explicit PatchEmbedImpl(const VitConfig& config);
@@ -36,8 +37,8 @@ struct ForwardOptions {
 
 class VisionTransformerImpl : public torch::nn::Module {
  public:
-  /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases, torch's
-  /// default for the patch convolution. Throws what `validate` throws.
+  /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases,
+  /// torch's default for the patch convolution. Throws what `validate` throws.
   explicit VisionTransformerImpl(VitConfig config);
 
   /// images (B, 3, H, W), normalised, H and W multiples of patch_size -> logits (B, num_classes).
@@ -67,8 +68,9 @@ class VisionTransformerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(VisionTransformer);
 
-/// Name and tensor of everything a checkpoint of this model holds, in module order: the one table that
-/// loading, saving and `inspect` compare with.
-std::vector<std::pair<std::string, torch::Tensor>> named_tensors(const VisionTransformerImpl& model);
+/// Name and tensor of everything a checkpoint of this model holds, in module order: the one table
+/// that loading, saving and `inspect` compare with.
+std::vector<std::pair<std::string, torch::Tensor>> named_tensors(
+    const VisionTransformerImpl& model);
 
 }  // namespace hydrascope::model

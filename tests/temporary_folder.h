@@ -2,12 +2,12 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <stdlib.h>
 #include <string>
 #include <string_view>
 
@@ -29,7 +29,8 @@ class TemporaryFolder {
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// A file with its folders.
-  std::filesystem::path write(const std::filesystem::path& name, std::string_view bytes = "") const {
+  std::filesystem::path write(const std::filesystem::path& name,
+                              std::string_view bytes = "") const {
     const std::filesystem::path file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << bytes;

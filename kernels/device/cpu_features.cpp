@@ -1,8 +1,7 @@
 #include "kernels/device/cpu_features.h"
 
-#include <cpuid.h>
-
 #include <array>
+#include <cpuid.h>
 #include <cstring>
 
 namespace hydrascope::kernels::device {

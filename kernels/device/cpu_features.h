@@ -1,5 +1,5 @@
-// What this processor can do, asked at run time: kernels are compiled per instruction set and chosen
-// with these answers; `doctor` prints them.
+// What this processor can do, asked at run time: kernels are compiled per instruction set and
+// chosen with these answers; `doctor` prints them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace hydrascope::kernels::device {
 
 struct CpuFeatures {
-  bool avx2 = false;        ///< with FMA
-  bool avx512 = false;      ///< F, BW, DQ and VL together
+  bool avx2 = false;    ///< with FMA
+  bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool amx_bf16 = false;
 };

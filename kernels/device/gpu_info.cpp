@@ -21,7 +21,8 @@ GpuInfo gpu_info() {
   int version = 0;
   if (cudaRuntimeGetVersion(&version) == cudaSuccess) info.runtime = version_text(version);
   // 0 means that no driver is installed, which is no error to CUDA.
-  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0) info.driver = version_text(version);
+  if (cudaDriverGetVersion(&version) == cudaSuccess && version > 0)
+    info.driver = version_text(version);
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status != cudaSuccess) {

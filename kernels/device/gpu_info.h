@@ -17,11 +17,11 @@ struct Gpu {
 };
 
 struct GpuInfo {
-  bool built_in = false;     ///< this build holds the CUDA parts
-  std::string runtime;       ///< CUDA runtime version "13.0", empty without CUDA
-  std::string driver;        ///< newest CUDA version the driver serves, empty without a driver
+  bool built_in = false;  ///< this build holds the CUDA parts
+  std::string runtime;    ///< CUDA runtime version "13.0", empty without CUDA
+  std::string driver;     ///< newest CUDA version the driver serves, empty without a driver
   std::vector<Gpu> gpus;
-  std::string why_none;      ///< empty when there is at least one GPU
+  std::string why_none;  ///< empty when there is at least one GPU
 };
 
 /// Never throws; asks the driver once per call.

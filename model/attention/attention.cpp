@@ -10,13 +10,15 @@ torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).fla
 AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
   const std::int64_t dim = config.embed_dim;
-  qkv_ = register_module("qkv", torch::nn::Linear(torch::nn::LinearOptions(dim, 3 * dim).bias(config.qkv_bias)));
+  qkv_ = register_module(
+      "qkv", torch::nn::Linear(torch::nn::LinearOptions(dim, 3 * dim).bias(config.qkv_bias)));
   proj_ = register_module("proj", torch::nn::Linear(dim, dim));
   const AttentionSpec spec = config.attention_of(layer_index);
-  const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(), config.grid_columns()};
+  const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
+                                config.grid_columns()};
   mixer_ = find_mechanism(spec.mechanism)
-               .make({config.num_heads, config.head_dim(), layer_index, config.depth, training_grid, spec,
-                      *this});
+               .make({config.num_heads, config.head_dim(), layer_index, config.depth, training_grid,
+                      spec, *this});
 }
 
 torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,

@@ -1,6 +1,9 @@
-// Multi-head attention of a block: qkv projection, token mixer, output projection. The mixer is what
-// the registry serves; everything else is the same for all mechanisms.
+// Multi-head attention of a block: qkv projection, token mixer, output projection. The mixer is
+// what the registry serves; everything else is the same for all mechanisms.
 #pragma once
+
+#include "model/attention/attention_spec.h"
+#include "model/config.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -8,9 +11,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-
-#include "model/attention/attention_spec.h"
-#include "model/config.h"
 
 namespace hydrascope::model {
 
@@ -24,21 +24,21 @@ struct TokenGrid {
 
 /// What a layer reveals when asked; asking never changes its output, not by one bit.
 struct AttentionTrace {
-  bool want_map = false;             ///< in: compute `map` too
+  bool want_map = false;  ///< in: compute `map` too
   std::int64_t layer_index = -1;
-  torch::Tensor q, k, v;             ///< (B, H, N, d), as the mixer got them
-  torch::Tensor output;              ///< (B, N, D), before proj
-  torch::Tensor map;                 ///< (B, H, N, N) when `want_map` and the mechanism has one
+  torch::Tensor q, k, v;  ///< (B, H, N, d), as the mixer got them
+  torch::Tensor output;   ///< (B, N, D), before proj
+  torch::Tensor map;      ///< (B, H, N, N) when `want_map` and the mechanism has one
 };
 
-/// What a mixer gets when it is built. Parameters that it adds are registered in `owner`, so their names
-/// hang below `attn.` in the state dict.
+/// What a mixer gets when it is built. Parameters that it adds are registered in `owner`, so their
+/// names hang below `attn.` in the state dict.
 struct TokenMixerArguments {
   std::int64_t num_heads = 1;
   std::int64_t head_dim = 1;
   std::int64_t layer_index = 0;
   std::int64_t depth = 1;
-  TokenGrid training_grid;           ///< what the checkpoint was trained at
+  TokenGrid training_grid;  ///< what the checkpoint was trained at
   const AttentionSpec& spec;
   torch::nn::Module& owner;
 };

@@ -1,11 +1,12 @@
 #include "model/attention/attention_spec.h"
 
+#include "kernels/error.h"
+#include "model/attention/registry.h"
+
 #include <algorithm>
 #include <charconv>
 #include <set>
-
-#include "kernels/error.h"
-#include "model/attention/registry.h"
+#include <utility>
 
 namespace hydrascope::model {
 namespace {
@@ -25,14 +26,16 @@ std::int64_t number(std::string_view word, std::string_view part) {
 }
 
 /// The layers that a selector ("", "3", "0-9", "last4", "first2", "every2") names.
-std::vector<std::int64_t> select(std::string_view selector, std::int64_t depth, std::string_view part) {
+std::vector<std::int64_t> select(std::string_view selector, std::int64_t depth,
+                                 std::string_view part) {
   std::int64_t begin = 0;
   std::int64_t end = depth;  // one past the last
   std::int64_t step = 1;
   const auto count_after = [&](std::string_view word) {
     const std::int64_t count = number(selector.substr(word.size()), part);
     if (count < 1 || count > depth) {
-      refuse(part, "expected 1 to " + std::to_string(depth) + " layers, found " + std::to_string(count));
+      refuse(part,
+             "expected 1 to " + std::to_string(depth) + " layers, found " + std::to_string(count));
     }
     return count;
   };
@@ -49,7 +52,8 @@ std::vector<std::int64_t> select(std::string_view selector, std::int64_t depth, 
     end = 1 + (dash == std::string_view::npos ? begin : number(selector.substr(dash + 1), part));
     if (begin >= end) refuse(part, "the range is empty");
     if (end > depth) {
-      refuse(part, "layers go from 0 to " + std::to_string(depth - 1) + ", found " + std::to_string(end - 1));
+      refuse(part, "layers go from 0 to " + std::to_string(depth - 1) + ", found " +
+                       std::to_string(end - 1));
     }
   }
   std::vector<std::int64_t> layers;
@@ -61,6 +65,8 @@ std::vector<std::int64_t> select(std::string_view selector, std::int64_t depth, 
 
 void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers) {
   const auto depth = static_cast<std::int64_t>(layers.size());
+  std::vector<AttentionSpec> result =
+      layers;  // a part that is refused must not leave half a spec behind
   std::string_view rest = spec;
   while (true) {
     const auto comma = rest.find(',');
@@ -75,13 +81,14 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
       chosen = select(part.substr(colon + 1), depth, part);
     }
     for (const std::int64_t layer : chosen) {
-      AttentionSpec& current = layers[static_cast<std::size_t>(layer)];
+      AttentionSpec& current = result[static_cast<std::size_t>(layer)];
       // A layer that already runs the mechanism keeps the options its checkpoint was trained with.
       if (current.mechanism != mechanism) current = {mechanism, {}};
     }
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
   }
+  layers = std::move(result);
 }
 
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
@@ -98,14 +105,18 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   if (declared == entry.options.end()) {
     std::string known;
     for (const MechanismOption& o : entry.options) known += (known.empty() ? "" : ", ") + o.key;
-    throw Error(ErrorCode::invalid_argument, entry.name + " has no option '" + key + "'", "--attn-opt",
+    throw Error(ErrorCode::invalid_argument, entry.name + " has no option '" + key + "'",
+                "--attn-opt",
                 known.empty() ? entry.name + " takes no options" : "it has: " + known);
   }
-  if (!declared->choices.empty() && std::ranges::find(declared->choices, value) == declared->choices.end()) {
+  if (!declared->choices.empty() &&
+      std::ranges::find(declared->choices, value) == declared->choices.end()) {
     std::string known;
-    for (const std::string& choice : declared->choices) known += (known.empty() ? "" : "|") + choice;
+    for (const std::string& choice : declared->choices)
+      known += (known.empty() ? "" : "|") + choice;
     throw Error(ErrorCode::invalid_argument,
-                entry.name + "." + key + " expects " + known + ", found '" + value + "'", "--attn-opt");
+                entry.name + "." + key + " expects " + known + ", found '" + value + "'",
+                "--attn-opt");
   }
   bool used = false;
   for (AttentionSpec& layer : layers) {

@@ -19,14 +19,15 @@ struct AttentionSpec {
   friend bool operator==(const AttentionSpec&, const AttentionSpec&) = default;
 };
 
-/// Applies `spec` (`softmax`, `softmax:0-9,hydra:10-11`, `hydra:last4`, `hydra:first2`, `hydra:every2`, layers
-/// from 0, `everyK` counted from the last layer) to `layers`: layers that it does not name stay as they
-/// are, and of two parts that name a layer the later wins (`softmax,hydra:last4`). Names are resolved
-/// through the registry (aliases welcome). Throws Error(invalid_argument).
+/// Applies `spec` (`softmax`, `softmax:0-9,hydra:10-11`, `hydra:last4`, `hydra:first2`,
+/// `hydra:every2`, layers from 0, `everyK` counted from the last layer) to `layers`: layers that it
+/// does not name stay as they are, and of two parts that name a layer the later wins
+/// (`softmax,hydra:last4`). Names are resolved through the registry (aliases welcome). Throws
+/// Error(invalid_argument).
 void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers);
 
-/// Applies one `mechanism.key=value`; checked against the mechanism's declared options. It is an error
-/// when no layer uses the mechanism.
+/// Applies one `mechanism.key=value`; checked against the mechanism's declared options. It is an
+/// error when no layer uses the mechanism.
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers);
 
 /// The shortest text that `apply_attention_spec` reads back: "softmax", "softmax:0-9,hydra:10-11".

@@ -1,9 +1,9 @@
 #include "model/attention/registry.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <memory>
-
-#include "kernels/error.h"
 
 namespace hydrascope::model {
 namespace {
@@ -34,7 +34,8 @@ const std::vector<const MechanismEntry*>& mechanisms() { return sorted_entries()
 const MechanismEntry& find_mechanism(std::string_view name_or_alias) {
   if (const MechanismEntry* entry = look_up(name_or_alias)) return *entry;
   std::string known;
-  for (const MechanismEntry* entry : sorted_entries()) known += (known.empty() ? "" : ", ") + entry->name;
+  for (const MechanismEntry* entry : sorted_entries())
+    known += (known.empty() ? "" : ", ") + entry->name;
   throw Error(ErrorCode::invalid_argument,
               "unknown attention mechanism '" + std::string(name_or_alias) + "'", "--attn",
               "this build has: " + known);
@@ -47,7 +48,8 @@ MechanismRegistration::MechanismRegistration(MechanismEntry entry) {
     }
   }
   if (look_up(entry.name) != nullptr) {
-    throw Error(ErrorCode::internal, "attention mechanism '" + entry.name + "' is registered twice");
+    throw Error(ErrorCode::internal,
+                "attention mechanism '" + entry.name + "' is registered twice");
   }
   storage().push_back(std::make_unique<MechanismEntry>(std::move(entry)));
   sorted_entries().push_back(storage().back().get());

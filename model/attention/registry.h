@@ -1,7 +1,9 @@
 // The list of attention mechanisms. An entry is one file under mechanisms/ that defines a
-// MechanismRegistration; the command line, config validation, benchmark, tests and help enumerate this
-// list and nothing else needs editing.
+// MechanismRegistration; the command line, config validation, benchmark, tests and help enumerate
+// this list and nothing else needs editing.
 #pragma once
+
+#include "model/attention/attention_spec.h"
 
 #include <cstdint>
 #include <functional>
@@ -9,8 +11,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "model/attention/attention_spec.h"
 
 namespace hydrascope::model {
 
@@ -57,8 +57,8 @@ const std::vector<const MechanismEntry*>& mechanisms();
 /// By name or alias; throws Error(invalid_argument) that lists what exists.
 const MechanismEntry& find_mechanism(std::string_view name_or_alias);
 
-/// Static objects of this type fill the registry; a second entry of a name or alias stops the program's
-/// start with Error(internal).
+/// Static objects of this type fill the registry; a second entry of a name or alias stops the
+/// program's start with Error(internal).
 class MechanismRegistration {
  public:
   explicit MechanismRegistration(MechanismEntry entry);

@@ -1,5 +1,9 @@
 #include "model/checkpoint/checkpoint.h"
 
+#include "kernels/error.h"
+#include "model/architectures.h"
+#include "model/vision_transformer.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -9,10 +13,6 @@
 #include <map>
 #include <set>
 
-#include "kernels/error.h"
-#include "model/architectures.h"
-#include "model/vision_transformer.h"
-
 namespace hydrascope::checkpoint {
 namespace {
 
@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
   return text + ")";
 }
 
@@ -32,14 +33,16 @@ at::ScalarType scalar_type(const TensorView& view) {
     case Dtype::F64: return at::kDouble;
     default:
       throw Error(ErrorCode::unsupported_format,
-                  "expected F32, F16, BF16 or F64, found " + std::string(name(view.dtype)), view.name);
+                  "expected F32, F16, BF16 or F64, found " + std::string(name(view.dtype)),
+                  view.name);
   }
 }
 
 void copy_into(const TensorView& view, const at::Tensor& target) {
   const at::ScalarType type = scalar_type(view);
   // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
-  const bool aligned = reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) == 0;
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) == 0;
   if (aligned) {
     // from_blob wants a mutable pointer but copy_ only reads it; the mapping is read-only.
     auto* data = const_cast<std::byte*>(view.data.data());
@@ -55,7 +58,8 @@ void copy_into(const TensorView& view, const at::Tensor& target) {
 std::string join_names(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 8;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
   if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
   return text;
 }
@@ -84,7 +88,8 @@ Checkpoint Checkpoint::open(const fs::path& path) {
     const auto renamed = map.rename(view.name);
     if (!renamed) continue;
     if (!seen.insert(*renamed).second) {
-      throw Error(ErrorCode::failed, "two tensors stand for " + *renamed, checkpoint.file_.string());
+      throw Error(ErrorCode::failed, "two tensors stand for " + *renamed,
+                  checkpoint.file_.string());
     }
     checkpoint.named_.push_back({*renamed, &view});
   }
@@ -105,11 +110,12 @@ model::VitConfig Checkpoint::deduce_config() const {
   const std::string subject = file_.string();
   const auto expect_rank = [&](std::string_view tensor, std::size_t rank) -> const TensorView& {
     const TensorView* view = find(tensor);
-    if (view == nullptr) throw Error(ErrorCode::failed, std::string(tensor) + " is missing", subject);
+    if (view == nullptr)
+      throw Error(ErrorCode::failed, std::string(tensor) + " is missing", subject);
     if (view->shape.size() != rank) {
       throw Error(ErrorCode::failed,
-                  std::string(tensor) + ": expected " + std::to_string(rank) + " dimensions, found " +
-                      shape_text(view->shape),
+                  std::string(tensor) + ": expected " + std::to_string(rank) +
+                      " dimensions, found " + shape_text(view->shape),
                   subject);
     }
     return *view;
@@ -120,7 +126,8 @@ model::VitConfig Checkpoint::deduce_config() const {
   const bool has_config = metadata().contains(std::string(kConfigKey));
   const auto architecture = model::find_architecture(arch);
   if (has_config) {
-    config = model::config_from_json(metadata(kConfigKey), subject + ": " + std::string(kConfigKey));
+    config =
+        model::config_from_json(metadata(kConfigKey), subject + ": " + std::string(kConfigKey));
   } else if (architecture) {
     config = architecture->config;
   }
@@ -129,7 +136,8 @@ model::VitConfig Checkpoint::deduce_config() const {
   config.embed_dim = patch.shape[0];
   config.in_chans = patch.shape[1];
   if (patch.shape[2] != patch.shape[3]) {
-    throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch.shape), subject);
+    throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch.shape),
+                subject);
   }
   config.patch_size = patch.shape[2];
   std::int64_t depth = 0;
@@ -146,9 +154,10 @@ model::VitConfig Checkpoint::deduce_config() const {
     // The field's convention: heads of 64 features.
     constexpr std::int64_t kHeadDim = 64;
     if (config.embed_dim % kHeadDim != 0) {
-      throw Error(ErrorCode::failed,
-                  "cannot tell the number of heads from embed_dim " + std::to_string(config.embed_dim), subject,
-                  "name the architecture: --model NAME --checkpoint FILE");
+      throw Error(
+          ErrorCode::failed,
+          "cannot tell the number of heads from embed_dim " + std::to_string(config.embed_dim),
+          subject, "name the architecture: --model NAME --checkpoint FILE");
     }
     config.num_heads = config.embed_dim / kHeadDim;
   }
@@ -161,14 +170,16 @@ model::VitConfig Checkpoint::deduce_config() const {
   if (!config.class_token || config.fc_norm) config.global_pool = model::Pooling::avg;
   config.num_classes = expect_rank("head.weight", 2).shape[0];
   const std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2).shape[0];
-  config.mlp_ratio = static_cast<double>(hidden) / static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
+  config.mlp_ratio = static_cast<double>(hidden) /
+                     static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
 
   // pos_embed: with or without slots for the prefix tokens, and for a square grid unless told.
   const std::int64_t length = expect_rank("pos_embed", 3).shape[1];
   const std::int64_t prefix = config.num_prefix_tokens();
   const std::int64_t said = config.patch_size > 0 ? config.grid_rows() * config.grid_columns() : 0;
   const auto square_root = [](std::int64_t value) {
-    const auto root = static_cast<std::int64_t>(std::llround(std::sqrt(static_cast<double>(std::max<std::int64_t>(value, 0)))));
+    const auto root = static_cast<std::int64_t>(
+        std::llround(std::sqrt(static_cast<double>(std::max<std::int64_t>(value, 0)))));
     return root * root == value && root > 0 ? root : 0;
   };
   if (length == said + prefix || length == said) {
@@ -181,13 +192,15 @@ model::VitConfig Checkpoint::deduce_config() const {
     config.img_height = config.img_width = patches_only * config.patch_size;
   } else {
     throw Error(ErrorCode::failed,
-                "pos_embed has " + std::to_string(length) + " positions, which is no square grid with or without " +
+                "pos_embed has " + std::to_string(length) +
+                    " positions, which is no square grid with or without " +
                     std::to_string(prefix) + " prefix tokens",
                 subject, "name the architecture: --model NAME --checkpoint FILE");
   }
   config.arch = arch.empty() ? "vit" : arch;
   if (const std::string attention = metadata("attention"); !has_config && !attention.empty()) {
-    if (config.depth < 1 || config.depth > 1024) throw Error(ErrorCode::failed, "no blocks found", subject);
+    if (config.depth < 1 || config.depth > 1024)
+      throw Error(ErrorCode::failed, "no blocks found", subject);
     config.attention.assign(static_cast<std::size_t>(config.depth), {});
     model::apply_attention_spec(attention, config.attention);
   }
@@ -221,8 +234,11 @@ void Checkpoint::load_into(model::VisionTransformerImpl& model) const {
   for (const auto& [key, view] : available) unexpected.emplace_back(key);
   if (!missing.empty() || !mismatched.empty() || !unexpected.empty()) {
     std::string text = "the file does not fit " + model.config().arch;
-    for (const auto& [label, names] : {std::pair{"missing", &missing}, {"unexpected", &unexpected}, {"mismatched", &mismatched}}) {
-      if (!names->empty()) text += "; " + std::to_string(names->size()) + " " + label + ": " + join_names(*names);
+    for (const auto& [label, names] : {std::pair{"missing", &missing},
+                                       {"unexpected", &unexpected},
+                                       {"mismatched", &mismatched}}) {
+      if (!names->empty())
+        text += "; " + std::to_string(names->size()) + " " + label + ": " + join_names(*names);
     }
     throw Error(ErrorCode::failed, text, file_.string());
   }
@@ -237,9 +253,10 @@ void save_checkpoint(const fs::path& file, const model::VisionTransformerImpl& m
   metadata[std::string(kConfigKey)] = model::to_json(config);
   metadata["arch"] = config.arch;
   metadata["attention"] = model::to_text(config.attention);
-  metadata["img_size"] = config.img_height == config.img_width
-                             ? std::to_string(config.img_height)
-                             : std::to_string(config.img_height) + "x" + std::to_string(config.img_width);
+  metadata["img_size"] =
+      config.img_height == config.img_width
+          ? std::to_string(config.img_height)
+          : std::to_string(config.img_height) + "x" + std::to_string(config.img_width);
   metadata["num_classes"] = std::to_string(config.num_classes);
   metadata.try_emplace("created_by", "hydrascope");
   TensorView probe;
@@ -251,7 +268,9 @@ void save_checkpoint(const fs::path& file, const model::VisionTransformerImpl& m
   for (const auto& [key, tensor] : model::named_tensors(model)) {
     kept.push_back(tensor.detach().to(at::kCPU, type).contiguous());
     const at::Tensor& value = kept.back();
-    views.push_back({key, dtype, value.sizes().vec(),
+    views.push_back({key,
+                     dtype,
+                     value.sizes().vec(),
                      {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()}});
   }
   write_safetensors(file, views, metadata);

@@ -1,9 +1,9 @@
 #include "model/checkpoint/key_map.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <array>
-
-#include "kernels/error.h"
 
 namespace hydrascope::checkpoint {
 namespace {
@@ -15,7 +15,8 @@ bool is_timm(std::span<const std::string> keys) {
 /// timm and facebookresearch/deit: equal but for LayerScale (`gamma_1` there, `ls1.gamma` here).
 std::optional<std::string> rename_timm(std::string_view key) {
   if (key.starts_with("pre_logits.")) return std::nullopt;
-  for (const auto& [suffix, replacement] : {std::pair{".gamma_1", ".ls1.gamma"}, {".gamma_2", ".ls2.gamma"}}) {
+  for (const auto& [suffix, replacement] :
+       {std::pair{".gamma_1", ".ls1.gamma"}, {".gamma_2", ".ls2.gamma"}}) {
     if (key.ends_with(suffix)) {
       return std::string(key.substr(0, key.size() - std::string_view(suffix).size())) + replacement;
     }
@@ -42,7 +43,9 @@ const KeyMap& detect_key_map(std::span<const std::string> keys, const std::strin
     shown += (shown.empty() ? "" : ", ") + key;
   }
   throw Error(ErrorCode::unsupported_format,
-              keys.empty() ? "holds no tensors" : "tensor names are not those of a known ViT layout (found " + shown + ", ...)",
+              keys.empty()
+                  ? "holds no tensors"
+                  : "tensor names are not those of a known ViT layout (found " + shown + ", ...)",
               subject, "layouts this build reads: " + known);
 }
 

@@ -1,5 +1,5 @@
-// Names of tensors in checkpoints of others -> the names of the modules (timm's). One table; a layout is
-// detected by the keys that are there, never by a version.
+// Names of tensors in checkpoints of others -> the names of the modules (timm's). One table; a
+// layout is detected by the keys that are there, never by a version.
 #pragma once
 
 #include <optional>
@@ -12,8 +12,8 @@ namespace hydrascope::checkpoint {
 
 /// One layout of names.
 struct KeyMap {
-  std::string_view name;                                       ///< "timm"
-  bool (*matches)(std::span<const std::string> keys);          ///< is this the file's layout?
+  std::string_view name;                               ///< "timm"
+  bool (*matches)(std::span<const std::string> keys);  ///< is this the file's layout?
   /// The module's name of a file's key; nothing when the tensor is not used for inference.
   std::optional<std::string> (*rename)(std::string_view key);
 };

@@ -1,13 +1,12 @@
 #include "model/image/captured_messages.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <iostream>
 #include <streambuf>
 #include <string_view>
+#include <unistd.h>
 
 namespace hydrascope::image {
 namespace {

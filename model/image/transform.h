@@ -2,10 +2,10 @@
 // transform give. What is done is decided in transform_plan.h; this is where the pixels are.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include "model/image/decode.h"
 #include "model/image/transform_plan.h"
+
+#include <ATen/core/Tensor.h>
 
 namespace hydrascope::image {
 

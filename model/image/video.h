@@ -1,12 +1,12 @@
 // Frames of a video file, one after the other. Needs OpenCV; free of LibTorch.
 #pragma once
 
+#include "model/image/decode.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
-
-#include "model/image/decode.h"
 
 namespace hydrascope::image {
 

@@ -1,11 +1,11 @@
 #include "model/inference/classifier.h"
 
+#include "kernels/error.h"
+#include "model/vision_transformer.h"
+
 #include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
-
-#include "kernels/error.h"
-#include "model/vision_transformer.h"
 
 namespace hydrascope::model {
 
@@ -25,7 +25,8 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
   for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
   at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
   at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
-  if (options.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  if (options.deterministic)
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 Classifier::Classifier(Classifier&&) noexcept = default;

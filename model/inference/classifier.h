@@ -2,16 +2,16 @@
 // inference plan will stand behind the same call.
 #pragma once
 
+#include "model/checkpoint/checkpoint.h"
+#include "model/config.h"
+#include "model/device.h"
+#include "model/position_embedding.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
-
-#include "model/checkpoint/checkpoint.h"
-#include "model/config.h"
-#include "model/device.h"
-#include "model/position_embedding.h"
 
 namespace hydrascope::model {
 
@@ -26,13 +26,15 @@ struct ClassifierOptions {
 class Classifier {
  public:
   /// Builds `config`, loads `weights` into it and moves it to the device.
-  Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights, const ClassifierOptions& options);
+  Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
+             const ClassifierOptions& options);
   Classifier(Classifier&&) noexcept;
   Classifier& operator=(Classifier&&) noexcept;
   ~Classifier();
 
   /// images: float32 (B, 3, H, W) on the CPU, normalised, H and W multiples of patch_size.
-  /// Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when the device says so.
+  /// Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when the device says
+  /// so.
   at::Tensor logits(const at::Tensor& images);
 
   [[nodiscard]] const VitConfig& config() const noexcept;

@@ -1,4 +1,8 @@
 // The completion scripts, run by their shells where these are installed.
+#include "app/options.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,10 +11,6 @@
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "app/options.h"
-#include "tests/error_matchers.h"
-#include "tests/temporary_folder.h"
 
 namespace hydrascope::app {
 namespace {

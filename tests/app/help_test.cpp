@@ -1,12 +1,12 @@
 // Help, overview and man page.
+#include "app/options.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
 #include <vector>
-
-#include "app/options.h"
 
 namespace hydrascope::app {
 namespace {

@@ -5,11 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <sstream>
 #include <streambuf>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace hydrascope::app {
 namespace {

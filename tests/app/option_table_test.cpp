@@ -1,14 +1,14 @@
 #include "app/option_table.h"
 
+#include "app/options.h"
+#include "tests/error_matchers.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <limits>
 #include <string>
 #include <vector>
-
-#include "app/options.h"
-#include "tests/error_matchers.h"
 
 namespace hydrascope::app {
 namespace {

@@ -1,13 +1,13 @@
 // --config and --dump-config.
+#include "app/options.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <string>
 #include <vector>
-
-#include "app/options.h"
-#include "tests/error_matchers.h"
-#include "tests/temporary_folder.h"
 
 namespace hydrascope::app {
 namespace {

@@ -1,11 +1,11 @@
 #include "app/options.h"
 
+#include "tests/error_matchers.h"
+
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
-
-#include "tests/error_matchers.h"
 
 namespace hydrascope::app {
 namespace {

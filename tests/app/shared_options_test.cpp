@@ -1,12 +1,12 @@
 // The groups against the contract of the command line, both columns of its table.
+#include "app/option_table.h"
+#include "app/options.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
 #include <vector>
-
-#include "app/option_table.h"
-#include "app/options.h"
 
 namespace hydrascope::app {
 namespace {

@@ -1,15 +1,15 @@
 #include "app/signal_stop.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <istream>
+#include <signal.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <unistd.h>
 
 namespace hydrascope::app {
 namespace {

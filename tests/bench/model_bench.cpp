@@ -1,17 +1,18 @@
-// Model-only throughput: random input in, logits out. One JSON line, as tests/bench/peers/bench_timm.py
-// prints it.   model_bench [--model NAME] [--batch N] [--img-size N|HxW] [--iters K] [--warmup K] [--threads T]
+// Model-only throughput: random input in, logits out. One JSON line, as
+// tests/bench/peers/bench_timm.py prints it.   model_bench [--model NAME] [--batch N] [--img-size
+// N|HxW] [--iters K] [--warmup K] [--threads T]
 //                          [--device D] [--precision P]
+#include "app/command.h"
+#include "app/model_source.h"
+#include "kernels/error.h"
+
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <chrono>
 #include <iostream>
-
-#include "app/command.h"
-#include "app/model_source.h"
-#include "kernels/error.h"
+#include <malloc.h>
 
 namespace hydrascope::app {
 namespace {
@@ -19,7 +20,9 @@ namespace {
 int run(const std::vector<std::string>& words) {
   CommandSpec spec;
   spec.name = "model_bench";
-  spec.options = join({model_options(), preprocessing_options(), runtime_options(),
+  spec.options = join({model_options(),
+                       preprocessing_options(),
+                       runtime_options(),
                        {{.name = "iters", .kind = ValueKind::integer, .default_value = "10"},
                         {.name = "warmup", .kind = ValueKind::integer, .default_value = "2"}}});
   const ParsedOptions options = parse(spec, words);
@@ -32,16 +35,19 @@ int run(const std::vector<std::string>& words) {
   for (std::int64_t i = -options.integer("warmup"); i < options.integer("iters"); ++i) {
     const auto begin = std::chrono::steady_clock::now();
     const at::Tensor logits = classifier.logits(input);
-    const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
-    if (!logits.isfinite().all().item<bool>()) throw Error(ErrorCode::failed, "logits are not finite", "model_bench");
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - begin;
+    if (!logits.isfinite().all().item<bool>())
+      throw Error(ErrorCode::failed, "logits are not finite", "model_bench");
     if (i >= 0) milliseconds.push_back(elapsed.count());
   }
   std::ranges::sort(milliseconds);
   const double median = milliseconds[milliseconds.size() / 2];
-  std::cout << "{\"images_per_second\":" << 1000.0 * static_cast<double>(batch) / median << ",\"ms_p50\":" << median
-            << ",\"ms_min\":" << milliseconds.front() << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
-            << ",\"device\":\"" << classifier.options().device.str() << "\",\"precision\":\"" << classifier.options().precision.name()
-            << "\"}\n";
+  std::cout << "{\"images_per_second\":" << 1000.0 * static_cast<double>(batch) / median
+            << ",\"ms_p50\":" << median << ",\"ms_min\":" << milliseconds.front()
+            << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
+            << ",\"device\":\"" << classifier.options().device.str() << "\",\"precision\":\""
+            << classifier.options().precision.name() << "\"}\n";
   return kExitOk;
 }
 

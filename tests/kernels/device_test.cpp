@@ -1,10 +1,10 @@
+#include "kernels/device/cpu_features.h"
+#include "kernels/device/gpu_info.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <sstream>
-
-#include "kernels/device/cpu_features.h"
-#include "kernels/device/gpu_info.h"
 
 namespace hydrascope::kernels::device {
 namespace {
@@ -23,9 +23,12 @@ TEST(CpuFeaturesTest, AgreeWithTheKernel) {
   const std::string flags = kernel_flags();
   if (flags.empty()) GTEST_SKIP() << "/proc/cpuinfo has no flags line";
   const CpuFeatures features = cpu_features();
-  const auto has = [&](const char* flag) { return flags.find(std::string(" ") + flag + " ") != std::string::npos; };
+  const auto has = [&](const char* flag) {
+    return flags.find(std::string(" ") + flag + " ") != std::string::npos;
+  };
   EXPECT_EQ(features.avx2, has("avx2") && has("fma"));
-  EXPECT_EQ(features.avx512, has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));
+  EXPECT_EQ(features.avx512,
+            has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));
   EXPECT_EQ(features.avx512_bf16, features.avx512 && has("avx512_bf16"));
   EXPECT_EQ(features.amx_bf16, has("amx_bf16"));
 }

@@ -1,9 +1,9 @@
 #include "model/config.h"
 
-#include <gtest/gtest.h>
-
 #include "model/architectures.h"
 #include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
 
 namespace hydrascope::model {
 namespace {
@@ -57,7 +57,8 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
     VitConfig::visit(changed, [&](std::string_view field, auto& value) {
       if (index++ != chosen) return;
       VitConfig::visit(other, [&](std::string_view other_field, const auto& other_value) {
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::decay_t<decltype(other_value)>>) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>,
+                                     std::decay_t<decltype(other_value)>>) {
           if (field == other_field) value = other_value;
         }
       });
@@ -78,12 +79,17 @@ TEST(VitConfigTest, TextShowsEveryField) {
 }
 
 TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {
-  EXPECT_ERROR(config_from_json(R"({"embed_dimension": 3})", "file"), invalid_argument, "embed_dimension", "embed_dim", "file");
-  EXPECT_ERROR(config_from_json(R"({"depth": 2.5})", "file"), invalid_argument, "depth", "an integer", "2.5");
+  EXPECT_ERROR(config_from_json(R"({"embed_dimension": 3})", "file"), invalid_argument,
+               "embed_dimension", "embed_dim", "file");
+  EXPECT_ERROR(config_from_json(R"({"depth": 2.5})", "file"), invalid_argument, "depth",
+               "an integer", "2.5");
   EXPECT_ERROR(config_from_json(R"({"arch": 1})", "file"), invalid_argument, "arch", "a string");
-  EXPECT_ERROR(config_from_json(R"({"qkv_bias": 1})", "file"), invalid_argument, "qkv_bias", "true or false");
-  EXPECT_ERROR(config_from_json(R"({"mlp_ratio": "4"})", "file"), invalid_argument, "mlp_ratio", "a number");
-  EXPECT_ERROR(config_from_json(R"({"global_pool": "max"})", "file"), invalid_argument, "global_pool", "max");
+  EXPECT_ERROR(config_from_json(R"({"qkv_bias": 1})", "file"), invalid_argument, "qkv_bias",
+               "true or false");
+  EXPECT_ERROR(config_from_json(R"({"mlp_ratio": "4"})", "file"), invalid_argument, "mlp_ratio",
+               "a number");
+  EXPECT_ERROR(config_from_json(R"({"global_pool": "max"})", "file"), invalid_argument,
+               "global_pool", "max");
   EXPECT_ERROR(config_from_json(R"({"attention": ["magic"]})", "file"), invalid_argument);
   EXPECT_ERROR(config_from_json("[1]", "file"), invalid_argument, "JSON object");
   EXPECT_ERROR(config_from_json("{", "file"), invalid_argument, "JSON object");
@@ -155,8 +161,10 @@ TEST(ArchitecturesTest, ListedNamesExistAndAreValid) {
 }
 
 TEST(ArchitecturesTest, OtherWordsAreNone) {
-  for (const char* name : {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225", "deit_tiny_patch16_224_x",
-                           "vit_huge_patch14_224", "deit_large_patch16_224", "vit_base_patch9_225", "vit_base_patch_224"}) {
+  for (const char* name :
+       {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225",
+        "deit_tiny_patch16_224_x", "vit_huge_patch14_224", "deit_large_patch16_224",
+        "vit_base_patch9_225", "vit_base_patch_224"}) {
     EXPECT_FALSE(find_architecture(name)) << name;
   }
 }

@@ -1,16 +1,16 @@
 // Logits equal timm's for the same weights and the same input tensor. Cases and generator:
 // tests/data/goldens/README.md.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <nlohmann/json.hpp>
-
 #include "model/architectures.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
 #include "tests/model/deterministic_weights.h"
 #include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
 
 namespace hydrascope::model {
 namespace {
@@ -31,7 +31,8 @@ std::vector<std::string> golden_names() {
 }
 
 /// timm's create_model(arch, **kwargs) as a configuration.
-VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t height, std::int64_t width) {
+VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t height,
+                    std::int64_t width) {
   VitConfig config = find_architecture(arch).value().config;
   config.img_height = height;
   config.img_width = width;
@@ -72,10 +73,13 @@ at::Tensor golden_tensor(const checkpoint::SafetensorsFile& file, const char* na
 class GoldenTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, LogitsEqualTimms) {
-  const auto file = checkpoint::SafetensorsFile::open(kRoot / "tests/data/goldens" / (GetParam() + ".safetensors"));
+  const auto file = checkpoint::SafetensorsFile::open(kRoot / "tests/data/goldens" /
+                                                      (GetParam() + ".safetensors"));
   const checkpoint::Metadata& metadata = file.metadata();
-  const auto weights_size = Json::parse(metadata.at("weights_img_size")).get<std::vector<std::int64_t>>();
-  const VitConfig config = config_of(metadata.at("arch"), Json::parse(metadata.at("kwargs")), weights_size.at(0), weights_size.at(1));
+  const auto weights_size =
+      Json::parse(metadata.at("weights_img_size")).get<std::vector<std::int64_t>>();
+  const VitConfig config = config_of(metadata.at("arch"), Json::parse(metadata.at("kwargs")),
+                                     weights_size.at(0), weights_size.at(1));
   const std::uint64_t seed = std::stoull(metadata.at("seed"));
   VisionTransformer model(config);
   model->eval();
@@ -84,7 +88,8 @@ TEST_P(GoldenTest, LogitsEqualTimms) {
   } else {
     checkpoint::Checkpoint::open(kRoot / metadata.at("weights")).load_into(*model);
   }
-  const at::Tensor input = at::empty(Json::parse(metadata.at("input_shape")).get<std::vector<std::int64_t>>());
+  const at::Tensor input =
+      at::empty(Json::parse(metadata.at("input_shape")).get<std::vector<std::int64_t>>());
   fill("input", input, seed);
 
   const c10::InferenceMode inference;
@@ -92,7 +97,8 @@ TEST_P(GoldenTest, LogitsEqualTimms) {
   constexpr double kTolerance = 2e-4;
   EXPECT_TRUE(testing::all_near(model->forward(input), expected, kTolerance));
 
-  // With traces and the explicit formula the layers are compared one by one, where the file has them.
+  // With traces and the explicit formula the layers are compared one by one, where the file has
+  // them.
   if (file.find("first_token") == nullptr || input.size(2) > 400) return;
   std::vector<AttentionTrace> traces(static_cast<std::size_t>(config.depth));
   for (AttentionTrace& trace : traces) trace.want_map = true;

@@ -1,16 +1,16 @@
 // The model on a GPU against timm's logits. Skipped, with the reason, where there is none.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <map>
-
 #include "model/checkpoint/checkpoint.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
 #include "tests/error_matchers.h"
 #include "tests/model/deterministic_weights.h"
 #include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
 
 namespace hydrascope::model {
 namespace {
@@ -20,20 +20,27 @@ const std::filesystem::path kRoot = HYDRASCOPE_SOURCE_DIR;
 class GpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string& reason = cuda_unavailable_reason(); !reason.empty()) GTEST_SKIP() << "no GPU: " << reason;
+    if (const std::string& reason = cuda_unavailable_reason(); !reason.empty())
+      GTEST_SKIP() << "no GPU: " << reason;
   }
 };
 
 TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
-  const auto golden = checkpoint::SafetensorsFile::open(kRoot / "tests/data/goldens/deit_tiny_224.safetensors");
+  const auto golden =
+      checkpoint::SafetensorsFile::open(kRoot / "tests/data/goldens/deit_tiny_224.safetensors");
   const checkpoint::TensorView& view = *golden.find("logits");
-  const at::Tensor expected = at::from_blob(const_cast<std::byte*>(view.data.data()), view.shape, at::kFloat).clone();
+  const at::Tensor expected =
+      at::from_blob(const_cast<std::byte*>(view.data.data()), view.shape, at::kFloat).clone();
   const at::Tensor input = at::empty({expected.size(0), 3, 224, 224});
-  testing::fill_deterministic("input", input.sizes(), {input.mutable_data_ptr<float>(), static_cast<std::size_t>(input.numel())},
-                              std::stoull(golden.metadata().at("seed")));
-  const auto weights = checkpoint::Checkpoint::open(kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
+  testing::fill_deterministic(
+      "input", input.sizes(),
+      {input.mutable_data_ptr<float>(), static_cast<std::size_t>(input.numel())},
+      std::stoull(golden.metadata().at("seed")));
+  const auto weights = checkpoint::Checkpoint::open(
+      kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
   // Logits span about 10; bfloat16 keeps 8 bits and tf32 and float16 11 through 12 blocks.
-  const std::map<std::string, double> tolerances{{"float32", 2e-4}, {"tf32", 3e-2}, {"float16", 3e-2}, {"bfloat16", 0.25}};
+  const std::map<std::string, double> tolerances{
+      {"float32", 2e-4}, {"tf32", 3e-2}, {"float16", 3e-2}, {"bfloat16", 0.25}};
   for (const auto& [precision, tolerance] : tolerances) {
     ClassifierOptions options;
     options.device = resolve_device("cuda");
@@ -43,7 +50,8 @@ TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
     EXPECT_TRUE(testing::all_near(classifier.logits(input), expected, tolerance)) << precision;
     options.kernels = Kernels::reference;
     Classifier reference(weights.deduce_config(), weights, options);
-    EXPECT_TRUE(testing::all_near(reference.logits(input), expected, tolerance)) << precision << ", reference";
+    EXPECT_TRUE(testing::all_near(reference.logits(input), expected, tolerance))
+        << precision << ", reference";
   }
 }
 
@@ -54,10 +62,12 @@ TEST_F(GpuTest, AutomaticChoosesTheGpuAndBfloat16) {
 }
 
 TEST_F(GpuTest, OutOfMemoryIsAnErrorNotAnEnd) {
-  const auto weights = checkpoint::Checkpoint::open(kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
+  const auto weights = checkpoint::Checkpoint::open(
+      kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
   ClassifierOptions options;
   options.device = resolve_device("cuda");
-  options.kernels = Kernels::reference;  // 3 maps of 65537^2 floats: 51 GB each at this size, several at a time
+  options.kernels =
+      Kernels::reference;  // 3 maps of 65537^2 floats: 51 GB each at this size, several at a time
   Classifier classifier(weights.deduce_config(), weights, options);
   EXPECT_ERROR(classifier.logits(at::zeros({8, 3, 4096, 4096})), out_of_memory, "--batch-size");
   EXPECT_NO_THROW(classifier.logits(at::zeros({1, 3, 224, 224})));

@@ -1,10 +1,10 @@
 #include "model/vision_transformer.h"
 
-#include <gtest/gtest.h>
-
 #include "model/attention/registry.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"
+
+#include <gtest/gtest.h>
 
 namespace hydrascope::model {
 namespace {
@@ -23,7 +23,8 @@ VitConfig small() {
 
 std::vector<std::string> keys(const VitConfig& config) {
   std::vector<std::string> names;
-  for (const auto& [name, tensor] : named_tensors(*VisionTransformer(config))) names.push_back(name);
+  for (const auto& [name, tensor] : named_tensors(*VisionTransformer(config)))
+    names.push_back(name);
   std::ranges::sort(names);
   return names;
 }
@@ -31,19 +32,33 @@ std::vector<std::string> keys(const VitConfig& config) {
 TEST(VisionTransformerTest, StateDictHasTimmsNames) {
   VitConfig config = small();
   config.depth = 1;
-  EXPECT_EQ(keys(config), (std::vector<std::string>{
-                              "blocks.0.attn.proj.bias", "blocks.0.attn.proj.weight", "blocks.0.attn.qkv.bias",
-                              "blocks.0.attn.qkv.weight", "blocks.0.mlp.fc1.bias", "blocks.0.mlp.fc1.weight",
-                              "blocks.0.mlp.fc2.bias", "blocks.0.mlp.fc2.weight", "blocks.0.norm1.bias",
-                              "blocks.0.norm1.weight", "blocks.0.norm2.bias", "blocks.0.norm2.weight", "cls_token",
-                              "head.bias", "head.weight", "norm.bias", "norm.weight", "patch_embed.proj.bias",
-                              "patch_embed.proj.weight", "pos_embed"}));
+  EXPECT_EQ(keys(config), (std::vector<std::string>{"blocks.0.attn.proj.bias",
+                                                    "blocks.0.attn.proj.weight",
+                                                    "blocks.0.attn.qkv.bias",
+                                                    "blocks.0.attn.qkv.weight",
+                                                    "blocks.0.mlp.fc1.bias",
+                                                    "blocks.0.mlp.fc1.weight",
+                                                    "blocks.0.mlp.fc2.bias",
+                                                    "blocks.0.mlp.fc2.weight",
+                                                    "blocks.0.norm1.bias",
+                                                    "blocks.0.norm1.weight",
+                                                    "blocks.0.norm2.bias",
+                                                    "blocks.0.norm2.weight",
+                                                    "cls_token",
+                                                    "head.bias",
+                                                    "head.weight",
+                                                    "norm.bias",
+                                                    "norm.weight",
+                                                    "patch_embed.proj.bias",
+                                                    "patch_embed.proj.weight",
+                                                    "pos_embed"}));
   config.distilled = true;
   config.reg_tokens = 2;
   config.layer_scale = true;
   config.fc_norm = true;
   const std::vector<std::string> all = keys(config);
-  for (const char* key : {"dist_token", "reg_token", "head_dist.weight", "blocks.0.ls1.gamma", "blocks.0.ls2.gamma", "fc_norm.weight"}) {
+  for (const char* key : {"dist_token", "reg_token", "head_dist.weight", "blocks.0.ls1.gamma",
+                          "blocks.0.ls2.gamma", "fc_norm.weight"}) {
     EXPECT_TRUE(std::ranges::binary_search(all, key)) << key;
   }
   EXPECT_FALSE(std::ranges::binary_search(all, "norm.weight"));
@@ -66,8 +81,10 @@ TEST(VisionTransformerTest, BatchOfTwoEqualsTwoSingleRuns) {
   VisionTransformer model(small());
   const at::Tensor images = at::randn({2, 3, 40, 24});
   const at::Tensor together = model->forward(images);
-  EXPECT_TRUE(testing::all_near(model->forward(images.slice(0, 0, 1)), together.slice(0, 0, 1), 1e-5));
-  EXPECT_TRUE(testing::all_near(model->forward(images.slice(0, 1, 2)), together.slice(0, 1, 2), 1e-5));
+  EXPECT_TRUE(
+      testing::all_near(model->forward(images.slice(0, 0, 1)), together.slice(0, 0, 1), 1e-5));
+  EXPECT_TRUE(
+      testing::all_near(model->forward(images.slice(0, 1, 2)), together.slice(0, 1, 2), 1e-5));
 }
 
 TEST(VisionTransformerTest, TracingChangesNoBit) {
@@ -78,7 +95,8 @@ TEST(VisionTransformerTest, TracingChangesNoBit) {
   std::vector<AttentionTrace> traces(2);
   traces[1].want_map = true;
   const at::Tensor plain = model->forward(images);
-  EXPECT_TRUE(at::equal(plain, model->forward(images, {Kernels::automatic, PosInterp::timm, &traces})));
+  EXPECT_TRUE(
+      at::equal(plain, model->forward(images, {Kernels::automatic, PosInterp::timm, &traces})));
   const std::int64_t tokens = 1 + 4 * 6;
   EXPECT_FALSE(traces[0].map.defined());
   EXPECT_EQ(traces[1].layer_index, 1);
@@ -86,7 +104,8 @@ TEST(VisionTransformerTest, TracingChangesNoBit) {
   EXPECT_EQ(traces[0].q.sizes(), (at::IntArrayRef{2, 3, tokens, 8}));
   EXPECT_EQ(traces[0].output.sizes(), (at::IntArrayRef{2, tokens, 24}));
   // The map is the mixing that happened.
-  EXPECT_TRUE(testing::all_near(merge_heads(traces[1].map.matmul(traces[1].v)), traces[1].output, 1e-5));
+  EXPECT_TRUE(
+      testing::all_near(merge_heads(traces[1].map.matmul(traces[1].v)), traces[1].output, 1e-5));
 }
 
 TEST(VisionTransformerTest, GradientsReachEveryParameter) {
@@ -105,7 +124,8 @@ TEST(VisionTransformerTest, GradientsReachEveryParameter) {
 
 TEST(VisionTransformerTest, RefusesImagesThatThePatchDoesNotDivide) {
   VisionTransformer model(small());
-  EXPECT_ERROR(model->forward(at::zeros({1, 3, 33, 32})), internal, "multiples of 8", "[1, 3, 33, 32]");
+  EXPECT_ERROR(model->forward(at::zeros({1, 3, 33, 32})), internal, "multiples of 8",
+               "[1, 3, 33, 32]");
   EXPECT_ERROR(model->forward(at::zeros({1, 4, 32, 32})), internal, "(B, 3, H, W)");
   EXPECT_ERROR(model->forward(at::zeros({3, 32, 32})), internal, "[3, 32, 32]");
 }
@@ -135,16 +155,19 @@ TEST(PositionEmbeddingTest, SameGridIsUntouchedAndPrefixStays) {
 
 TEST(PositionEmbeddingTest, ConstantStaysConstantAndRowsAreNotColumns) {
   const at::Tensor constant = at::full({1, 9, 4}, 3.0);
-  EXPECT_TRUE(testing::all_near(resample_pos_embed(constant, 0, 3, 3, 7, 2, PosInterp::timm), at::full({1, 14, 4}, 3.0), 1e-5));
+  EXPECT_TRUE(testing::all_near(resample_pos_embed(constant, 0, 3, 3, 7, 2, PosInterp::timm),
+                                at::full({1, 14, 4}, 3.0), 1e-5));
   // A grid that depends on the column only still does after resampling, in row-major order.
-  const at::Tensor ramp = at::arange(6, at::kFloat).view({1, 1, 6, 1}).expand({1, 4, 6, 1}).reshape({1, 24, 1});
+  const at::Tensor ramp =
+      at::arange(6, at::kFloat).view({1, 1, 6, 1}).expand({1, 4, 6, 1}).reshape({1, 24, 1});
   const at::Tensor resized = resample_pos_embed(ramp, 0, 4, 6, 2, 12, PosInterp::hf).view({2, 12});
   EXPECT_TRUE(testing::all_near(resized[0], resized[1], 1e-5));
   EXPECT_GT((resized[0][11] - resized[0][0]).item<float>(), 4.0F);
 }
 
 TEST(PositionEmbeddingTest, RefusesAWrongLength) {
-  EXPECT_ERROR(resample_pos_embed(at::zeros({1, 10, 4}), 0, 3, 3, 7, 2, PosInterp::timm), internal, "(1, 9, D)");
+  EXPECT_ERROR(resample_pos_embed(at::zeros({1, 10, 4}), 0, 3, 3, 7, 2, PosInterp::timm), internal,
+               "(1, 9, D)");
 }
 
 TEST(MechanismTest, SoftmaxKnownValue) {
@@ -154,7 +177,8 @@ TEST(MechanismTest, SoftmaxKnownValue) {
   const auto mixer = find_mechanism("softmax").make({1, 1, 0, 1, {0, 1, 2}, spec, owner});
   const auto column = [](float a, float b) { return at::tensor({a, b}).view({1, 1, 2, 1}); };
   for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    const at::Tensor y = mixer->mix(column(1, 0), column(0, 1.0986123F), column(0, 4), {0, 1, 2}, kernels);
+    const at::Tensor y =
+        mixer->mix(column(1, 0), column(0, 1.0986123F), column(0, 4), {0, 1, 2}, kernels);
     EXPECT_TRUE(testing::all_near(y.flatten(), at::tensor({3.0F, 2.0F}), 1e-5));
   }
 }

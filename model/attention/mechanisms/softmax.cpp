@@ -1,11 +1,11 @@
 // Softmax attention, the transformer's own (Vaswani et al. 2017, arXiv 1706.03762, equation 1):
 //   A_h = softmax(q_h k_h^T / sqrt(d))   (N x N)        y_h = A_h v_h
-// Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as it
-// stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
-#include <cmath>
-
+// Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as
+// it stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
 #include "model/attention/attention.h"
 #include "model/attention/registry.h"
+
+#include <cmath>
 
 namespace hydrascope::model {
 namespace {
@@ -18,7 +18,8 @@ class SoftmaxMixer : public TokenMixer {
     return merge_heads(at::scaled_dot_product_attention(q, k, v));
   }
 
-  torch::Tensor attention_map(const torch::Tensor& q, const torch::Tensor& k, const TokenGrid&) override {
+  torch::Tensor attention_map(const torch::Tensor& q, const torch::Tensor& k,
+                              const TokenGrid&) override {
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
     return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
   }

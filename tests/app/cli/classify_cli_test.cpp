@@ -1,9 +1,9 @@
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
 #include <cmath>
 #include <cstring>
 #include <thread>
-
-#include "tests/app/cli/program.h"
-#include "tests/picture_files.h"
 
 namespace hydrascope::testing {
 namespace {
@@ -20,7 +20,8 @@ struct Npy {
 
   explicit Npy(const fs::path& file) {
     const std::string bytes = read_bytes(file);
-    const auto header_size = static_cast<std::size_t>(static_cast<unsigned char>(bytes.at(8)) | static_cast<unsigned char>(bytes.at(9)) << 8);
+    const auto header_size = static_cast<std::size_t>(static_cast<unsigned char>(bytes.at(8)) |
+                                                      static_cast<unsigned char>(bytes.at(9)) << 8);
     const std::string header = bytes.substr(10, header_size);
     std::string digits = header.substr(header.find("'shape': (") + 10);
     digits = digits.substr(0, digits.find(')'));
@@ -40,8 +41,9 @@ TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
   const auto record = nlohmann::ordered_json::parse(outcome.out);
   std::vector<std::string> keys;
   for (const auto& item : record.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "input", "width", "height", "model_size", "tokens", "top", "device",
-                                            "precision", "attention", "seconds"}));
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"schema", "input", "width", "height", "model_size", "tokens",
+                                      "top", "device", "precision", "attention", "seconds"}));
   EXPECT_EQ(record.at("schema"), 1);
   EXPECT_EQ(record.at("input"), kOtters);
   EXPECT_EQ(record.at("width"), 1920);
@@ -58,7 +60,8 @@ TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
   EXPECT_EQ(top[0].at("index"), 360);
   EXPECT_EQ(top[0].at("id"), "n02444819");
   EXPECT_EQ(top[0].at("label"), "otter");
-  for (std::size_t i = 1; i < 5; ++i) EXPECT_LE(top[i].at("prob").get<double>(), top[i - 1].at("prob").get<double>());
+  for (std::size_t i = 1; i < 5; ++i)
+    EXPECT_LE(top[i].at("prob").get<double>(), top[i - 1].at("prob").get<double>());
 }
 
 TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
@@ -68,7 +71,9 @@ TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
   fs::create_directory(folder.path() / "without_images");
   folder.write("without_images/readme.txt", "no image");
   // IHDR of a PNG that declares 100000 x 100000 pixels; its checksum is right.
-  const std::string huge("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\x01\x86\xa0\0\x01\x86\xa0\x08\x02\0\0\0\x35\xd8\x2a\x0b", 33);
+  const std::string huge(
+      "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\x01\x86\xa0\0\x01\x86\xa0\x08\x02\0\0\0\x35\xd8\x2a\x0b",
+      33);
   const std::vector<std::pair<std::string, std::string>> cases = {
       {folder.write("empty.jpg", "").string(), "empty"},
       {folder.write("truncated.jpg", jpeg.substr(0, jpeg.size() / 2)).string(), "decode_failed"},
@@ -116,14 +121,16 @@ TEST(ClassifyCliTest, UnreadableFile) {
 TEST(ClassifyCliTest, FailsFastWhenAsked) {
   const TemporaryFolder folder;
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
-  const Outcome outcome = run({"classify", "--format", "jsonl", "--on-error", "fail", (folder.path() / "missing").string(), good});
+  const Outcome outcome = run({"classify", "--format", "jsonl", "--on-error", "fail",
+                               (folder.path() / "missing").string(), good});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.records().size(), 1U);
 }
 
 TEST(ClassifyCliTest, InputForms) {
   const TemporaryFolder folder;
-  for (const char* name : {"b.ppm", "a,b c.ppm", "sub/c.ppm", "-dash.ppm"}) folder.write(name, ppm(40, 40));
+  for (const char* name : {"b.ppm", "a,b c.ppm", "sub/c.ppm", "-dash.ppm"})
+    folder.write(name, ppm(40, 40));
   folder.write("list.txt", "b.ppm\nsub/c.ppm\n");
   const RunOptions here{"", folder.path(), {}};
   const auto inputs = [&](std::vector<std::string> arguments, const RunOptions& options) {
@@ -141,7 +148,8 @@ TEST(ClassifyCliTest, InputForms) {
   EXPECT_EQ(inputs({"@list.txt"}, here), (Names{"b.ppm", "sub/c.ppm"}));
   EXPECT_EQ(inputs({"-i", "b.ppm", "--source", "a,b c.ppm"}, here), (Names{"b.ppm", "a,b c.ppm"}));
   EXPECT_EQ(inputs({"--", "-dash.ppm"}, here), (Names{"-dash.ppm"}));
-  EXPECT_EQ(inputs({"-"}, {"sub/c.ppm\nb.ppm\n", folder.path(), {}}), (Names{"sub/c.ppm", "b.ppm"}));
+  EXPECT_EQ(inputs({"-"}, {"sub/c.ppm\nb.ppm\n", folder.path(), {}}),
+            (Names{"sub/c.ppm", "b.ppm"}));
 }
 
 TEST(ClassifyCliTest, FormatsAndOutputFiles) {
@@ -169,7 +177,10 @@ TEST(ClassifyCliTest, SavesLogitsAndInputs) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const fs::path logits_file = folder.path() / "logits.npy";
   const fs::path input_file = folder.path() / "input.npy";
-  EXPECT_EQ(run({"classify", "missing.jpg", good, "--save-logits", logits_file.string(), "--save-input", input_file.string(), "--format", "jsonl"}).code, 3);
+  EXPECT_EQ(run({"classify", "missing.jpg", good, "--save-logits", logits_file.string(),
+                 "--save-input", input_file.string(), "--format", "jsonl"})
+                .code,
+            3);
   const Npy logits(logits_file);
   EXPECT_EQ(logits.shape, (std::vector<std::int64_t>{2, 1000}));
   EXPECT_TRUE(std::isnan(logits.values.at(0)) && std::isnan(logits.values.at(999)));
@@ -192,7 +203,8 @@ TEST(ClassifyCliTest, NativeSizeAndFit) {
   const Json padded = record({"--native"});
   EXPECT_EQ(padded.at("model_size"), Json({64, 112}));
   EXPECT_EQ(padded.at("tokens"), 1 + 4 * 7);
-  EXPECT_NE(padded.at("note").get<std::string>().find("padded 100x60 to 112x64"), std::string::npos) << padded.dump();
+  EXPECT_NE(padded.at("note").get<std::string>().find("padded 100x60 to 112x64"), std::string::npos)
+      << padded.dump();
   const Json cropped = record({"--native", "--fit", "crop"});
   EXPECT_EQ(cropped.at("model_size"), Json({48, 96}));
   EXPECT_TRUE(cropped.contains("note"));
@@ -216,9 +228,12 @@ TEST(ClassifyCliTest, FullHdStaysFullHd) {
 TEST(ClassifyCliTest, PrintsTheTransformAndWhereItComesFrom) {
   const Outcome bundled = run({"classify", "--print-transform"});
   EXPECT_EQ(bundled.code, 0);
-  EXPECT_NE(bundled.out.find("transform: resize 256 (bicubic, antialias) -> centre crop 224"), std::string::npos) << bundled.out;
+  EXPECT_NE(bundled.out.find("transform: resize 256 (bicubic, antialias) -> centre crop 224"),
+            std::string::npos)
+      << bundled.out;
   EXPECT_NE(bundled.out.find("[from metadata of deit_tiny"), std::string::npos) << bundled.out;
-  const Outcome changed = run({"classify", "--print-transform", "--crop_pct", "1.0", "--mean", ".5", ".5", ".5"});
+  const Outcome changed =
+      run({"classify", "--print-transform", "--crop_pct", "1.0", "--mean", ".5", ".5", ".5"});
   EXPECT_NE(changed.out.find("crop_pct from --crop"), std::string::npos) << changed.out;
   EXPECT_NE(changed.out.find("mean from --mean"), std::string::npos) << changed.out;
   EXPECT_NE(changed.out.find("(0.5, 0.5, 0.5)"), std::string::npos) << changed.out;
@@ -228,10 +243,12 @@ TEST(ClassifyCliTest, ConfigFilesAreOverruledByFlags) {
   const TemporaryFolder folder;
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const std::string config = folder.write("c.json", R"({"topk": 2, "img_size": "96"})").string();
-  const Json record = run({"classify", good, "--format", "jsonl", "-c", config, "--topk", "4"}).records().at(0);
+  const Json record =
+      run({"classify", good, "--format", "jsonl", "-c", config, "--topk", "4"}).records().at(0);
   EXPECT_EQ(record.at("top").size(), 4U);
   EXPECT_EQ(record.at("model_size"), Json({96, 96}));
-  const Outcome unknown = run({"classify", good, "-c", folder.write("d.json", R"({"topkk": 2})").string()});
+  const Outcome unknown =
+      run({"classify", good, "-c", folder.write("d.json", R"({"topkk": 2})").string()});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("topk"), std::string::npos);
   const Outcome dumped = run({"classify", "--dump-config", "--topk", "4"});
@@ -243,7 +260,8 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "--img-sise", "3"}, "--img-size"},
       {{"clasify"}, "classify"},
       {{"classify"}, "no input"},
-      {{"classify", kOtters, "-m", "deit_tiny_patch16_224.softmix"}, "deit_tiny_patch16_224.softmax"},
+      {{"classify", kOtters, "-m", "deit_tiny_patch16_224.softmix"},
+       "deit_tiny_patch16_224.softmax"},
       {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
       {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
       {{"classify", kOtters, "--attn", "hydrra"}, "this build has: softmax"},
@@ -276,7 +294,8 @@ TEST(ClassifyCliTest, BrokenWeightsAreOneClearLine) {
       {"", "empty"},
   };
   for (const auto& [bytes, expected] : cases) {
-    const Outcome outcome = run({"classify", kOtters, "-m", folder.write("w.safetensors", bytes).string()});
+    const Outcome outcome =
+        run({"classify", kOtters, "-m", folder.write("w.safetensors", bytes).string()});
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with("error: ")) << outcome.err;
     EXPECT_NE(outcome.err.find("w.safetensors"), std::string::npos) << outcome.err;
@@ -287,11 +306,15 @@ TEST(ClassifyCliTest, BrokenWeightsAreOneClearLine) {
 TEST(ClassifyCliTest, RunsFromAnyFolderAndWithOtherAssets) {
   const TemporaryFolder folder;
   EXPECT_EQ(run({"classify", kOtters, "--topk", "1"}, {"", folder.path(), {}}).code, 0);
-  const Outcome elsewhere = run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path().string()}}});
+  const Outcome elsewhere =
+      run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path().string()}}});
   EXPECT_EQ(elsewhere.code, 1);
   EXPECT_NE(elsewhere.err.find("HYDRASCOPE_ASSETS"), std::string::npos);
   fs::create_directory_symlink(asset(""), folder.path() / "assets");
-  EXPECT_EQ(run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", (folder.path() / "assets").string()}}}).code, 0);
+  EXPECT_EQ(run({"classify", kOtters},
+                {"", {}, {{"HYDRASCOPE_ASSETS", (folder.path() / "assets").string()}}})
+                .code,
+            0);
 }
 
 TEST(ClassifyCliTest, StopsOnSigintAfterWritingWhatIsFinished) {
@@ -309,7 +332,9 @@ TEST(ClassifyCliTest, StopsOnSigintAfterWritingWhatIsFinished) {
 TEST(ClassifyCliTest, ResultsDoNotDependOnBatchWorkersOrThreads) {
   const TemporaryFolder folder;
   std::vector<std::string> base{"classify", "--format", "jsonl"};
-  for (unsigned i = 0; i < 9; ++i) base.push_back(folder.write(std::to_string(i) + ".ppm", ppm(50 + static_cast<int>(i), 40, i)).string());
+  for (unsigned i = 0; i < 9; ++i)
+    base.push_back(
+        folder.write(std::to_string(i) + ".ppm", ppm(50 + static_cast<int>(i), 40, i)).string());
   const auto logits = [&](std::vector<std::string> more) {
     const fs::path file = folder.path() / "l.npy";
     more.insert(more.begin(), base.begin(), base.end());

@@ -15,11 +15,13 @@ TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   fs::create_directories(folder.path() / "dome");
   fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
   fs::copy(asset("images/roman-colosseum.jpg"), folder.path() / "dome/b.jpg");
-  const Outcome outcome = run({"evaluate", folder.path().string(), "--format", "json", "--device", "cpu"});
+  const Outcome outcome =
+      run({"evaluate", folder.path().string(), "--format", "json", "--device", "cpu"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
-  for (const char* key : {"schema", "top1", "top5", "images", "failed", "model", "attention", "img_size", "crop_pct", "interpolation",
-                          "precision", "device", "images_per_second"}) {
+  for (const char* key :
+       {"schema", "top1", "top5", "images", "failed", "model", "attention", "img_size", "crop_pct",
+        "interpolation", "precision", "device", "images_per_second"}) {
     EXPECT_TRUE(json.contains(key)) << key;
   }
   EXPECT_EQ(json.at("top1"), 100.0);
@@ -32,14 +34,26 @@ TEST(EvaluateCliTest, ScoresACsvAndChecksTheLimit) {
   const TemporaryFolder folder;
   fs::copy(kOtters, folder.path() / "a, b.jpg");
   folder.write("c.ppm", ppm(64, 64));
-  const std::string csv = folder.write("l.csv", "image,author,label\r\n\"a, b.jpg\",\"x \"\"y\"\"\",360\r\nc.ppm,z,360\r\n").string();
-  const Outcome outcome = run({"evaluate", folder.path().string(), "--labels-csv", csv, "--format", "json"});
+  const std::string csv =
+      folder
+          .write("l.csv",
+                 "image,author,label\r\n\"a, b.jpg\",\"x \"\"y\"\"\",360\r\nc.ppm,z,360\r\n")
+          .string();
+  const Outcome outcome =
+      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json().at("top1"), 50.0);
-  EXPECT_EQ(run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50"}).code, 0);
-  EXPECT_EQ(run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50.1"}).code, 4);
+  EXPECT_EQ(
+      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50"}).code,
+      0);
+  EXPECT_EQ(
+      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50.1"}).code,
+      4);
   const std::string by_id = folder.write("i.csv", "synset,file\nn02444819,\"a, b.jpg\"\n").string();
-  EXPECT_EQ(run({"evaluate", folder.path().string(), "--labels-csv", by_id, "--format", "json"}).json().at("top1"), 100.0);
+  EXPECT_EQ(run({"evaluate", folder.path().string(), "--labels-csv", by_id, "--format", "json"})
+                .json()
+                .at("top1"),
+            100.0);
 }
 
 TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
@@ -59,9 +73,12 @@ TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
   fs::remove(folder.path() / "no such class");
   expect({folder.path().string()}, 1, "no pictures");
   const std::string root = folder.path().string();
-  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg,1000\n").string()}, 2, "row 2");
-  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg\n").string()}, 2, "columns");
-  expect({root, "--labels-csv", folder.write("a.csv", "name,label\nx.jpg,1\n").string()}, 2, "header");
+  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg,1000\n").string()}, 2,
+         "row 2");
+  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg\n").string()}, 2,
+         "columns");
+  expect({root, "--labels-csv", folder.write("a.csv", "name,label\nx.jpg,1\n").string()}, 2,
+         "header");
   folder.write("n02444819/bad.jpg", "no picture");
   expect({root}, 3, "unsupported_format");
 }
@@ -70,8 +87,14 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a.safetensors";
   const fs::path b = folder.path() / "b.safetensors";
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes", "7", "--img-size", "64x96", "--seed", "3", "-o", a.string()}).code, 0);
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes", "7", "--img-size", "64x96", "--seed", "3", "-o", b.string()}).code, 0);
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes",
+                 "7", "--img-size", "64x96", "--seed", "3", "-o", a.string()})
+                .code,
+            0);
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes",
+                 "7", "--img-size", "64x96", "--seed", "3", "-o", b.string()})
+                .code,
+            0);
   EXPECT_EQ(read_bytes(a), read_bytes(b)) << "a seed makes one file";
   const Json header = run({"inspect", a.string(), "--format", "json"}).json();
   EXPECT_EQ(header.at("schema"), 1);
@@ -88,12 +111,14 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
     EXPECT_EQ(tensor.at("bytes"), 26 * 192 * 4);
   }
   EXPECT_TRUE(found);
-  const Outcome outcome = run({"classify", "-m", a.string(), kOtters.string(), "--format", "jsonl"});
+  const Outcome outcome =
+      run({"classify", "-m", a.string(), kOtters.string(), "--format", "jsonl"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.records().at(0).at("model_size"), Json({64, 96}));
   EXPECT_EQ(outcome.records().at(0).at("tokens"), 2 + 24);
   // An architecture by name, weights from a file that does not fit it.
-  const Outcome wrong = run({"classify", "-m", "deit_tiny_patch16_224", "--checkpoint", a.string(), kOtters.string()});
+  const Outcome wrong = run(
+      {"classify", "-m", "deit_tiny_patch16_224", "--checkpoint", a.string(), kOtters.string()});
   EXPECT_EQ(wrong.code, 1);
   for (const char* text : {"unexpected", "dist_token", "mismatched", "pos_embed"}) {
     EXPECT_NE(wrong.err.find(text), std::string::npos) << wrong.err;
@@ -103,10 +128,12 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
 TEST(ModelsCliTest, ListsAndDescribes) {
   const Outcome list = run({"models", "list"});
   EXPECT_EQ(list.code, 0);
-  for (const char* text : {"deit_tiny_patch16_224.softmax", "(default)", "vit_base_patch16_224", "softmax"}) {
+  for (const char* text :
+       {"deit_tiny_patch16_224.softmax", "(default)", "vit_base_patch16_224", "softmax"}) {
     EXPECT_NE(list.out.find(text), std::string::npos) << text;
   }
-  const Json info = run({"models", "info", "deit_tiny_patch16_224.softmax", "--format", "json"}).json();
+  const Json info =
+      run({"models", "info", "deit_tiny_patch16_224.softmax", "--format", "json"}).json();
   EXPECT_EQ(info.at("parameters"), 5717416);
   EXPECT_EQ(info.at("tokens"), 197);
   EXPECT_EQ(info.at("config").at("num_heads"), 3);
@@ -116,13 +143,15 @@ TEST(ModelsCliTest, ListsAndDescribes) {
   EXPECT_NEAR(base.at("gflops_per_image").get<double>(), 2 * 17.56, 0.05);
   EXPECT_EQ(run({"models", "info", "nothing"}).code, 2);
   EXPECT_EQ(run({"models", "lst"}).code, 2);
-  EXPECT_NE(run({"models", "path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"), std::string::npos);
+  EXPECT_NE(run({"models", "path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"),
+            std::string::npos);
 }
 
 TEST(OtherCommandsCliTest, HelpVersionCompletionDoctor) {
   const Outcome help = run({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* command : {"classify", "evaluate", "models", "inspect", "doctor", "completion", "version", "help"}) {
+  for (const char* command :
+       {"classify", "evaluate", "models", "inspect", "doctor", "completion", "version", "help"}) {
     EXPECT_NE(help.out.find(command), std::string::npos) << command;
     EXPECT_EQ(run({command, "--help"}).code, 0) << command;
     EXPECT_EQ(run({"help", command}).code, 0) << command;

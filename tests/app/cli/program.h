@@ -1,26 +1,26 @@
 // Runs the built program as a shell would and collects what it says.
 #pragma once
 
-#include <fcntl.h>
+#include "tests/temporary_folder.h"
+
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
-
-#include "tests/temporary_folder.h"
 
 namespace hydrascope::testing {
 
 struct Outcome {
-  int code = -1;          ///< exit code, or 128 + signal
+  int code = -1;  ///< exit code, or 128 + signal
   std::string out;
   std::string err;
 
@@ -57,7 +57,8 @@ class Program {
       dup2(in[0], STDIN_FILENO);
       dup2(open(out_file.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err_file.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0) _exit(126);
+      if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0)
+        _exit(126);
       for (const auto& [key, value] : options.environment) setenv(key.c_str(), value.c_str(), 1);
       std::vector<std::string> words = arguments;
       words.insert(words.begin(), HYDRASCOPE_PROGRAM);
@@ -75,7 +76,8 @@ class Program {
   ~Program() { close_input(); }
 
   void type(const std::string& text) {
-    if (write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size())) throw std::runtime_error("write");
+    if (write(input_, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+      throw std::runtime_error("write");
   }
   void close_input() {
     if (input_ >= 0) close(input_);

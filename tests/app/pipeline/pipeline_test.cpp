@@ -1,17 +1,17 @@
 #include "app/pipeline.h"
 
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/tensor_match.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
 #include <thread>
-
-#include "model/vision_transformer.h"
-#include "tests/error_matchers.h"
-#include "tests/model/tensor_match.h"
-#include "tests/picture_files.h"
-#include "tests/temporary_folder.h"
 
 namespace hydrascope::app {
 namespace {
@@ -48,14 +48,17 @@ class PipelineTest : public ::testing::Test {
 
   Input file(int index, int width = 40, int height = 30) {
     const std::string name = std::to_string(index) + ".ppm";
-    return {name, folder_.write(name, testing::ppm(width, height, static_cast<unsigned>(index))), false, std::nullopt, ""};
+    return {name, folder_.write(name, testing::ppm(width, height, static_cast<unsigned>(index))),
+            false, std::nullopt, ""};
   }
 
   Outcome run(const std::vector<Input>& inputs) {
     Outcome run;
     std::size_t next = 0;
     run.timing = run_pipeline(
-        [&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
+        [&]() -> std::optional<Input> {
+          return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
+        },
         classifier_, options_,
         [&](const PipelineResult& result) {
           run.results.push_back(result);
@@ -155,28 +158,34 @@ TEST_F(PipelineTest, EndsEarlyWhenAsked) {
   for (int i = 0; i < 50; ++i) inputs.push_back(file(i));
   std::size_t next = 0;
   int done = 0;
-  run_pipeline([&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
-               classifier_, options_, [&](const PipelineResult&) { return ++done < 5; });
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
+      },
+      classifier_, options_, [&](const PipelineResult&) { return ++done < 5; });
   EXPECT_EQ(done, 5);
 }
 
-TEST_F(PipelineTest, NothingInNothingOut) {
-  EXPECT_TRUE(run({}).results.empty());
-}
+TEST_F(PipelineTest, NothingInNothingOut) { EXPECT_TRUE(run({}).results.empty()); }
 
 TEST_F(PipelineTest, AnErrorOfTheSourceIsRethrown) {
-  EXPECT_ERROR(run_pipeline([]() -> std::optional<Input> { throw Error(ErrorCode::failed, "source broke"); }, classifier_, options_,
-                            [](const PipelineResult&) { return true; }),
-               failed, "source broke");
+  EXPECT_ERROR(
+      run_pipeline([]() -> std::optional<Input> { throw Error(ErrorCode::failed, "source broke"); },
+                   classifier_, options_, [](const PipelineResult&) { return true; }),
+      failed, "source broke");
 }
 
 TEST_F(PipelineTest, AnErrorOfTheReceiverIsRethrown) {
   std::vector<Input> inputs{file(0), file(1)};
   std::size_t next = 0;
-  EXPECT_ERROR(run_pipeline([&]() -> std::optional<Input> { return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt; },
-                            classifier_, options_,
-                            [](const PipelineResult&) -> bool { throw Error(ErrorCode::unreadable, "disk full"); }),
-               unreadable, "disk full");
+  EXPECT_ERROR(
+      run_pipeline(
+          [&]() -> std::optional<Input> {
+            return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
+          },
+          classifier_, options_,
+          [](const PipelineResult&) -> bool { throw Error(ErrorCode::unreadable, "disk full"); }),
+      unreadable, "disk full");
 }
 
 TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
@@ -190,7 +199,8 @@ TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
       [&]() -> std::optional<Input> {
         if (read == 2) return std::nullopt;
         if (read == 1) {
-          for (int i = 0; i < 500 && done == 0; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+          for (int i = 0; i < 500 && done == 0; ++i)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
           first_came_alone = done == 1;
         }
         ++read;

@@ -1,9 +1,9 @@
 #include "model/attention/attention_spec.h"
 
-#include <gtest/gtest.h>
-
 #include "model/attention/registry.h"
 #include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
 
 namespace hydrascope::model {
 namespace {
@@ -11,10 +11,13 @@ namespace {
 // Mechanisms that exist in this test program only: the grammar does not depend on which there are.
 const MechanismRegistration kAlpha({.name = "test_alpha",
                                     .aliases = {"test_a"},
-                                    .options = {{"norm", "l2", {"l1", "l2"}, "norm"}, {"scale", "1", {}, "scale"}}});
+                                    .options = {{"norm", "l2", {"l1", "l2"}, "norm"},
+                                                {"scale", "1", {}, "scale"}}});
 const MechanismRegistration kBeta({.name = "test_beta"});
 
-std::vector<AttentionSpec> layers_of(std::size_t depth) { return std::vector<AttentionSpec>(depth, {"test_beta", {}}); }
+std::vector<AttentionSpec> layers_of(std::size_t depth) {
+  return std::vector<AttentionSpec>(depth, {"test_beta", {}});
+}
 
 std::string applied(const char* spec, std::size_t depth = 12) {
   auto layers = layers_of(depth);
@@ -39,8 +42,10 @@ TEST(AttentionSpecTest, SelectsLayers) {
 
 TEST(AttentionSpecTest, RefusesWhatItCannotMean) {
   auto layers = layers_of(12);
-  for (const char* spec : {"", "test_alpha:", "test_alpha:12", "test_alpha:5-3", "test_alpha:last0", "test_alpha:last13",
-                           "test_alpha:1x", "test_alpha:-1", "test_alpha,,test_beta", ":3", "test_alpha:every", "test_alpha:0-99999999999999999999"}) {
+  for (const char* spec :
+       {"", "test_alpha:", "test_alpha:12", "test_alpha:5-3", "test_alpha:last0",
+        "test_alpha:last13", "test_alpha:1x", "test_alpha:-1", "test_alpha,,test_beta", ":3",
+        "test_alpha:every", "test_alpha:0-99999999999999999999"}) {
     EXPECT_ERROR(apply_attention_spec(spec, layers), invalid_argument);
   }
   EXPECT_ERROR(apply_attention_spec("hydrra", layers), invalid_argument, "hydrra", "test_alpha");
@@ -48,7 +53,8 @@ TEST(AttentionSpecTest, RefusesWhatItCannotMean) {
 }
 
 TEST(AttentionSpecTest, TextIsReadBack) {
-  for (const char* spec : {"test_alpha", "test_alpha:0-9,test_beta:10-11", "test_beta:0,test_alpha:1-11", "test_alpha:every2"}) {
+  for (const char* spec : {"test_alpha", "test_alpha:0-9,test_beta:10-11",
+                           "test_beta:0,test_alpha:1-11", "test_alpha:every2"}) {
     auto layers = layers_of(12);
     apply_attention_spec(spec, layers);
     auto again = layers_of(12);
@@ -73,19 +79,25 @@ TEST(AttentionSpecTest, KeepsOptionsOfLayersThatStay) {
 TEST(AttentionSpecTest, ChecksOptions) {
   auto layers = layers_of(4);
   apply_attention_spec("test_alpha:0", layers);
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm", layers), invalid_argument, "mechanism.key=value");
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm", layers), invalid_argument,
+               "mechanism.key=value");
   EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
-  EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm", "norm, scale");
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l1|l2", "l3");
-  EXPECT_ERROR(apply_attention_option("test_beta.x=1", layers), invalid_argument, "takes no options");
+  EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm",
+               "norm, scale");
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l1|l2",
+               "l3");
+  EXPECT_ERROR(apply_attention_option("test_beta.x=1", layers), invalid_argument,
+               "takes no options");
   apply_attention_spec("test_beta", layers);
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument, "no layer runs test_alpha");
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument,
+               "no layer runs test_alpha");
 }
 
 TEST(RegistryTest, RefusesASecondEntryOfAName) {
   EXPECT_ERROR(MechanismRegistration({.name = "test_alpha"}), internal, "registered twice");
   EXPECT_ERROR(MechanismRegistration({.name = "test_a"}), internal, "registered twice");
-  EXPECT_ERROR(MechanismRegistration({.name = "test_gamma", .aliases = {"test_beta"}}), internal, "registered twice");
+  EXPECT_ERROR(MechanismRegistration({.name = "test_gamma", .aliases = {"test_beta"}}), internal,
+               "registered twice");
 }
 
 }  // namespace

@@ -1,15 +1,15 @@
 #include "model/checkpoint/checkpoint.h"
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <cstring>
-
 #include "model/architectures.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"
 #include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
 
 namespace hydrascope::checkpoint {
 namespace {
@@ -86,14 +86,16 @@ TEST(CheckpointTest, SavedModelLoadsAsItWas) {
 TEST(CheckpointTest, HalfPrecisionRoundsAndNothingElse) {
   const testing::TemporaryFolder folder;
   VisionTransformer model(small());
-  for (const auto& [dtype, type] : {std::pair{Dtype::F16, at::kHalf}, {Dtype::BF16, at::kBFloat16}}) {
+  for (const auto& [dtype, type] :
+       {std::pair{Dtype::F16, at::kHalf}, {Dtype::BF16, at::kBFloat16}}) {
     save_checkpoint(folder.path() / "a.safetensors", *model, dtype, {});
     VisionTransformer loaded(small());
     Checkpoint::open(folder.path() / "a.safetensors").load_into(*loaded);
     const auto before = model::named_tensors(*model);
     const auto after = model::named_tensors(*loaded);
     for (std::size_t i = 0; i < before.size(); ++i) {
-      EXPECT_TRUE(at::equal(after[i].second, before[i].second.to(type).to(at::kFloat))) << before[i].first;
+      EXPECT_TRUE(at::equal(after[i].second, before[i].second.to(type).to(at::kFloat)))
+          << before[i].first;
     }
   }
 }
@@ -108,8 +110,9 @@ TEST(CheckpointTest, ListsMissingUnexpectedAndMismatchedTogether) {
   contents.add("blocks.0.attn.surprise", at::zeros({2}));
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
   VisionTransformer model(small());
-  EXPECT_ERROR(file.load_into(*model), failed, "2 missing", "norm.bias", "blocks.1.mlp.fc2.bias", "1 unexpected",
-               "blocks.0.attn.surprise", "1 mismatched", "head.bias expected (5) found (6)", "a.safetensors");
+  EXPECT_ERROR(file.load_into(*model), failed, "2 missing", "norm.bias", "blocks.1.mlp.fc2.bias",
+               "1 unexpected", "blocks.0.attn.surprise", "1 mismatched",
+               "head.bias expected (5) found (6)", "a.safetensors");
 }
 
 TEST(CheckpointTest, AFileThatDoesNotFitChangesNothing) {
@@ -135,7 +138,10 @@ TEST(CheckpointTest, DeducesFromShapesAlone) {
       {"registers", [](VitConfig& c) { c.reg_tokens = 4; }},
       {"no_embed_class", [](VitConfig& c) { c.no_embed_class = true; }},
       {"LayerScale", [](VitConfig& c) { c.layer_scale = true; }},
-      {"pooled", [](VitConfig& c) { c.class_token = false, c.fc_norm = true, c.global_pool = model::Pooling::avg; }},
+      {"pooled",
+       [](VitConfig& c) {
+         c.class_token = false, c.fc_norm = true, c.global_pool = model::Pooling::avg;
+       }},
       {"wide MLP", [](VitConfig& c) { c.mlp_ratio = 1.5; }},
       {"deep", [](VitConfig& c) { c.depth = 11; }},
       {"large pictures", [](VitConfig& c) { c.img_height = c.img_width = 104; }},
@@ -145,7 +151,9 @@ TEST(CheckpointTest, DeducesFromShapesAlone) {
     config.arch = "vit";
     item.change(config);
     const Contents contents{VisionTransformer(config)};
-    EXPECT_EQ(Checkpoint::open(contents.write(folder.path() / "a.safetensors")).deduce_config(), config) << item.name;
+    EXPECT_EQ(Checkpoint::open(contents.write(folder.path() / "a.safetensors")).deduce_config(),
+              config)
+        << item.name;
   }
 }
 
@@ -154,17 +162,21 @@ TEST(CheckpointTest, SaysWhatItCannotDeduce) {
   const fs::path file = folder.path() / "a.safetensors";
   VitConfig odd = small();
   odd.embed_dim = 72;
-  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(odd)}.write(file)).deduce_config(), failed, "heads", "72");
+  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(odd)}.write(file)).deduce_config(),
+               failed, "heads", "72");
   VitConfig wide = small();
   wide.img_width = 64;
-  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(wide)}.write(file)).deduce_config(), failed, "no square grid");
+  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(wide)}.write(file)).deduce_config(),
+               failed, "no square grid");
   Contents without_head{VisionTransformer(small())};
   without_head.remove("head.weight");
-  EXPECT_ERROR(Checkpoint::open(without_head.write(file)).deduce_config(), failed, "head.weight is missing");
+  EXPECT_ERROR(Checkpoint::open(without_head.write(file)).deduce_config(), failed,
+               "head.weight is missing");
   Contents flat{VisionTransformer(small())};
   flat.remove("pos_embed");
   flat.add("pos_embed", at::zeros({17}));
-  EXPECT_ERROR(Checkpoint::open(flat.write(file)).deduce_config(), failed, "pos_embed", "3 dimensions");
+  EXPECT_ERROR(Checkpoint::open(flat.write(file)).deduce_config(), failed, "pos_embed",
+               "3 dimensions");
   Contents renamed{VisionTransformer(small())};
   renamed.rename("patch_embed.proj.weight", "vit.embeddings.weight");
   EXPECT_ERROR(Checkpoint::open(renamed.write(file)), unsupported_format, "layout", "timm");
@@ -209,7 +221,8 @@ TEST(CheckpointTest, RefusesIntegersAsWeights) {
 }
 
 TEST(CheckpointTest, BundledModelIsWhatItSays) {
-  const Checkpoint file = Checkpoint::open(fs::path(HYDRASCOPE_SOURCE_DIR) / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
+  const Checkpoint file = Checkpoint::open(
+      fs::path(HYDRASCOPE_SOURCE_DIR) / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
   EXPECT_EQ(file.deduce_config().arch, "deit_tiny_patch16_224");
   EXPECT_EQ(file.deduce_config().num_heads, 3);
   EXPECT_EQ(file.metadata("license"), "apache-2.0");

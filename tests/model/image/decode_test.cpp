@@ -1,7 +1,11 @@
 #include "model/image/decode.h"
 
+#include "kernels/error.h"
+#include "tests/error_matchers.h"
+#include "tests/model/image/sample_files.h"
+#include "tests/temporary_folder.h"
+
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,11 +14,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-
-#include "kernels/error.h"
-#include "tests/error_matchers.h"
-#include "tests/model/image/sample_files.h"
-#include "tests/temporary_folder.h"
+#include <unistd.h>
 
 namespace hydrascope::image {
 namespace {

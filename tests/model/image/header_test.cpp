@@ -1,12 +1,12 @@
+#include "model/image/decode.h"
+#include "tests/model/image/sample_files.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
 #include <random>
 #include <string>
 #include <string_view>
-
-#include "model/image/decode.h"
-#include "tests/model/image/sample_files.h"
 
 namespace hydrascope::image {
 namespace {

@@ -1,6 +1,8 @@
 // The files of tests/data as bytes and as pictures.
 #pragma once
 
+#include "model/image/decode.h"
+
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -11,8 +13,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-
-#include "model/image/decode.h"
 
 namespace hydrascope::testing {
 

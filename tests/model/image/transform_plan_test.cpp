@@ -1,8 +1,8 @@
 #include "model/image/transform_plan.h"
 
-#include <gtest/gtest.h>
-
 #include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
 
 namespace hydrascope::image {
 

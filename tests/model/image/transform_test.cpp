@@ -1,15 +1,15 @@
 #include "model/image/transform.h"
 
+#include "tests/error_matchers.h"
+#include "tests/model/image/sample_files.h"
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
-
-#include "tests/error_matchers.h"
-#include "tests/model/image/sample_files.h"
 
 namespace hydrascope::image {
 namespace {

@@ -1,12 +1,12 @@
 #include "model/image/video.h"
 
-#include <gtest/gtest.h>
-
-#include <vector>
-
 #include "tests/error_matchers.h"
 #include "tests/model/image/sample_files.h"
 #include "tests/temporary_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
 
 namespace hydrascope::image {
 namespace {
