@@ -83,7 +83,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 def measure_model(arguments: argparse.Namespace) -> float:
     """Images a second, tensor in, logits out."""
     shape = {
-        "--batch": arguments.batch_size,
+        "--batch-size": arguments.batch_size,
         "--img-size": arguments.img_size,
         "--iters": arguments.iters,
         "--threads": arguments.threads,

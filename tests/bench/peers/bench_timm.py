@@ -81,7 +81,7 @@ def cpu_model() -> str:
 def compare(arguments: argparse.Namespace) -> dict[str, object]:
     """Runs all rounds, printing each as it ends."""
     shape = [
-        "--batch", str(arguments.batch),
+        "--batch-size", str(arguments.batch),
         "--img-size", str(arguments.img_size),
         "--iters", str(arguments.iters),
         "--threads", str(arguments.threads),
@@ -144,7 +144,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--arch", default="deit_tiny_patch16_224", help="timm's name of the model")
-    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--batch", "--batch-size", type=int, default=32)
     parser.add_argument("--img-size", type=int, default=224)
     parser.add_argument("--iters", type=int, default=10, help="timed forward passes a turn")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
