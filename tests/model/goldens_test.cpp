@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include <filesystem>
+#include <iostream>
 
 namespace hydrascope::model {
 namespace {
@@ -95,7 +96,9 @@ TEST_P(GoldenTest, LogitsEqualTimms) {
   const c10::InferenceMode inference;
   const at::Tensor expected = golden_tensor(file, "logits");
   constexpr double kTolerance = 2e-4;
-  EXPECT_TRUE(testing::all_near(model->forward(input), expected, kTolerance));
+  const at::Tensor logits = model->forward(input);
+  EXPECT_TRUE(testing::all_near(logits, expected, kTolerance));
+  std::cout << "largest difference " << (logits - expected).abs().max().item<float>() << '\n';
 
   // With traces and the explicit formula the layers are compared one by one, where the file has
   // them.
