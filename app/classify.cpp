@@ -69,21 +69,16 @@ int run_classify(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk),
                 "--topk");
   const image::Labels labels = resolve_labels(options, source);
+  if (options.text("label-type") == "id" && !labels.has_ids()) {
+    throw Error(ErrorCode::invalid_argument, "the labels have no ids", "--label-type id");
+  }
   for (const std::string& note : source.notes) console.note("note: " + note);
   // Beside records it is no result, so it goes where notes go.
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   model::Classifier classifier = make_classifier(options, source);
 
-  PipelineOptions pipeline;
-  pipeline.transform = transform.config;
-  pipeline.decode.apply_exif = apply_exif(options);
-  pipeline.decode.max_pixels = options.integer("max-pixels");
-  pipeline.workers = loader_workers(options);
-  pipeline.batch_size = options.given("batch-size") ? options.integer("batch-size") : 0;
-  pipeline.video_stride = options.given("video-stride") ? options.integer("video-stride") : 0;
-  if (options.given("batch-size") && pipeline.batch_size < 1) {
-    throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
-  }
+  PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
   OutputFile output(options.text("output"));
   const auto writer = make_classify_writer(

@@ -79,15 +79,9 @@ int run_evaluate(const ParsedOptions& options) {
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   model::Classifier classifier = make_classifier(options, source);
 
-  PipelineOptions pipeline;
-  pipeline.transform = transform.config;
   // Published scores come from tools that ignore EXIF orientation.
-  pipeline.decode.apply_exif = options.text("exif") == "apply";
-  pipeline.decode.max_pixels = options.integer("max-pixels");
-  pipeline.workers = loader_workers(options);
-  pipeline.batch_size = options.given("batch-size") ? options.integer("batch-size") : 0;
-  if (options.given("batch-size") && pipeline.batch_size < 1)
-    throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
+  const PipelineOptions pipeline =
+      pipeline_options(options, transform, options.text("exif") == "apply");
 
   OutputFile output(options.text("output"));
   std::optional<NpyWriter> logits_file;

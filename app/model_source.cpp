@@ -41,22 +41,6 @@ bool exists(const fs::path& path) {
               near.empty() ? hint : "did you mean " + near + "?");
 }
 
-/// "384" or "384x640" (height x width).
-image::Size parse_size(const std::string& text) {
-  const auto cross = text.find('x');
-  image::Size size;
-  size.height = to_integer(text.substr(0, cross), "--img-size");
-  size.width =
-      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), "--img-size");
-  constexpr std::int64_t kMost = 1 << 16;
-  if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
-                "--img-size");
-  }
-  return size;
-}
-
 std::array<double, 3> three(const std::vector<double>& values, const char* option) {
   if (values.size() != 3) {
     throw Error(ErrorCode::invalid_argument,
@@ -137,6 +121,21 @@ int count_option(const ParsedOptions& options, const char* name) {
 }
 
 }  // namespace
+
+image::Size parse_size(const std::string& text) {
+  const auto cross = text.find('x');
+  image::Size size;
+  size.height = to_integer(text.substr(0, cross), "--img-size");
+  size.width =
+      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), "--img-size");
+  constexpr std::int64_t kMost = 1 << 16;
+  if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
+                "--img-size");
+  }
+  return size;
+}
 
 ModelSource open_model(const ParsedOptions& options) {
   return open_model(options, options.text("model"));
@@ -322,6 +321,22 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   return model::Classifier(source.config, source.weights, wanted);
+}
+
+PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
+                                 bool apply_exif) {
+  PipelineOptions pipeline;
+  pipeline.transform = transform.config;
+  pipeline.decode.apply_exif = apply_exif;
+  pipeline.decode.max_pixels = options.integer("max-pixels");
+  pipeline.workers = loader_workers(options);
+  if (options.given("batch-size")) {
+    pipeline.batch_size = options.integer("batch-size");
+    if (pipeline.batch_size < 1) {
+      throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
+    }
+  }
+  return pipeline;
 }
 
 }  // namespace hydrascope::app

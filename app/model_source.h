@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/options.h"
+#include "app/pipeline.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "model/image/labels.h"
@@ -26,6 +27,9 @@ ModelSource open_model(const ParsedOptions& options);
 /// The same with `word` in the place of `-m`.
 ModelSource open_model(const ParsedOptions& options, const std::string& word);
 
+/// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
+image::Size parse_size(const std::string& text);
+
 /// The evaluation transform and the origin of each of its values: flags > --config > the
 /// checkpoint's metadata > the architecture's defaults.
 struct ResolvedTransform {
@@ -43,6 +47,10 @@ image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& so
 
 /// Device, precision, kernels, threads and seeds from the options; then the model on its device.
 model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source);
+
+/// What `classify` and `evaluate` give to the pipeline: transform, limits, workers, batch size.
+PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
+                                 bool apply_exif);
 
 /// `--threads`, or the processors this process may use.
 int model_threads(const ParsedOptions& options);

@@ -166,12 +166,9 @@ int create(const ParsedOptions& options) {
   model::VitConfig config = architecture->config;
   if (options.given("num-classes")) config.num_classes = options.integer("num-classes");
   if (options.given("img-size")) {
-    const std::string& text = options.text("img-size");
-    const auto cross = text.find('x');
-    config.img_height = to_integer(text.substr(0, cross), "--img-size");
-    config.img_width = cross == std::string::npos
-                           ? config.img_height
-                           : to_integer(text.substr(cross + 1), "--img-size");
+    const image::Size size = parse_size(options.text("img-size"));
+    config.img_height = size.height;
+    config.img_width = size.width;
   }
   config.attention.resize(static_cast<std::size_t>(config.depth));
   if (const std::string& spec = options.text("attn"); !spec.empty())

@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh
 options=()
-for name in HYDRASCOPE_CUDA HYDRASCOPE_OPENCV; do
+for name in HYDRASCOPE_CUDA HYDRASCOPE_OPENCV HYDRASCOPE_LIBTORCH; do
   [ -z "${!name:-}" ] || options+=("-D$name=${!name}")
 done
 mkdir -p build

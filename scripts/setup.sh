@@ -7,6 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+cuda=${HYDRASCOPE_CUDA:-AUTO}
+opencv=${HYDRASCOPE_OPENCV:-AUTO}
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2; exit 1; }
 
@@ -31,7 +33,7 @@ if command -v dpkg-query >/dev/null 2>&1; then
   for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libgtest-dev libgmock-dev ca-certificates; do
     need_package "$package"
   done
-  if [ "${HYDRASCOPE_OPENCV:-AUTO}" != OFF ]; then
+  if [ "${opencv^^}" != OFF ]; then
     for module in core imgproc imgcodecs videoio; do need_package "libopencv-$module-dev"; done
   fi
 fi
@@ -67,7 +69,7 @@ lock=scripts/dependencies.lock
 torch_version=$(awk '$1 == "torch" {print $2}' "$lock")
 root_folder=$cache/libtorch-$torch_version
 with_cuda=no
-if [ "${HYDRASCOPE_CUDA:-AUTO}" != OFF ]; then
+if [ "${cuda^^}" != OFF ]; then
   for nvcc in nvcc "${CUDA_HOME:-/nonexistent}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
     if command -v "$nvcc" >/dev/null 2>&1; then with_cuda=yes; fi
   done

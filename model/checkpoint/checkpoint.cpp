@@ -205,6 +205,20 @@ model::VitConfig Checkpoint::deduce_config() const {
     model::apply_attention_spec(attention, config.attention);
   }
   model::validate(config);
+  // A few bytes of header can claim a model of terabytes; what is there bounds what is built.
+  double elements = 0;
+  for (const NamedView& item : named_) {
+    elements += static_cast<double>(item.view->data.size() / size_of(item.view->dtype));
+  }
+  const auto dim = static_cast<double>(config.embed_dim);
+  const double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
+  constexpr double kSlack = 1e8;  // small files with missing tensors still get the list of them
+  if (least > 4 * elements + kSlack) {
+    throw Error(ErrorCode::failed,
+                "its shapes call for " + std::to_string(least) + " parameters, it holds " +
+                    std::to_string(elements),
+                subject);
+  }
   return config;
 }
 

@@ -39,12 +39,19 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
   try {
     const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
     return state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous();
-  } catch (const c10::OutOfMemoryError& error) {
-    throw Error(ErrorCode::out_of_memory, error.what_without_backtrace(), c10::str(images.sizes()),
-                "a smaller --batch-size or --img-size needs less");
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    // The CPU's allocator has no exception type of its own.
+    const bool out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                               what.find("DefaultCPUAllocator") != std::string::npos;
+    if (!out_of_memory) throw Error(ErrorCode::internal, what, state_->model->config().arch);
+    throw Error(ErrorCode::out_of_memory,
+                "not enough memory for a batch of " + c10::str(images.sizes()),
+                options().device.str(), "a smaller --batch-size or --img-size needs less");
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory, "not enough memory", c10::str(images.sizes()),
-                "a smaller --batch-size or --img-size needs less");
+    throw Error(ErrorCode::out_of_memory,
+                "not enough memory for a batch of " + c10::str(images.sizes()),
+                options().device.str(), "a smaller --batch-size or --img-size needs less");
   }
 }
 
