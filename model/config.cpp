@@ -74,6 +74,7 @@ void read_field(const Json& json, std::vector<AttentionSpec>& layers) {
     } else {
       throw expected;
     }
+    layer.mechanism = find_mechanism(layer.mechanism).name;
     layers.push_back(std::move(layer));
   }
 }
@@ -156,9 +157,7 @@ void validate(const VitConfig& config) {
   for (const AttentionSpec& layer : config.attention) {
     const MechanismEntry& entry = find_mechanism(layer.mechanism);
     for (const auto& [key, value] : layer.options) {
-      if (std::ranges::find(entry.options, key, &MechanismOption::key) == entry.options.end()) {
-        refuse("attention", "options that " + entry.name + " declares", "'" + key + "'");
-      }
+      check_option(entry, key, value, "model configuration: attention");
     }
   }
 }

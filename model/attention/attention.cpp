@@ -5,7 +5,52 @@
 
 namespace hydrascope::model {
 
+namespace {
+
+/// The module that owns the last part of "feature_map.weight" below `root`, made when it is not
+/// there, and that last part: a parameter's own name may hold no dot.
+std::pair<torch::nn::Module*, std::string> owner_of(torch::nn::Module& root,
+                                                    const std::string& name) {
+  const auto dot = name.find('.');
+  if (dot == std::string::npos) return {&root, name};
+  const std::string child = name.substr(0, dot);
+  for (const auto& item : root.named_children()) {
+    if (item.key() == child) return owner_of(*item.value(), name.substr(dot + 1));
+  }
+  return owner_of(*root.register_module(child, std::make_shared<torch::nn::Module>(child)),
+                  name.substr(dot + 1));
+}
+
+}  // namespace
+
+torch::Tensor TokenMixerArguments::add_parameter(const std::string& name,
+                                                 torch::Tensor value) const {
+  const auto [module, leaf] = owner_of(owner, name);
+  return module->register_parameter(leaf, std::move(value));
+}
+
+torch::Tensor TokenMixerArguments::add_buffer(const std::string& name, torch::Tensor value) const {
+  const auto [module, leaf] = owner_of(owner, name);
+  return module->register_buffer(leaf, std::move(value));
+}
+
+torch::Tensor TokenMixer::contributions(const torch::Tensor& q, const torch::Tensor& k,
+                                        const torch::Tensor& v, const TokenGrid& grid,
+                                        std::int64_t query) {
+  const torch::Tensor row = attention_rows(q, k, grid, query, 1);  // (B, H, 1, N)
+  return merge_heads(row.transpose(-2, -1) * v.to(row.scalar_type()));
+}
+
 torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }
+
+torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads) {
+  return x.unflatten(2, {num_heads, -1}).transpose(1, 2);
+}
+
+torch::Tensor to_compute_type(const torch::Tensor& x) {
+  const bool half = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
+  return half ? x.to(at::kFloat) : x;
+}
 
 AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
@@ -16,9 +61,10 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index)
   const AttentionSpec spec = config.attention_of(layer_index);
   const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
                                 config.grid_columns()};
-  mixer_ = find_mechanism(spec.mechanism)
-               .make({config.num_heads, config.head_dim(), layer_index, config.depth, training_grid,
-                      spec, *this});
+  const MechanismEntry& entry = find_mechanism(spec.mechanism);
+  query_is_input_ = entry.query_is_input;
+  mixer_ = entry.make(
+      {config.num_heads, config.head_dim(), layer_index, config.depth, training_grid, spec, *this});
 }
 
 torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
@@ -34,14 +80,19 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
                          .view({x.size(0), x.size(1), 3, num_heads_, -1})
                          .permute({2, 0, 3, 1, 4})
                          .unbind(0);
-  const torch::Tensor mixed = mixer_->mix(parts[0], parts[1], parts[2], grid, kernels);
+  const torch::Tensor q = query_is_input_ ? split_heads(x, num_heads_) : parts[0];
+  const torch::Tensor& k = parts[1];
+  const torch::Tensor& v = parts[2];
+  const torch::Tensor mixed = mixer_->mix(q, k, v, grid, kernels);
   if (trace != nullptr) {
     trace->layer_index = layer_index_;
-    trace->q = parts[0];
-    trace->k = parts[1];
-    trace->v = parts[2];
+    trace->q = q;
+    trace->k = k;
+    trace->v = v;
     trace->output = mixed;
-    if (trace->want_map) trace->map = mixer_->attention_map(parts[0], parts[1], grid);
+    if (trace->want_map) trace->map = mixer_->attention_rows(q, k, grid, 0, grid.num_tokens());
+    if (trace->contributions_of >= 0)
+      trace->contributions = mixer_->contributions(q, k, v, grid, trace->contributions_of);
   }
   return proj_->forward(mixed);
 }

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 
 namespace hydrascope::model {
 
@@ -24,15 +24,16 @@ struct TokenGrid {
 
 /// What a layer reveals when asked; asking never changes its output, not by one bit.
 struct AttentionTrace {
-  bool want_map = false;  ///< in: compute `map` too
+  bool want_map = false;               ///< in: compute `map` too
+  std::int64_t contributions_of = -1;  ///< in: the query token of `contributions`, -1 for none
   std::int64_t layer_index = -1;
-  torch::Tensor q, k, v;  ///< (B, H, N, d), as the mixer got them
-  torch::Tensor output;   ///< (B, N, D), before proj
-  torch::Tensor map;      ///< (B, H, N, N) when `want_map` and the mechanism has one
+  torch::Tensor q, k, v;        ///< (B, H, N, d), as the mixer got them
+  torch::Tensor output;         ///< (B, N, D), before proj
+  torch::Tensor map;            ///< (B, H, N, N) when `want_map` and the mechanism has one
+  torch::Tensor contributions;  ///< (B, N, D), see TokenMixer
 };
 
-/// What a mixer gets when it is built. Parameters that it adds are registered in `owner`, so their
-/// names hang below `attn.` in the state dict.
+/// What a mixer gets when it is built.
 struct TokenMixerArguments {
   std::int64_t num_heads = 1;
   std::int64_t head_dim = 1;
@@ -40,25 +41,42 @@ struct TokenMixerArguments {
   std::int64_t depth = 1;
   TokenGrid training_grid;  ///< what the checkpoint was trained at
   const AttentionSpec& spec;
-  torch::nn::Module& owner;
+  torch::nn::Module& owner;  ///< the layer's `attn`
+  /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
+  [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
+  [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;
 };
 
-/// Mixes tokens. `q`, `k`, `v` are (B, H, N, d); returns (B, N, D).
+/// Mixes tokens. `q`, `k`, `v` are (B, H, N, d) of one dtype; half types are computed in float32.
 class TokenMixer {
  public:
   TokenMixer() = default;
   TokenMixer(const TokenMixer&) = delete;
   TokenMixer& operator=(const TokenMixer&) = delete;
   virtual ~TokenMixer() = default;
+
+  /// (B, N, D). `Kernels::reference` is the equation in plain differentiable operations.
   virtual torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const TokenGrid& grid, Kernels kernels) = 0;
-  /// The explicit map (B, H, N, N), or an undefined tensor where a map is meaningless.
-  virtual torch::Tensor attention_map(const torch::Tensor& q, const torch::Tensor& k,
-                                      const TokenGrid& grid) = 0;
+  /// Rows first .. first + count of the attention map: (B, H, count, N) with
+  /// y_i = sum_j A_ij v_j, in time and memory O(count N). Undefined where the entry has no map.
+  virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                       const TokenGrid& grid, std::int64_t first,
+                                       std::int64_t count) = 0;
+  /// (B, N, D): what each token gives to the output of token `query`; the sum over N is that
+  /// output. From the map's row unless the mechanism has none.
+  virtual torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
+                                      const torch::Tensor& v, const TokenGrid& grid,
+                                      std::int64_t query);
 };
 
 /// (B, H, N, d) -> (B, N, H * d).
 torch::Tensor merge_heads(const torch::Tensor& x);
+/// (B, N, H * d) -> (B, H, N, d).
+torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads);
+/// float16 and bfloat16 -> float32; everything else stays. Sums over tokens need it: a running sum
+/// of 8161 ones stops at 256 in bfloat16.
+torch::Tensor to_compute_type(const torch::Tensor& x);
 
 /// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and what the mixer adds.
 class AttentionImpl : public torch::nn::Module {
@@ -71,6 +89,7 @@ class AttentionImpl : public torch::nn::Module {
  private:
   std::int64_t layer_index_;
   std::int64_t num_heads_;
+  bool query_is_input_;
   torch::nn::Linear qkv_{nullptr};
   torch::nn::Linear proj_{nullptr};
   std::unique_ptr<TokenMixer> mixer_;

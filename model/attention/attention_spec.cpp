@@ -101,23 +101,7 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   const MechanismEntry& entry = find_mechanism(option.substr(0, dot));
   const std::string key(option.substr(dot + 1, equals - dot - 1));
   const std::string value(option.substr(equals + 1));
-  const auto declared = std::ranges::find(entry.options, key, &MechanismOption::key);
-  if (declared == entry.options.end()) {
-    std::string known;
-    for (const MechanismOption& o : entry.options) known += (known.empty() ? "" : ", ") + o.key;
-    throw Error(ErrorCode::invalid_argument, entry.name + " has no option '" + key + "'",
-                "--attn-opt",
-                known.empty() ? entry.name + " takes no options" : "it has: " + known);
-  }
-  if (!declared->choices.empty() &&
-      std::ranges::find(declared->choices, value) == declared->choices.end()) {
-    std::string known;
-    for (const std::string& choice : declared->choices)
-      known += (known.empty() ? "" : "|") + choice;
-    throw Error(ErrorCode::invalid_argument,
-                entry.name + "." + key + " expects " + known + ", found '" + value + "'",
-                "--attn-opt");
-  }
+  check_option(entry, key, value, "--attn-opt");
   bool used = false;
   for (AttentionSpec& layer : layers) {
     if (layer.mechanism != entry.name) continue;

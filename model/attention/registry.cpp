@@ -3,7 +3,12 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <memory>
+#include <optional>
+#include <utility>
 
 namespace hydrascope::model {
 namespace {
@@ -27,6 +32,20 @@ const MechanismEntry* look_up(std::string_view name) {
   return nullptr;
 }
 
+std::optional<double> parse_number(std::string_view text) {
+  double value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
+  return value;
+}
+
+/// Without trailing zeros: "1e-06", "8".
+std::string shortest(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, status] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), status == std::errc{} ? end : buffer.data()};
+}
+
 }  // namespace
 
 const std::vector<const MechanismEntry*>& mechanisms() { return sorted_entries(); }
@@ -39,6 +58,85 @@ const MechanismEntry& find_mechanism(std::string_view name_or_alias) {
   throw Error(ErrorCode::invalid_argument,
               "unknown attention mechanism '" + std::string(name_or_alias) + "'", "--attn",
               "this build has: " + known);
+}
+
+std::string describe_values(const MechanismOption& option) {
+  std::string text;
+  for (const std::string& choice : option.choices) text += (text.empty() ? "" : "|") + choice;
+  if (!text.empty()) return text;
+  return std::string(option.integer ? "an integer" : "a number") + " from " +
+         shortest(option.minimum) + " to " + shortest(option.maximum);
+}
+
+void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject) {
+  const auto option = std::ranges::find(entry.options, key, &MechanismOption::key);
+  if (option == entry.options.end()) {
+    std::string known;
+    for (const MechanismOption& o : entry.options) known += (known.empty() ? "" : ", ") + o.key;
+    throw Error(ErrorCode::invalid_argument,
+                entry.name + " has no option '" + std::string(key) + "'", subject,
+                known.empty() ? entry.name + " takes no options" : "it has: " + known);
+  }
+  if (!option->choices.empty()) {
+    if (std::ranges::find(option->choices, value) != option->choices.end()) return;
+  } else if (const auto number = parse_number(value);
+             number && *number >= option->minimum && *number <= option->maximum &&
+             (!option->integer || std::trunc(*number) == *number)) {
+    return;
+  }
+  throw Error(ErrorCode::invalid_argument,
+              entry.name + "." + option->key + " expects " + describe_values(*option) +
+                  ", found '" + std::string(value) + "'",
+              subject);
+}
+
+MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
+  const MechanismEntry& entry = find_mechanism(spec.mechanism);
+  for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
+  for (const auto& [key, value] : spec.options) {
+    check_option(entry, key, value, "--attn-opt");
+    values_[key] = value;
+  }
+}
+
+const std::string& MechanismOptions::text(const std::string& key) const {
+  const auto found = values_.find(key);
+  if (found == values_.end())
+    throw Error(ErrorCode::internal, "option '" + key + "' is not declared");
+  return found->second;
+}
+
+double MechanismOptions::number(const std::string& key) const { return *parse_number(text(key)); }
+
+std::int64_t MechanismOptions::integer(const std::string& key) const {
+  return static_cast<std::int64_t>(number(key));
+}
+
+MechanismOption choice_option(std::string key, std::string default_value,
+                              std::vector<std::string> choices, std::string help) {
+  return {std::move(key), std::move(default_value), std::move(choices), std::move(help)};
+}
+
+MechanismOption switch_option(std::string key, bool default_value, std::string help) {
+  return choice_option(std::move(key), default_value ? "on" : "off", {"on", "off"},
+                       std::move(help));
+}
+
+MechanismOption number_option(std::string key, std::string default_value, double minimum,
+                              double maximum, std::string help) {
+  return {std::move(key), std::move(default_value), {}, std::move(help), minimum, maximum};
+}
+
+MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
+                               std::int64_t maximum, std::string help) {
+  return {std::move(key),
+          std::to_string(default_value),
+          {},
+          std::move(help),
+          static_cast<double>(minimum),
+          static_cast<double>(maximum),
+          true};
 }
 
 MechanismRegistration::MechanismRegistration(MechanismEntry entry) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,8 +22,18 @@ struct TokenMixerArguments;
 struct MechanismOption {
   std::string key;
   std::string default_value;
-  std::vector<std::string> choices;  ///< empty = free text, checked by the factory
+  std::vector<std::string> choices;  ///< empty = a number between `minimum` and `maximum`
   std::string help;
+  double minimum = 0;
+  double maximum = 0;
+  bool integer = false;  ///< of a number: no fraction
+};
+
+/// A tensor that a mechanism adds below `attn.` of its layer.
+struct MechanismParameter {
+  std::string name;            ///< "feature_map.weight"
+  std::string shape;           ///< in letters: "(H, d, F)"
+  std::string initialisation;  ///< "identity"
 };
 
 /// Size of one layer's problem, for costs.
@@ -31,23 +42,34 @@ struct MixerSize {
   std::int64_t embed_dim = 0;
   std::int64_t num_heads = 0;
   std::int64_t bytes_per_element = 4;
+  [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
 };
 
-/// Per image and layer, qkv and proj excluded. FLOPs = 2 x multiply-adds.
+/// Per image and layer, qkv and proj excluded. FLOPs = 2 x multiply-adds; bytes are those of a
+/// fused operation: q, k, v read once, the output written once, and the state.
 struct MixerCost {
   double flops = 0;
   double bytes = 0;
 };
 
+/// What a mechanism is; the command line, the documentation and the conformance tests believe it.
 struct MechanismEntry {
   std::string name;
   std::vector<std::string> aliases = {};
   std::string summary = {};
   std::string citation = {};
   std::vector<MechanismOption> options = {};
-  bool rows_sum_to_one = false;     ///< of its attention map
+  std::vector<MechanismParameter> parameters = {};
   std::string map_definition = {};  ///< what A_ij is, one line
-  std::function<MixerCost(const MixerSize&)> cost = {};
+  bool has_map = true;              ///< false: each feature has its own; only contributions
+  bool rows_sum_to_one = false;     ///< of its attention map
+  bool non_negative = false;        ///< the weights of its attention map
+  bool normalised = false;          ///< repeating every token changes nothing
+  bool permutation_equivariant = true;
+  bool quadratic = false;         ///< its definition needs N x N weights
+  bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
+  bool query_is_input = false;    ///< q is the layer's input, no query projection
+  std::function<MixerCost(const MixerSize&, const AttentionSpec&)> cost = {};
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
@@ -56,6 +78,36 @@ const std::vector<const MechanismEntry*>& mechanisms();
 
 /// By name or alias; throws Error(invalid_argument) that lists what exists.
 const MechanismEntry& find_mechanism(std::string_view name_or_alias);
+
+/// Throws Error(invalid_argument) when `entry` has no option `key` or `value` is outside what it
+/// takes; `subject` is what the message names.
+void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject);
+
+/// The options of one layer with the defaults filled in: what decides the function it computes.
+class MechanismOptions {
+ public:
+  explicit MechanismOptions(const AttentionSpec& spec);
+  [[nodiscard]] const std::string& text(const std::string& key) const;
+  [[nodiscard]] double number(const std::string& key) const;
+  [[nodiscard]] std::int64_t integer(const std::string& key) const;
+  [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
+  [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+/// Makers of the usual kinds of options.
+MechanismOption choice_option(std::string key, std::string default_value,
+                              std::vector<std::string> choices, std::string help);
+MechanismOption switch_option(std::string key, bool default_value, std::string help);
+MechanismOption number_option(std::string key, std::string default_value, double minimum,
+                              double maximum, std::string help);
+MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
+                               std::int64_t maximum, std::string help);
+/// "exp|softmax2" or "1 to 8": what the option takes.
+std::string describe_values(const MechanismOption& option);
 
 /// Static objects of this type fill the registry; a second entry of a name or alias stops the
 /// program's start with Error(internal).

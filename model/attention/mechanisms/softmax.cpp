@@ -14,14 +14,17 @@ class SoftmaxMixer : public TokenMixer {
  public:
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override {
-    if (kernels == Kernels::reference) return merge_heads(attention_map(q, k, grid).matmul(v));
-    return merge_heads(at::scaled_dot_product_attention(q, k, v));
+    if (kernels != Kernels::reference)
+      return merge_heads(at::scaled_dot_product_attention(q, k, v));
+    const torch::Tensor map = attention_rows(q, k, grid, 0, q.size(2));
+    return merge_heads(map.matmul(v.to(map.scalar_type()))).to(v.scalar_type());
   }
 
-  torch::Tensor attention_map(const torch::Tensor& q, const torch::Tensor& k,
-                              const TokenGrid&) override {
+  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TokenGrid&,
+                               std::int64_t first, std::int64_t count) override {
     const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-    return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
+    const torch::Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
+    return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
 };
 
@@ -31,10 +34,13 @@ const MechanismRegistration kRegistration({
     .summary = "multi-head softmax attention, O(N^2 D)",
     .citation = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762",
     .options = {},
-    .rows_sum_to_one = true,
     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix a head",
+    .rows_sum_to_one = true,
+    .non_negative = true,
+    .normalised = true,
+    .quadratic = true,
     .cost =
-        [](const MixerSize& size) {
+        [](const MixerSize& size, const AttentionSpec&) {
           const auto n = static_cast<double>(size.num_tokens);
           const auto d = static_cast<double>(size.embed_dim);
           return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element)};

@@ -1,0 +1,181 @@
+#include "model/attention/hydra_attention.h"
+
+#include "kernels/error.h"
+#include "model/attention/feature_recomputation.h"
+#include "model/attention/registry.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace hydrascope::model {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr std::array<std::pair<std::string_view, TokenScale>, 4> kTokenScales{
+    {{"none", TokenScale::none},
+     {"linear", TokenScale::linear},
+     {"patch", TokenScale::patch},
+     {"sqrt", TokenScale::sqrt}}};
+
+/// sum_t w_t x_t over the tokens of x (B, N, D): (B, 1, D).
+Tensor weighted_sum(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
+  const Tensor patches =
+      x.narrow(1, num_prefix, x.size(1) - num_prefix).sum(1, /*keepdim=*/true) * weights.patch;
+  if (num_prefix == 0) return patches;
+  return x.narrow(1, 0, num_prefix).sum(1, /*keepdim=*/true) * weights.prefix + patches;
+}
+
+/// w_t x_t; x itself where all weights are one.
+Tensor weighted(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
+  if (weights.prefix == 1 && weights.patch == 1) return x;
+  return at::cat({x.narrow(1, 0, num_prefix) * weights.prefix,
+                  x.narrow(1, num_prefix, x.size(1) - num_prefix) * weights.patch},
+                 1);
+}
+
+class HydraFunction : public torch::autograd::Function<HydraFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
+                        std::int64_t num_prefix, const TokenWeights& weights,
+                        const HydraSettings& settings) {
+    const Tensor kh = settings.phi_k.forward(to_compute_type(k), settings.kernel);
+    const Tensor c = weighted_sum(kh * to_compute_type(v), num_prefix, weights);
+    context->save_for_backward({q, k, v, c});
+    auto& data = context->saved_data;
+    data["num_prefix"] = num_prefix;
+    data["weights"] = std::vector<double>{weights.prefix, weights.patch};
+    data["phi_q"] = std::string(settings.phi_q.name);
+    data["phi_k"] = std::string(settings.phi_k.name);
+    data["policy"] = static_cast<std::int64_t>(settings.kernel.policy);
+    data["eps"] = settings.kernel.eps;
+    data["constant_small_tokens"] = settings.kernel.constant_small_tokens;
+    return (settings.phi_q.forward(to_compute_type(q), settings.kernel) * c).to(v.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    auto& data = context->saved_data;
+    const std::int64_t num_prefix = data["num_prefix"].toInt();
+    const std::vector<double> w = data["weights"].toDoubleVector();
+    const TokenWeights weights{w[0], w[1]};
+    const HydraKernel& phi_q = find_hydra_kernel(data["phi_q"].toStringRef());
+    const HydraKernel& phi_k = find_hydra_kernel(data["phi_k"].toStringRef());
+    const HydraKernelSettings settings{static_cast<EpsPolicy>(data["policy"].toInt()),
+                                       data["eps"].toDouble(),
+                                       data["constant_small_tokens"].toBool()};
+    const Tensor q = to_compute_type(saved[0]);
+    const Tensor k = to_compute_type(saved[1]);
+    const Tensor v = to_compute_type(saved[2]);
+    const Tensor& c = saved[3];
+    const Tensor g = to_compute_type(gradients[0]);
+    const Tensor qh = phi_q.forward(q, settings);
+    const Tensor dc = (qh * g).sum(1, /*keepdim=*/true);
+    const Tensor dq = phi_q.vjp(q, qh, g * c, settings);
+    const Tensor kh = phi_k.forward(k, settings);
+    const Tensor dv = weighted(dc * kh, num_prefix, weights);
+    const Tensor dk = phi_k.vjp(k, kh, weighted(dc * v, num_prefix, weights), settings);
+    return {dq.to(saved[0].scalar_type()),
+            dk.to(saved[1].scalar_type()),
+            dv.to(saved[2].scalar_type()),
+            Tensor(),
+            Tensor(),
+            Tensor()};
+  }
+};
+
+}  // namespace
+
+TokenScale parse_token_scale(std::string_view name) {
+  for (const auto& [known, scale] : kTokenScales) {
+    if (known == name) return scale;
+  }
+  throw Error(ErrorCode::internal, "there is no token scale '" + std::string(name) + "'");
+}
+
+std::vector<std::string> token_scale_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, scale] : kTokenScales) names.emplace_back(name);
+  return names;
+}
+
+TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid) {
+  const double ratio =
+      static_cast<double>(training.num_tokens()) / static_cast<double>(grid.num_tokens());
+  switch (scale) {
+    case TokenScale::none: return {};
+    case TokenScale::linear: return {ratio, ratio};
+    case TokenScale::patch: {
+      const auto patches = static_cast<double>(std::max<std::int64_t>(1, grid.rows * grid.columns));
+      return {1, static_cast<double>(training.rows * training.columns) / patches};
+    }
+    case TokenScale::sqrt: return {std::sqrt(ratio), std::sqrt(ratio)};
+  }
+  return {};
+}
+
+Tensor hydra_attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const TokenGrid& grid, const TokenWeights& weights,
+                                 const HydraSettings& settings) {
+  const Tensor qh = settings.phi_q.forward(to_compute_type(q), settings.kernel);
+  const Tensor kh = settings.phi_k.forward(to_compute_type(k), settings.kernel);
+  return (qh * weighted_sum(kh * to_compute_type(v), grid.num_prefix, weights)).to(v.scalar_type());
+}
+
+Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                       const TokenWeights& weights, const HydraSettings& settings) {
+  if (wants_gradient({q, k, v}))
+    return HydraFunction::apply(q, k, v, grid.num_prefix, weights, settings);
+  return hydra_attention_reference(q, k, v, grid, weights, settings);
+}
+
+HydraMixer::HydraMixer(const HydraSettings& settings, TokenScale scale,
+                       const TokenGrid& training_grid, Tensor feature_scale)
+    : settings_(settings),
+      scale_(scale),
+      training_grid_(training_grid),
+      feature_scale_(std::move(feature_scale)) {}
+
+Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                       Kernels kernels) {
+  const TokenWeights weights = token_weights(scale_, training_grid_, grid);
+  const auto attention =
+      kernels == Kernels::reference ? hydra_attention_reference : hydra_attention;
+  const Tensor y =
+      attention(merge_heads(q), merge_heads(k), merge_heads(v), grid, weights, settings_);
+  return feature_scale_.defined() ? y * feature_scale_ : y;
+}
+
+Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,
+                                  std::int64_t) {
+  return {};
+}
+
+Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor& v,
+                                 const TokenGrid& grid, std::int64_t query) {
+  const TokenWeights weights = token_weights(scale_, training_grid_, grid);
+  const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
+                        .narrow(1, query, 1);
+  const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);
+  const Tensor parts =
+      qh * weighted(kh * to_compute_type(merge_heads(v)), grid.num_prefix, weights);
+  return feature_scale_.defined() ? parts * feature_scale_ : parts;
+}
+
+MixerCost hydra_cost(const MixerSize& size, double kernel_multiply_adds_per_element) {
+  const double elements =
+      static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim);
+  return {2 * elements * (2 + kernel_multiply_adds_per_element),
+          4 * elements * static_cast<double>(size.bytes_per_element) +
+              4 * static_cast<double>(size.embed_dim)};
+}
+
+}  // namespace hydrascope::model

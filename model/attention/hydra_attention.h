@@ -1,0 +1,78 @@
+// Attention with as many heads as features, each one wide (Hydra Attention, Bolya et al. 2022,
+// arXiv 2209.07484, equation 7; not the bidirectional state-space model of the same name):
+//   c = sum_t w_t phi_k(k_t) * v_t   (one D-vector for all tokens)      y_i = phi_q(q_i) * c
+// AFT-Simple and PolyNL are the same with other phi. All tensors are (B, N, D).
+#pragma once
+
+#include "model/attention/attention.h"
+#include "model/attention/hydra_kernel.h"
+#include "model/attention/registry.h"
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// What is done about c being a sum, which grows with the number of tokens.
+enum class TokenScale {
+  none,    ///< as published: right at the training resolution
+  linear,  ///< c times N_train / N
+  patch,   ///< only the patches' share, times their N_train / N: the class token keeps its own
+  sqrt     ///< c times sqrt(N_train / N)
+};
+TokenScale parse_token_scale(std::string_view name);
+std::vector<std::string> token_scale_names();
+
+/// w_t: one weight for the prefix tokens and one for the patches.
+struct TokenWeights {
+  double prefix = 1;
+  double patch = 1;
+};
+TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid);
+
+struct HydraSettings {
+  const HydraKernel& phi_q;
+  const HydraKernel& phi_k;
+  HydraKernelSettings kernel;
+};
+
+/// y (B, N, D) in v's dtype. Keeps q, k, v and c for the backward pass and computes phi again:
+///   dc = sum_i phi_q(q_i) * g_i    dv_t = w_t dc * phi_k(k_t)    dphi_k = w_t dc * v_t
+///   dphi_q = g_i * c               then through phi
+at::Tensor hydra_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const TokenGrid& grid, const TokenWeights& weights,
+                           const HydraSettings& settings);
+
+/// The same in plain operations that autograd differentiates.
+at::Tensor hydra_attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     const TokenGrid& grid, const TokenWeights& weights,
+                                     const HydraSettings& settings);
+
+/// A mechanism of this family; `feature_scale` (D), when defined, multiplies c.
+class HydraMixer : public TokenMixer {
+ public:
+  HydraMixer(const HydraSettings& settings, TokenScale scale, const TokenGrid& training_grid,
+             at::Tensor feature_scale = {});
+  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const TokenGrid& grid, Kernels kernels) override;
+  /// Undefined: every feature has a map of its own, of rank one.
+  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
+                               const TokenGrid& grid, std::int64_t first,
+                               std::int64_t count) override;
+  /// c_t = phi_q(q_query) * w_t phi_k(k_t) * v_t
+  torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const TokenGrid& grid,
+                              std::int64_t query) override;
+
+ private:
+  HydraSettings settings_;
+  TokenScale scale_;
+  TokenGrid training_grid_;
+  at::Tensor feature_scale_;
+};
+
+/// 2 N D multiply-adds and the kernels' passes (some 4 N D); 4 N D s bytes and one D-vector.
+MixerCost hydra_cost(const MixerSize& size, double kernel_multiply_adds_per_element);
+
+}  // namespace hydrascope::model

@@ -1,0 +1,176 @@
+#include "model/attention/linear_attention.h"
+
+#include "model/attention/feature_recomputation.h"
+#include "model/attention/linear_terms.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+namespace hydrascope::model {
+namespace {
+
+using at::Tensor;
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Tokens a chunk: features of some 4 MB a head, and never so few that the products get thin.
+std::int64_t chunk_tokens(std::int64_t feature_dim) {
+  constexpr std::int64_t kElements = std::int64_t{1} << 20;
+  return std::max<std::int64_t>(64, kElements / std::max<std::int64_t>(1, feature_dim));
+}
+
+/// Calls `body(first, count)` for consecutive chunks of `num_tokens`. A map's feature dimension is
+/// known after its first call, so the body may change `chunk`.
+template <class Body>
+void for_chunks(std::int64_t num_tokens, const std::int64_t& chunk, Body&& body) {
+  for (std::int64_t first = 0; first < num_tokens;) {
+    const std::int64_t count = std::min(chunk, num_tokens - first);
+    body(first, count);
+    first += count;
+  }
+}
+
+LinearState state_of_keys(const FeatureMap& map, const Tensor& k, const Tensor& v,
+                          const TokenGrid& grid) {
+  LinearState state;
+  std::int64_t chunk = 64;
+  for_chunks(k.size(2), chunk, [&](std::int64_t first, std::int64_t count) {
+    accumulate(map, k.narrow(2, first, count), v.narrow(2, first, count), {first, grid}, state);
+    chunk = chunk_tokens(state.k_sum.size(-1));
+  });
+  return state;
+}
+
+Tensor read_all(const FeatureMap& map, const Tensor& q, const TokenGrid& grid,
+                const LinearState& state, const Normaliser& normaliser) {
+  std::vector<Tensor> parts;
+  const std::int64_t chunk = chunk_tokens(state.k_sum.size(-1));
+  for_chunks(q.size(2), chunk, [&](std::int64_t first, std::int64_t count) {
+    parts.push_back(read_out(map, q.narrow(2, first, count), {first, grid}, state, normaliser));
+  });
+  return parts.size() == 1 ? parts.front() : at::cat(parts, 2);
+}
+
+/// Inputs q, k, v and the map's parameters; saved are those and the state.
+class LinearAttentionFunction : public torch::autograd::Function<LinearAttentionFunction> {
+ public:
+  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
+                        at::TensorList, const FeatureMapPtr& map, const TokenGrid& grid,
+                        const Normaliser& normaliser) {
+    const LinearState state = state_of_keys(*map, k, v, grid);
+    const Tensor y = read_all(*map, q, grid, state, normaliser);
+    context->save_for_backward({q, k, v, state.kv_sum, state.k_sum, state.maximum});
+    LinearProblem{map, grid, normaliser}.save(*context);
+    return y.to(v.scalar_type());
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
+    const Tensor &kv_sum = saved[3], &k_sum = saved[4], &maximum = saved[5];
+    const auto [map, grid, normaliser] = LinearProblem::load(*context);
+    const bool divided = divides(*map, normaliser);
+    const Tensor g = to_compute_type(gradients[0]);
+    FeatureGradients wanted(*map);
+    Tensor d_kv_sum = at::zeros_like(kv_sum);
+    Tensor d_k_sum = at::zeros_like(k_sum);
+    std::vector<Tensor> dq, dk, dv;
+    const std::int64_t chunk = chunk_tokens(k_sum.size(-1));
+    for_chunks(q.size(2), chunk, [&](std::int64_t first, std::int64_t count) {
+      FeatureRecomputation again(*map, chunk_of(q, first, count), Side::query, {first, grid});
+      const Tensor a = query_features(*map, again.values(), maximum);
+      const Tensor az = divided ? times_column(a, k_sum) : Tensor();
+      const Tensor m = divided ? denominator(az, *map, normaliser) : Tensor();
+      const Tensor g_chunk = g.narrow(2, first, count);
+      const Tensor gh = normalise(g_chunk, m);
+      Tensor da = gh.matmul(kv_sum.transpose(-2, -1));
+      d_kv_sum += a.transpose(-2, -1).matmul(gh);
+      if (divided) {
+        const Tensor delta =
+            delta_of(g_chunk, normalise(a.matmul(kv_sum), m), m, az, *map, normaliser);
+        da = da - delta * k_sum.unsqueeze(2);
+        d_k_sum -= (delta * a).sum(2);
+      }
+      dq.push_back(again.backward(to_values_gradient(*map, a, da), wanted));
+    });
+    for_chunks(k.size(2), chunk, [&](std::int64_t first, std::int64_t count) {
+      FeatureRecomputation again(*map, chunk_of(k, first, count), Side::key, {first, grid});
+      const Tensor b =
+          logarithmic(*map) ? (again.values() - maximum.unsqueeze(2)).exp() : again.values();
+      const Tensor db =
+          chunk_of(v, first, count).matmul(d_kv_sum.transpose(-2, -1)) + d_k_sum.unsqueeze(2);
+      dv.push_back(b.matmul(d_kv_sum));
+      dk.push_back(again.backward(to_values_gradient(*map, b, db), wanted));
+    });
+    return LinearProblem::gradients(at::cat(dq, 2).to(q.scalar_type()),
+                                    at::cat(dk, 2).to(k.scalar_type()),
+                                    at::cat(dv, 2).to(v.scalar_type()), wanted);
+  }
+};
+
+}  // namespace
+
+void accumulate(const FeatureMap& map, const Tensor& k, const Tensor& v, const TokenSpan& span,
+                LinearState& state) {
+  Tensor b = map(to_compute_type(k), Side::key, span);
+  const Tensor values = to_compute_type(v);
+  const bool empty = !state.k_sum.defined();
+  if (logarithmic(map)) {
+    Tensor maximum = b.detach().amax(2);
+    if (!empty) {
+      maximum = at::maximum(state.maximum, maximum);
+      const Tensor factor = (state.maximum - maximum).exp();
+      state.kv_sum = state.kv_sum * factor.unsqueeze(-1);
+      state.k_sum = state.k_sum * factor;
+    }
+    b = (b - maximum.unsqueeze(2)).exp();
+    state.maximum = maximum;
+  }
+  const Tensor kv = b.transpose(-2, -1).matmul(values);
+  state.kv_sum = empty ? kv : state.kv_sum + kv;
+  state.k_sum = empty ? b.sum(2) : state.k_sum + b.sum(2);
+  state.num_tokens += k.size(2);
+}
+
+Tensor read_out(const FeatureMap& map, const Tensor& q, const TokenSpan& span,
+                const LinearState& state, const Normaliser& normaliser) {
+  const Tensor a = query_features(map, map(to_compute_type(q), Side::query, span), state.maximum);
+  return normalise(a.matmul(state.kv_sum),
+                   denominator(times_column(a, state.k_sum), map, normaliser));
+}
+
+Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor& k, const Tensor& v,
+                        const TokenGrid& grid, const Normaliser& normaliser) {
+  const std::vector<Tensor> parameters = map->parameters();
+  if (wants_gradient({q, k, v}) || wants_gradient(parameters))
+    return LinearAttentionFunction::apply(q, k, v, at::TensorList(parameters), map, grid,
+                                          normaliser);
+  return read_all(*map, q, grid, state_of_keys(*map, k, v, grid), normaliser).to(v.scalar_type());
+}
+
+Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
+                                  const Tensor& v, const TokenGrid& grid,
+                                  const Normaliser& normaliser) {
+  LinearState state;
+  accumulate(*map, k, v, {0, grid}, state);
+  return read_out(*map, q, {0, grid}, state, normaliser).to(v.scalar_type());
+}
+
+Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
+                             const TokenGrid& grid, const Normaliser& normaliser,
+                             std::int64_t first, std::int64_t count) {
+  Tensor b = (*map)(to_compute_type(k), Side::key, {0, grid});
+  Tensor maximum;
+  if (logarithmic(*map)) {
+    maximum = b.detach().amax(2);
+    b = (b - maximum.unsqueeze(2)).exp();
+  }
+  const Tensor a =
+      query_features(*map, (*map)(chunk_of(q, first, count), Side::query, {first, grid}), maximum);
+  const Tensor m = denominator(times_column(a, b.sum(2)), *map, normaliser);
+  return normalise(a.matmul(b.transpose(-2, -1)), m);
+}
+
+}  // namespace hydrascope::model

@@ -1,0 +1,102 @@
+// Linear attention for any feature map (Katharopoulos et al. 2020, arXiv 2006.16236, equations
+// 4-6), per head:
+//   a_i = phi_q(q_i), b_j = phi_k(k_j)      S = sum_j b_j v_j^T (F x d)      z = sum_j b_j (F)
+//   y_i = (a_i^T S) / m_i                   m_i = a_i . z, by the rule of `Normaliser`
+//   A_ij = (a_i . b_j) / m_i
+// Maps that give logarithms (U of q, W of k) are stabilised from both sides, exactly and without an
+// epsilon: weights are ratios, so a factor per query and a factor per feature cancel.
+//   M_f = max_j W_jf    b_jf = exp(W_jf - M_f)    a_if = exp(U_if + M_f - max_f(U_if + M_f))
+// At the feature that attains the maximum a = 1 and z >= 1, so m_i lies in [1, F N].
+#pragma once
+
+#include "model/attention/feature_map.h"
+#include "model/attention/registry.h"
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// What a query's weights are divided by. Ignored by maps that give logarithms.
+struct Normaliser {
+  enum class Rule {
+    add_eps,       ///< a.z + eps: a query without any weight gives 0
+    signed_clamp,  ///< a.z, moved away from 0 to +-eps: for signed features
+    none           ///< 1
+  };
+  Rule rule = Rule::add_eps;
+  double eps = 1e-6;
+};
+
+/// q, k, v (B, H, N, d) -> y (B, H, N, d) in v's dtype. Time O(N F d), memory O(N d + F d) forward
+/// and backward: features are made chunk by chunk and made again for the backward pass, which is
+///   gh_i = g_i / m_i    delta_i = (g_i . y_i) / m_i    da_i = S gh_i - delta_i z
+///   dS = sum_i a_i gh_i^T    dz = -sum_i delta_i a_i    db_j = dS v_j + dz    dv_j = dS^T b_j
+/// Chunks depend on F alone, so a result depends neither on the batch nor on the threads' number.
+at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, const TokenGrid& grid,
+                            const Normaliser& normaliser);
+
+/// The same function in plain operations that autograd differentiates; stores N F features.
+at::Tensor linear_attention_reference(const FeatureMapPtr& map, const at::Tensor& q,
+                                      const at::Tensor& k, const at::Tensor& v,
+                                      const TokenGrid& grid, const Normaliser& normaliser);
+
+/// Rows first .. first + count of A: (B, H, count, N).
+at::Tensor linear_attention_rows(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
+                                 const TokenGrid& grid, const Normaliser& normaliser,
+                                 std::int64_t first, std::int64_t count);
+
+/// The sums that linear attention keeps of its keys.
+struct LinearState {
+  at::Tensor kv_sum;   ///< S (B, H, F, d)
+  at::Tensor k_sum;    ///< z (B, H, F)
+  at::Tensor maximum;  ///< (B, H, F) M of the keys so far; undefined for plain features
+  std::int64_t num_tokens = 0;
+};
+
+/// Adds keys to `state` (default-constructed = empty). With logarithms the running maximum is
+/// raised and the sums are rescaled by exp(M_old - M_new).
+void accumulate(const FeatureMap& map, const at::Tensor& k, const at::Tensor& v,
+                const TokenSpan& span, LinearState& state);
+
+/// y of queries against a state: (B, H, n, d).
+at::Tensor read_out(const FeatureMap& map, const at::Tensor& q, const TokenSpan& span,
+                    const LinearState& state, const Normaliser& normaliser);
+
+/// Causal form: token t sees the tokens of `state` and 0..t. Tokens come in the order of dimension
+/// 2; `state` is replaced by the one after the last token, so a long sequence can be fed in pieces.
+/// Equal to the masked quadratic form. Plain features have a backward that recomputes S by a
+/// forward and a reverse scan instead of storing one S a token; a state that comes in is a
+/// constant of the backward pass.
+at::Tensor causal_linear_attention(const FeatureMapPtr& map, const at::Tensor& q,
+                                   const at::Tensor& k, const at::Tensor& v, const TokenGrid& grid,
+                                   const Normaliser& normaliser, LinearState& state);
+
+/// The mixer of a mechanism that is nothing but a feature map and a normaliser.
+class LinearMixer : public TokenMixer {
+ public:
+  /// `causal`: the token order of the sequence is a mask, too.
+  LinearMixer(FeatureMapPtr map, const Normaliser& normaliser, bool causal);
+  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const TokenGrid& grid, Kernels kernels) override;
+  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
+                               const TokenGrid& grid, std::int64_t first,
+                               std::int64_t count) override;
+  [[nodiscard]] const FeatureMapPtr& map() const noexcept { return map_; }
+  [[nodiscard]] const Normaliser& normaliser() const noexcept { return normaliser_; }
+
+ private:
+  FeatureMapPtr map_;
+  Normaliser normaliser_;
+  bool causal_;
+};
+
+/// `form=bidirectional|causal`, which every such mechanism offers, and its reading.
+MechanismOption form_option();
+bool is_causal(const MechanismOptions& options);
+
+/// 2 N D F (S) + 2 N D F (y) + the map's multiply-adds, as FLOPs; 4 N D s bytes and the state.
+MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds);
+
+}  // namespace hydrascope::model

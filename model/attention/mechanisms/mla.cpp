@@ -1,0 +1,64 @@
+// Multi-head linear attention with the cosine kernel and no denominator (Bolya et al. 2022, arXiv
+// 2209.07484, section 3; Hydra is its limit H = D):
+//   y_h = qh_h (kh_h^T v_h)      qh, kh unit vectors
+// `norm_scope=full` takes the norm over all D features, `head` over the d of a head. Like Hydra's
+// sum, the product grows with N, and the same scale policies apply.
+#include "model/attention/hydra_attention.h"
+#include "model/attention/linear_attention.h"
+
+#include <ATen/ATen.h>
+
+namespace hydrascope::model {
+namespace {
+
+class UnitMap : public FeatureMap {
+ public:
+  UnitMap(bool over_all_heads, TokenScale scale, const TokenGrid& training_grid)
+      : over_all_heads_(over_all_heads), scale_(scale), training_grid_(training_grid) {}
+
+  at::Tensor operator()(const at::Tensor& x, Side side, const TokenSpan& span) const override {
+    const at::Tensor unit =
+        over_all_heads_ ? split_heads(unit_vectors(merge_heads(x)), x.size(1)) : unit_vectors(x);
+    if (side == Side::query) return unit;
+    const TokenWeights weights = token_weights(scale_, training_grid_, span.grid);
+    const at::Tensor token = at::arange(span.first, span.first + x.size(2), x.options());
+    const at::Tensor weight =
+        at::where(token < span.grid.num_prefix, weights.prefix, weights.patch);
+    return unit * weight.to(x.scalar_type()).unsqueeze(-1);
+  }
+
+ private:
+  bool over_all_heads_;
+  TokenScale scale_;
+  TokenGrid training_grid_;
+};
+
+const MechanismRegistration kRegistration({
+    .name = "mla",
+    .aliases = {"cosine", "multi_head_linear"},
+    .summary = "cosine linear attention with H heads and no denominator, O(N D d)",
+    .citation = "Bolya et al. 2022, Hydra Attention, arXiv 2209.07484, section 3",
+    .options = {choice_option("norm_scope", "full", {"full", "head"},
+                              "unit vectors over all D features or over a head's d"),
+                choice_option("scale", "linear", token_scale_names(),
+                              "correction of the sum at a size other than the training size"),
+                form_option()},
+    .map_definition = "A_ij = w_j qh_i.kh_j, signed",
+    .cost =
+        [](const MixerSize& size, const AttentionSpec&) {
+          const double elements =
+              static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim);
+          return linear_cost(size, static_cast<double>(size.head_dim()), 4 * elements);
+        },
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      const MechanismOptions options(arguments.spec);
+      const auto map = c10::make_intrusive<UnitMap>(options.text("norm_scope") == "full",
+                                                    parse_token_scale(options.text("scale")),
+                                                    arguments.training_grid);
+      return std::make_unique<LinearMixer>(map, Normaliser{Normaliser::Rule::none, 0},
+                                           is_causal(options));
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model
