@@ -1,15 +1,10 @@
 #include "model/attention/hydra_attention.h"
 
-#include "kernels/error.h"
 #include "model/attention/feature_recomputation.h"
-#include "model/attention/registry.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
-#include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -19,12 +14,6 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr std::array<std::pair<std::string_view, TokenScale>, 4> kTokenScales{
-    {{"none", TokenScale::none},
-     {"linear", TokenScale::linear},
-     {"patch", TokenScale::patch},
-     {"sqrt", TokenScale::sqrt}}};
 
 /// sum_t w_t x_t over the tokens of x (B, N, D): (B, 1, D).
 Tensor weighted_sum(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
@@ -93,34 +82,6 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
 };
 
 }  // namespace
-
-TokenScale parse_token_scale(std::string_view name) {
-  for (const auto& [known, scale] : kTokenScales) {
-    if (known == name) return scale;
-  }
-  throw Error(ErrorCode::internal, "there is no token scale '" + std::string(name) + "'");
-}
-
-std::vector<std::string> token_scale_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, scale] : kTokenScales) names.emplace_back(name);
-  return names;
-}
-
-TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid) {
-  const double ratio =
-      static_cast<double>(training.num_tokens()) / static_cast<double>(grid.num_tokens());
-  switch (scale) {
-    case TokenScale::none: return {};
-    case TokenScale::linear: return {ratio, ratio};
-    case TokenScale::patch: {
-      const auto patches = static_cast<double>(std::max<std::int64_t>(1, grid.rows * grid.columns));
-      return {1, static_cast<double>(training.rows * training.columns) / patches};
-    }
-    case TokenScale::sqrt: return {std::sqrt(ratio), std::sqrt(ratio)};
-  }
-  return {};
-}
 
 Tensor hydra_attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const TokenGrid& grid, const TokenWeights& weights,

@@ -7,29 +7,12 @@
 #include "model/attention/attention.h"
 #include "model/attention/hydra_kernel.h"
 #include "model/attention/registry.h"
+#include "model/attention/token_scale.h"
 
 #include <cstdint>
-#include <string_view>
 #include <vector>
 
 namespace hydrascope::model {
-
-/// What is done about c being a sum, which grows with the number of tokens.
-enum class TokenScale {
-  none,    ///< as published: right at the training resolution
-  linear,  ///< c times N_train / N
-  patch,   ///< only the patches' share, times their N_train / N: the class token keeps its own
-  sqrt     ///< c times sqrt(N_train / N)
-};
-TokenScale parse_token_scale(std::string_view name);
-std::vector<std::string> token_scale_names();
-
-/// w_t: one weight for the prefix tokens and one for the patches.
-struct TokenWeights {
-  double prefix = 1;
-  double patch = 1;
-};
-TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid);
 
 struct HydraSettings {
   const HydraKernel& phi_q;

@@ -3,8 +3,9 @@
 //   y_h = qh_h (kh_h^T v_h)      qh, kh unit vectors
 // `norm_scope=full` takes the norm over all D features, `head` over the d of a head. Like Hydra's
 // sum, the product grows with N, and the same scale policies apply.
-#include "model/attention/hydra_attention.h"
+#include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
 

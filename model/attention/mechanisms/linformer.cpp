@@ -1,0 +1,159 @@
+// Linformer (Wang et al. 2020, Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768,
+// equation 7): keys and values are projected from N tokens to m,
+//   y = softmax(q (E k)^T / sqrt(d)) (Fp v),      E, Fp (m, N)
+// Learned projections are tied to one N. What another resolution means is this project's:
+//   dense    refuse, naming both numbers of tokens
+//   patches  project the patches only, prefix tokens stay; at another grid each row of E is resized
+//            as an image (bicubic) and rescaled so that its sum is kept
+//   pool     E and Fp average cells of the patch grid; nothing is learned
+#include "kernels/error.h"
+#include "model/attention/attention.h"
+#include "model/attention/patch_pooling.h"
+#include "model/attention/registry.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace hydrascope::model {
+namespace {
+
+using at::Tensor;
+
+enum class Projection { dense, patches, pool };
+
+Projection parse_projection(const std::string& name) {
+  if (name == "patches") return Projection::patches;
+  return name == "pool" ? Projection::pool : Projection::dense;
+}
+
+class LinformerMixer : public TokenMixer {
+ public:
+  explicit LinformerMixer(const TokenMixerArguments& arguments)
+      : training_(arguments.training_grid) {
+    const MechanismOptions chosen(arguments.spec);
+    projection_ = parse_projection(chosen.text("projection"));
+    length_ = chosen.integer("length");
+    if (projection_ == Projection::pool) return;
+    const std::int64_t tokens = projection_ == Projection::dense
+                                    ? training_.num_tokens()
+                                    : training_.rows * training_.columns;
+    const auto add = [&](const char* name) {
+      const double std = 1 / std::sqrt(static_cast<double>(length_));
+      return arguments.add_parameter(name, at::randn({length_, tokens}) * std);
+    };
+    if (chosen.on("share_kv")) {
+      of_keys_ = of_values_ = add("projection.weight");
+    } else {
+      of_keys_ = add("projection.k");
+      of_values_ = add("projection.v");
+    }
+  }
+
+  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+             Kernels kernels) override {
+    const Tensor keys = shorten(to_compute_type(k), of_keys_, grid);
+    const Tensor values = shorten(to_compute_type(v), of_values_, grid);
+    const Tensor queries = to_compute_type(q);
+    const Tensor y = kernels == Kernels::reference
+                         ? weights(queries, keys).matmul(values)
+                         : at::scaled_dot_product_attention(queries, keys, values);
+    return merge_heads(y).to(v.scalar_type());
+  }
+
+  Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
+                        std::int64_t count) override {
+    const Tensor keys = shorten(to_compute_type(k), of_keys_, grid);
+    return lengthen(weights(to_compute_type(q.narrow(2, first, count)), keys), grid);
+  }
+
+ private:
+  [[nodiscard]] static Tensor weights(const Tensor& q, const Tensor& k) {
+    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+    return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
+  }
+
+  /// x (B, H, N, d) -> (B, H, m, d), prefix tokens in front where they stay.
+  [[nodiscard]] Tensor shorten(const Tensor& x, const Tensor& projection,
+                               const TokenGrid& grid) const {
+    if (projection_ == Projection::pool) return pool_patches(x, grid, length_);
+    if (projection_ == Projection::dense) {
+      if (grid.num_tokens() != training_.num_tokens()) {
+        throw Error(ErrorCode::invalid_argument,
+                    "made for " + std::to_string(training_.num_tokens()) + " tokens, found " +
+                        std::to_string(grid.num_tokens()),
+                    "linformer", "--attn-opt linformer.projection=patches or pool takes any size");
+      }
+      return projection.to(x.scalar_type()).matmul(x);
+    }
+    const std::int64_t patches = grid.rows * grid.columns;
+    const Tensor prefix = x.narrow(2, 0, grid.num_prefix);
+    if (patches == 0) return prefix;
+    return at::cat({prefix, resized(projection.to(x.scalar_type()), grid)
+                                .matmul(x.narrow(2, grid.num_prefix, patches))},
+                   2);
+  }
+
+  /// The effective map, row x Fp: weights (B, H, n, m) -> (B, H, n, N).
+  [[nodiscard]] Tensor lengthen(const Tensor& row, const TokenGrid& grid) const {
+    if (projection_ == Projection::pool) return unpool_patches(row, grid, length_);
+    if (projection_ == Projection::dense) return row.matmul(of_values_.to(row.scalar_type()));
+    if (grid.rows * grid.columns == 0) return row;
+    const Tensor patches = row.narrow(3, grid.num_prefix, length_);
+    return at::cat({row.narrow(3, 0, grid.num_prefix),
+                    patches.matmul(resized(of_values_.to(row.scalar_type()), grid))},
+                   3);
+  }
+
+  [[nodiscard]] Tensor resized(const Tensor& projection, const TokenGrid& grid) const {
+    if (grid.rows == training_.rows && grid.columns == training_.columns) return projection;
+    const Tensor image = projection.view({1, length_, training_.rows, training_.columns});
+    const Tensor larger =
+        at::upsample_bicubic2d(image, {grid.rows, grid.columns}, /*align_corners=*/false)
+            .view({length_, -1});
+    const Tensor before = projection.sum(-1, /*keepdim=*/true);
+    const Tensor after = larger.sum(-1, /*keepdim=*/true);
+    // A row that sums to nothing has no factor that keeps its sum.
+    constexpr double kLeast = 1e-6;
+    const Tensor factor = at::where(after.abs() < kLeast, at::ones_like(after), before / after);
+    return larger * factor;
+  }
+
+  TokenGrid training_;
+  Projection projection_ = Projection::dense;
+  std::int64_t length_ = 0;
+  Tensor of_keys_;
+  Tensor of_values_;
+};
+
+const MechanismRegistration kRegistration({
+    .name = "linformer",
+    .aliases = {},
+    .summary = "softmax over keys and values projected to m tokens, O(N D m)",
+    .citation = "Wang et al. 2020, Linformer: Self-Attention with Linear Complexity, arXiv "
+                "2006.04768",
+    .options = {choice_option("projection", "dense", {"dense", "patches", "pool"},
+                              "learned for all tokens at one size; learned for the patches and "
+                              "resized; averages of grid cells"),
+                integer_option("length", 64, 1, 65536, "projected tokens m"),
+                switch_option("share_kv", false, "one projection for keys and values")},
+    .parameters = {{"projection.{k,v}", "(m, N), or (m, R C) with projection=patches",
+                    "normal (1 / sqrt(m))"}},
+    .map_definition = "A = softmax(q (E k)^T / sqrt(d)) Fp: signed, not stochastic",
+    .permutation_equivariant = false,
+    .fixed_num_tokens = true,
+    .cost =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          const auto m = static_cast<double>(MechanismOptions(spec).integer("length"));
+          const auto n = static_cast<double>(size.num_tokens);
+          const auto d = static_cast<double>(size.embed_dim);
+          return MixerCost{2 * 4 * n * m * d,
+                           (4 * n * d + 2 * m * n) * static_cast<double>(size.bytes_per_element)};
+        },
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      return std::make_unique<LinformerMixer>(arguments);
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

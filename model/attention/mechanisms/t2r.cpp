@@ -1,0 +1,57 @@
+// Transformer-to-RNN (Kasai et al. 2021, Finetuning Pretrained Transformers into RNNs, EMNLP,
+// equation 5): linear attention with a learned map phi(x) = relu(x W + b). Trained by swapping the
+// map in and fine-tuning everything, or by Hedgehog's distillation first ("T2R-HH"). The
+// initialisation, identity plus small noise, is this project's.
+#include "model/attention/learned_feature_map.h"
+#include "model/attention/linear_attention.h"
+
+#include <ATen/ATen.h>
+
+namespace hydrascope::model {
+namespace {
+
+constexpr double kNoise = 0.01;
+
+class T2rMap : public LearnedFeatureMap {
+ public:
+  using LearnedFeatureMap::LearnedFeatureMap;
+  at::Tensor operator()(const at::Tensor& x, Side side, const TokenSpan&) const override {
+    return network(x, side).relu();
+  }
+};
+
+std::vector<MechanismOption> options() {
+  std::vector<MechanismOption> list = learned_map_options();
+  list.push_back(form_option());
+  return list;
+}
+
+const MechanismRegistration kRegistration({
+    .name = "t2r",
+    .aliases = {"transformer_to_rnn"},
+    .summary = "linear attention with a learned phi = ReLU(x W + b), O(N D d)",
+    .citation = "Kasai et al. 2021, Finetuning Pretrained Transformers into RNNs, EMNLP",
+    .options = options(),
+    .parameters = learned_map_parameters("identity plus normal noise (0.01)"),
+    .map_definition = "A_ij = phi(q_i).phi(k_j) / (sum_t phi(q_i).phi(k_t) + 1e-6), learned phi",
+    .rows_sum_to_one = true,
+    .non_negative = true,
+    .normalised = true,
+    .cost =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          const LearnedMapSettings settings =
+              learned_map_settings(MechanismOptions(spec), size.head_dim());
+          return linear_cost(size, static_cast<double>(settings.width),
+                             learned_map_multiply_adds(size, settings));
+        },
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      const MechanismOptions chosen(arguments.spec);
+      LearnedMapSettings settings = learned_map_settings(chosen, arguments.head_dim);
+      settings.noise = kNoise;
+      return std::make_unique<LinearMixer>(c10::make_intrusive<T2rMap>(arguments, settings),
+                                           Normaliser{}, is_causal(chosen));
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

@@ -1,0 +1,48 @@
+#include "model/attention/patch_pooling.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace hydrascope::model {
+namespace {
+
+std::pair<std::int64_t, std::int64_t> cell_grid(const TokenGrid& grid, std::int64_t num_cells) {
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(num_cells)));
+  const std::int64_t rows = std::clamp<std::int64_t>(side, 1, grid.rows);
+  return {rows, std::clamp<std::int64_t>(num_cells / rows, 1, grid.columns)};
+}
+
+}  // namespace
+
+at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells) {
+  const std::int64_t patches = grid.rows * grid.columns;
+  if (patches == 0 || num_cells >= patches) return x;
+  const auto [rows, columns] = cell_grid(grid, num_cells);
+  const at::Tensor image = x.narrow(2, grid.num_prefix, patches)
+                               .transpose(-2, -1)
+                               .reshape({x.size(0), -1, grid.rows, grid.columns});
+  const at::Tensor cells = at::adaptive_avg_pool2d(image, {rows, columns})
+                               .view({x.size(0), x.size(1), x.size(3), rows * columns})
+                               .transpose(-2, -1);
+  return at::cat({x.narrow(2, 0, grid.num_prefix), cells}, 2);
+}
+
+at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid,
+                          std::int64_t num_cells) {
+  const std::int64_t patches = grid.rows * grid.columns;
+  if (patches == 0 || num_cells >= patches) return weights;
+  const auto [rows, columns] = cell_grid(grid, num_cells);
+  const at::Tensor cells = weights.narrow(3, grid.num_prefix, rows * columns)
+                               .reshape({weights.size(0), -1, rows, columns});
+  const at::Tensor image =
+      at::empty({cells.size(0), cells.size(1), grid.rows, grid.columns}, cells.options());
+  // The transpose of an average is its backward pass.
+  const at::Tensor spread = at::_adaptive_avg_pool2d_backward(cells, image)
+                                .view({weights.size(0), weights.size(1), -1, patches});
+  return at::cat({weights.narrow(3, 0, grid.num_prefix), spread}, 3);
+}
+
+}  // namespace hydrascope::model

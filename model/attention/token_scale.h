@@ -1,0 +1,30 @@
+// Corrections for mechanisms without a denominator, whose sums over tokens grow with the image:
+// from N = 197 to 8161 by 41 for coherent features, by 6 for incoherent ones.
+#pragma once
+
+#include "model/attention/attention.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// What is done to a sum c over N tokens in a model that was trained with N_train.
+enum class TokenScale {
+  none,    ///< as published: right at the training resolution
+  linear,  ///< c times N_train / N
+  patch,   ///< only the patches' share, times their N_train / N: the class token keeps its own
+  sqrt     ///< c times sqrt(N_train / N)
+};
+TokenScale parse_token_scale(std::string_view name);
+std::vector<std::string> token_scale_names();
+
+/// w_t: one weight for the prefix tokens and one for the patches.
+struct TokenWeights {
+  double prefix = 1;
+  double patch = 1;
+};
+TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid);
+
+}  // namespace hydrascope::model
