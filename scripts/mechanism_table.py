@@ -116,7 +116,7 @@ measurements ([raw](mechanisms.json)).
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
 parameters at their initialisation. Top-1 over {result["data"]} (224x224); GFLOP, milliseconds (median) and peak resident
 memory of the process, libraries included, for one image a forward pass, float32, LibTorch modules (not the fused kernels),
-{doctor.get("cpu", "this processor")}, {doctor.get("threads", "all")} threads. "refuses": the mechanism is tied to the size it was made for.
+{doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
 
 {table(result["rows"])}
 """
