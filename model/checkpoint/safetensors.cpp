@@ -180,7 +180,8 @@ std::string_view sniff_format(std::span<const std::byte> bytes) {
   }
   if (text.starts_with("version https://git-lfs")) return "git_lfs_pointer";
   if (text.starts_with("PK\x03\x04")) return "torch_zip";
-  if (text.starts_with("\x80\x02")) return "torch_legacy";
+  // Protocol 2 is what torch.save asks for by default; its callers may ask for up to 5.
+  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return "torch_legacy";
   if (text.starts_with("GGUF")) return "gguf";
   return looks_like_html(text) ? "html" : "unknown";
 }
