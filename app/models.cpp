@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "model/architectures.h"
 #include "model/attention/registry.h"
+#include "model/network_cost.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -69,24 +70,6 @@ int list(const ParsedOptions& options, OutputFile& output) {
   return kExitOk;
 }
 
-/// What one image costs: linears and patch embedding as multiply-adds, mixing as the mechanism
-/// counts it.
-double gflops_per_image(const model::VitConfig& config, std::int64_t tokens) {
-  const auto n = static_cast<double>(tokens);
-  const auto d = static_cast<double>(config.embed_dim);
-  const double patches = n - static_cast<double>(config.num_prefix_tokens());
-  double flops = 2 * patches * d *
-                 static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
-  flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    flops += 2 * n * d * d * (4 + 2 * config.mlp_ratio);
-    flops += model::find_mechanism(config.attention_of(layer).mechanism)
-                 .cost({tokens, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
-                 .flops;
-  }
-  return flops / 1e9;
-}
-
 std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   std::int64_t count = 0;
   for (const checkpoint::NamedView& item : weights.named()) {
@@ -115,7 +98,8 @@ int info(const ParsedOptions& options, OutputFile& output) {
     report.add_json("config", model::to_json(architecture->config));
     const model::VitConfig& c = architecture->config;
     report.add("gflops_per_image",
-               gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()), 3);
+               model::gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()),
+               3);
     report.write(format, output.stream());
     return kExitOk;
   }
@@ -135,7 +119,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
     report.add_json("attention_options", json_object(values));
   report.add("img_size", std::vector<std::int64_t>{size.height, size.width});
   report.add("tokens", tokens);
-  report.add("gflops_per_image", gflops_per_image(source.config, tokens), 3);
+  report.add("gflops_per_image", model::gflops_per_image(source.config, tokens), 3);
   report.add("transform", transform.describe());
   report.add("license", source.weights.metadata("license"));
   report.add_json("config", model::to_json(source.config));
