@@ -311,14 +311,14 @@ class Machine {
     const std::string_view module = cursor_.line();
     push_global(module, cursor_.line());
     const Value type = pop();
-    push(create(type, Tuple{pop_to_mark()}, heap_));
+    push(call(type, Tuple{pop_to_mark()}, heap_));
   }
   void instantiate() {
     std::vector<Value> values = pop_to_mark();
     if (values.empty()) fail("an object without a class");
     const Value type = values.front();
     values.erase(values.begin());
-    push(create(type, Tuple{std::move(values)}, heap_));
+    push(call(type, Tuple{std::move(values)}, heap_));
   }
 
   Heap& heap_;

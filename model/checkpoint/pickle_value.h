@@ -5,6 +5,7 @@
 
 #include "model/checkpoint/safetensors.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -121,13 +122,18 @@ struct Foreign {
 /// checkpoints in public have some ten thousand tensors.
 inline constexpr std::size_t kMaxObjects = std::size_t{1} << 21;
 inline constexpr std::size_t kMaxTensors = std::size_t{1} << 18;
+/// Bytes that values copied out of others take: some times the pickle, and no more than this.
+inline constexpr std::size_t kMaxCopies = std::size_t{64} << 20;
+inline constexpr std::size_t kCopyFactor = 8;
 
 /// Owns the values of one file. Its memory is bounded by a multiple of the pickle's length and by
 /// kMaxObjects.
 class Heap {
  public:
-  /// `copies` bounds what `spend` allows; `subject` is what errors name.
-  Heap(std::size_t copies, std::string subject) : copies_(copies), subject_(std::move(subject)) {}
+  /// `bytes` is the length of the pickle or of the file around it; `subject` is what errors name.
+  Heap(std::size_t bytes, std::string subject)
+      : copies_(std::min(bytes, kMaxCopies / kCopyFactor) * kCopyFactor),
+        subject_(std::move(subject)) {}
 
   template <class T>
   T* make(T object) {

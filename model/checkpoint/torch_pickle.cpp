@@ -21,9 +21,6 @@ namespace {
 
 using pickle::Value;
 
-/// Bounds what values that a pickle has copied take: a share of the file, and no more than this.
-constexpr std::size_t kMaxPickleCopies = std::size_t{64} << 20;
-
 constexpr std::array<std::string_view, 2> kAveragedEntries{"state_dict_ema", "model_ema"};
 constexpr std::array<std::string_view, 3> kEntries{"state_dict", "model", "module"};
 
@@ -229,7 +226,7 @@ TorchPickleFile TorchPickleFile::parse(std::span<const std::byte> bytes, const s
                                        const TorchPickleOptions& options) {
   TorchPickleFile file;
   file.format_ = find_format(bytes, subject);
-  pickle::Heap heap(std::min(kMaxPickleCopies, bytes.size() * 8), subject);
+  pickle::Heap heap(bytes.size(), subject);
   const TorchContents contents =
       file.format_ == "torch_zip" ? read_torch_zip(bytes, heap) : read_torch_legacy(bytes, heap);
   StateDict found = find_state_dict(contents.root, options.use_ema, subject);
