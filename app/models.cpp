@@ -90,10 +90,11 @@ double gflops_per_image(const model::VitConfig& config, std::int64_t tokens) {
 
 std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   std::int64_t count = 0;
-  for (const checkpoint::NamedView& item : weights.named()) {
-    std::int64_t elements = 1;
-    for (const std::int64_t size : item.view->shape) elements *= size;
-    count += elements;
+  for (const checkpoint::NamedTensor& tensor : weights.named()) {
+    for (const checkpoint::TensorView* part : tensor.parts) {
+      if (part != nullptr)
+        count += static_cast<std::int64_t>(part->data.size() / checkpoint::size_of(part->dtype));
+    }
   }
   return count;
 }
@@ -232,16 +233,8 @@ Command models_command() {
   spec.summary = "list, info, create (random weights), path of models";
   spec.positionals = "[MODEL]";
   spec.subcommands = {"list", "info", "create", "path"};
-  spec.options = join({model_options(),
-                       preprocessing_options(),
-                       {{.name = "num-classes",
-                         .kind = ValueKind::integer,
-                         .placeholder = "N",
-                         .help = "classes of a created model",
-                         .group = "Model"}},
-                       runtime_options(),
-                       output_options(),
-                       general_options()});
+  spec.options = join({model_options(), preprocessing_options(), runtime_options(),
+                       output_options(), general_options()});
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
