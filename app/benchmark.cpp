@@ -62,16 +62,11 @@ struct Subject {
 Subject make_subject(const ParsedOptions& run) {
   const std::string& word = run.text("model");
   std::error_code ignored;
-  const auto architecture = model::find_architecture(word);
-  if (architecture && run.text("checkpoint").empty() && !bundled_model(word) &&
+  if (model::find_architecture(word) && run.text("checkpoint").empty() && !bundled_model(word) &&
       !std::filesystem::exists(word, ignored)) {
-    ModelSource source;
-    source.name = word;
-    source.config = architecture->config;
-    apply_attention(run, source);
-    const image::TransformConfig transform = resolve_transform(run, source).config;
-    model::Classifier classifier = make_random_classifier(run, source);
-    return {word, source.config, transform, std::move(classifier)};
+    const ModelSource source = random_model(run, word);
+    return {word, source.config, resolve_transform(run, source).config,
+            make_classifier(run, source)};
   }
   const ModelSource source = open_model(run);
   const image::TransformConfig transform = resolve_transform(run, source).config;

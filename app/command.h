@@ -35,6 +35,7 @@ Command benchmark_command();
 Command evaluate_command();
 Command models_command();
 Command inspect_command();
+Command convert_command();
 Command doctor_command();
 // In commands.cpp: they only show what the tables say.
 Command completion_command();
