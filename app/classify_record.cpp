@@ -107,14 +107,34 @@ std::string to_json(const ClassifyRecord& record) {
       .add("device", json_string(record.device))
       .add("precision", json_string(record.precision))
       .add("attention", json_string(record.attention));
+  if (!record.attention_options.empty())
+    object.add("attention_options", json_object(record.attention_options));
   if (!record.note.empty()) object.add("note", json_string(record.note));
   return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
 }
 
 std::vector<std::string> classify_columns() {
-  return {"input",     "frame",     "width", "height",  "model_height", "model_width",  "tokens",
-          "rank",      "index",     "id",    "label",   "prob",         "logit",        "device",
-          "precision", "attention", "note",  "seconds", "error_code",   "error_message"};
+  return {"input",
+          "frame",
+          "width",
+          "height",
+          "model_height",
+          "model_width",
+          "tokens",
+          "rank",
+          "index",
+          "id",
+          "label",
+          "prob",
+          "logit",
+          "device",
+          "precision",
+          "attention",
+          "attention_options",
+          "note",
+          "seconds",
+          "error_code",
+          "error_message"};
 }
 
 std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
@@ -134,13 +154,15 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
                                          std::to_string(record.model_size[0]),
                                          std::to_string(record.model_size[1]),
                                          std::to_string(record.tokens)};
-  const std::vector<std::string> run{record.device,
-                                     record.precision,
-                                     record.attention,
-                                     record.note,
-                                     decimal(record.seconds, kSecondsDecimals),
-                                     "",
-                                     ""};
+  const std::vector<std::string> run{
+      record.device,
+      record.precision,
+      record.attention,
+      record.attention_options.empty() ? "" : json_object(record.attention_options),
+      record.note,
+      decimal(record.seconds, kSecondsDecimals),
+      "",
+      ""};
   std::vector<std::vector<std::string>> rows;
   for (const Prediction& prediction : record.top) {
     std::vector<std::string>& row = rows.emplace_back(picture);

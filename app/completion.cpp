@@ -104,9 +104,14 @@ constexpr std::string_view kBashOption =
   case ${COMP_WORDS[1]} in
 )";
 
+/// The words that may follow an option, as far as they can be listed.
+const std::vector<std::string>& value_words(const Option& option) {
+  return option.choices.empty() ? option.suggestions : option.choices;
+}
+
 std::string bash_values(const Option& option) {
   if (option.completes_files) return "<files>";
-  return option.choices.empty() ? "<free>" : words(option.choices);
+  return value_words(option).empty() ? "<free>" : words(value_words(option));
 }
 
 std::string bash_script(std::span<const CommandSpec> commands) {
@@ -151,7 +156,7 @@ std::string zsh_action(const Option& option) {
   const std::string what =
       zsh_escaped(option.placeholder.empty() ? option.name : option.placeholder);
   if (option.completes_files) return ":" + what + ":_files";
-  if (!option.choices.empty()) return ":" + what + ":(" + words(option.choices) + ")";
+  if (!value_words(option).empty()) return ":" + what + ":(" + words(value_words(option)) + ")";
   return ":" + what + ": ";
 }
 
@@ -254,7 +259,7 @@ std::string fish_script(std::span<const CommandSpec> commands) {
           out += " -r -F";
         } else {
           out += " -x";
-          if (!option.choices.empty()) out += " -a " + fish_quoted(words(option.choices));
+          if (!value_words(option).empty()) out += " -a " + fish_quoted(words(value_words(option)));
         }
       }
       out += " -d " + fish_quoted(option.help) + "\n";

@@ -126,6 +126,8 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("failed", score.failed);
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
+  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+    summary.add_json("attention_options", json_object(values));
   summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height,
                                                     transform.config.img_size.width});
   summary.add("native", transform.config.native);

@@ -70,4 +70,10 @@ std::string JsonObject::text(int indent) const {
   return text + (indent > 0 && !members_.empty() ? "\n}" : "}");
 }
 
+std::string json_object(const std::map<std::string, std::string>& values) {
+  JsonObject object;
+  for (const auto& [key, value] : values) object.add(key, json_string(value));
+  return object.text();
+}
+
 }  // namespace hydrascope::app

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,5 +40,8 @@ class JsonObject {
  private:
   std::vector<std::string> members_;
 };
+
+/// {"hydra.scale":"linear"}
+std::string json_object(const std::map<std::string, std::string>& values);
 
 }  // namespace hydrascope::app

@@ -187,18 +187,21 @@ ModelSource open_model(const ParsedOptions& options, const std::string& word) {
     source.weights = checkpoint::Checkpoint::open(file);
     source.config = source.weights.deduce_config();
   }
-  const std::vector<model::AttentionSpec> trained = source.config.attention;
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
+  const std::vector<model::AttentionSpec> trained =
+      model::with_all_options(source.config.attention);
   if (const std::string& attention = options.text("attn"); !attention.empty()) {
     model::apply_attention_spec(attention, source.config.attention);
   }
   for (const std::string& option : options.texts("attn-opt")) {
     model::apply_attention_option(option, source.config.attention);
   }
-  if (!trained.empty() && model::to_text(trained) != model::to_text(source.config.attention)) {
-    source.notes.push_back("attention changed from " + model::to_text(trained) + " to " +
-                           model::to_text(source.config.attention) +
-                           ": accuracy needs `hydrascope convert`");
+  if (const auto asked = model::with_all_options(source.config.attention); asked != trained) {
+    const std::string before = model::to_text(trained);
+    const std::string after = model::to_text(asked);
+    source.notes.push_back((before == after ? "options of " + after + " changed"
+                                            : "attention changed from " + before + " to " + after) +
+                           " after training: accuracy needs `hydrascope convert`");
   }
   return source;
 }

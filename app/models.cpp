@@ -2,6 +2,7 @@
 #include "app/assets.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/mechanism_listing.h"
 #include "app/model_source.h"
 #include "app/report.h"
 #include "kernels/error.h"
@@ -59,13 +60,11 @@ int list(const ParsedOptions& options, OutputFile& output) {
     for (const std::string& word : words) json += (json.size() > 1 ? "," : "") + json_string(word);
     return json + "]";
   };
-  std::vector<std::string> names;
-  for (const model::MechanismEntry* entry : model::mechanisms()) names.push_back(entry->name);
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
   report.add_json("models", array(bundled_models()));
   report.add_json("architectures", array(model::architecture_names()));
-  report.add_json("mechanisms", array(names));
+  report.add_json("mechanisms", array(mechanism_names()));
   report.write(format, output.stream());
   return kExitOk;
 }
@@ -82,7 +81,7 @@ double gflops_per_image(const model::VitConfig& config, std::int64_t tokens) {
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     flops += 2 * n * d * d * (4 + 2 * config.mlp_ratio);
     flops += model::find_mechanism(config.attention_of(layer).mechanism)
-                 .cost({tokens, config.embed_dim, config.num_heads, 4})
+                 .cost({tokens, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
                  .flops;
   }
   return flops / 1e9;
@@ -101,10 +100,15 @@ std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
 int info(const ParsedOptions& options, OutputFile& output) {
   const std::string& name = only_name(options);
   const Format format = choose_format(options.text("format"), options.text("output"));
+  std::error_code ignored;
+  if (const model::MechanismEntry* mechanism = find_mechanism_or_null(name);
+      mechanism != nullptr && !std::filesystem::exists(name, ignored)) {
+    write_mechanism(*mechanism, format, output.stream());
+    return kExitOk;
+  }
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
   const auto architecture = model::find_architecture(name);
-  std::error_code ignored;
   if (architecture && options.text("checkpoint").empty() &&
       !std::filesystem::exists(name, ignored) && !bundled_model(name)) {
     report.add("model", name);
@@ -127,6 +131,8 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("arch", source.config.arch);
   report.add("parameters", parameter_count(source.weights));
   report.add("attention", model::to_text(source.config.attention));
+  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+    report.add_json("attention_options", json_object(values));
   report.add("img_size", std::vector<std::int64_t>{size.height, size.width});
   report.add("tokens", tokens);
   report.add("gflops_per_image", gflops_per_image(source.config, tokens), 3);
@@ -230,7 +236,7 @@ Command models_command() {
   CommandSpec spec;
   spec.name = "models";
   spec.summary = "list, info, create (random weights), path of models";
-  spec.positionals = "[MODEL]";
+  spec.positionals = "[MODEL|MECHANISM]";
   spec.subcommands = {"list", "info", "create", "path"};
   spec.options = join({model_options(),
                        preprocessing_options(),
@@ -245,6 +251,7 @@ Command models_command() {
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
+      "hydrascope models info hedgehog",
       "hydrascope models create --arch deit_base_patch16_224 --seed 0 -o base.safetensors",
   };
   return {std::move(spec), run_models};

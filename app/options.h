@@ -37,10 +37,11 @@ struct Option {
   int values = 1;  ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
   bool repeatable = false;  ///< may be given several times, values are kept in order
-  std::optional<double> minimum = {};  ///< smallest number accepted
-  std::optional<double> maximum = {};  ///< largest number accepted
-  std::string group = {};              ///< heading in --help ("Model", "Input", ...)
-  bool completes_files = false;        ///< shell completion offers files
+  std::optional<double> minimum = {};         ///< smallest number accepted
+  std::optional<double> maximum = {};         ///< largest number accepted
+  std::string group = {};                     ///< heading in --help ("Model", "Input", ...)
+  bool completes_files = false;               ///< shell completion offers files
+  std::vector<std::string> suggestions = {};  ///< or these words, of an open set
 };
 
 struct CommandSpec {

@@ -8,6 +8,7 @@
 #include <array>
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -47,7 +48,8 @@ struct ClassifyRecord {
   std::string device;     ///< "cpu", "cuda:0"
   std::string precision;  ///< "float32", ...
   std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
-  double seconds = 0;     ///< model time of this image: its batch's time / batch size
+  std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
+  double seconds = 0;  ///< model time of this image: its batch's time / batch size
   /// What the user must know ("padded to 1920x1088"); the field is left out when this is empty.
   std::string note;
   std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written

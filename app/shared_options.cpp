@@ -1,4 +1,6 @@
 // The options that several commands share, spelled as the contract of the command line has them.
+#include "app/mechanism_listing.h"
+#include "app/option_table.h"
 #include "app/options.h"
 
 #include <utility>
@@ -40,12 +42,16 @@ std::vector<Option> model_options() {
           {.name = "attn",
            .placeholder = "SPEC",
            .help = "attention by layer, from 0: hydra, softmax:0-9,hydra:10-11, hydra:last4 or "
-                   "hydra:every2",
-           .default_note = "what the checkpoint says"},
+                   "hydra:every2; mechanisms: " +
+                   join_words(mechanism_names(), ", ", ", "),
+           .default_note = "what the checkpoint says",
+           .suggestions = mechanism_names()},
           {.name = "attn-opt",
            .placeholder = "MECHANISM.KEY=VALUE",
-           .help = "setting of an attention mechanism",
-           .repeatable = true},
+           .help = "setting of an attention mechanism; `hydrascope models info MECHANISM` lists "
+                   "its keys",
+           .repeatable = true,
+           .suggestions = mechanism_settings()},
           {.name = "pos-interp",
            .help = "position embedding at another size: bicubic antialiased or bicubic plain",
            .default_value = "timm",

@@ -40,6 +40,7 @@ torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
 
 VisionTransformerImpl::VisionTransformerImpl(VitConfig config) : config_(std::move(config)) {
   validate(config_);
+  config_.attention = with_all_options(std::move(config_.attention));
   const std::int64_t dim = config_.embed_dim;
   if (config_.class_token)
     cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));

@@ -114,6 +114,26 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   }
 }
 
+std::map<std::string, std::string> attention_options(const std::vector<AttentionSpec>& layers) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const AttentionSpec& layer : layers) {
+    const MechanismOptions options(layer);
+    for (const auto& [key, value] : options.all())
+      values[layer.mechanism + "." + key].insert(value);
+  }
+  std::map<std::string, std::string> result;
+  for (const auto& [key, distinct] : values) {
+    std::string& text = result[key];
+    for (const std::string& value : distinct) text += (text.empty() ? "" : "|") + value;
+  }
+  return result;
+}
+
+std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers) {
+  for (AttentionSpec& layer : layers) layer.options = MechanismOptions(layer).all();
+  return layers;
+}
+
 std::string to_text(const std::vector<AttentionSpec>& layers) {
   std::set<std::string> names;
   for (const AttentionSpec& layer : layers) names.insert(layer.mechanism);

@@ -30,6 +30,13 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
 /// error when no layer uses the mechanism.
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers);
 
+/// Every option of every mechanism in use with its value, defaults filled in: what the layers
+/// compute. {"hydra.scale": "linear"}; where layers differ, their values joined by '|'.
+std::map<std::string, std::string> attention_options(const std::vector<AttentionSpec>& layers);
+
+/// The layers with the defaults filled in, so that a checkpoint does not depend on them.
+std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers);
+
 /// The shortest text that `apply_attention_spec` reads back: "softmax", "softmax:0-9,hydra:10-11".
 /// Options are not part of it.
 std::string to_text(const std::vector<AttentionSpec>& layers);

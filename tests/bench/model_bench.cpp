@@ -13,9 +13,17 @@
 #include <chrono>
 #include <iostream>
 #include <malloc.h>
+#include <sys/resource.h>
 
 namespace hydrascope::app {
 namespace {
+
+/// Largest resident size of the process so far, libraries included.
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
 
 int run(const std::vector<std::string>& words) {
   CommandSpec spec;
@@ -45,7 +53,9 @@ int run(const std::vector<std::string>& words) {
   const double median = milliseconds[milliseconds.size() / 2];
   std::cout << "{\"images_per_second\":" << 1000.0 * static_cast<double>(batch) / median
             << ",\"ms_p50\":" << median << ",\"ms_min\":" << milliseconds.front()
-            << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
+            << ",\"peak_memory_bytes\":" << peak_memory_bytes() << ",\"attention\":\""
+            << model::to_text(source.config.attention) << "\",\"tokens\":"
+            << classifier.num_tokens(size.height, size.width) << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
             << ",\"device\":\"" << classifier.options().device.str() << "\",\"precision\":\""
             << classifier.options().precision.name() << "\"}\n";
   return kExitOk;

@@ -137,10 +137,13 @@ TEST(RegistryTest, HoldsExactlyTheMechanismsOfThisBuild) {
     EXPECT_FALSE(entry->summary.empty()) << entry->name;
     EXPECT_FALSE(entry->citation.empty()) << entry->name;
     EXPECT_FALSE(entry->map_definition.empty()) << entry->name;
-    EXPECT_GT(entry->cost({197, 192, 3, 4}).flops, 0) << entry->name;
-    EXPECT_GT(entry->cost({197, 192, 3, 4}).bytes, 0) << entry->name;
+    EXPECT_GT(entry->cost({197, 192, 3, 4}, {entry->name, {}}).flops, 0) << entry->name;
+    EXPECT_GT(entry->cost({197, 192, 3, 4}, {entry->name, {}}).bytes, 0) << entry->name;
   }
-  EXPECT_EQ(names, std::vector<std::string>{"softmax"});
+  EXPECT_EQ(names, (std::vector<std::string>{"aft", "cos", "cosformer", "efficient", "elu", "exp",
+                                             "hedgehog", "hydra", "linformer", "mla", "nystrom",
+                                             "performer", "polynl", "relu", "rfa", "softmax", "t2r",
+                                             "taylor2"}));
 }
 
 TEST(PositionEmbeddingTest, SameGridIsUntouchedAndPrefixStays) {

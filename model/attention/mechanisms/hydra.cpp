@@ -28,7 +28,7 @@ const MechanismRegistration kRegistration({
                               "correction of the sum at a size other than the training size"),
                 choice_option("eps_policy", "max", {"max", "rsqrt", "add"},
                               "what replaces the norm of a token"),
-                number_option("eps", "1e-6", 0, 1, "smallest norm"),
+                number_option("eps", "1e-6", 1e-12, 1, "smallest norm"),
                 choice_option("small_tokens", "constant", {"constant", "exact"},
                               "gradient of tokens whose norm is below eps"),
                 switch_option("feature_scale", false,

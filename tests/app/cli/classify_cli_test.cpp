@@ -264,7 +264,7 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
        "deit_tiny_patch16_224.softmax"},
       {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
       {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
-      {{"classify", kOtters, "--attn", "hydrra"}, "this build has: softmax"},
+      {{"classify", kOtters, "--attn", "hydrra"}, "this build has: aft, cos"},
       {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},
       {{"classify", kOtters, "--precision", "int8"}, "int8"},
       {{"classify", kOtters, "--topk", "0"}, "--topk"},

@@ -11,8 +11,8 @@ namespace {
 // Mechanisms that exist in this test program only: the grammar does not depend on which there are.
 const MechanismRegistration kAlpha({.name = "test_alpha",
                                     .aliases = {"test_a"},
-                                    .options = {{"norm", "l2", {"l1", "l2"}, "norm"},
-                                                {"scale", "1", {}, "scale"}}});
+                                    .options = {choice_option("norm", "l2", {"l1", "l2"}, "norm"),
+                                                number_option("scale", "1", 0, 10, "scale")}});
 const MechanismRegistration kBeta({.name = "test_beta"});
 
 std::vector<AttentionSpec> layers_of(std::size_t depth) {

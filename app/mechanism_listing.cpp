@@ -1,0 +1,134 @@
+#include "app/mechanism_listing.h"
+
+#include "model/attention/registry.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <ostream>
+
+namespace hydrascope::app {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// DeiT-B, patches of 16, at the sizes that the documentation's tables have.
+Json costs(const model::MechanismEntry& entry) {
+  constexpr std::int64_t kEmbedDim = 768;
+  constexpr std::int64_t kHeads = 12;
+  Json result = Json::object();
+  for (const auto& [name, tokens] : {std::pair{"224x224", std::int64_t{197}},
+                                     {"512x512", std::int64_t{1025}},
+                                     {"1088x1920", std::int64_t{8161}}}) {
+    const model::MixerCost cost =
+        entry.cost({tokens, kEmbedDim, kHeads, 2}, model::AttentionSpec{entry.name, {}});
+    result[name] = {{"gflops", cost.flops / 1e9}, {"megabytes", cost.bytes / 1e6}};
+  }
+  return result;
+}
+
+Json to_json(const model::MechanismEntry& entry) {
+  Json options = Json::array();
+  for (const model::MechanismOption& option : entry.options) {
+    Json json = {{"key", option.key}, {"default", option.default_value}};
+    if (option.choices.empty()) {
+      json["minimum"] = option.minimum;
+      json["maximum"] = option.maximum;
+      json["integer"] = option.integer;
+    } else {
+      json["choices"] = option.choices;
+    }
+    json["help"] = option.help;
+    options.push_back(std::move(json));
+  }
+  Json parameters = Json::array();
+  for (const model::MechanismParameter& parameter : entry.parameters) {
+    parameters.push_back({{"name", "blocks.i.attn." + parameter.name},
+                          {"shape", parameter.shape},
+                          {"initialisation", parameter.initialisation}});
+  }
+  return {{"schema", 1},
+          {"mechanism", entry.name},
+          {"aliases", entry.aliases},
+          {"summary", entry.summary},
+          {"citation", entry.citation},
+          {"options", options},
+          {"parameters", parameters},
+          {"map", entry.map_definition},
+          {"rows_sum_to_one", entry.rows_sum_to_one},
+          {"non_negative", entry.non_negative},
+          {"normalised", entry.normalised},
+          {"permutation_equivariant", entry.permutation_equivariant},
+          {"quadratic", entry.quadratic},
+          {"fixed_num_tokens", entry.fixed_num_tokens},
+          {"cost_per_layer_base_bf16", costs(entry)}};
+}
+
+void write_text(const model::MechanismEntry& entry, std::ostream& out) {
+  out << entry.name << ": " << entry.summary << '\n';
+  for (const std::string& alias : entry.aliases) out << "  also called " << alias << '\n';
+  out << "  source: " << entry.citation << '\n' << "  map: " << entry.map_definition << '\n';
+  const std::pair<bool, const char*> properties[] = {
+      {entry.rows_sum_to_one, "rows of the map sum to one"},
+      {entry.non_negative, "weights are not negative"},
+      {entry.normalised, "repeating every token changes nothing"},
+      {!entry.normalised && !entry.quadratic, "the output depends on the number of tokens"},
+      {!entry.permutation_equivariant, "the place of a token matters"},
+      {entry.quadratic, "N x N weights by definition"},
+      {entry.fixed_num_tokens, "tied to the number of tokens it was made for, unless told"}};
+  for (const auto& [holds, text] : properties) {
+    if (holds) out << "  " << text << '\n';
+  }
+  for (const model::MechanismOption& option : entry.options) {
+    out << "  --attn-opt " << entry.name << '.' << option.key << '='
+        << model::describe_values(option) << "  " << option.help
+        << " (default: " << option.default_value << ")\n";
+  }
+  for (const model::MechanismParameter& parameter : entry.parameters) {
+    out << "  adds blocks.i.attn." << parameter.name << ' ' << parameter.shape
+        << ", initialised: " << parameter.initialisation << '\n';
+  }
+  const Json table = costs(entry);
+  for (const auto& [size, cost] : table.items()) {
+    out << "  one layer of ViT-B, bfloat16, " << size << ": " << cost.at("gflops").get<double>()
+        << " GFLOP, " << cost.at("megabytes").get<double>() << " MB moved when fused\n";
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names;
+  for (const model::MechanismEntry* entry : model::mechanisms()) names.push_back(entry->name);
+  return names;
+}
+
+std::vector<std::string> mechanism_settings() {
+  std::vector<std::string> settings;
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    for (const model::MechanismOption& option : entry->options) {
+      const std::string key = entry->name + "." + option.key + "=";
+      if (option.choices.empty()) settings.push_back(key);
+      for (const std::string& choice : option.choices) settings.push_back(key + choice);
+    }
+  }
+  return settings;
+}
+
+const model::MechanismEntry* find_mechanism_or_null(const std::string& name) {
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    if (entry->name == name || std::ranges::find(entry->aliases, name) != entry->aliases.end())
+      return entry;
+  }
+  return nullptr;
+}
+
+void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out) {
+  if (format == Format::json || format == Format::jsonl) {
+    out << to_json(entry).dump(format == Format::json ? 2 : -1) << '\n';
+  } else {
+    write_text(entry, out);
+  }
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,131 @@
+"""The table of all attention mechanisms: docs/mechanisms.md and docs/mechanisms.json.
+
+    python scripts/mechanism_table.py --data FOLDER [--data-options ...] [--build build/release]
+
+For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
+top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and
+peak memory of one forward pass at three sizes by `model_bench`. Only the standard library is used.
+Nothing else should run on the machine meanwhile.
+"""
+
+import argparse
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+SIZES = ["224", "512", "1088x1920"]
+NAMES = ["224x224", "512x512", "1088x1920"]
+
+
+def run_json(command: list[str]) -> dict[str, Any] | None:
+    """What a command prints as JSON; None when the mechanism refuses the request."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0:
+        return json.loads(done.stdout)
+    print(f"{' '.join(command)}: {done.stderr.strip()}")
+    return None
+
+
+def measure(program: Path, bench: Path, name: str, data: list[str], rounds: int) -> dict[str, Any]:
+    attention = ["--attn", name]
+    score = run_json([str(program), "evaluate", *data, *attention, "--format", "json", "-q"])
+    row: dict[str, Any] = {"mechanism": name, "top1": score and score["top1"], "sizes": {}}
+    for size, label in zip(SIZES, NAMES):
+        info = run_json([str(program), "models", "info", *attention, "--img-size", size,
+                         "--format", "json", "-q"])
+        iterations = rounds if size != SIZES[-1] else max(2, rounds // 5)
+        speed = run_json([str(bench), *attention, "--img-size", size, "--warmup", "1",
+                          "--iters", str(iterations)])
+        row["sizes"][label] = {
+            "gflops": info and info["gflops_per_image"],
+            "ms": speed and speed["ms_p50"],
+            "peak_memory_mb": speed and speed["peak_memory_bytes"] / 1e6,
+        }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def cell(value: float | None, digits: int) -> str:
+    return "refuses" if value is None else f"{value:.{digits}f}"
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    head = "| mechanism | top-1 | " + " | ".join(f"GFLOP {n} | ms | MB" for n in NAMES) + " |\n"
+    text = head + "|---|---:" * 1 + "|---:" * (3 * len(NAMES)) + "|\n"
+    for row in sorted(rows, key=lambda r: -(r["top1"] or 0)):
+        cells = [f"`{row['mechanism']}`", cell(row["top1"], 1)]
+        for name in NAMES:
+            size = row["sizes"][name]
+            cells += [cell(size["gflops"], 2), cell(size["ms"], 0 if (size["ms"] or 0) >= 100 else 1),
+                      cell(size["peak_memory_mb"], 0)]
+        text += "| " + " | ".join(cells) + " |\n"
+    return text
+
+
+def describe(info: dict[str, Any]) -> str:
+    text = f"### `{info['mechanism']}`\n\n{info['summary'][0].upper()}{info['summary'][1:]}."
+    if info["aliases"]:
+        text += " Also called " + ", ".join(f"`{alias}`" for alias in info["aliases"]) + "."
+    text += f" {info['citation']}.\n\nMap: {info['map']}.\n\n"
+    for option in info["options"]:
+        values = option.get("choices")
+        said = " \\| ".join(values) if values else f"{option['minimum']:g} to {option['maximum']:g}"
+        text += (f"- `{info['mechanism']}.{option['key']}` = {said} (default "
+                 f"{option['default']}): {option['help']}\n")
+    for parameter in info["parameters"]:
+        text += (f"- adds `{parameter['name']}` {parameter['shape']}, initialised: "
+                 f"{parameter['initialisation']}\n")
+    return text + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", required=True, help="labelled images for `hydrascope evaluate`")
+    parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
+    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--from-json", action="store_true", help="only write the text again")
+    arguments = parser.parse_args()
+    program = arguments.build / "hydrascope"
+    raw = ROOT / "docs" / "mechanisms.json"
+    raw.parent.mkdir(exist_ok=True)
+    listing = run_json([str(program), "models", "list", "--format", "json"])
+    assert listing is not None
+    if not arguments.from_json:
+        data = [arguments.data]
+        if arguments.labels_csv:
+            data += ["--labels-csv", arguments.labels_csv]
+        bench = arguments.build / "tests" / "model_bench"
+        result = {
+            "doctor": run_json([str(program), "doctor", "--format", "json"]),
+            "data": Path(arguments.data).name,
+            "rows": [measure(program, bench, name, data, arguments.rounds)
+                     for name in listing["mechanisms"]],
+        }
+        raw.write_text(json.dumps(result, indent=1) + "\n")
+    result = json.loads(raw.read_text())
+    doctor = result["doctor"]
+    text = f"""# Attention mechanisms
+
+Every mechanism can be chosen for every layer: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt
+hydra.scale=none`. This page is written by `scripts/mechanism_table.py` from the program's own registry and from
+measurements ([raw](mechanisms.json)).
+
+The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
+parameters at their initialisation. Top-1 over {result["data"]} (224x224); GFLOP, milliseconds (median) and peak resident
+memory of the process, libraries included, for one image a forward pass, float32, LibTorch modules (not the fused kernels),
+{doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
+
+{table(result["rows"])}
+"""
+    for name in listing["mechanisms"]:
+        info = run_json([str(program), "models", "info", name, "--format", "json"])
+        assert info is not None
+        text += describe(info)
+    (ROOT / "docs" / "mechanisms.md").write_text(text.rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()
