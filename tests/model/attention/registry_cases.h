@@ -3,6 +3,7 @@
 
 #include "model/attention/registry.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,8 @@ namespace hydrascope::testing {
 
 class RegistryCase : public ::testing::TestWithParam<const model::MechanismEntry*> {
  protected:
+  /// Thousands of tiny operations: a second thread costs more than it gives.
+  static void SetUpTestSuite() { at::set_num_threads(1); }
   [[nodiscard]] static const model::MechanismEntry& entry() { return *GetParam(); }
 };
 

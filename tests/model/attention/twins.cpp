@@ -329,8 +329,9 @@ Tensor linformer_projection(const Problem& p, const std::string& side) {
   const std::string& kind = p.options.text("projection");
   if (kind == "pool") return cell_averages(p.grid, p.options.integer("length"));
   const Tensor& learned =
-      p.parameters.at(p.options.on("share_kv") ? "projection.k" : "projection." + side);
+      p.parameters.at(p.options.on("share_kv") ? "projection.weight" : "projection." + side);
   if (kind == "dense") return learned;
+  if (p.num_patches() == 0) return at::eye(p.num_tokens(), at::kDouble);
   Tensor rows = learned;
   if (p.grid.rows != p.training.rows || p.grid.columns != p.training.columns) {
     const Tensor image = learned.view({-1, p.training.rows, p.training.columns});
