@@ -26,7 +26,7 @@ const HeadShape kShape{2, 4};
 class Loss {
  public:
   Loss(const AttentionSpec& spec, const TokenGrid& grid) : mixer_(spec, grid, kShape), grid_(grid) {
-    mixer_.owner().to(at::kDouble);
+    mixer_.make_exact();
     tokens_ = random_tokens(2, grid.num_tokens(), kShape, at::kDouble).leaves();
     projection_ =
         at::randn({2, grid.num_tokens(), kShape.num_heads * kShape.head_dim}, at::kDouble);

@@ -27,7 +27,7 @@ Tokens exact_tokens(const TokenGrid& grid, std::int64_t batch = 2) {
 
 MixerUnderTest exact_mixer(const AttentionSpec& spec, const TokenGrid& training_grid) {
   MixerUnderTest mixer(spec, training_grid);
-  mixer.owner().to(at::kDouble);
+  mixer.make_exact();
   return mixer;
 }
 

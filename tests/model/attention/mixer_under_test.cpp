@@ -105,6 +105,12 @@ Tokens random_tokens(std::int64_t batch, std::int64_t num_tokens, const HeadShap
       at::randn({batch, num_tokens, 3, shape.num_heads, shape.head_dim}, at::kDouble).to(type));
 }
 
+at::Tensor one_head(const std::vector<std::vector<double>>& rows) {
+  std::vector<at::Tensor> tokens;
+  for (const std::vector<double>& row : rows) tokens.push_back(at::tensor(row, at::kDouble));
+  return at::stack(tokens).unsqueeze(0).unsqueeze(0);
+}
+
 double relative_error(const at::Tensor& actual, const at::Tensor& expected) {
   const at::Tensor a = actual.detach().to(at::kCPU, at::kDouble);
   const at::Tensor b = expected.detach().to(at::kCPU, at::kDouble);
@@ -154,6 +160,25 @@ at::Tensor MixerUnderTest::tensor(const std::string& name) const {
 void MixerUnderTest::set(const std::string& name, const at::Tensor& value) const {
   const at::NoGradGuard no_grad;
   tensor(name).copy_(value);
+}
+
+void MixerUnderTest::set_identity_maps() const {
+  for (const auto& item : owner_->named_parameters()) {
+    const at::Tensor& parameter = item.value();
+    if (item.key().ends_with("bias")) {
+      set(item.key(), at::zeros_like(parameter));
+    } else if (item.key().starts_with("feature_map.")) {
+      set(item.key(), at::eye(parameter.size(-2), parameter.size(-1), parameter.options()));
+    }
+  }
+}
+
+MixerUnderTest plain_mixer(const AttentionSpec& spec, const model::TokenGrid& grid,
+                           const HeadShape& shape) {
+  MixerUnderTest mixer(spec, grid, shape);
+  mixer.set_identity_maps();
+  mixer.make_exact();
+  return mixer;
 }
 
 }  // namespace hydrascope::testing

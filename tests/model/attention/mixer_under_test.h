@@ -52,6 +52,9 @@ Tokens split_qkv(const at::Tensor& qkv);
 Tokens random_tokens(std::int64_t batch, std::int64_t num_tokens, const HeadShape& shape,
                      at::ScalarType type = at::kFloat);
 
+/// One image, one head, one token a row: (1, 1, N, d) of double.
+at::Tensor one_head(const std::vector<std::vector<double>>& rows);
+
 /// max |actual - expected| / max |expected|; NaN where either has one.
 double relative_error(const at::Tensor& actual, const at::Tensor& expected);
 /// |actual - expected| / |expected|, L2 norms.
@@ -84,6 +87,10 @@ class MixerUnderTest {
   /// A parameter or buffer; throws std::out_of_range.
   [[nodiscard]] at::Tensor tensor(const std::string& name) const;
   void set(const std::string& name, const at::Tensor& value) const;
+  /// Learned feature maps become u = x.
+  void set_identity_maps() const;
+  /// Computes in double from now on.
+  void make_exact() const { owner_->to(at::kDouble); }
 
  private:
   model::AttentionSpec spec_;
@@ -91,6 +98,10 @@ class MixerUnderTest {
   std::shared_ptr<torch::nn::Module> owner_;
   std::unique_ptr<model::TokenMixer> mixer_;
 };
+
+/// A mixer in double precision whose learned maps are identities, for examples done by hand.
+MixerUnderTest plain_mixer(const model::AttentionSpec& spec, const model::TokenGrid& grid,
+                           const HeadShape& shape = {});
 
 /// A specification in one line: spec_of("hydra", {{"scale", "none"}}).
 model::AttentionSpec spec_of(const std::string& mechanism,
