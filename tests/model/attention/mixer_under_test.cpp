@@ -1,5 +1,8 @@
 #include "tests/model/attention/mixer_under_test.h"
 
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <stdexcept>
 #include <utility>
@@ -10,6 +13,14 @@ namespace {
 using model::AttentionSpec;
 using model::MechanismEntry;
 using model::MechanismOption;
+
+/// Thousands of tiny operations: a second thread costs more than it gives.
+class OneThread : public ::testing::Environment {
+ public:
+  void SetUp() override { at::set_num_threads(1); }
+};
+const ::testing::Environment* const kOneThread =
+    ::testing::AddGlobalTestEnvironment(new OneThread);  // GoogleTest owns it
 
 /// Numbers that differ enough from the defaults to show, and suit all grids of the suite.
 std::string other_number(const MechanismOption& option) {

@@ -3,7 +3,6 @@
 
 #include "model/attention/registry.h"
 
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -12,8 +11,6 @@ namespace hydrascope::testing {
 
 class RegistryCase : public ::testing::TestWithParam<const model::MechanismEntry*> {
  protected:
-  /// Thousands of tiny operations: a second thread costs more than it gives.
-  static void SetUpTestSuite() { at::set_num_threads(1); }
   [[nodiscard]] static const model::MechanismEntry& entry() { return *GetParam(); }
 };
 
