@@ -9,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
