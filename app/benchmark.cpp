@@ -158,6 +158,7 @@ int check_baseline(const ParsedOptions& options, const BenchmarkResult& result,
 int run_benchmark(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
   if (!options.texts("compare").empty()) return compare_files(options);
+  if (options.given("plot")) check_chart_file(options.text("plot"));
   const Console console(options);
   const std::string& stage = options.text("stage");
   std::vector<std::string> files = options.positionals();

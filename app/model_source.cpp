@@ -363,6 +363,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   wanted.head = source.head;
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  if (source.random_weights) return {source.config, wanted};
   model::Classifier classifier(source.config, source.weights, wanted);
   const Console console(options);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);

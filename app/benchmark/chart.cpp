@@ -185,11 +185,15 @@ std::string chart_svg(const BenchmarkResult& result) {
   return out.str();
 }
 
-void write_chart(const BenchmarkResult& result, const std::string& file) {
+void check_chart_file(const std::string& file) {
   if (!file.ends_with(".svg") && !file.ends_with(".html")) {
     throw Error(ErrorCode::invalid_argument, "expected a file ending in .svg or .html",
                 "--plot " + file);
   }
+}
+
+void write_chart(const BenchmarkResult& result, const std::string& file) {
+  check_chart_file(file);
   OutputFile output(file);
   if (file.ends_with(".svg")) {
     output.stream() << chart_svg(result);

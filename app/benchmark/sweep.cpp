@@ -65,6 +65,8 @@ CommandSpec single_run_spec() {
       join({model_options(),
             preprocessing_options(),
             runtime_options(),
+            output_options(),
+            general_options(),
             {{.name = "max-pixels", .kind = ValueKind::integer, .default_value = "536870912"}}});
   return spec;
 }

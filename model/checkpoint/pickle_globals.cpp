@@ -102,7 +102,8 @@ bool is_plain(char c) {
 }
 
 constexpr std::string_view kNothingWasExecuted =
-    "a file of weights needs tensors and plain values only; nothing of it was executed";
+    "nothing of the file was executed; if you trust it, save its tensors alone in Python: "
+    "torch.save(model.state_dict(), \"weights.pth\")";
 constexpr std::string_view kSaveStateDict =
     "in Python, save model.state_dict() instead of whole objects: torch.save(model.state_dict(), "
     "\"weights.pth\")";

@@ -12,9 +12,9 @@
 namespace hydrascope::checkpoint::pickle {
 
 /// Opcodes of one pickle; a tensor takes about forty.
-inline constexpr std::uint64_t kMaxOpcodes = std::uint64_t{1} << 24;
+inline constexpr std::uint64_t kMaxOpcodes = std::uint64_t{1} << 23;
 /// Values on the stack, and marks on it.
-inline constexpr std::size_t kMaxStack = std::size_t{1} << 21;
+inline constexpr std::size_t kMaxStack = std::size_t{1} << 20;
 
 struct Result {
   Value value;

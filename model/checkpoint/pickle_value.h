@@ -120,8 +120,8 @@ struct Foreign {
 
 /// Objects and tensors in one file. A tensor takes about eight objects; the largest training
 /// checkpoints in public have some ten thousand tensors.
-inline constexpr std::size_t kMaxObjects = std::size_t{1} << 21;
-inline constexpr std::size_t kMaxTensors = std::size_t{1} << 18;
+inline constexpr std::size_t kMaxObjects = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxTensors = std::size_t{1} << 17;
 /// Bytes that values copied out of others take: some times the pickle, and no more than this.
 inline constexpr std::size_t kMaxCopies = std::size_t{64} << 20;
 inline constexpr std::size_t kCopyFactor = 8;

@@ -83,9 +83,9 @@ constexpr std::array kForeignFormats{
     ForeignFormat{"html", "an HTML page: a failed download",
                   "check the link and whether it asks for a login, then download the file again"},
     ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
-                  "save its state dict with safetensors.torch.save_file"},
+                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
     ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
-                  "save its state dict with safetensors.torch.save_file"},
+                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
     ForeignFormat{"gguf", "a GGUF file", "get the same weights as safetensors"},
 };
 

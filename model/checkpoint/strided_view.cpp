@@ -18,6 +18,40 @@ std::optional<std::uint64_t> multiply_add(std::uint64_t a, std::uint64_t b, std:
 
 bool is_empty(const StridedView& view) { return std::ranges::count(view.shape, 0) > 0; }
 
+std::size_t bytes_of(std::int64_t elements, std::size_t size) {
+  return static_cast<std::size_t>(elements) * size;
+}
+
+/// `count` runs of `run` bytes each, `stride` bytes apart at the source.
+struct Row {
+  std::byte* target;
+  const std::byte* source;
+  std::size_t count;
+  std::size_t stride;
+  std::size_t run;
+};
+
+template <std::size_t kRun>
+void copy_runs(const Row& row) {
+  for (std::size_t i = 0; i < row.count; ++i) {
+    std::memcpy(row.target + i * kRun, row.source + i * row.stride, kRun);
+  }
+}
+
+void copy_row(const Row& row) {
+  // Transposed matrices are copied element by element: a length that the compiler knows is a move.
+  switch (row.run) {
+    case 1: return copy_runs<1>(row);
+    case 2: return copy_runs<2>(row);
+    case 4: return copy_runs<4>(row);
+    case 8: return copy_runs<8>(row);
+    default: break;
+  }
+  for (std::size_t i = 0; i < row.count; ++i) {
+    std::memcpy(row.target + i * row.run, row.source + i * row.stride, row.run);
+  }
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> reach(const StridedView& view) {
@@ -45,25 +79,34 @@ bool is_row_major(const StridedView& view) {
 void copy_row_major(const StridedView& view, std::span<const std::byte> storage,
                     std::span<std::byte> target) {
   if (target.empty()) return;
-  // The innermost dimensions that lie one behind the other are copied at once.
+  // The innermost dimensions that lie one behind the other are copied at once, as a run.
   std::size_t outer = view.shape.size();
-  std::int64_t run = 1;
-  while (outer > 0 && (view.shape[outer - 1] == 1 || view.strides[outer - 1] == run)) {
-    run *= view.shape[--outer];
+  std::size_t run = size_of(view.dtype);
+  const std::size_t size = run;
+  while (outer > 0 &&
+         (view.shape[outer - 1] == 1 || bytes_of(view.strides[outer - 1], size) == run)) {
+    run *= static_cast<std::size_t>(view.shape[--outer]);
   }
-  const std::size_t size = size_of(view.dtype);
-  const std::size_t run_bytes = static_cast<std::size_t>(run) * size;
+  // The next dimension is a row of runs. A stride between rows may be anything where there is one.
+  const std::size_t count = outer > 0 ? static_cast<std::size_t>(view.shape[--outer]) : 1;
+  const std::size_t stride = count > 1 ? bytes_of(view.strides[outer], size) : 0;
 
   std::vector<std::int64_t> position(outer, 0);
-  std::int64_t at = view.offset;
-  for (std::size_t written = 0; written < target.size(); written += run_bytes) {
-    std::memcpy(target.data() + written, storage.data() + static_cast<std::size_t>(at) * size,
-                run_bytes);
+  const std::byte* source = storage.data() + bytes_of(view.offset, size);
+  for (std::size_t written = 0; written < target.size(); written += count * run) {
+    copy_row({.target = target.data() + written,
+              .source = source,
+              .count = count,
+              .stride = stride,
+              .run = run});
     for (std::size_t i = outer; i-- > 0;) {
-      if (view.shape[i] == 1) continue;  // its stride may be anything
-      at += view.strides[i];
-      if (++position[i] < view.shape[i]) break;
-      at -= view.strides[i] * view.shape[i];
+      if (view.shape[i] == 1) continue;
+      const std::size_t step = bytes_of(view.strides[i], size);
+      if (++position[i] < view.shape[i]) {
+        source += step;
+        break;
+      }
+      source -= step * static_cast<std::size_t>(view.shape[i] - 1);
       position[i] = 0;
     }
   }

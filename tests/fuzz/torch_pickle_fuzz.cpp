@@ -75,7 +75,7 @@ void expect_result_or_error(Read read) {
             "errors have one of four codes");
     require(error.subject() == "fuzz", "errors name their subject");
     const std::string_view what = error.what();
-    require(!what.empty() && what.size() < 4000, "messages are there and short");
+    require(!what.empty() && what.size() < 10000, "messages are there and short");
   }
 }
 

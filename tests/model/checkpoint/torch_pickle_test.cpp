@@ -387,6 +387,13 @@ TEST(TorchPickleTest, RefusesDamagedLegacyFiles) {
                "overflows");
 }
 
+TEST(TorchPickleTest, KnowsTheProtocolsOfLegacyFiles) {
+  for (const char* bytes : {"\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"}) {
+    EXPECT_EQ(sniff_format(bytes_of(bytes)), "torch_legacy");
+  }
+  EXPECT_EQ(sniff_format(bytes_of("\x80\x06")), "unknown");
+}
+
 TEST(TorchPickleTest, RefusesOtherFormats) {
   EXPECT_ERROR(parse(""), empty, "empty");
   EXPECT_ERROR(parse("hello, world"), unsupported_format, "neither a zip archive nor a pickle");

@@ -51,7 +51,7 @@ inline std::string zip_of(const std::vector<ZipPart>& parts, const ZipOptions& o
     };
     directory += "PK\x01\x02" + little(20, 2) + little(20, 2) + kind + little(0, 4) + narrow(size) +
                  narrow(size) + little(part.name.size(), 2) + little(extra.size(), 2) +
-                 little(0, 10) + narrow(offset) + part.name + extra;
+                 std::string(10, '\0') + narrow(offset) + part.name + extra;
   }
   const std::size_t start = bytes.size();
   bytes += directory;

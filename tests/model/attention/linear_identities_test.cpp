@@ -1,0 +1,164 @@
+// Identities of linear attention for arbitrary feature maps, of its backward pass and of Taylor-2:
+// cases 16, 17 and 26 of the mathematical reference.
+#include "model/attention/linear_attention.h"
+#include "tests/model/attention/local_feature_map.h"
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::testing {
+namespace {
+
+using model::FeatureMapPtr;
+using model::Kernels;
+using model::Normaliser;
+using model::TokenGrid;
+using torch::autograd::grad;
+
+const HeadShape kShape{2, 5};
+/// More tokens than a chunk of features holds.
+const TokenGrid kGrid{1, 30, 41};
+
+at::Tensor elu_plus_one(const at::Tensor& x) { return at::elu(x) + 1; }
+
+/// Positive, with zeros, more features than d, fewer than d.
+const std::vector<std::pair<std::string, FeatureMapPtr>>& maps() {
+  static const std::vector<std::pair<std::string, FeatureMapPtr>> list{
+      {"elu + 1", features(elu_plus_one)},
+      {"relu", features([](const at::Tensor& x) { return at::relu(x); })},
+      {"squares", features([](const at::Tensor& x) {
+         return at::cat({x * x, x * x * x * x}, -1);
+       })},
+      {"one", features([](const at::Tensor& x) { return at::sigmoid(x.narrow(-1, 0, 1)); })}};
+  return list;
+}
+
+at::Tensor features_of(const FeatureMapPtr& map, const at::Tensor& x, model::Side side) {
+  return (*map)(x, side, {0, kGrid});
+}
+
+TEST(LinearIdentitiesTest, AttentionCase16LinearOrderIsTheQuadraticForm) {
+  for (const auto& [name, map] : maps()) {
+    for (const double eps : {0.0, 1e-6, 3.0}) {
+      SCOPED_TRACE(name + ", eps " + std::to_string(eps));
+      at::manual_seed(1);
+      Tokens tokens = random_tokens(2, kGrid.num_tokens(), kShape, at::kDouble);
+      tokens.q.select(3, 0).abs_();  // no query without a feature: 0 / 0 at eps 0
+      const Normaliser normaliser{Normaliser::Rule::add_eps, eps};
+      const at::Tensor weights = features_of(map, tokens.q, model::Side::query)
+                                     .matmul(features_of(map, tokens.k, model::Side::key).mT());
+      const at::Tensor m = weights.sum(-1, true) + eps;
+      const at::Tensor expected = (weights / m).matmul(tokens.v);
+      const at::Tensor y = linear_attention(map, tokens.q, tokens.k, tokens.v, kGrid, normaliser);
+      EXPECT_TRUE(all_near(y, expected, 1e-10));
+      EXPECT_TRUE(
+          all_near(linear_attention_reference(map, tokens.q, tokens.k, tokens.v, kGrid, normaliser),
+                   expected, 1e-10));
+      const at::Tensor rows =
+          linear_attention_rows(map, tokens.q, tokens.k, kGrid, normaliser, 0, 50);
+      EXPECT_TRUE(all_near(rows.sum(-1), ((m - eps) / m).squeeze(-1).narrow(2, 0, 50), 1e-10));
+    }
+  }
+}
+
+TEST(LinearIdentitiesTest, AttentionCase16FloatsAreWithinTheirPrecision) {
+  at::manual_seed(2);
+  const Tokens tokens = random_tokens(2, kGrid.num_tokens(), kShape);
+  const Tokens exact = tokens.to(at::kDouble);
+  for (const auto& [name, map] : maps()) {
+    EXPECT_LT(relative_error(linear_attention(map, tokens.q, tokens.k, tokens.v, kGrid, {}),
+                             linear_attention(map, exact.q, exact.k, exact.v, kGrid, {})),
+              1e-4)
+        << name;
+  }
+}
+
+TEST(LinearIdentitiesTest, AttentionCase17GradientOfLinearAttention) {
+  for (const double eps : {0.0, 0.5}) {
+    at::manual_seed(3);
+    const Tokens tokens = random_tokens(2, kGrid.num_tokens(), kShape, at::kDouble).leaves();
+    const FeatureMapPtr map = features(elu_plus_one);
+    const at::Tensor a = elu_plus_one(tokens.q);
+    const at::Tensor b = elu_plus_one(tokens.k);
+    const at::Tensor y = linear_attention(map, tokens.q, tokens.k, tokens.v, kGrid,
+                                          {Normaliser::Rule::add_eps, eps});
+    const at::Tensor g = at::randn_like(y);
+    const auto found = grad({y}, {tokens.q, tokens.k, tokens.v}, {g});
+    // The formulas of section 1.4; phi' of elu + 1 is 1 above zero and phi below.
+    const at::NoGradGuard no_grad;
+    const at::Tensor s = b.mT().matmul(tokens.v);
+    const at::Tensor z = b.sum(-2, true);
+    const at::Tensor m = (a * z).sum(-1, true) + eps;
+    const at::Tensor gh = g / m;
+    const at::Tensor delta = (g * y).sum(-1, true) / m;
+    const at::Tensor da = gh.matmul(s.mT()) - delta * z;
+    const at::Tensor ds = a.mT().matmul(gh);
+    const at::Tensor dz = -(delta * a).sum(-2, true);
+    const at::Tensor db = tokens.v.matmul(ds.mT()) + dz;
+    const auto slope = [](const at::Tensor& x, const at::Tensor& phi) {
+      return at::where(x > 0, at::ones_like(x), phi);
+    };
+    EXPECT_TRUE(all_near(found[0], da * slope(tokens.q, a), 1e-10));
+    EXPECT_TRUE(all_near(found[1], db * slope(tokens.k, b), 1e-10));
+    EXPECT_TRUE(all_near(found[2], b.matmul(ds), 1e-10));
+  }
+}
+
+TEST(LinearIdentitiesTest, AttentionCase17GradientOfSoftmax) {
+  at::manual_seed(4);
+  const TokenGrid grid{1, 5, 6};
+  const Tokens tokens = random_tokens(2, grid.num_tokens(), kShape, at::kDouble).leaves();
+  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), grid, kShape);
+  const at::Tensor y = softmax.mix(tokens, grid);
+  const at::Tensor g = at::randn_like(y);
+  const auto found = grad({y}, {tokens.q, tokens.k, tokens.v}, {g});
+  const at::NoGradGuard no_grad;
+  const double scale = 1 / std::sqrt(static_cast<double>(kShape.head_dim));
+  const at::Tensor p = at::softmax(scale * tokens.q.matmul(tokens.k.mT()), -1);
+  const at::Tensor gh = model::split_heads(g, kShape.num_heads);
+  const at::Tensor dp = gh.matmul(tokens.v.mT());
+  const at::Tensor delta = (gh * model::split_heads(y, kShape.num_heads)).sum(-1, true);
+  const at::Tensor ds = p * (dp - delta);
+  EXPECT_TRUE(all_near(found[0], scale * ds.matmul(tokens.k), 1e-10));
+  EXPECT_TRUE(all_near(found[1], scale * ds.mT().matmul(tokens.q), 1e-10));
+  EXPECT_TRUE(all_near(found[2], p.mT().matmul(gh), 1e-10));
+}
+
+TEST(LinearIdentitiesTest, AttentionCase26Taylor2) {
+  at::manual_seed(5);
+  const TokenGrid grid{1, 4, 5};
+  const Tokens tokens = random_tokens(1, grid.num_tokens(), kShape, at::kDouble).leaves();
+  const at::Tensor s =
+      tokens.q.matmul(tokens.k.mT()) / std::sqrt(static_cast<double>(kShape.head_dim));
+  const at::Tensor weights = 1 + s + s * s / 2;
+  const at::Tensor expected =
+      model::merge_heads((weights / weights.sum(-1, true)).matmul(tokens.v));
+  const at::Tensor g = at::randn_like(expected);
+  const auto slopes = grad({expected}, {tokens.q, tokens.k}, {g}, /*retain_graph=*/true);
+  for (const char* const form : {"symmetric", "full"}) {
+    const MixerUnderTest mixer =
+        plain_mixer(spec_of("taylor2", {{"features", form}}), grid, kShape);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+      const at::Tensor y = mixer.mix(tokens, grid, kernels);
+      EXPECT_TRUE(all_near(y, expected, 1e-10)) << form;
+      const auto found = grad({y}, {tokens.q, tokens.k}, {g});
+      EXPECT_TRUE(all_near(found[0], slopes[0], 1e-10)) << form;
+      EXPECT_TRUE(all_near(found[1], slopes[1], 1e-10)) << form;
+    }
+    // A = w / m, so m = w / A: never below N / 2, which is why no epsilon is needed.
+    const at::Tensor m = weights / mixer.map(tokens, grid);
+    EXPECT_TRUE(all_near(m, weights.sum(-1, true).expand_as(m), 1e-9)) << form;
+    EXPECT_GE(m.min().item<double>(), static_cast<double>(grid.num_tokens()) / 2) << form;
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::testing

@@ -1,0 +1,24 @@
+// Test suites with a case for each entry of the registry.
+#pragma once
+
+#include "model/attention/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace hydrascope::testing {
+
+class RegistryCase : public ::testing::TestWithParam<const model::MechanismEntry*> {
+ protected:
+  [[nodiscard]] static const model::MechanismEntry& entry() { return *GetParam(); }
+};
+
+inline auto all_entries() { return ::testing::ValuesIn(model::mechanisms()); }
+
+inline std::string entry_name(
+    const ::testing::TestParamInfo<const model::MechanismEntry*>& parameter) {
+  return parameter.param->name;
+}
+
+}  // namespace hydrascope::testing

@@ -1,0 +1,414 @@
+#include "tests/model/attention/twins.h"
+
+#include "model/attention/registry.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+#include <vector>
+
+namespace hydrascope::testing {
+namespace {
+
+using at::Tensor;
+using model::TokenGrid;
+
+/// What a twin is a function of.
+struct Problem {
+  model::MechanismOptions options;
+  Tensor q, k, v;
+  TokenGrid grid;
+  TokenGrid training;
+  const Parameters& parameters;
+
+  [[nodiscard]] std::int64_t num_heads() const { return q.size(1); }
+  [[nodiscard]] std::int64_t num_tokens() const { return q.size(2); }
+  [[nodiscard]] std::int64_t head_dim() const { return q.size(3); }
+  [[nodiscard]] std::int64_t num_patches() const { return grid.rows * grid.columns; }
+};
+
+constexpr double kEps = 1e-6;
+
+/// a_i . b_j of all i, j.
+Tensor all_pairs(const Tensor& a, const Tensor& b) { return at::matmul(a, b.transpose(-2, -1)); }
+
+/// (B, H, N, d) -> (B, N, H * d), one head after the other.
+Tensor side_by_side(const Tensor& y) {
+  std::vector<Tensor> heads = y.unbind(1);
+  return at::cat(heads, -1);
+}
+
+Tensor whole_tokens(const Tensor& x) { return side_by_side(x); }
+
+/// y = A v of unnormalised weights (B, H, N, N); row sums get `eps` added.
+Tensor average(const Problem& p, Tensor weights, double eps) {
+  if (p.options.text("form") == "causal") weights = at::tril(weights);
+  return side_by_side(at::matmul(weights / (weights.sum(-1, true) + eps), p.v));
+}
+
+/// x over its norm along the last dimension, the norm no less than `kEps`.
+Tensor unit(const Tensor& x) { return x / (x * x).sum(-1, true).sqrt().clamp_min(kEps); }
+
+// Section 2.1.
+Tensor softmax(const Problem& p) {
+  const Tensor scores = all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
+  const Tensor weights = scores.exp();
+  return side_by_side(at::matmul(weights / weights.sum(-1, true), p.v));
+}
+
+// Sections 3.1 to 3.5.
+Tensor elu(const Problem& p) {
+  const auto phi = [](const Tensor& x) { return at::where(x > 0, x + 1, x.exp()); };
+  return average(p, all_pairs(phi(p.q), phi(p.k)), kEps);
+}
+
+Tensor relu(const Problem& p) {
+  return average(p, all_pairs(p.q.clamp_min(0), p.k.clamp_min(0)), kEps);
+}
+
+Tensor exponential(const Problem& p) {
+  const double t = p.options.number("t");
+  return average(p, all_pairs((t * p.q).exp(), (t * p.k).exp()), 0);
+}
+
+Tensor one_plus_cosine(const Problem& p) {
+  return average(p, 1 + all_pairs(unit(p.q), unit(p.k)), kEps);
+}
+
+Tensor taylor2(const Problem& p) {
+  const Tensor s = all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
+  const double second = p.options.text("polynomial") == "taylor2_raw" ? 1 : 0.5;
+  return average(p, 1 + s + second * s * s, 0);
+}
+
+/// u = x W + b of section 2.3, head by head.
+Tensor learned_network(const Problem& p, const Tensor& x, const std::string& side) {
+  const std::string prefix =
+      p.options.on("share_qk") ? "feature_map." : "feature_map." + side + ".";
+  const Tensor& weight = p.parameters.at(prefix + "weight");
+  std::vector<Tensor> heads;
+  for (std::int64_t h = 0; h < p.num_heads(); ++h) {
+    const bool own = p.options.on("per_head");
+    Tensor u = at::matmul(x.select(1, h), own ? weight[h] : weight);
+    if (p.options.on("bias")) {
+      const Tensor& bias = p.parameters.at(prefix + "bias");
+      u = u + (own ? bias[h] : bias);
+    }
+    heads.push_back(u);
+  }
+  return at::stack(heads, 1);
+}
+
+Tensor t2r(const Problem& p) {
+  return average(p,
+                 all_pairs(learned_network(p, p.q, "q").clamp_min(0),
+                           learned_network(p, p.k, "k").clamp_min(0)),
+                 kEps);
+}
+
+// Section 2.3, the table of variants.
+Tensor hedgehog_features(const std::string& variant, const Tensor& u) {
+  if (variant == "exp_pos") return u.exp();
+  if (variant == "exp") return at::cat({u.exp(), (-u).exp()}, -1);
+  if (variant == "softmax2") return at::cat({at::softmax(u, -1), at::softmax(-u, -1)}, -1);
+  if (variant == "softmax1") return at::softmax(at::cat({2 * u, -2 * u}, -1), -1);
+  if (variant == "expdim") {
+    return at::cat({(u - u.amax(-1, true)).exp(), (-u + u.amin(-1, true)).exp()}, -1);
+  }
+  throw std::out_of_range("hedgehog variant " + variant);
+}
+
+Tensor hedgehog(const Problem& p) {
+  const std::string& variant = p.options.text("variant");
+  return average(p,
+                 all_pairs(hedgehog_features(variant, learned_network(p, p.q, "q")),
+                           hedgehog_features(variant, learned_network(p, p.k, "k"))),
+                 0);
+}
+
+// Section 3.7.
+Tensor performer(const Problem& p) {
+  const Tensor& w = p.parameters.at("feature_map.projection");  // (M, d)
+  const bool both_signs = p.options.text("variant") == "hyp";
+  const auto features = [&](const Tensor& tokens) {
+    const Tensor x = tokens * std::pow(static_cast<double>(p.head_dim()), -0.25);
+    const Tensor wx = all_pairs(x, w);
+    const Tensor damping = (-(x * x).sum(-1, true) / 2).exp();
+    return both_signs ? at::cat({wx.exp(), (-wx).exp()}, -1) * damping : wx.exp() * damping;
+  };
+  return average(p, all_pairs(features(p.q), features(p.k)), 0);
+}
+
+// Section 3.8.
+Tensor rfa(const Problem& p) {
+  const Tensor w = p.parameters.at("feature_map.projection") / p.options.number("sigma");
+  // sin a sin b + cos a cos b = cos(a - b), averaged over the directions.
+  const Tensor of_q = all_pairs(unit(p.q), w);
+  const Tensor of_k = all_pairs(unit(p.k), w);
+  Tensor weights = (all_pairs(of_q.sin(), of_k.sin()) + all_pairs(of_q.cos(), of_k.cos())) /
+                   static_cast<double>(w.size(0));
+  if (p.options.text("form") == "causal") weights = at::tril(weights);
+  const double eps = p.options.number("eps");
+  const Tensor sum = weights.sum(-1, true);
+  const Tensor safe = at::where(
+      sum.abs() >= eps, sum, at::where(sum < 0, at::full_like(sum, -eps), at::full_like(sum, eps)));
+  return side_by_side(at::matmul(weights / safe, p.v));
+}
+
+// Section 3.9: cosines of the distance between patches, 1 to and from tokens without a position.
+Tensor distance_cosines(const Problem& p) {
+  const std::string& form = p.options.text("reweighting");
+  const std::int64_t limit = p.options.integer("max_grid");
+  const std::int64_t rows = limit > 0 ? limit : p.grid.rows;
+  const std::int64_t columns = limit > 0 ? limit : p.grid.columns;
+  const auto cosine = [](std::int64_t distance, std::int64_t largest) {
+    return std::cos(std::numbers::pi / 2 * static_cast<double>(distance) /
+                    static_cast<double>(largest));
+  };
+  Tensor factors = at::ones({p.num_tokens(), p.num_tokens()}, at::kDouble);
+  auto value = factors.accessor<double, 2>();
+  for (std::int64_t i = 0; i < p.num_patches(); ++i) {
+    for (std::int64_t j = 0; j < p.num_patches(); ++j) {
+      const std::int64_t down = i / p.grid.columns - j / p.grid.columns;
+      const std::int64_t right = i % p.grid.columns - j % p.grid.columns;
+      const double factor = form == "raster"
+                                ? cosine(i - j, limit > 0 ? limit * limit : p.num_patches())
+                            : form == "axial" ? (cosine(down, rows) + cosine(right, columns)) / 2
+                                              : cosine(down, rows) * cosine(right, columns);
+      value[p.grid.num_prefix + i][p.grid.num_prefix + j] = factor;
+    }
+  }
+  return factors;
+}
+
+Tensor cosformer(const Problem& p) {
+  return average(p, all_pairs(p.q.clamp_min(0), p.k.clamp_min(0)) * distance_cosines(p), kEps);
+}
+
+// Section 3.10.
+Tensor efficient(const Problem& p) {
+  const double root = std::sqrt(static_cast<double>(p.num_tokens()));
+  const double scale = p.options.text("scale") == "sqrt_n" ? 1 / root : 1;
+  const Tensor of_q = (scale * p.q).exp();
+  const Tensor of_k = (scale * p.k).exp();
+  return side_by_side(
+      at::matmul(all_pairs(of_q / of_q.sum(-1, true), of_k / of_k.sum(-2, true)), p.v));
+}
+
+// Section 2.2. Weights of tokens in the sum, by the scale policy.
+Tensor sum_weights(const Problem& p) {
+  const std::string& policy = p.options.text("scale");
+  const double tokens =
+      static_cast<double>(p.training.num_tokens()) / static_cast<double>(p.num_tokens());
+  Tensor weights = at::ones({p.num_tokens(), 1}, at::kDouble);
+  if (policy == "linear") weights.mul_(tokens);
+  if (policy == "sqrt") weights.mul_(std::sqrt(tokens));
+  if (policy == "patch" && p.num_patches() > 0) {
+    weights.narrow(0, p.grid.num_prefix, p.num_patches())
+        .mul_(static_cast<double>(p.training.rows * p.training.columns) /
+              static_cast<double>(p.num_patches()));
+  }
+  return weights;
+}
+
+Tensor safe_norm(const Problem& p, const Tensor& norm) {
+  const std::string& policy = p.options.text("eps_policy");
+  const double eps = p.options.number("eps");
+  if (policy == "max") return norm.clamp_min(eps);
+  if (policy == "rsqrt") return (norm * norm + eps * eps).sqrt();
+  if (policy == "add") return norm + eps;
+  throw std::out_of_range("eps policy " + policy);
+}
+
+Tensor hydra_features(const Problem& p, const std::string& kernel, const Tensor& x) {
+  if (kernel == "cosine") return x / safe_norm(p, (x * x).sum(-1, true).sqrt());
+  if (kernel == "l1") return x / safe_norm(p, x.abs().sum(-1, true));
+  if (kernel == "mean") return x / std::sqrt(static_cast<double>(p.num_tokens()));
+  if (kernel == "tanh") return 2 / (1 + (-2 * x).exp()) - 1;
+  if (kernel == "sigmoid") return 1 / (1 + (-x).exp());
+  if (kernel == "relu") return x.clamp_min(0);
+  if (kernel == "softmax_token") return x.exp() / x.exp().sum(1, true);
+  if (kernel == "softmax_feature") return x.exp() / x.exp().sum(2, true);
+  throw std::out_of_range("hydra kernel " + kernel);
+}
+
+/// Every feature is a head of width one with the rank-one map a_f b_f^T.
+Tensor one_head_per_feature(const Tensor& a, const Tensor& b, const Tensor& v) {
+  std::vector<Tensor> features;
+  for (std::int64_t f = 0; f < v.size(2); ++f) {
+    const Tensor map = at::matmul(a.select(2, f).unsqueeze(2), b.select(2, f).unsqueeze(1));
+    features.push_back(at::matmul(map, v.select(2, f).unsqueeze(2)).squeeze(2));
+  }
+  return at::stack(features, 2);
+}
+
+Tensor hydra(const Problem& p) {
+  const Tensor a = hydra_features(p, p.options.text("phi_q"), whole_tokens(p.q));
+  const Tensor b = hydra_features(p, p.options.text("phi_k"), whole_tokens(p.k)) * sum_weights(p);
+  const Tensor y = one_head_per_feature(a, b, whole_tokens(p.v));
+  return p.options.on("feature_scale") ? y * p.parameters.at("feature_scale") : y;
+}
+
+// Section 3.13.
+Tensor mla(const Problem& p) {
+  const auto normalised = [&](const Tensor& x) {
+    if (p.options.text("norm_scope") == "head") return unit(x);
+    const Tensor norm = (x * x).sum({1, 3}, true).sqrt();
+    return x / norm.clamp_min(kEps);
+  };
+  Tensor map = all_pairs(normalised(p.q), normalised(p.k) * sum_weights(p));
+  if (p.options.text("form") == "causal") map = at::tril(map);
+  return side_by_side(at::matmul(map, p.v));
+}
+
+// Sections 3.11 and 3.12.
+Tensor aft(const Problem& p) {
+  const Tensor weights = whole_tokens(p.k).exp();
+  const Tensor gate = 1 / (1 + (-whole_tokens(p.q)).exp());
+  return one_head_per_feature(gate, weights / weights.sum(1, true), whole_tokens(p.v));
+}
+
+Tensor polynl(const Problem& p) {
+  return one_head_per_feature(whole_tokens(p.q), whole_tokens(p.k), whole_tokens(p.v)) /
+         static_cast<double>(p.num_tokens());
+}
+
+/// (prefix + cells, N): each prefix token alone, then averages over the cells of a grid of about
+/// `wanted` cells; cell i of m covers floor(i n / m) up to, not including, ceil((i + 1) n / m).
+Tensor cell_averages(const TokenGrid& grid, std::int64_t wanted) {
+  const std::int64_t patches = grid.rows * grid.columns;
+  if (wanted >= patches) return at::eye(grid.num_tokens(), at::kDouble);
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(wanted)));
+  const std::int64_t rows = std::min(side, grid.rows);
+  const std::int64_t columns = std::min(wanted / rows, grid.columns);
+  Tensor averages = at::zeros({grid.num_prefix + rows * columns, grid.num_tokens()}, at::kDouble);
+  for (std::int64_t i = 0; i < grid.num_prefix; ++i) averages[i][i] = 1;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t top = r * grid.rows / rows;
+    const std::int64_t bottom = ((r + 1) * grid.rows + rows - 1) / rows;
+    for (std::int64_t c = 0; c < columns; ++c) {
+      const std::int64_t left = c * grid.columns / columns;
+      const std::int64_t right = ((c + 1) * grid.columns + columns - 1) / columns;
+      const double weight = 1 / static_cast<double>((bottom - top) * (right - left));
+      for (std::int64_t y = top; y < bottom; ++y) {
+        const std::int64_t first = grid.num_prefix + y * grid.columns + left;
+        averages[grid.num_prefix + r * columns + c].narrow(0, first, right - left).fill_(weight);
+      }
+    }
+  }
+  return averages;
+}
+
+/// (to, from): bicubic interpolation along one axis (Keys 1981 with a = -0.75, half-pixel centres,
+/// border samples repeated).
+Tensor cubic_weights(std::int64_t from, std::int64_t to) {
+  const auto keys = [](double x) {
+    constexpr double a = -0.75;
+    x = std::abs(x);
+    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+    return 0.0;
+  };
+  Tensor weights = at::zeros({to, from}, at::kDouble);
+  auto value = weights.accessor<double, 2>();
+  for (std::int64_t i = 0; i < to; ++i) {
+    const double centre =
+        (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
+    const auto floor = static_cast<std::int64_t>(std::floor(centre));
+    for (std::int64_t j = floor - 1; j <= floor + 2; ++j)
+      value[i][std::clamp<std::int64_t>(j, 0, from - 1)] += keys(centre - static_cast<double>(j));
+  }
+  return weights;
+}
+
+// Section 3.14. (m, N), or (prefix + m, N) where prefix tokens stay.
+Tensor linformer_projection(const Problem& p, const std::string& side) {
+  const std::string& kind = p.options.text("projection");
+  if (kind == "pool") return cell_averages(p.grid, p.options.integer("length"));
+  const Tensor& learned =
+      p.parameters.at(p.options.on("share_kv") ? "projection.weight" : "projection." + side);
+  if (kind == "dense") return learned;
+  if (p.num_patches() == 0) return at::eye(p.num_tokens(), at::kDouble);
+  Tensor rows = learned;
+  if (p.grid.rows != p.training.rows || p.grid.columns != p.training.columns) {
+    const Tensor image = learned.view({-1, p.training.rows, p.training.columns});
+    const Tensor resized =
+        at::matmul(at::matmul(cubic_weights(p.training.rows, p.grid.rows), image),
+                   cubic_weights(p.training.columns, p.grid.columns).transpose(0, 1));
+    rows = resized.flatten(1);
+    rows = rows * (learned.sum(1, true) / rows.sum(1, true));
+  }
+  const std::int64_t prefix = p.grid.num_prefix;
+  Tensor all = at::zeros({prefix + rows.size(0), p.num_tokens()}, at::kDouble);
+  for (std::int64_t i = 0; i < prefix; ++i) all[i][i] = 1;
+  all.narrow(0, prefix, rows.size(0)).narrow(1, prefix, rows.size(1)).copy_(rows);
+  return all;
+}
+
+Tensor linformer(const Problem& p) {
+  const Tensor k = at::matmul(linformer_projection(p, "k"), p.k);
+  const Tensor v = at::matmul(linformer_projection(p, "v"), p.v);
+  const Tensor scores = all_pairs(p.q, k) / std::sqrt(static_cast<double>(p.head_dim()));
+  return side_by_side(at::matmul(at::softmax(scores, -1), v));
+}
+
+// Section 3.15.
+Tensor nystrom(const Problem& p) {
+  const Tensor averages = cell_averages(p.grid, p.options.integer("landmarks"));
+  const Tensor qt = at::matmul(averages, p.q);
+  const Tensor kt = at::matmul(averages, p.k);
+  const double scale = 1 / std::sqrt(static_cast<double>(p.head_dim()));
+  const Tensor left = at::softmax(all_pairs(p.q, kt) * scale, -1);
+  const Tensor core = at::softmax(all_pairs(qt, kt) * scale, -1);
+  const Tensor right = at::softmax(all_pairs(qt, p.k) * scale, -1);
+  const Tensor one_norm = core.abs().sum(-2).amax(-1).unsqueeze(-1).unsqueeze(-1);
+  const Tensor inf_norm = core.abs().sum(-1).amax(-1).unsqueeze(-1).unsqueeze(-1);
+  const Tensor identity = at::eye(core.size(-1), at::kDouble);
+  Tensor z = core.transpose(-2, -1) / (one_norm * inf_norm);
+  for (std::int64_t step = 0; step < p.options.integer("iterations"); ++step) {
+    const Tensor az = at::matmul(core, z);
+    const Tensor inner = 15 * identity - at::matmul(az, 7 * identity - az);
+    z = at::matmul(z, 13 * identity - at::matmul(az, inner)) / 4;
+  }
+  return side_by_side(at::matmul(at::matmul(left, z), at::matmul(right, p.v)));
+}
+
+using Twin = Tensor (*)(const Problem&);
+
+const std::map<std::string, Twin, std::less<>>& twins() {
+  static const std::map<std::string, Twin, std::less<>> table{{"softmax", softmax},
+                                                              {"hydra", hydra},
+                                                              {"hedgehog", hedgehog},
+                                                              {"mla", mla},
+                                                              {"elu", elu},
+                                                              {"relu", relu},
+                                                              {"exp", exponential},
+                                                              {"cos", one_plus_cosine},
+                                                              {"taylor2", taylor2},
+                                                              {"t2r", t2r},
+                                                              {"performer", performer},
+                                                              {"rfa", rfa},
+                                                              {"cosformer", cosformer},
+                                                              {"efficient", efficient},
+                                                              {"aft", aft},
+                                                              {"polynl", polynl},
+                                                              {"linformer", linformer},
+                                                              {"nystrom", nystrom}};
+  return table;
+}
+
+}  // namespace
+
+bool has_twin(std::string_view mechanism) { return twins().contains(mechanism); }
+
+at::Tensor twin(const model::AttentionSpec& spec, const at::Tensor& q, const at::Tensor& k,
+                const at::Tensor& v, const model::TokenGrid& grid,
+                const model::TokenGrid& training_grid, const Parameters& parameters) {
+  const Problem problem{model::MechanismOptions(spec), q, k, v, grid, training_grid, parameters};
+  return twins().at(spec.mechanism)(problem);
+}
+
+}  // namespace hydrascope::testing
