@@ -68,6 +68,16 @@ std::vector<std::string> bundled_models() {
   return names;
 }
 
+std::vector<std::string> bundled_images() {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(assets_folder() / "images", ignored)) {
+    if (entry.path().extension() == ".jpg") files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
 std::optional<fs::path> bundled_labels(std::string_view name) {
   return bundled_file("labels", name, ".txt");
 }

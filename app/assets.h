@@ -18,6 +18,8 @@ const std::filesystem::path& assets_folder();
 std::optional<std::filesystem::path> bundled_model(std::string_view name);
 /// Names of all bundled models, sorted.
 std::vector<std::string> bundled_models();
+/// The photographs that come along, sorted.
+std::vector<std::string> bundled_images();
 /// assets/labels/NAME.txt when there is such a file.
 std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 

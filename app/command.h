@@ -31,9 +31,11 @@ const Command* find_command(std::string_view name);
 
 // One function a command, each in the file of its name.
 Command classify_command();
+Command benchmark_command();
 Command evaluate_command();
 Command models_command();
 Command inspect_command();
+Command convert_command();
 Command doctor_command();
 // In commands.cpp: they only show what the tables say.
 Command completion_command();

@@ -7,29 +7,88 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
-#include <fstream>
-#include <span>
+#include <ostream>
+#include <string>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string sniff(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(ErrorCode::not_found, "cannot be opened", file);
-  std::array<char, 512> bytes{};
-  stream.read(bytes.data(), bytes.size());
-  return std::string(checkpoint::sniff_format(
-      std::as_bytes(std::span(bytes).first(static_cast<std::size_t>(stream.gcount())))));
-}
-
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
   for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
   return text.empty() ? "scalar" : text;
+}
+
+/// The file as a vision transformer. One that is none is still worth looking at.
+struct Findings {
+  std::string arch;
+  std::string attention;
+  std::string layout;
+  std::vector<std::string> notes;
+  std::string problem;  ///< why it is none, or not a complete one
+};
+
+Findings look_at(const checkpoint::WeightFile& file) {
+  Findings findings;
+  try {
+    const checkpoint::Checkpoint weights{file};
+    findings.layout = weights.layout();
+    findings.notes = weights.notes();
+    const model::VitConfig config = weights.deduce_config();
+    findings.arch = config.arch;
+    findings.attention = model::to_text(config.attention);
+  } catch (const Error& error) {
+    findings.problem = error.what();
+    if (error.subject() != file.file().string()) findings.problem += " (" + error.subject() + ")";
+  }
+  return findings;
+}
+
+Json json_of(const checkpoint::WeightFile& file, const Findings& findings) {
+  Json tensors = Json::array();
+  for (const checkpoint::TensorView& view : file.tensors()) {
+    tensors.push_back({{"name", view.name},
+                       {"dtype", std::string(name(view.dtype))},
+                       {"shape", view.shape},
+                       {"bytes", view.data.size()}});
+  }
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  return {{"schema", 1},
+          {"format", file.format()},
+          {"tensors", tensors},
+          {"metadata", file.metadata()},
+          {"arch", or_null(findings.arch)},
+          {"attention", or_null(findings.attention)},
+          {"layout", or_null(findings.layout)},
+          {"entry", or_null(file.entry())},
+          {"notes", findings.notes}};
+}
+
+void write_tensors(const checkpoint::WeightFile& file, std::ostream& out) {
+  for (const checkpoint::TensorView& view : file.tensors()) {
+    out << view.name << '\t' << name(view.dtype) << '\t' << shape_text(view.shape) << '\t'
+        << view.data.size() << '\n';
+  }
+}
+
+void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
+                   std::ostream& out) {
+  std::size_t total = 0;
+  for (const checkpoint::TensorView& view : file.tensors()) total += view.data.size();
+  for (const auto& [key, value] : file.metadata())
+    out << "metadata " << key << " = " << value << '\n';
+  out << "format " << file.format() << ", " << file.tensors().size() << " tensors, " << total
+      << " bytes\n";
+  if (!findings.layout.empty()) out << "names of " << findings.layout << '\n';
+  for (const std::string& note : findings.notes) out << "note: " << note << '\n';
+  if (findings.arch.empty()) {
+    out << "no vision transformer: " << findings.problem << '\n';
+  } else {
+    out << "architecture " << findings.arch << ", attention " << findings.attention << '\n';
+  }
 }
 
 int run_inspect(const ParsedOptions& options) {
@@ -39,58 +98,20 @@ int run_inspect(const ParsedOptions& options) {
                 "expected one file, found " + std::to_string(options.positionals().size()),
                 "inspect");
   }
-  const std::string& file = options.positionals().front();
-  const bool is_index = file.ends_with(".index.json");
-  const std::string format = is_index ? "safetensors" : sniff(file);
-  const checkpoint::SafetensorsFile contents = checkpoint::SafetensorsFile::open(file);
-  std::string arch;
-  std::string attention;
-  // A file that is no vision transformer is still worth looking at.
-  std::string no_model;
-  try {
-    const model::VitConfig config = checkpoint::Checkpoint::open(file).deduce_config();
-    arch = config.arch;
-    attention = model::to_text(config.attention);
-  } catch (const Error& error) {
-    no_model = error.what();
-  }
-
+  const checkpoint::WeightFile file =
+      checkpoint::WeightFile::open(options.positionals().front(), {options.flag("use-ema")});
+  const Findings findings = look_at(file);
   OutputFile output(options.text("output"));
   std::ostream& out = output.stream();
   const Format wanted = choose_format(options.text("format"), options.text("output"));
-  std::size_t total = 0;
   if (wanted == Format::json || wanted == Format::jsonl) {
-    Json tensors = Json::array();
-    for (const checkpoint::TensorView& view : contents.tensors()) {
-      tensors.push_back({{"name", view.name},
-                         {"dtype", std::string(name(view.dtype))},
-                         {"shape", view.shape},
-                         {"bytes", view.data.size()}});
-    }
-    Json json = {{"schema", 1},
-                 {"format", format},
-                 {"tensors", tensors},
-                 {"metadata", contents.metadata()},
-                 {"arch", arch.empty() ? Json() : Json(arch)},
-                 {"attention", attention.empty() ? Json() : Json(attention)}};
-    out << json.dump(wanted == Format::json ? 2 : -1, ' ', false, Json::error_handler_t::replace)
+    out << json_of(file, findings)
+               .dump(wanted == Format::json ? 2 : -1, ' ', false, Json::error_handler_t::replace)
         << '\n';
   } else {
-    for (const checkpoint::TensorView& view : contents.tensors()) {
-      out << view.name << '\t' << name(view.dtype) << '\t' << shape_text(view.shape) << '\t'
-          << view.data.size() << '\n';
-      total += view.data.size();
-    }
+    write_tensors(file, out);
   }
-  if (wanted == Format::text) {
-    for (const auto& [key, value] : contents.metadata())
-      out << "metadata " << key << " = " << value << '\n';
-    out << "format " << format << ", " << contents.tensors().size() << " tensors, " << total
-        << " bytes\n";
-    out << (arch.empty() ? "no vision transformer: " + no_model
-                         : "architecture " + arch + ", attention " + attention)
-        << '\n';
-  }
+  if (wanted == Format::text) write_summary(file, findings, out);
   output.close();
   return kExitOk;
 }
@@ -102,9 +123,14 @@ Command inspect_command() {
   spec.name = "inspect";
   spec.summary = "header of a checkpoint without loading it";
   spec.positionals = "FILE";
-  spec.options = join({output_options(), general_options()});
+  spec.options = join({{{.name = "use-ema",
+                         .kind = ValueKind::flag,
+                         .help = "show the moving average of the weights",
+                         .group = "Model"}},
+                       output_options(),
+                       general_options()});
   spec.examples = {"hydrascope inspect model.safetensors",
-                   "hydrascope inspect model.safetensors --format json"};
+                   "hydrascope inspect checkpoint.pth --format json"};
   return {std::move(spec), run_inspect};
 }
 

@@ -1,12 +1,12 @@
 #include "app/model_source.h"
 
 #include "app/assets.h"
+#include "app/console.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -49,45 +49,6 @@ std::array<double, 3> three(const std::vector<double>& values, const char* optio
   return {values[0], values[1], values[2]};
 }
 
-/// Reads timm's pretrained_cfg fields out of the checkpoint's `transform` metadata.
-void apply_transform_metadata(const std::string& text, const std::string& origin,
-                              const std::string& subject, ResolvedTransform& result) {
-  using Json = nlohmann::json;
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object())
-    throw Error(ErrorCode::failed, "metadata 'transform' is no JSON object", subject);
-  try {
-    if (json.contains("input_size")) {
-      const auto size = json.at("input_size").get<std::vector<std::int64_t>>();
-      if (size.size() != 3)
-        throw Error(ErrorCode::failed, "metadata 'transform': input_size needs 3 numbers", subject);
-      result.config.img_size = {size[1], size[2]};
-      result.origins["img_size"] = origin;
-    }
-    if (json.contains("crop_pct")) {
-      result.config.crop_pct = json.at("crop_pct").get<double>();
-      result.origins["crop_pct"] = origin;
-    }
-    if (json.contains("crop_mode")) {
-      result.config.crop_mode = image::parse_crop_mode(json.at("crop_mode").get<std::string>());
-      result.origins["crop_mode"] = origin;
-    }
-    if (json.contains("interpolation")) {
-      result.config.interpolation =
-          image::parse_interpolation(json.at("interpolation").get<std::string>());
-      result.origins["interpolation"] = origin;
-    }
-    for (const auto& [key, target] :
-         {std::pair{"mean", &result.config.mean}, {"std", &result.config.std}}) {
-      if (!json.contains(key)) continue;
-      *target = three(json.at(key).get<std::vector<double>>(), key);
-      result.origins[key] = origin;
-    }
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::failed, std::string("metadata 'transform': ") + error.what(), subject);
-  }
-}
-
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
     throw Error(ErrorCode::invalid_argument,
@@ -120,7 +81,33 @@ int count_option(const ParsedOptions& options, const char* name) {
   return static_cast<int>(value);
 }
 
+/// Are nine of ten short names equal? Lists of one data set differ in spellings.
+bool mean_the_same(const image::Labels& a, const image::Labels& b) {
+  if (a.size() != b.size()) return false;
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    if (a.at(index).short_name == b.at(index).short_name) ++equal;
+  }
+  return equal * 10 >= a.size() * 9;
+}
+
 }  // namespace
+
+std::vector<std::string> describe(const checkpoint::LoadReport& report) {
+  const auto sentence = [](const std::vector<std::string>& names, const char* what) {
+    constexpr std::size_t kShown = 4;
+    std::string text = std::to_string(names.size()) + " tensors " + what + ": ";
+    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+      text += (i == 0 ? "" : ", ") + names[i];
+    return text + (names.size() > kShown ? ", ..." : "");
+  };
+  std::vector<std::string> notes;
+  if (!report.initialised.empty())
+    notes.push_back(sentence(report.initialised, "are not from the file but newly initialised"));
+  if (!report.unused.empty()) notes.push_back(sentence(report.unused, "of the file are not used"));
+  return notes;
+}
 
 image::Size parse_size(const std::string& text) {
   const auto cross = text.find('x');
@@ -142,60 +129,47 @@ ModelSource open_model(const ParsedOptions& options) {
 }
 
 ModelSource open_model(const ParsedOptions& options, const std::string& word) {
+  if (const std::string& file = options.text("checkpoint"); !file.empty()) {
+    if (!exists(file))
+      throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + file);
+    return open_weights(options, file, file, word);
+  }
+  if (word.empty()) {
+    const auto bundled = bundled_model(kDefaultModel);
+    if (!bundled)
+      throw Error(ErrorCode::failed, "the bundled model is missing in " + assets_folder().string(),
+                  std::string(kDefaultModel));
+    return open_weights(options, std::string(kDefaultModel), *bundled, "");
+  }
+  if (exists(word)) return open_weights(options, word, word, "");
+  if (const auto bundled = bundled_model(word))
+    return open_weights(options, bundled->stem().string(), *bundled, "");
+  refuse_model(word);
+}
+
+ModelSource open_weights(const ParsedOptions& options, const std::string& name,
+                         const std::string& file, const std::string& architecture_name) {
   ModelSource source;
-  const std::string& checkpoint_file = options.text("checkpoint");
-  if (options.flag("use-ema")) {
-    throw Error(ErrorCode::invalid_argument, "safetensors files hold one set of weights",
-                "--use-ema");
-  }
-  if (!checkpoint_file.empty()) {
-    if (!exists(checkpoint_file))
-      throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + checkpoint_file);
-    source.name = checkpoint_file;
-    source.weights = checkpoint::Checkpoint::open(checkpoint_file);
-    source.config = source.weights.deduce_config();
-    if (!word.empty()) {
-      const auto architecture = model::find_architecture(word);
-      if (!architecture) {
-        throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture",
-                    word, "names have the form " + model::architecture_pattern());
-      }
-      const std::vector<model::AttentionSpec> attention = source.config.attention;
-      source.config = architecture->config;
-      if (static_cast<std::int64_t>(attention.size()) == source.config.depth)
-        source.config.attention = attention;
-    }
+  source.name = name;
+  if (options.given("num-classes")) source.head.num_classes = options.integer("num-classes");
+  source.head.reset = options.flag("reset-head");
+  source.weights = checkpoint::Checkpoint::open(file, {options.flag("use-ema")});
+  if (architecture_name.empty()) {
+    source.config = source.weights.deduce_config(source.head);
   } else {
-    fs::path file;
-    if (word.empty()) {
-      const auto bundled = bundled_model(kDefaultModel);
-      if (!bundled)
-        throw Error(ErrorCode::failed,
-                    "the bundled model is missing in " + assets_folder().string(),
-                    std::string(kDefaultModel));
-      source.name = kDefaultModel;
-      file = *bundled;
-    } else if (exists(word)) {
-      source.name = word;
-      file = word;
-    } else if (const auto bundled = bundled_model(word)) {
-      source.name = bundled->stem().string();
-      file = *bundled;
-    } else {
-      refuse_model(word);
+    const auto architecture = model::find_architecture(architecture_name);
+    if (!architecture) {
+      throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture",
+                  architecture_name, "names have the form " + model::architecture_pattern());
     }
-    source.weights = checkpoint::Checkpoint::open(file);
-    source.config = source.weights.deduce_config();
+    source.config = architecture->config;
+    source.weights.complete(source.config, source.head);
   }
+  source.notes = source.weights.notes();
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
   const std::vector<model::AttentionSpec> trained =
       model::with_all_options(source.config.attention);
-  if (const std::string& attention = options.text("attn"); !attention.empty()) {
-    model::apply_attention_spec(attention, source.config.attention);
-  }
-  for (const std::string& option : options.texts("attn-opt")) {
-    model::apply_attention_option(option, source.config.attention);
-  }
+  apply_attention(options, source.config);
   if (const auto asked = model::with_all_options(source.config.attention); asked != trained) {
     const std::string before = model::to_text(trained);
     const std::string after = model::to_text(asked);
@@ -204,6 +178,29 @@ ModelSource open_model(const ParsedOptions& options, const std::string& word) {
                            " after training: accuracy needs `hydrascope convert`");
   }
   return source;
+}
+
+ModelSource random_model(const ParsedOptions& options, const std::string& name) {
+  const auto architecture = model::find_architecture(name);
+  if (!architecture) {
+    throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
+                "names have the form " + model::architecture_pattern() +
+                    "; `hydrascope models list` shows some");
+  }
+  ModelSource source;
+  source.name = name;
+  source.random_weights = true;
+  source.config = architecture->config;
+  apply_attention(options, source.config);
+  return source;
+}
+
+void apply_attention(const ParsedOptions& options, model::VitConfig& config) {
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  if (const std::string& attention = options.text("attn"); !attention.empty())
+    model::apply_attention_spec(attention, config.attention);
+  for (const std::string& option : options.texts("attn-opt"))
+    model::apply_attention_option(option, config.attention);
 }
 
 std::string ResolvedTransform::describe() const {
@@ -237,10 +234,16 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
     config.crop_pct = architecture->crop_pct;
     if (architecture->inception_mean_std) config.mean = config.std = {0.5, 0.5, 0.5};
   }
-  if (const std::string text = source.weights.metadata("transform"); !text.empty()) {
-    const std::string file = source.weights.file().filename().string();
-    apply_transform_metadata(text, "metadata of " + file, source.weights.file().string(), result);
+  source.weights.hub().transform.apply_to(config, result.origins);
+  if (const std::string text = source.weights.metadata("transform");
+      !text.empty() && source.weights.is_own()) {
+    const fs::path& file = source.weights.file();
+    checkpoint::parse_timm_transform(text, "metadata of " + file.filename().string(),
+                                     file.string() + ": metadata 'transform'")
+        .apply_to(config, result.origins);
+    config.native = false;
   }
+  if (options.given("img-size") || options.given("input-size")) config.native = false;
   const auto take = [&](const char* option, const char* field, auto&& assign) {
     if (!options.given(option)) return;
     assign();
@@ -273,34 +276,69 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
                   "--native with --img-size");
     }
     config.native = true;
+    result.origins["size"] = options.origin("native");
+  }
+  if (config.native) {
     for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
       result.origins.erase(unused);
-    result.origins["size"] = options.origin("native");
+  } else {
+    result.origins.erase("size");
   }
   check_transform(config);
   return result;
 }
 
-image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source) {
-  constexpr std::int64_t kImageNetClasses = 1000;
-  std::optional<fs::path> file;
+ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSource& source) {
+  const std::int64_t classes = source.config.num_classes;
+  const auto checked = [&](image::Labels labels, const std::string& subject) {
+    if (std::cmp_not_equal(labels.size(), classes)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "names " + std::to_string(labels.size()) + " classes, the model has " +
+                      std::to_string(classes),
+                  subject);
+    }
+    return labels;
+  };
   if (const std::string& given = options.text("labels"); !given.empty()) {
-    file = given;
+    std::optional<fs::path> file = given;
     if (!exists(given)) file = bundled_labels(given);
     if (!file) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
-  } else if (const std::string named = source.weights.metadata("labels"); !named.empty()) {
-    file = bundled_labels(named);
+    return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
   }
-  if (!file && source.config.num_classes == kImageNetClasses) file = bundled_labels("imagenet1k");
-  if (!file) return image::Labels::numbered(source.config.num_classes);
-  image::Labels labels = image::Labels::load(*file);
-  if (std::cmp_not_equal(labels.size(), source.config.num_classes)) {
-    throw Error(ErrorCode::invalid_argument,
-                "the file names " + std::to_string(labels.size()) + " classes, the model has " +
-                    std::to_string(source.config.num_classes),
-                file->string());
+  constexpr std::int64_t kImageNetClasses = 1000;
+  const checkpoint::Checkpoint& weights = source.weights;
+  // The names of the file's classes say nothing of those of a new classifier.
+  if (!source.head.reset) {
+    const std::string bundled = weights.is_own() ? weights.metadata("labels") : "";
+    const std::string lines = weights.label_lines();
+    ResolvedLabels stored;
+    std::string subject = weights.file().string();
+    if (const auto file = bundled_labels(bundled)) {
+      stored = {image::Labels::load(*file), LabelOrigin::bundled, bundled};
+    } else if (!lines.empty()) {
+      if (!weights.hub().labels.empty()) subject = weights.hub().file.string();
+      stored = {image::Labels::parse(lines, subject), LabelOrigin::names, ""};
+      // Hugging Face's configurations spell ImageNet's classes out, without the synset ids.
+      if (const auto imagenet = bundled_labels("imagenet1k");
+          imagenet && mean_the_same(stored.labels, image::Labels::load(*imagenet)))
+        stored = {image::Labels::load(*imagenet), LabelOrigin::bundled, "imagenet1k"};
+    } else if (const auto usual = bundled_labels("imagenet1k");
+               usual && classes == kImageNetClasses) {
+      return {checked(image::Labels::load(*usual), usual->string()), LabelOrigin::bundled,
+              "imagenet1k"};
+    }
+    const bool of_another_head =
+        source.head.num_classes && std::cmp_not_equal(stored.labels.size(), classes);
+    if (stored.origin != LabelOrigin::numbers && !of_another_head) {
+      stored.labels = checked(std::move(stored.labels), subject);
+      return stored;
+    }
   }
-  return labels;
+  return {image::Labels::numbered(classes), LabelOrigin::numbers, ""};
+}
+
+image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source) {
+  return resolve_named_labels(options, source).labels;
 }
 
 int model_threads(const ParsedOptions& options) { return count_option(options, "threads"); }
@@ -321,9 +359,14 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   if (kernels == "reference") wanted.kernels = model::Kernels::reference;
   if (options.text("pos-interp") == "hf") wanted.pos_interp = model::PosInterp::hf;
   wanted.deterministic = options.flag("deterministic");
+  wanted.head = source.head;
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
-  return model::Classifier(source.config, source.weights, wanted);
+  if (source.random_weights) return {source.config, wanted};
+  model::Classifier classifier(source.config, source.weights, wanted);
+  const Console console(options);
+  for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
+  return classifier;
 }
 
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,

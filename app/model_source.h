@@ -18,20 +18,33 @@ namespace hydrascope::app {
 
 /// What `-m`, `--checkpoint` and `--attn` say, before any tensor is loaded.
 struct ModelSource {
-  std::string name;  ///< for records: bundled name, or the file as given
-  checkpoint::Checkpoint weights;
+  std::string name;                ///< for records: bundled name, or the file as given
+  checkpoint::Checkpoint weights;  ///< empty with `random_weights`
+  bool random_weights = false;     ///< an architecture by its name, for measurements
+  checkpoint::HeadOptions head;    ///< `--num-classes`, `--reset-head`
   model::VitConfig config;         ///< with `--attn` applied
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
 };
 ModelSource open_model(const ParsedOptions& options);
 /// The same with `word` in the place of `-m`.
 ModelSource open_model(const ParsedOptions& options, const std::string& word);
+/// The same of a file or folder; `architecture` is the name of what it holds, or "" to deduce it.
+ModelSource open_weights(const ParsedOptions& options, const std::string& name,
+                         const std::string& file, const std::string& architecture);
+
+/// An architecture with random weights, `--attn` applied.
+ModelSource random_model(const ParsedOptions& options, const std::string& architecture);
+/// `--attn` and `--attn-opt` on what `config` says.
+void apply_attention(const ParsedOptions& options, model::VitConfig& config);
+
+/// What a user should know of how weights were loaded, a sentence each.
+std::vector<std::string> describe(const checkpoint::LoadReport& report);
 
 /// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
 image::Size parse_size(const std::string& text);
 
-/// The evaluation transform and the origin of each of its values: flags > --config > the
-/// checkpoint's metadata > the architecture's defaults.
+/// The evaluation transform and the origin of each of its values: flags > --config > the metadata
+/// of our own files > the configuration beside the weights > the architecture's defaults.
 struct ResolvedTransform {
   image::TransformConfig config;
   std::map<std::string, std::string>
@@ -41,8 +54,17 @@ struct ResolvedTransform {
 };
 ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSource& source);
 
-/// `--labels`, else what the metadata names, else ImageNet-1k for 1000 classes, else the class
-/// indices. Throws Error(invalid_argument) when the count differs from the model's classes.
+/// `--labels`, else what the metadata or the configuration beside the weights name, else
+/// ImageNet-1k for 1000 classes, else the class indices. Throws Error(invalid_argument) when the
+/// count differs from the model's classes.
+enum class LabelOrigin { numbers, bundled, names };
+struct ResolvedLabels {
+  image::Labels labels;
+  LabelOrigin origin = LabelOrigin::numbers;
+  std::string bundled;  ///< "imagenet1k" of assets/labels, with `LabelOrigin::bundled`
+};
+ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSource& source);
+/// The labels alone.
 image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source);
 
 /// Device, precision, kernels, threads and seeds from the options; then the model on its device.

@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "model/architectures.h"
 #include "model/attention/registry.h"
+#include "model/network_cost.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -69,30 +70,13 @@ int list(const ParsedOptions& options, OutputFile& output) {
   return kExitOk;
 }
 
-/// What one image costs: linears and patch embedding as multiply-adds, mixing as the mechanism
-/// counts it.
-double gflops_per_image(const model::VitConfig& config, std::int64_t tokens) {
-  const auto n = static_cast<double>(tokens);
-  const auto d = static_cast<double>(config.embed_dim);
-  const double patches = n - static_cast<double>(config.num_prefix_tokens());
-  double flops = 2 * patches * d *
-                 static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
-  flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    flops += 2 * n * d * d * (4 + 2 * config.mlp_ratio);
-    flops += model::find_mechanism(config.attention_of(layer).mechanism)
-                 .cost({tokens, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
-                 .flops;
-  }
-  return flops / 1e9;
-}
-
 std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   std::int64_t count = 0;
-  for (const checkpoint::NamedView& item : weights.named()) {
-    std::int64_t elements = 1;
-    for (const std::int64_t size : item.view->shape) elements *= size;
-    count += elements;
+  for (const checkpoint::NamedTensor& tensor : weights.named()) {
+    for (const checkpoint::TensorView* part : tensor.parts) {
+      if (part != nullptr)
+        count += static_cast<std::int64_t>(part->data.size() / checkpoint::size_of(part->dtype));
+    }
   }
   return count;
 }
@@ -108,14 +92,14 @@ int info(const ParsedOptions& options, OutputFile& output) {
   }
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
-  const auto architecture = model::find_architecture(name);
-  if (architecture && options.text("checkpoint").empty() &&
+  if (model::find_architecture(name) && options.text("checkpoint").empty() &&
       !std::filesystem::exists(name, ignored) && !bundled_model(name)) {
+    const model::VitConfig c = random_model(options, name).config;
     report.add("model", name);
-    report.add_json("config", model::to_json(architecture->config));
-    const model::VitConfig& c = architecture->config;
+    report.add_json("config", model::to_json(c));
     report.add("gflops_per_image",
-               gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()), 3);
+               model::gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()),
+               3);
     report.write(format, output.stream());
     return kExitOk;
   }
@@ -135,7 +119,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
     report.add_json("attention_options", json_object(values));
   report.add("img_size", std::vector<std::int64_t>{size.height, size.width});
   report.add("tokens", tokens);
-  report.add("gflops_per_image", gflops_per_image(source.config, tokens), 3);
+  report.add("gflops_per_image", model::gflops_per_image(source.config, tokens), 3);
   report.add("transform", transform.describe());
   report.add("license", source.weights.metadata("license"));
   report.add_json("config", model::to_json(source.config));
@@ -163,24 +147,13 @@ int create(const ParsedOptions& options) {
   if (file.empty() || file == "-")
     throw Error(ErrorCode::invalid_argument, "name the file to write", "models create",
                 "-o FILE.safetensors");
-  auto architecture = model::find_architecture(name);
-  if (!architecture) {
-    throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
-                "names have the form " + model::architecture_pattern() +
-                    "; `hydrascope models list` shows some");
-  }
-  model::VitConfig config = architecture->config;
+  model::VitConfig config = random_model(options, name).config;
   if (options.given("num-classes")) config.num_classes = options.integer("num-classes");
   if (options.given("img-size")) {
     const image::Size size = parse_size(options.text("img-size"));
     config.img_height = size.height;
     config.img_width = size.width;
   }
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  if (const std::string& spec = options.text("attn"); !spec.empty())
-    model::apply_attention_spec(spec, config.attention);
-  for (const std::string& option : options.texts("attn-opt"))
-    model::apply_attention_option(option, config.attention);
   model::validate(config);
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   const model::VisionTransformer model(config);
@@ -238,16 +211,8 @@ Command models_command() {
   spec.summary = "list, info, create (random weights), path of models";
   spec.positionals = "[MODEL|MECHANISM]";
   spec.subcommands = {"list", "info", "create", "path"};
-  spec.options = join({model_options(),
-                       preprocessing_options(),
-                       {{.name = "num-classes",
-                         .kind = ValueKind::integer,
-                         .placeholder = "N",
-                         .help = "classes of a created model",
-                         .group = "Model"}},
-                       runtime_options(),
-                       output_options(),
-                       general_options()});
+  spec.options = join({model_options(), preprocessing_options(), runtime_options(),
+                       output_options(), general_options()});
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",

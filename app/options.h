@@ -134,7 +134,8 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 
 // Groups of options that several commands share (shared_options.cpp), each as the contract spells
 // it.
-std::vector<Option> model_options();  // model, checkpoint, use-ema, attn, attn-opt, pos-interp
+std::vector<Option> model_options();  // model, checkpoint, use-ema, num-classes, reset-head, attn,
+                                      // attn-opt, pos-interp
 std::vector<Option> input_options();  // input, recursive, on-error, max-pixels
 std::vector<Option>
 preprocessing_options();  // img-size, input-size, fit, crop-pct, crop-mode, interpolation, mean,

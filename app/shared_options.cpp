@@ -39,6 +39,13 @@ std::vector<Option> model_options() {
            .aliases = {{"weights"}, {"initial-checkpoint"}, {"pretrained-path"}},
            .completes_files = true},
           flag("use-ema", "take the moving average of the weights that the checkpoint holds"),
+          {.name = "num-classes",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "classes of the model; a classifier of another size is replaced by a new one",
+           .default_note = "the checkpoint's",
+           .minimum = 1},
+          flag("reset-head", "replace the classifier by a new one, with random weights"),
           {.name = "attn",
            .placeholder = "SPEC",
            .help = "attention by layer, from 0: hydra, softmax:0-9,hydra:10-11, hydra:last4 or "

@@ -2,11 +2,14 @@
 // them into modules with every difference listed at once.
 #pragma once
 
+#include "model/checkpoint/hub_config.h"
 #include "model/checkpoint/key_map.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/weight_file.h"
 #include "model/config.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,52 +23,120 @@ namespace hydrascope::checkpoint {
 /// Names of metadata entries in our own files.
 inline constexpr std::string_view kSchemaKey = "hydrascope.schema";
 inline constexpr std::string_view kConfigKey = "hydrascope.config";
+/// A JSON array of the classes' names, where `labels` names no bundled list.
+inline constexpr std::string_view kLabelNamesKey = "label_names";
 
-/// One tensor of the file under the name that the modules use.
-struct NamedView {
-  std::string name;
-  const TensorView* view = nullptr;
+/// What to do about a classifier that is missing or of another size.
+inline constexpr const char* kNewHeadHint =
+    "--num-classes N or --reset-head makes a new classifier";
+
+/// What the file holds of one tensor of the modules.
+struct NamedTensor {
+  std::string name;  ///< the modules' name
+  /// One tensor, or three whose rows are joined (q, k, v); of those, one that the file lacks is
+  /// null.
+  std::vector<const TensorView*> parts;
+  /// Of the whole; nothing when a part is missing or the parts do not fit together.
+  std::optional<std::vector<std::int64_t>> shape;
+
+  [[nodiscard]] bool is_complete() const;
+};
+
+/// Which classifier the caller wants.
+struct HeadOptions {
+  std::optional<std::int64_t> num_classes;  ///< another size than the file's makes a new one
+  bool reset = false;                       ///< a new one in any case
+};
+
+/// What loading did besides copying.
+struct LoadReport {
+  /// Tensors of the model that keep their initialisation: what a mechanism added to its layer, and
+  /// a new classifier.
+  std::vector<std::string> initialised;
+  /// Tensors of the file, by its own names, that belong to mechanisms which the model does not use,
+  /// or to a classifier that is replaced.
+  std::vector<std::string> unused;
 };
 
 class Checkpoint {
  public:
-  /// FILE.safetensors, *.safetensors.index.json, or a folder that holds
-  /// model.safetensors(.index.json).
-  static Checkpoint open(const std::filesystem::path& path);
+  Checkpoint() = default;
+  /// Maps the names and reads the configuration beside the file. Throws what `map_keys` and
+  /// `read_hub_config` throw, and Error(failed) when two tensors stand for one.
+  explicit Checkpoint(WeightFile file);
+  static Checkpoint open(const std::filesystem::path& path, const WeightFileOptions& options = {});
 
-  [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
+  [[nodiscard]] const std::filesystem::path& file() const noexcept { return contents_.file(); }
+  [[nodiscard]] const std::string& format() const noexcept { return contents_.format(); }
+  /// Which entry of a torch file the weights came from; "" for the file itself.
+  [[nodiscard]] const std::string& entry() const noexcept { return contents_.entry(); }
   [[nodiscard]] const Metadata& metadata() const noexcept { return contents_.metadata(); }
   /// "" when the entry is absent.
   [[nodiscard]] std::string metadata(std::string_view key) const;
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept {
     return contents_.tensors();
   }
+  /// Written by this program: its metadata win over a configuration beside it.
+  [[nodiscard]] bool is_own() const { return metadata().contains(std::string(kSchemaKey)); }
   /// The layout of names that was detected ("timm").
-  [[nodiscard]] std::string_view layout() const noexcept { return layout_; }
-  /// Renamed tensors; what inference does not use is left out.
-  [[nodiscard]] const std::vector<NamedView>& named() const noexcept { return named_; }
+  [[nodiscard]] std::string_view layout() const noexcept { return mapping_.layout->name; }
+  /// Prefixes that were stripped from the names ("module."), outermost first.
+  [[nodiscard]] const std::vector<std::string>& stripped() const noexcept {
+    return mapping_.stripped;
+  }
+  /// The configuration beside the file; of kind `none` when there is none, or none that fits.
+  [[nodiscard]] const HubConfig& hub() const noexcept { return hub_; }
+  /// Names of the classes, the lines of a label file, as metadata or the configuration beside the
+  /// file spell them out; "" when they do not.
+  [[nodiscard]] std::string label_lines() const;
+  /// What a user should know of how the file was read, a sentence each.
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
+  /// The tensors by the modules' names; what inference does not use is left out.
+  [[nodiscard]] const std::vector<NamedTensor>& named() const noexcept { return named_; }
+  /// nullptr when the file holds nothing of it.
+  [[nodiscard]] const NamedTensor* find(std::string_view name) const;
 
-  /// The configuration: what metadata says (`hydrascope.config`, or `arch` and `attention`),
-  /// corrected by what the shapes prove. Throws Error(failed) when the shapes fit no vision
-  /// transformer.
-  [[nodiscard]] model::VitConfig deduce_config() const;
+  /// The configuration: what metadata says (`hydrascope.config`, or `arch` and `attention`), else
+  /// what the configuration beside the file says, corrected by what the shapes prove. Throws
+  /// Error(failed) when the shapes fit no vision transformer, Error(invalid_argument) when the
+  /// configuration beside the file contradicts them.
+  [[nodiscard]] model::VitConfig deduce_config(const HeadOptions& head = {}) const;
 
-  /// Copies every tensor into `model` (float dtypes are converted). Throws one Error(failed) that
-  /// lists missing, unexpected and mismatched tensors together.
-  void load_into(model::VisionTransformerImpl& model) const;
+  /// Gives `config`, of an architecture that the user named, what the name does not settle: the
+  /// number of classes, LayerNorm's eps and the attention of the layers.
+  void complete(model::VitConfig& config, const HeadOptions& head = {}) const;
+
+  /// Copies every tensor into `model` (float dtypes are converted). Parameters that mechanisms
+  /// added (`is_mechanism_tensor`) may be missing on either side; the head may with `head`. Throws
+  /// one Error(failed) that lists all other missing, unexpected and mismatched tensors together, by
+  /// the file's own names.
+  LoadReport load_into(model::VisionTransformerImpl& model, const HeadOptions& head = {}) const;
 
  private:
-  [[nodiscard]] const TensorView* find(std::string_view name) const;
+  void name_tensors();
+  void read_hub();
+  void add_notes();
+  [[nodiscard]] double layer_norm_eps() const;
+  [[nodiscard]] std::vector<model::AttentionSpec> stored_attention(std::int64_t depth) const;
+  [[nodiscard]] std::int64_t num_classes(const HeadOptions& head,
+                                         std::optional<std::int64_t> said) const;
 
-  std::filesystem::path file_;
-  SafetensorsFile contents_;
-  std::string_view layout_;
-  std::vector<NamedView> named_;
+  WeightFile contents_;
+  KeyMapping mapping_;
+  HubConfig hub_;
+  std::vector<NamedTensor> named_;  ///< sorted by name
+  std::vector<std::string> notes_;
 };
 
 /// Writes the model's tensors as `dtype` (F32, F16 or BF16) with `metadata` and what describes the
 /// model (format, schema, config, arch, attention, img_size, num_classes, created_by).
 void save_checkpoint(const std::filesystem::path& file, const model::VisionTransformerImpl& model,
                      Dtype dtype, Metadata metadata);
+
+/// The same of `model` after `source.load_into(model)`: with no `dtype`, tensors that came out of
+/// `source` keep their dtype and their bits.
+void convert_checkpoint(const std::filesystem::path& file, const Checkpoint& source,
+                        const model::VisionTransformerImpl& model, const LoadReport& report,
+                        std::optional<Dtype> dtype, Metadata metadata);
 
 }  // namespace hydrascope::checkpoint

@@ -1,7 +1,8 @@
-// Names of tensors in checkpoints of others -> the names of the modules (timm's). One table; a
-// layout is detected by the keys that are there, never by a version.
+// Names of tensors in checkpoints of others -> the names of the modules (timm's). One table of
+// rules; a layout is detected by the keys that are there, never by a version. Free of LibTorch.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,18 +11,51 @@
 
 namespace hydrascope::checkpoint {
 
-/// One layout of names.
-struct KeyMap {
-  std::string_view name;                               ///< "timm"
-  bool (*matches)(std::span<const std::string> keys);  ///< is this the file's layout?
-  /// The module's name of a file's key; nothing when the tensor is not used for inference.
-  std::optional<std::string> (*rename)(std::string_view key);
+/// Which tensors of a file make up one tensor of a module.
+inline constexpr int kWhole = -1;  ///< one, as it is
+inline constexpr int kJoined = 3;  ///< or this many: the rows of q, k and v in this order
+
+/// A layout of names.
+struct Layout {
+  std::string_view name;    ///< "timm", "Hugging Face 4"
+  std::string_view marker;  ///< the pattern of a key that this layout has and no other
+  /// LayerNorm's eps where no configuration says it: timm's and DeiT's 1e-6, 1e-12 of Hugging
+  /// Face's `ViTConfig` and `DeiTConfig`.
+  double layer_norm_eps = 1e-6;
+  bool native = false;  ///< its names are the modules' own, but for a few rules
 };
 
-/// All layouts, the most specific first.
-std::span<const KeyMap> key_maps();
+/// All layouts that this build reads.
+std::span<const Layout> layouts();
 
-/// The layout that the keys show; throws Error(unsupported_format) that names some of them.
-const KeyMap& detect_key_map(std::span<const std::string> keys, const std::string& subject);
+/// What one key of the file stands for.
+struct MappedKey {
+  std::string target;  ///< "blocks.0.attn.qkv.weight"; "" when inference does not use the tensor
+  int part = kWhole;   ///< or 0, 1, 2: the rows of q, k or v in `target`
+};
+
+/// The keys of a file, mapped.
+struct KeyMapping {
+  const Layout* layout = nullptr;
+  std::vector<MappedKey> keys;        ///< one for every key of the file, in its order
+  std::vector<std::string> stripped;  ///< "module.", "_orig_mod.", outermost first
+
+  /// How the file would spell the module's tensor `target`: three names where the layout keeps q, k
+  /// and v apart, else one.
+  [[nodiscard]] std::vector<std::string> file_names(std::string_view target) const;
+
+  std::string prefix;       ///< in front of the names of `layout` ("module.vit.")
+  std::string head_prefix;  ///< the same for those of the classifier ("module.")
+};
+
+/// Detects the layout and maps every key. Prefixes of wrappers (`module.`, `_orig_mod.`, `model.`,
+/// `backbone.`) that all keys, or all but the classifier's, carry are stripped, repeatedly; so are
+/// `vit.` and `deit.`, which are not listed where they are part of the layout. Throws
+/// Error(unsupported_format) that names some keys when they are of no known layout.
+KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
+
+/// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
+/// `qkv`, `proj`, `q_norm` or `k_norm`?
+bool is_mechanism_tensor(std::string_view name);
 
 }  // namespace hydrascope::checkpoint

@@ -83,9 +83,9 @@ constexpr std::array kForeignFormats{
     ForeignFormat{"html", "an HTML page: a failed download",
                   "check the link and whether it asks for a login, then download the file again"},
     ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
-                  "save its state dict with safetensors.torch.save_file"},
+                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
     ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
-                  "save its state dict with safetensors.torch.save_file"},
+                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
     ForeignFormat{"gguf", "a GGUF file", "get the same weights as safetensors"},
 };
 
@@ -180,7 +180,8 @@ std::string_view sniff_format(std::span<const std::byte> bytes) {
   }
   if (text.starts_with("version https://git-lfs")) return "git_lfs_pointer";
   if (text.starts_with("PK\x03\x04")) return "torch_zip";
-  if (text.starts_with("\x80\x02")) return "torch_legacy";
+  // Protocol 2 is what torch.save asks for by default; its callers may ask for up to 5.
+  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return "torch_legacy";
   if (text.starts_with("GGUF")) return "gguf";
   return looks_like_html(text) ? "html" : "unknown";
 }

@@ -5,8 +5,10 @@
 
 #include "model/checkpoint/safetensors.h"
 
+#include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,19 +19,29 @@ struct TorchPickleOptions {
   bool use_ema = false;
 };
 
+/// Views that are not contiguous are copied, and a view may repeat its storage (`expand`): all
+/// copies of one file together take at most kMaxCopiedBytes + kMaxCopiedFactor * its size.
+inline constexpr std::size_t kMaxCopiedBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxCopiedFactor = 8;
+
 /// The weights of one file as a table of row-major tensors.
 class TorchPickleFile {
  public:
   /// Maps and reads `file`. Throws Error(decode_failed) for a damaged file, and
   /// Error(unsupported_format) that names the callable for a pickle that asks for anything outside
-  /// the allow-list ("refused to call os.system").
+  /// the allow-list ("refused to call os.system"), for a whole pickled module, for big-endian and
+  /// repacked files, for TorchScript, for other formats and for a file without tensors.
   static TorchPickleFile open(const std::filesystem::path& file,
                               const TorchPickleOptions& options = {});
+  /// The same over `bytes`, which must outlive the result. `subject` is what errors name.
+  static TorchPickleFile parse(std::span<const std::byte> bytes, const std::string& subject,
+                               const TorchPickleOptions& options = {});
 
   /// "torch_zip" or "torch_legacy".
   [[nodiscard]] const std::string& format() const noexcept { return format_; }
-  /// Text and numbers found beside the weights ("arch", "epoch", "metric", fields of `args`), as
-  /// text.
+  /// Text, numbers and booleans beside the weights, as text: the entries of the file's dict
+  /// ("arch", "epoch", "metric") and the fields of its `args` ("args.lr"). None, lists and long
+  /// text are left out.
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
   /// In the order of the state dict. Views that Python stored transposed, strided or shared are
   /// row-major here; contiguous ones point into the mapping.

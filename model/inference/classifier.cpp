@@ -12,6 +12,7 @@ namespace hydrascope::model {
 struct Classifier::State {
   ClassifierOptions options;
   VisionTransformer model{nullptr};
+  checkpoint::LoadReport report;
 };
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
@@ -19,7 +20,19 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
     : state_(std::make_unique<State>()) {
   state_->options = options;
   state_->model = VisionTransformer(config);
-  weights.load_into(*state_->model);
+  state_->report = weights.load_into(*state_->model, options.head);
+  make_ready();
+}
+
+Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options)
+    : state_(std::make_unique<State>()) {
+  state_->options = options;
+  state_->model = VisionTransformer(config);
+  make_ready();
+}
+
+void Classifier::make_ready() {
+  const ClassifierOptions& options = state_->options;
   state_->model->eval();
   state_->model->to(options.device, options.precision.dtype);
   for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
@@ -57,6 +70,7 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
 
 const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }
 const ClassifierOptions& Classifier::options() const noexcept { return state_->options; }
+const checkpoint::LoadReport& Classifier::load_report() const noexcept { return state_->report; }
 
 std::int64_t Classifier::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
   const VitConfig& c = config();

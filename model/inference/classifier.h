@@ -21,13 +21,17 @@ struct ClassifierOptions {
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   bool deterministic = false;
+  checkpoint::HeadOptions head;
 };
 
 class Classifier {
  public:
-  /// Builds `config`, loads `weights` into it and moves it to the device.
+  /// Builds `config`, loads `weights` into it and moves it to the device. What is not loaded is
+  /// random: seed the generator first.
   Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
              const ClassifierOptions& options);
+  /// With random weights, for measurements.
+  Classifier(const VitConfig& config, const ClassifierOptions& options);
   Classifier(Classifier&&) noexcept;
   Classifier& operator=(Classifier&&) noexcept;
   ~Classifier();
@@ -39,10 +43,15 @@ class Classifier {
 
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
+  /// What was not loaded.
+  [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
   /// Tokens of one image of that size, prefix tokens included.
   [[nodiscard]] std::int64_t num_tokens(std::int64_t height, std::int64_t width) const noexcept;
 
  private:
+  /// Moves the filled model to its device.
+  void make_ready();
+
   struct State;
   std::unique_ptr<State> state_;
 };

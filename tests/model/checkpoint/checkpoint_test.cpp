@@ -107,11 +107,11 @@ TEST(CheckpointTest, ListsMissingUnexpectedAndMismatchedTogether) {
   contents.remove("blocks.1.mlp.fc2.bias");
   contents.remove("head.bias");
   contents.add("head.bias", at::zeros({6}));
-  contents.add("blocks.0.attn.surprise", at::zeros({2}));
+  contents.add("blocks.0.surprise", at::zeros({2}));
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
   VisionTransformer model(small());
   EXPECT_ERROR(file.load_into(*model), failed, "2 missing", "norm.bias", "blocks.1.mlp.fc2.bias",
-               "1 unexpected", "blocks.0.attn.surprise", "1 mismatched",
+               "1 unexpected", "blocks.0.surprise", "1 mismatched",
                "head.bias expected (5) found (6)", "a.safetensors");
 }
 

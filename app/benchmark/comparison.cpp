@@ -1,0 +1,102 @@
+#include "app/benchmark/comparison.h"
+
+#include "app/report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <ostream>
+
+namespace hydrascope::app {
+namespace {
+
+Measured measured(const BenchmarkRow& row) {
+  return {row.ms_mean, row.ms_stddev, static_cast<double>(row.iterations)};
+}
+
+const BenchmarkRow* find(const BenchmarkResult& result, const std::string& key) {
+  const auto found = std::ranges::find(result.rows, key, &BenchmarkRow::key);
+  return found == result.rows.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b) {
+  Comparison comparison;
+  for (const BenchmarkRow& row : a.rows) {
+    if (const BenchmarkRow* partner = find(b, row.key())) {
+      comparison.rows.push_back({row, *partner, ratio_of(measured(row), measured(*partner))});
+    } else {
+      comparison.only_a.push_back(row.key());
+    }
+  }
+  for (const BenchmarkRow& row : b.rows) {
+    if (find(a, row.key()) == nullptr) comparison.only_b.push_back(row.key());
+  }
+  for (const auto& [key, value] : a.header) {
+    const auto other = b.header.find(key);
+    const std::string there = other == b.header.end() ? "nothing" : other->second;
+    if (there != value)
+      comparison.header_differences.push_back(key + ": " + value + " against " + there);
+  }
+  return comparison;
+}
+
+void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& out) {
+  if (format == BenchmarkFormat::json || format == BenchmarkFormat::jsonl) {
+    using Json = nlohmann::ordered_json;
+    Json rows = Json::array();
+    for (const ComparedRow& row : comparison.rows) {
+      rows.push_back({{"experiment", row.a.key()},
+                      {"images_per_second_a", row.a.images_per_second},
+                      {"images_per_second_b", row.b.images_per_second},
+                      {"ratio", row.speed.value},
+                      {"ratio_low", row.speed.low},
+                      {"ratio_high", row.speed.high},
+                      {"memory_ratio", static_cast<double>(row.b.peak_memory_bytes) /
+                                           static_cast<double>(std::max<std::int64_t>(
+                                               1, row.a.peak_memory_bytes))}});
+    }
+    const Json whole = {{"schema", 1},
+                        {"rows", rows},
+                        {"only_a", comparison.only_a},
+                        {"only_b", comparison.only_b},
+                        {"header_differences", comparison.header_differences}};
+    out << whole.dump(format == BenchmarkFormat::json ? 1 : -1) << '\n';
+  } else {
+    const bool markdown = format == BenchmarkFormat::md;
+    const std::string between = markdown ? " | " : "  ";
+    const std::string edge = markdown ? "| " : "";
+    const std::string end = markdown ? " |\n" : "\n";
+    out << edge << "images/s A" << between << "images/s B" << between << "B/A" << between
+        << "95 % interval" << between << "experiment" << end;
+    if (markdown) out << "|---:|---:|---:|---|---|\n";
+    for (const ComparedRow& row : comparison.rows) {
+      out << edge << fixed(row.a.images_per_second, 2) << between
+          << fixed(row.b.images_per_second, 2) << between << fixed(row.speed.value, 3) << between
+          << fixed(row.speed.low, 3) << " to " << fixed(row.speed.high, 3) << between << row.a.key()
+          << end;
+    }
+    for (const std::string& key : comparison.only_a) out << "only in A: " << key << '\n';
+    for (const std::string& key : comparison.only_b) out << "only in B: " << key << '\n';
+    for (const std::string& line : comparison.header_differences)
+      out << "differs: " << line << '\n';
+  }
+  flush_results(out);
+}
+
+std::vector<std::string> slower_rows(const BenchmarkResult& baseline, const BenchmarkResult& now,
+                                     double percent) {
+  std::vector<std::string> slower;
+  for (const BenchmarkRow& row : now.rows) {
+    const BenchmarkRow* before = find(baseline, row.key());
+    if (before == nullptr) continue;
+    if (row.images_per_second < before->images_per_second * (1 - percent / 100)) {
+      slower.push_back(row.key() + ": " + fixed(row.images_per_second, 2) + " images/s, was " +
+                       fixed(before->images_per_second, 2));
+    }
+  }
+  return slower;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,34 @@
+// Timing of repeated work, memory at its peak, and the machine's own ceiling.
+#pragma once
+
+#include "model/device.h"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// How long to measure; an unset number is chosen.
+struct MeasureOptions {
+  std::int64_t warmup = -1;      ///< -1: until the timings settle, at most 10 s or 20 runs
+  std::int64_t iterations = -1;  ///< -1: at least 5, and until `duration`
+  double duration = 2;           ///< seconds
+};
+
+struct Timings {
+  std::vector<double> milliseconds;  ///< one a call
+  std::int64_t warmup = 0;           ///< calls before
+  std::int64_t peak_memory_bytes = 0;
+};
+
+/// Calls `once`, which must have finished its work when it returns. Memory is the process's largest
+/// resident size during the measured calls on the CPU, the allocator's peak on a GPU.
+Timings measure(const std::function<void()>& once, const MeasureOptions& options,
+                const c10::Device& device);
+
+/// TFLOP/s of a large matrix product (4096 x 768 x 3072, random numbers, best of some) in this
+/// precision on this device.
+double measured_peak_tflops(const c10::Device& device, const model::Precision& precision);
+
+}  // namespace hydrascope::app

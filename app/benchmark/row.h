@@ -1,0 +1,100 @@
+// One measured combination of the `benchmark` command and its forms. Free of LibTorch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// Names and order are those of the command line's contract. Every field is visited once, in
+/// `visit`; all formats and the reader follow from it.
+struct BenchmarkRow {
+  std::string model;
+  std::string attention;
+  std::array<std::int64_t, 2> img_size{};  ///< height, width fed to the model
+  std::int64_t tokens = 0;
+  std::int64_t batch = 1;
+  std::string precision;
+  std::string device;
+  std::string kernels;
+  double images_per_second = 0;  ///< batch / median time
+  double ms_p50 = 0;             ///< of one forward pass, or of one image end to end
+  double ms_p90 = 0;
+  double ms_p99 = 0;
+  double ms_mean = 0;
+  double ms_stddev = 0;
+  std::int64_t iterations = 0;
+  std::int64_t warmup = 0;
+  std::int64_t peak_memory_bytes = 0;  ///< resident size (CPU) or allocated (CUDA), at most
+  double gflops_per_image = 0;
+  double achieved_tflops = 0;
+  double pct_of_peak = 0;
+  double peak_tflops_measured = 0;  ///< a large product of the same dtype in the same run
+  std::string stage;                ///< "model" or "end_to_end"
+
+  template <class Self, class Visitor>
+  static void visit(Self& self, Visitor&& visitor) {
+    visitor("model", self.model);
+    visitor("attention", self.attention);
+    visitor("img_size", self.img_size);
+    visitor("tokens", self.tokens);
+    visitor("batch", self.batch);
+    visitor("precision", self.precision);
+    visitor("device", self.device);
+    visitor("kernels", self.kernels);
+    visitor("images_per_second", self.images_per_second);
+    visitor("ms_p50", self.ms_p50);
+    visitor("ms_p90", self.ms_p90);
+    visitor("ms_p99", self.ms_p99);
+    visitor("ms_mean", self.ms_mean);
+    visitor("ms_stddev", self.ms_stddev);
+    visitor("iterations", self.iterations);
+    visitor("warmup", self.warmup);
+    visitor("peak_memory_bytes", self.peak_memory_bytes);
+    visitor("gflops_per_image", self.gflops_per_image);
+    visitor("achieved_tflops", self.achieved_tflops);
+    visitor("pct_of_peak", self.pct_of_peak);
+    visitor("peak_tflops_measured", self.peak_tflops_measured);
+    visitor("stage", self.stage);
+  }
+
+  /// What makes two rows the same experiment: everything but what was measured.
+  [[nodiscard]] std::string key() const;
+};
+
+/// What ran where: build, commit, compiler, LibTorch, CUDA, driver, processor, threads.
+using BenchmarkHeader = std::map<std::string, std::string>;
+
+struct BenchmarkResult {
+  BenchmarkHeader header;
+  std::vector<BenchmarkRow> rows;
+};
+
+enum class BenchmarkFormat { text, json, jsonl, csv, tsv, md };
+/// `--format`, else the extension of `output`, else text.
+BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output);
+
+/// Rows are written as soon as they are measured, but for `json` and `text`, whose shape needs all
+/// of them.
+class BenchmarkWriter {
+ public:
+  BenchmarkWriter(BenchmarkFormat format, std::ostream& out, BenchmarkHeader header);
+  void write(const BenchmarkRow& row);
+  void finish();
+
+ private:
+  BenchmarkFormat format_;
+  std::ostream& out_;
+  BenchmarkResult result_;
+};
+
+/// Reads what `json` or `jsonl` wrote. Throws Error(failed) naming the file and what is wrong.
+BenchmarkResult read_benchmark(const std::string& file);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,155 @@
+// Checkpoint::load_into: what fits is copied, what does not is listed.
+#include "kernels/error.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/safetensors_header.h"
+#include "model/checkpoint/scalar_type.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/ATen.h>
+
+#include <cstring>
+#include <set>
+#include <utility>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+/// "a, b, c and 7 more": enough names to see the pattern.
+std::string join_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
+
+bool is_head_tensor(std::string_view name) {
+  return name.starts_with("head.") || name.starts_with("head_dist.");
+}
+
+void copy_into(const TensorView& view, const at::Tensor& target) {
+  const at::ScalarType type = scalar_type(view.dtype, view.name);
+  // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
+  const bool aligned =
+      reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) == 0;
+  if (aligned) {
+    // from_blob wants a mutable pointer but copy_ only reads it; the mapping is read-only.
+    auto* data = const_cast<std::byte*>(view.data.data());
+    target.copy_(at::from_blob(data, target.sizes(), at::TensorOptions().dtype(type)));
+    return;
+  }
+  const at::Tensor copy = at::empty(target.sizes(), at::TensorOptions().dtype(type));
+  std::memcpy(copy.data_ptr(), view.data.data(), view.data.size());
+  target.copy_(copy);
+}
+
+/// The rows of all parts, one after the other.
+void copy_into(const NamedTensor& tensor, const at::Tensor& target) {
+  if (tensor.parts.size() == 1) return copy_into(*tensor.parts.front(), target);
+  std::int64_t row = 0;
+  for (const TensorView* part : tensor.parts) {
+    const std::int64_t rows = part->shape.front();
+    copy_into(*part, target.narrow(0, row, rows));
+    row += rows;
+  }
+}
+
+/// What `tensor` is called in the file, and its shape: "q + k + v", "(2, 2) + (2, 2) + (2, 2)".
+std::pair<std::string, std::string> describe(const NamedTensor& tensor) {
+  std::string names;
+  std::string shapes;
+  for (const TensorView* part : tensor.parts) {
+    names += (names.empty() ? "" : " + ") + part->name;
+    shapes += (shapes.empty() ? "" : " + ") + shape_text(part->shape);
+  }
+  return {names, shapes};
+}
+
+struct Differences {
+  std::vector<std::string> missing;
+  std::vector<std::string> unexpected;
+  std::vector<std::string> mismatched;
+  bool of_head = false;
+
+  [[nodiscard]] bool none() const {
+    return missing.empty() && unexpected.empty() && mismatched.empty();
+  }
+  [[nodiscard]] std::string text() const {
+    std::string text;
+    for (const auto& [label, names] : {std::pair{"missing", &missing},
+                                       {"unexpected", &unexpected},
+                                       {"mismatched", &mismatched}}) {
+      if (!names->empty())
+        text += "; " + std::to_string(names->size()) + " " + label + ": " + join_names(*names);
+    }
+    return text;
+  }
+};
+
+}  // namespace
+
+LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
+                                 const HeadOptions& head) const {
+  const at::NoGradGuard no_grad;
+  const auto table = model::named_tensors(model);
+  const auto fits = [&](const NamedTensor* tensor, const at::Tensor& target) {
+    return tensor != nullptr && tensor->shape == target.sizes().vec();
+  };
+  bool new_head = head.reset;
+  for (const auto& [name, target] : table) {
+    if (head.num_classes && is_head_tensor(name) && !fits(find(name), target)) new_head = true;
+  }
+
+  LoadReport report;
+  Differences differences;
+  std::set<std::string_view> used;
+  std::vector<std::pair<const NamedTensor*, at::Tensor>> copies;
+  for (const auto& [name, target] : table) {
+    const NamedTensor* tensor = find(name);
+    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && is_mechanism_tensor(name))) {
+      report.initialised.push_back(name);
+      continue;
+    }
+    if (fits(tensor, target)) {
+      used.insert(tensor->name);
+      copies.emplace_back(tensor, target);
+      continue;
+    }
+    differences.of_head = differences.of_head || is_head_tensor(name);
+    if (tensor != nullptr) used.insert(tensor->name);
+    if (tensor != nullptr && tensor->is_complete()) {
+      const auto [names, shapes] = describe(*tensor);
+      differences.mismatched.push_back(names + " expected " + shape_text(target.sizes().vec()) +
+                                       " found " + shapes);
+      continue;
+    }
+    const std::vector<std::string> names = mapping_.file_names(name);
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (tensor == nullptr || tensor->parts[i] == nullptr) differences.missing.push_back(names[i]);
+    }
+  }
+  for (const NamedTensor& tensor : named_) {
+    if (used.contains(tensor.name)) continue;
+    const bool may_stay =
+        is_mechanism_tensor(tensor.name) || (new_head && is_head_tensor(tensor.name));
+    for (const TensorView* part : tensor.parts) {
+      if (part != nullptr)
+        (may_stay ? report.unused : differences.unexpected).push_back(part->name);
+    }
+  }
+  if (!differences.none()) {
+    throw Error(ErrorCode::failed,
+                "the file does not fit " + model.config().arch + differences.text(),
+                file().string(), differences.of_head ? kNewHeadHint : "");
+  }
+  // Nothing is copied before everything is known to be copied.
+  for (const auto& [tensor, target] : copies) {
+    for (const TensorView* part : tensor->parts)
+      static_cast<void>(scalar_type(part->dtype, part->name));
+  }
+  for (const auto& [tensor, target] : copies) copy_into(*tensor, target);
+  return report;
+}
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,215 @@
+// Checkpoint::deduce_config: what metadata and a configuration beside the file say, corrected by
+// what the shapes of the tensors prove.
+#include "kernels/error.h"
+#include "model/architectures.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/safetensors_header.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+using model::VitConfig;
+
+constexpr const char* kNameIt = "name the architecture: --model NAME --checkpoint FILE";
+
+/// 0 when `value` is no square.
+std::int64_t square_root(std::int64_t value) {
+  const auto root = static_cast<std::int64_t>(
+      std::llround(std::sqrt(static_cast<double>(std::max<std::int64_t>(value, 0)))));
+  return root * root == value && root > 0 ? root : 0;
+}
+
+std::int64_t count_blocks(const std::vector<NamedTensor>& tensors) {
+  std::int64_t depth = 0;
+  for (const NamedTensor& tensor : tensors) {
+    constexpr std::string_view kPrefix = "blocks.";
+    if (!tensor.name.starts_with(kPrefix)) continue;
+    std::int64_t layer = 0;
+    std::from_chars(tensor.name.data() + kPrefix.size(), tensor.name.data() + tensor.name.size(),
+                    layer);
+    // A hostile name must not ask for a million layers; validate() bounds the rest.
+    depth = std::max(depth, std::min<std::int64_t>(layer, 1 << 20) + 1);
+  }
+  return depth;
+}
+
+/// The size that pos_embed, `length` positions, was trained at, and whether it has slots for the
+/// prefix tokens: for a square grid unless `config` says one that fits.
+void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subject) {
+  const std::int64_t prefix = config.num_prefix_tokens();
+  const std::int64_t patch = std::max<std::int64_t>(config.patch_size, 1);
+  const std::int64_t said = (config.img_height / patch) * (config.img_width / patch);
+  if (length == said + prefix || length == said) {
+    config.no_embed_class = length == said && prefix > 0;
+    // Pixels at the right and bottom that fill no patch are in no position.
+    config.img_height -= config.img_height % patch;
+    config.img_width -= config.img_width % patch;
+  } else if (const std::int64_t with_slots = square_root(length - prefix); with_slots > 0) {
+    config.no_embed_class = false;
+    config.img_height = config.img_width = with_slots * patch;
+  } else if (const std::int64_t patches_only = square_root(length); patches_only > 0) {
+    config.no_embed_class = prefix > 0;
+    config.img_height = config.img_width = patches_only * patch;
+  } else {
+    throw Error(ErrorCode::failed,
+                "pos_embed has " + std::to_string(length) +
+                    " positions, which is no square grid with or without " +
+                    std::to_string(prefix) + " prefix tokens",
+                subject, kNameIt);
+  }
+}
+
+/// A few bytes of header can claim a model of terabytes; what is there bounds what is built.
+void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
+                const std::string& subject) {
+  double elements = 0;
+  for (const TensorView& view : tensors)
+    elements += static_cast<double>(view.data.size() / size_of(view.dtype));
+  const auto dim = static_cast<double>(config.embed_dim);
+  const double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
+  constexpr double kSlack = 1e8;  // small files with missing tensors still get the list of them
+  if (least > 4 * elements + kSlack) {
+    throw Error(ErrorCode::failed,
+                "its shapes call for " + std::to_string(least) + " parameters, it holds " +
+                    std::to_string(elements),
+                subject);
+  }
+}
+
+}  // namespace
+
+double Checkpoint::layer_norm_eps() const {
+  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty())
+    return model::config_from_json(said, file().string()).layer_norm_eps;
+  return is_own() ? mapping_.layout->layer_norm_eps
+                  : hub_.layer_norm_eps.value_or(mapping_.layout->layer_norm_eps);
+}
+
+std::int64_t Checkpoint::num_classes(const HeadOptions& head,
+                                     std::optional<std::int64_t> said) const {
+  if (head.num_classes) return *head.num_classes;
+  const NamedTensor* weight = find("head.weight");
+  if (weight != nullptr && weight->shape && weight->shape->size() == 2)
+    return weight->shape->front();
+  const std::string name = mapping_.file_names("head.weight").front();
+  if (weight != nullptr) {
+    throw Error(ErrorCode::failed,
+                name + ": expected 2 dimensions, found " + shape_text(weight->parts.front()->shape),
+                file().string());
+  }
+  if (!head.reset)
+    throw Error(ErrorCode::failed, name + " is missing", file().string(), kNewHeadHint);
+  if (!said) {
+    throw Error(ErrorCode::invalid_argument, "how many classes the new classifier has is not known",
+                "--reset-head", "say it: --num-classes N");
+  }
+  return *said;
+}
+
+std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t depth) const {
+  if (!is_own()) return {};
+  if (const std::string said = metadata(kConfigKey); !said.empty()) {
+    auto attention = model::config_from_json(said, file().string()).attention;
+    return std::cmp_equal(attention.size(), depth) ? attention
+                                                   : std::vector<model::AttentionSpec>{};
+  }
+  const std::string spec = metadata("attention");
+  if (spec.empty()) return {};
+  std::vector<model::AttentionSpec> layers(static_cast<std::size_t>(depth));
+  model::apply_attention_spec(spec, layers);
+  return layers;
+}
+
+void Checkpoint::complete(VitConfig& config, const HeadOptions& head) const {
+  config.num_classes = num_classes(head, config.num_classes);
+  config.layer_norm_eps = layer_norm_eps();
+  config.attention = stored_attention(config.depth);
+}
+
+VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
+  const std::string subject = file().string();
+  const auto expect_rank = [&](std::string_view name,
+                               std::size_t rank) -> const std::vector<std::int64_t>& {
+    const NamedTensor* tensor = find(name);
+    const std::string spelled = mapping_.file_names(name).front();
+    if (tensor == nullptr || !tensor->shape)
+      throw Error(ErrorCode::failed, spelled + " is missing", subject);
+    if (tensor->shape->size() != rank) {
+      throw Error(ErrorCode::failed,
+                  spelled + ": expected " + std::to_string(rank) + " dimensions, found " +
+                      shape_text(*tensor->shape),
+                  subject);
+    }
+    return *tensor->shape;
+  };
+
+  VitConfig config;
+  const bool has_config = is_own() && metadata().contains(std::string(kConfigKey));
+  const bool has_hub = !is_own() && hub_.kind != HubConfig::Kind::none;
+  std::string arch = has_hub ? hub_.architecture : "";
+  if (arch.empty()) arch = metadata("arch");
+  const auto architecture = model::find_architecture(arch);
+  std::optional<std::int64_t> said_classes;
+  if (has_config) {
+    config =
+        model::config_from_json(metadata(kConfigKey), subject + ": " + std::string(kConfigKey));
+    said_classes = config.num_classes;
+  } else {
+    if (architecture) {
+      config = architecture->config;
+      said_classes = config.num_classes;
+    }
+    if (has_hub) {
+      hub_.apply_to(config);
+      if (hub_.num_classes) said_classes = hub_.num_classes;
+    }
+    config.layer_norm_eps = layer_norm_eps();
+  }
+
+  const std::vector<std::int64_t>& patch = expect_rank("patch_embed.proj.weight", 4);
+  config.embed_dim = patch[0];
+  config.in_chans = patch[1];
+  if (patch[2] != patch[3])
+    throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch), subject);
+  config.patch_size = patch[2];
+  config.depth = count_blocks(named_);
+  const bool heads_are_said = has_config || (has_hub && hub_.num_heads) ||
+                              (architecture && architecture->config.embed_dim == config.embed_dim);
+  if (!heads_are_said) {
+    // The field's convention: heads of 64 features.
+    constexpr std::int64_t kHeadDim = 64;
+    if (config.embed_dim % kHeadDim != 0) {
+      throw Error(
+          ErrorCode::failed,
+          "cannot tell the number of heads from embed_dim " + std::to_string(config.embed_dim),
+          subject, kNameIt);
+    }
+    config.num_heads = config.embed_dim / kHeadDim;
+  }
+  config.class_token = find("cls_token") != nullptr;
+  config.distilled = find("dist_token") != nullptr;
+  config.reg_tokens = find("reg_token") != nullptr ? expect_rank("reg_token", 3)[1] : 0;
+  config.layer_scale = find("blocks.0.ls1.gamma") != nullptr;
+  config.fc_norm = find("fc_norm.weight") != nullptr;
+  config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
+  if (!config.class_token || config.fc_norm) config.global_pool = model::Pooling::avg;
+  config.num_classes = num_classes(head, said_classes);
+  const std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
+  config.mlp_ratio = static_cast<double>(hidden) /
+                     static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
+  deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
+  config.arch = arch.empty() ? "vit" : arch;
+  if (!has_config && config.depth >= 1 && config.depth <= 1024)
+    config.attention = stored_attention(config.depth);
+  if (has_hub) hub_.check(config);
+  model::validate(config);
+  check_size(config, tensors(), subject);
+  return config;
+}
+
+}  // namespace hydrascope::checkpoint

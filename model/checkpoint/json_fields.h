@@ -1,0 +1,61 @@
+// Members of a JSON object that somebody else wrote, read with their types and limits checked.
+// Errors name the file and the key. Free of LibTorch.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::checkpoint {
+
+/// An object inside a document that outlives it. A member that is null counts as absent.
+class JsonFields {
+ public:
+  /// `subject` is what errors name: a file. `path` stands in front of keys: "pretrained_cfg.".
+  JsonFields(const nlohmann::json& object, std::string subject, std::string path = {});
+
+  [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
+  /// nullptr when absent.
+  [[nodiscard]] const nlohmann::json* find(std::string_view key) const;
+
+  // Nothing when absent; Error(invalid_argument) for another type or a value out of bounds.
+  [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key, std::int64_t least,
+                                                    std::int64_t most) const;
+  [[nodiscard]] std::optional<double> number(std::string_view key) const;
+  [[nodiscard]] std::optional<bool> flag(std::string_view key) const;
+  [[nodiscard]] std::optional<std::string> text(std::string_view key) const;
+  [[nodiscard]] std::optional<JsonFields> object(std::string_view key) const;
+  /// One number stands for `count` equal ones where `one_for_all`.
+  [[nodiscard]] std::optional<std::vector<double>> numbers(std::string_view key, std::size_t count,
+                                                           bool one_for_all = false) const;
+  [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::string_view key,
+                                                                  std::size_t count,
+                                                                  std::int64_t least,
+                                                                  std::int64_t most,
+                                                                  bool one_for_all = false) const;
+
+  /// Throws Error(invalid_argument): "KEY: expected ..., found ...".
+  [[noreturn]] void refuse(std::string_view key, const std::string& expected) const;
+  /// Throws Error(invalid_argument): "KEY: ...".
+  [[noreturn]] void fail(std::string_view key, const std::string& what) const;
+  [[nodiscard]] const std::string& subject() const noexcept { return subject_; }
+
+ private:
+  const nlohmann::json* object_;
+  std::string subject_;
+  std::string path_;
+};
+
+/// A JSON text whose outermost value is an object. Throws Error(decode_failed) for bad UTF-8, bad
+/// JSON, keys that come twice and nesting without end.
+nlohmann::json parse_json_object(std::string_view text, const std::string& subject);
+
+/// The same from a file of at most 16 MiB; nothing when there is no such file.
+std::optional<nlohmann::json> load_json_object(const std::filesystem::path& file);
+
+}  // namespace hydrascope::checkpoint

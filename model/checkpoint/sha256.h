@@ -1,0 +1,18 @@
+// SHA-256 (FIPS 180-4): what a converted checkpoint says of the file it was made from. Free of
+// LibTorch.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace hydrascope::checkpoint {
+
+/// The digest as 64 lower-case hexadecimal digits.
+std::string sha256(std::span<const std::byte> bytes);
+
+/// Of a file's content. Throws what `MappedFile` throws.
+std::string sha256_of_file(const std::filesystem::path& file);
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,191 @@
+// The parts of `benchmark` that measure nothing: statistics, rows, comparison, sweep, chart.
+#include "app/benchmark/chart.h"
+#include "app/benchmark/comparison.h"
+#include "app/benchmark/row.h"
+#include "app/benchmark/statistics.h"
+#include "app/benchmark/sweep.h"
+#include "model/attention/registry.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+BenchmarkRow row(std::string attention, double ms, double stddev = 0, std::int64_t tokens = 197) {
+  BenchmarkRow r;
+  r.model = "deit \"tiny\"";
+  r.attention = std::move(attention);
+  r.img_size = {224, tokens == 197 ? 224 : 448};
+  r.tokens = tokens;
+  r.precision = "float32";
+  r.device = "cpu";
+  r.kernels = "auto";
+  r.stage = "model";
+  r.ms_p50 = r.ms_mean = ms;
+  r.ms_stddev = stddev;
+  r.iterations = 25;
+  r.images_per_second = 1000 / ms;
+  r.peak_memory_bytes = 200'000'000;
+  r.gflops_per_image = 2.5;
+  return r;
+}
+
+TEST(TimingSummaryTest, PercentilesInterpolate) {
+  const std::vector<double> samples{5, 1, 3, 2, 4};
+  const TimingSummary summary = summarise(samples);
+  EXPECT_DOUBLE_EQ(summary.p50, 3);
+  EXPECT_DOUBLE_EQ(summary.p90, 4.6);
+  EXPECT_DOUBLE_EQ(summary.p99, 4.96);
+  EXPECT_DOUBLE_EQ(summary.mean, 3);
+  EXPECT_DOUBLE_EQ(summary.stddev, std::sqrt(2.5));
+  const std::vector<double> single{7};
+  EXPECT_DOUBLE_EQ(summarise(single).p99, 7);
+  EXPECT_DOUBLE_EQ(summarise(single).stddev, 0);
+  EXPECT_ERROR(summarise({}), internal);
+}
+
+TEST(TimingSummaryTest, SettledWhenTheMedianStops) {
+  EXPECT_FALSE(settled(std::vector<double>{10, 10, 10, 10, 10}));
+  EXPECT_TRUE(settled(std::vector<double>{50, 10, 10, 10, 10.1, 10, 9.9}));
+  EXPECT_FALSE(settled(std::vector<double>{20, 18, 16, 14, 12, 10}));
+}
+
+TEST(RatioTest, IntervalByTheDeltaMethod) {
+  const Ratio exact = ratio_of({10, 0, 5}, {5, 0, 5});
+  EXPECT_DOUBLE_EQ(exact.value, 2);
+  EXPECT_DOUBLE_EQ(exact.low, 2);
+  const Ratio noisy = ratio_of({10, 1, 25}, {10, 1, 25});
+  EXPECT_DOUBLE_EQ(noisy.value, 1);
+  // Relative standard error 0.02 each: half width 1.96 * 0.02 * sqrt 2.
+  EXPECT_NEAR(std::log(noisy.high), 0.05544, 1e-4);
+  EXPECT_NEAR(noisy.low * noisy.high, 1, 1e-12);
+}
+
+TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
+  const testing::TemporaryFolder folder;
+  for (const auto& [format, name] :
+       {std::pair{BenchmarkFormat::json, "a.json"}, {BenchmarkFormat::jsonl, "a.jsonl"}}) {
+    const std::string file = (folder.path() / name).string();
+    {
+      std::ofstream stream(file);
+      BenchmarkWriter writer(format, stream, {{"cpu", "X"}});
+      writer.write(row("hydra", 12.5));
+      writer.write(row("softmax", 25));
+      writer.finish();
+    }
+    const BenchmarkResult result = read_benchmark(file);
+    EXPECT_EQ(result.header.at("cpu"), "X");
+    ASSERT_EQ(result.rows.size(), 2U);
+    EXPECT_EQ(result.rows[0].key(), row("hydra", 1).key());
+    EXPECT_DOUBLE_EQ(result.rows[1].ms_p50, 25);
+    EXPECT_EQ(choose_benchmark_format("", file), format);
+  }
+}
+
+TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
+  std::ostringstream csv;
+  BenchmarkWriter(BenchmarkFormat::csv, csv, {}).write(row("hydra", 10));
+  EXPECT_THAT(csv.str(),
+              HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
+                        "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
+                        "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
+                        "peak_tflops_measured,stage\n\"deit \"\"tiny\"\"\",hydra,224x224,197,"));
+  std::ostringstream md;
+  BenchmarkWriter(BenchmarkFormat::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
+  EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));
+  EXPECT_THAT(md.str(), HasSubstr("| a\\|b |"));
+}
+
+TEST(BenchmarkReaderTest, RefusesWhatIsNoResult) {
+  const testing::TemporaryFolder folder;
+  const std::string file = (folder.path() / "x.json").string();
+  EXPECT_ERROR(read_benchmark(file), not_found);
+  for (const char* text : {"", "[]", "{\"rows\":[{\"model\":1}]}", "no json", "{\"header\":{}}"}) {
+    std::ofstream(file) << text;
+    EXPECT_ERROR(read_benchmark(file), failed);
+  }
+}
+
+TEST(ComparisonTest, PairsRowsAndFindsTheSlower) {
+  const BenchmarkResult before{{{"cpu", "X"}}, {row("softmax", 20, 1), row("hydra", 10)}};
+  const BenchmarkResult after{{{"cpu", "Y"}}, {row("hydra", 12), row("elu", 9)}};
+  const Comparison comparison = compare(before, after);
+  ASSERT_EQ(comparison.rows.size(), 1U);
+  EXPECT_NEAR(comparison.rows[0].speed.value, 10.0 / 12, 1e-12);
+  EXPECT_THAT(comparison.only_a, ElementsAre(row("softmax", 1).key()));
+  EXPECT_THAT(comparison.only_b, ElementsAre(row("elu", 1).key()));
+  EXPECT_THAT(comparison.header_differences, ElementsAre("cpu: X against Y"));
+  EXPECT_TRUE(slower_rows(before, after, 20).empty());
+  EXPECT_EQ(slower_rows(before, after, 10).size(), 1U);
+}
+
+const model::MechanismRegistration kFirst({.name = "test_first",
+                                           .options = {model::number_option("t", "1", 0, 9, "")}});
+const model::MechanismRegistration kSecond({.name = "test_second"});
+
+std::size_t runs_of(const std::vector<std::string>& words) {
+  CommandSpec spec = single_run_spec();
+  spec.options.push_back({.name = "preset"});
+  for (Option& option : spec.options) {
+    if (option.name == "attn") option.repeatable = true;
+    for (const char* name : {"model", "img-size", "batch-size", "precision", "device", "kernels"}) {
+      if (option.name == name) option.comma_list = true;
+    }
+  }
+  const auto runs = sweep(parse(spec, words));
+  for (const auto& run : runs) (void)parse(single_run_spec(), run);
+  return runs.size();
+}
+
+TEST(SweepTest, AttentionListsAndSpecsWithCommas) {
+  EXPECT_THAT(split_attention_list("softmax,hydra"), ElementsAre("softmax", "hydra"));
+  EXPECT_THAT(split_attention_list("softmax:0-9,hydra:10-11"),
+              ElementsAre("softmax:0-9,hydra:10-11"));
+  EXPECT_THAT(split_attention_list("softmax;softmax,hydra:last4"),
+              ElementsAre("softmax", "softmax,hydra:last4"));
+}
+
+TEST(SweepTest, IsTheCrossProduct) {
+  EXPECT_EQ(runs_of({}), 1U);
+  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--img-size", "224,32x64", "-b", "1,8"}),
+            8U);
+  EXPECT_EQ(runs_of({"--attn", "test_first", "--attn", "test_second", "--precision",
+                     "float32,bfloat16", "--device", "cpu"}),
+            4U);
+  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first.t=2"}), 2U);
+  EXPECT_ERROR(runs_of({"--attn", "test_second", "--attn-opt", "test_first.t=2"}), invalid_argument,
+               "test_first.t=2");
+}
+
+TEST(ChartTest, DrawsOneLineAMechanism) {
+  const BenchmarkResult result{{{"cpu", "<X>"}},
+                               {row("hydra", 10), row("hydra", 20, 0, 393), row("softmax", 40)}};
+  const std::string svg = chart_svg(result);
+  EXPECT_THAT(svg, HasSubstr(">hydra</text>"));
+  EXPECT_THAT(svg, HasSubstr(">softmax</text>"));
+  std::size_t lines = 0;
+  for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
+       at = svg.find("<polyline", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 4U) << "two mechanisms in two panels";
+  EXPECT_EQ(svg.find("nan"), std::string::npos);
+  const testing::TemporaryFolder folder;
+  write_chart(result, (folder.path() / "a.html").string());
+  std::ifstream stream(folder.path() / "a.html");
+  const std::string html{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  EXPECT_THAT(html, HasSubstr("&lt;X&gt;"));
+  EXPECT_THAT(html, HasSubstr("</svg>"));
+  EXPECT_ERROR(write_chart(result, "a.png"), invalid_argument);
+}
+
+}  // namespace
+}  // namespace hydrascope::app

@@ -1,0 +1,131 @@
+// `benchmark` and the mechanisms on the command line.
+#include "tests/app/cli/program.h"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+namespace hydrascope::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+const std::vector<std::string> kQuick{"benchmark", "-m", "vit_tiny_patch32_224", "--warmup", "0",
+                                      "--iters",   "1",  "--img-size",           "64"};
+
+Outcome benchmark(std::vector<std::string> more) {
+  std::vector<std::string> words = kQuick;
+  words.insert(words.end(), more.begin(), more.end());
+  return run(words);
+}
+
+TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
+  const Outcome outcome =
+      benchmark({"--attn", "softmax,hydra", "--stage", "both", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json json = outcome.json();
+  EXPECT_EQ(json.at("schema"), 1);
+  for (const char* key : {"build", "commit", "compiler", "libtorch", "cuda", "driver", "cpu",
+                          "instruction_sets", "threads"})
+    EXPECT_TRUE(json.at("header").contains(key)) << key;
+  const Json& rows = json.at("rows");
+  ASSERT_EQ(rows.size(), 4U);
+  for (const Json& row : rows) {
+    EXPECT_EQ(row.size(), 22U);
+    EXPECT_EQ(row.at("img_size"), Json({64, 64}));
+    EXPECT_EQ(row.at("tokens"), 5);
+    EXPECT_GT(row.at("images_per_second"), 0);
+    EXPECT_GT(row.at("peak_memory_bytes"), 10'000'000);
+    EXPECT_GT(row.at("peak_tflops_measured"), 0);
+    EXPECT_NEAR(
+        row.at("achieved_tflops").get<double>(),
+        row.at("gflops_per_image").get<double>() * row.at("images_per_second").get<double>() / 1000,
+        1e-9);
+  }
+  EXPECT_EQ(rows[0].at("attention"), "softmax");
+  EXPECT_EQ(rows[3].at("attention"), "hydra");
+  EXPECT_EQ(rows[3].at("stage"), "end_to_end");
+}
+
+TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "a.jsonl").string();
+  const std::string plot = (folder.path() / "a.svg").string();
+  ASSERT_EQ(benchmark({"-o", file, "--plot", plot}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(plot));
+  const Outcome compared = run({"benchmark", "--compare", file, file, "--format", "json"});
+  ASSERT_EQ(compared.code, 0) << compared.err;
+  EXPECT_EQ(compared.json().at("rows").at(0).at("ratio"), 1.0);
+  // A baseline that nothing can reach.
+  std::ifstream stream(file);
+  std::string header;
+  std::string line;
+  std::getline(stream, header);
+  std::getline(stream, line);
+  Json row = Json::parse(line);
+  row["images_per_second"] = 1e9;
+  folder.write("fast.jsonl", header + "\n" + row.dump() + "\n");
+  const Outcome slower = benchmark({"--baseline", (folder.path() / "fast.jsonl").string()});
+  EXPECT_EQ(slower.code, 4);
+  EXPECT_THAT(slower.err, HasSubstr("slower"));
+  row["images_per_second"] = 1e-9;
+  folder.write("slow.jsonl", header + "\n" + row.dump() + "\n");
+  EXPECT_EQ(benchmark({"--baseline", (folder.path() / "slow.jsonl").string()}).code, 0);
+}
+
+TEST(BenchmarkCliTest, WrongUseIsTwo) {
+  EXPECT_EQ(benchmark({"--attn", "hydrra"}).code, 2);
+  EXPECT_EQ(benchmark({"--plot", "a.png"}).code, 2);
+  EXPECT_EQ(run({"benchmark", "-m", "no_such_model"}).code, 2);
+  EXPECT_EQ(benchmark({"--attn", "softmax", "--attn-opt", "hydra.scale=none"}).code, 2);
+}
+
+TEST(MechanismCliTest, EveryMechanismClassifiesAndIsInTheRecord) {
+  const std::string otters =
+      std::string(HYDRASCOPE_SOURCE_DIR) + "/assets/images/oakland-zoo-otters.jpg";
+  const Json listing = run({"models", "list", "--format", "json"}).json();
+  EXPECT_EQ(listing.at("mechanisms").size(), 18U);
+  for (const std::string name : {"hydra", "hedgehog", "performer"}) {
+    const Outcome outcome = run({"classify", otters, "--attn", name, "--format", "jsonl"});
+    ASSERT_EQ(outcome.code, 0) << name << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("accuracy needs `hydrascope convert`"));
+    const Json record = outcome.records().at(0);
+    EXPECT_EQ(record.at("attention"), name);
+    EXPECT_FALSE(record.at("attention_options").empty());
+  }
+}
+
+TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "h.safetensors").string();
+  ASSERT_EQ(run({"models", "create", "--arch", "vit_tiny_patch32_224", "--attn", "hydra:last4",
+                 "--attn-opt", "hydra.scale=sqrt", "-o", file})
+                .code,
+            0);
+  const Json info = run({"models", "info", file, "--format", "json"}).json();
+  EXPECT_EQ(info.at("attention"), "softmax:0-7,hydra:8-11");
+  EXPECT_EQ(info.at("attention_options").at("hydra.scale"), "sqrt");
+  const Json config = Json::parse(run({"inspect", file, "--format", "json"})
+                                      .json()
+                                      .at("metadata")
+                                      .at("hydrascope.config")
+                                      .get<std::string>());
+  EXPECT_EQ(config.at("attention").at(11).at("options").at("scale"), "sqrt");
+  EXPECT_EQ(config.at("attention").at(11).at("options").at("eps"), "1e-6");
+}
+
+TEST(MechanismCliTest, InfoDescribesAMechanism) {
+  const Json info = run({"models", "info", "hh", "--format", "json"}).json();
+  EXPECT_EQ(info.at("mechanism"), "hedgehog");
+  EXPECT_EQ(info.at("options").at(0).at("choices").size(), 5U);
+  EXPECT_THAT(run({"classify", "--help"}).out, HasSubstr("taylor2"));
+  EXPECT_THAT(run({"completion", "bash"}).out, HasSubstr("hedgehog.variant=softmax1"));
+  const Outcome refused =
+      run({"classify", "x.jpg", "--attn", "hedgehog", "--attn-opt", "hedgehog.width=1.5"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("an integer from 0 to 4096"));
+}
+
+}  // namespace
+}  // namespace hydrascope::testing

@@ -1,0 +1,410 @@
+// Checkpoints with other names hold the same model, bit for bit.
+#include "model/checkpoint/checkpoint.h"
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/checkpoint/other_names.h"
+#include "tests/model/deterministic_weights.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using model::VisionTransformer;
+using model::VitConfig;
+using testing::Names;
+
+VitConfig small() {
+  VitConfig config;
+  config.arch = "vit";
+  config.img_height = config.img_width = 32;
+  config.patch_size = 8;
+  config.embed_dim = 128;
+  config.depth = 2;
+  config.num_heads = 2;
+  config.num_classes = 5;
+  return config;
+}
+
+VisionTransformer random_model(const VitConfig& config) {
+  at::manual_seed(11);
+  VisionTransformer model(config);
+  const at::NoGradGuard no_grad;
+  // Ones and zeros, as layer norms and biases begin, would hide a mix-up.
+  for (at::Tensor& parameter : model->parameters()) parameter.normal_(0.0, 0.05);
+  return model;
+}
+
+using Rename = std::function<std::vector<std::string>(const std::string&)>;
+
+/// Writes the tensors under other names; several names share a tensor's rows.
+void write_as(const VisionTransformer& model, const fs::path& file, const Rename& rename,
+              const Metadata& metadata = {}) {
+  std::vector<at::Tensor> kept;
+  std::vector<std::pair<std::string, at::Tensor>> table;
+  for (const auto& [name, tensor] : model::named_tensors(*model)) {
+    const std::vector<std::string> names = rename(name);
+    if (names.empty()) continue;
+    const auto parts = tensor.detach().chunk(static_cast<std::int64_t>(names.size()));
+    for (std::size_t i = 0; i < names.size(); ++i)
+      table.emplace_back(names[i], parts[i].contiguous());
+  }
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : table) {
+    views.push_back({name,
+                     Dtype::F32,
+                     tensor.sizes().vec(),
+                     {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()}});
+  }
+  write_safetensors(file, views, metadata);
+}
+
+void write_as(const VisionTransformer& model, const fs::path& file, Names names,
+              const std::string& prefix) {
+  const bool distilled = model->config().distilled;
+  write_as(model, file, [&](const std::string& name) -> std::vector<std::string> {
+    const std::string head = testing::head_name(name, names, distilled);
+    return head != name ? std::vector{head} : testing::names_in_file(name, names, prefix);
+  });
+}
+
+at::Tensor logits_of(VisionTransformer& model, const at::Tensor& images) {
+  const c10::InferenceMode inference;
+  return model->forward(images);
+}
+
+void expect_equal_logits(VisionTransformer& saved, const fs::path& path,
+                         const HeadOptions& head = {}) {
+  const VitConfig& config = saved->config();
+  const Checkpoint file = Checkpoint::open(path);
+  VitConfig deduced = file.deduce_config(head);
+  deduced.arch = config.arch;
+  EXPECT_EQ(model::to_json(deduced), model::to_json(config));
+  VisionTransformer loaded(deduced);
+  const LoadReport report = file.load_into(*loaded, head);
+  EXPECT_TRUE(report.initialised.empty());
+  EXPECT_TRUE(report.unused.empty());
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, config.img_height, config.img_width});
+  EXPECT_TRUE(at::equal(logits_of(saved, images), logits_of(loaded, images)));
+}
+
+constexpr const char* kHuggingFaceConfig =
+    R"({"model_type": "vit", "num_attention_heads": 2, "layer_norm_eps": 1e-06})";
+
+TEST(LayoutsTest, EveryLayoutGivesEqualLogits) {
+  for (const bool distilled : {false, true}) {
+    for (const bool bias : {true, false}) {
+      VitConfig config = small();
+      config.distilled = distilled;
+      config.qkv_bias = bias;
+      VisionTransformer model = random_model(config);
+      if (distilled && !bias) continue;
+      for (const auto& [names, layout] : {std::pair{Names::timm, "timm"},
+                                          {Names::hugging_face_4, "Hugging Face 4"},
+                                          {Names::hugging_face_5, "Hugging Face 5"}}) {
+        for (const char* prefix : {"", distilled ? "deit." : "vit."}) {
+          const testing::TemporaryFolder folder;
+          SCOPED_TRACE(std::string(layout) + " " + prefix + (distilled ? " distilled" : ""));
+          folder.write("config.json", kHuggingFaceConfig);
+          write_as(model, folder.path() / "model.safetensors", names, prefix);
+          expect_equal_logits(model, folder.path());
+          EXPECT_EQ(Checkpoint::open(folder.path()).layout(), layout);
+        }
+      }
+    }
+  }
+}
+
+TEST(LayoutsTest, EasyCVsHydraModels) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.no_embed_class = true;
+  config.layer_scale = true;
+  VisionTransformer model = random_model(config);
+  const fs::path file = folder.path() / "a.safetensors";
+  // The classifier is the backbone's own, or ClsHead's.
+  for (const char* head : {"backbone.head.", "head.fc_cls."}) {
+    write_as(model, file, [&](std::string name) -> std::vector<std::string> {
+      if (name.starts_with("head.")) return {head + name.substr(5)};
+      for (const auto& [ours, theirs] :
+           {std::pair{"ls1.gamma", "gamma_1"}, {"ls2.gamma", "gamma_2"}}) {
+        if (name.ends_with(ours)) name = name.substr(0, name.size() - 9) + theirs;
+      }
+      return {"backbone." + name};
+    });
+    expect_equal_logits(model, file);
+    const Checkpoint checkpoint = Checkpoint::open(file);
+    EXPECT_EQ(checkpoint.stripped(), std::vector<std::string>{"backbone."});
+    ASSERT_EQ(checkpoint.notes().size(), 2U);
+    EXPECT_NE(checkpoint.notes()[1].find("--attn"), std::string::npos);
+  }
+}
+
+TEST(LayoutsTest, HuggingFaceWithoutAConfigurationHasItsEps) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.layer_norm_eps = 1e-12;
+  VisionTransformer model = random_model(config);
+  write_as(model, folder.path() / "a.safetensors", Names::hugging_face_4, "vit.");
+  expect_equal_logits(model, folder.path() / "a.safetensors");
+  const Checkpoint checkpoint = Checkpoint::open(folder.path());
+  EXPECT_NE(checkpoint.notes().at(0).find("1e-12"), std::string::npos);
+}
+
+TEST(LayoutsTest, TheConfigurationSaysWhatTensorsDoNot) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.num_heads = 8;
+  config.layer_norm_eps = 1e-5;
+  config.img_height = 16;
+  config.img_width = 64;
+  VisionTransformer model = random_model(config);
+  write_as(model, folder.path() / "model.safetensors", Names::hugging_face_5, "");
+  folder.write("config.json", R"({"model_type": "vit", "num_attention_heads": 8,
+      "layer_norm_eps": 1e-5, "image_size": [16, 64], "hidden_size": 128})");
+  expect_equal_logits(model, folder.path());
+  folder.write("config.json", R"({"model_type": "vit", "hidden_size": 64})");
+  EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), invalid_argument,
+               "hidden_size says 64", "config.json");
+}
+
+TEST(LayoutsTest, TimmsConfigurationNamesTheArchitecture) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.num_heads = 4;
+  VisionTransformer model = random_model(config);
+  write_as(model, folder.path() / "model.safetensors", Names::timm, "");
+  folder.write("config.json", R"({"architecture": "vit_little_patch8_32",
+      "model_args": {"num_heads": 4}, "pretrained_cfg": {"input_size": [3, 32, 32]}})");
+  expect_equal_logits(model, folder.path());
+  EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config().arch, "vit_little_patch8_32");
+}
+
+TEST(LayoutsTest, OwnFilesAreNotBentByTheirNeighbours) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  save_checkpoint(folder.path() / "a.safetensors", *model, Dtype::F32, {});
+  for (const char* neighbour :
+       {R"({"model_type": "swin"})", "no JSON", R"({"model_type": "vit", "hidden_size": 768})"}) {
+    folder.write("config.json", neighbour);
+    expect_equal_logits(model, folder.path() / "a.safetensors");
+    const Checkpoint checkpoint = Checkpoint::open(folder.path());
+    EXPECT_EQ(checkpoint.hub().kind, HubConfig::Kind::none);
+    EXPECT_NE(checkpoint.notes().at(0).find("is not used"), std::string::npos);
+  }
+}
+
+TEST(LayoutsTest, ADistillationTokenWithoutAClassifierIsARegister) {
+  const testing::TemporaryFolder folder;
+  VitConfig config = small();
+  config.reg_tokens = 1;
+  VisionTransformer model = random_model(config);
+  folder.write("config.json", kHuggingFaceConfig);
+  write_as(model, folder.path() / "model.safetensors",
+           [](const std::string& name) -> std::vector<std::string> {
+             if (name == "reg_token") return {"deit.embeddings.distillation_token"};
+             if (name.starts_with("head.")) return {"classifier." + name.substr(5)};
+             return testing::names_in_file(name, Names::hugging_face_4, "deit.");
+           });
+  expect_equal_logits(model, folder.path());
+}
+
+TEST(LayoutsTest, DifferencesAreListedByTheFilesNames) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path file = folder.path() / "a.safetensors";
+  write_as(model, file, [](const std::string& name) -> std::vector<std::string> {
+    if (name.starts_with("head.")) return {"classifier." + name.substr(5)};
+    auto names = testing::names_in_file(name, Names::hugging_face_4, "module.vit.");
+    if (name == "blocks.1.attn.qkv.weight") names[1] = "module.vit.surprise";
+    if (name == "blocks.0.norm1.bias") return {};
+    if (name == "blocks.0.attn.qkv.bias") return {"module.vit.layernorm.weight2"};
+    return names;
+  });
+  const Checkpoint checkpoint = Checkpoint::open(file);
+  VitConfig config = small();
+  config.num_classes = 6;
+  VisionTransformer target(config);
+  EXPECT_ERROR(checkpoint.load_into(*target), failed, "5 missing",
+               "module.vit.encoder.layer.0.layernorm_before.bias",
+               "module.vit.encoder.layer.0.attention.attention.query.bias",
+               "module.vit.encoder.layer.0.attention.attention.value.bias",
+               "module.vit.encoder.layer.1.attention.attention.key.weight", "2 unexpected",
+               "module.vit.surprise", "2 mismatched", "classifier.weight expected (6, 128)",
+               "--num-classes");
+}
+
+TEST(LayoutsTest, PartsThatDoNotFitTogetherAreShown) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path whole = folder.path() / "whole.safetensors";
+  const fs::path bent = folder.path() / "bent.safetensors";
+  write_as(model, whole, Names::hugging_face_4, "");
+  const SafetensorsFile file = SafetensorsFile::open(whole);
+  std::vector<TensorView> views = file.tensors();
+  for (TensorView& view : views) {
+    if (view.name != "encoder.layer.0.attention.attention.value.weight") continue;
+    view.shape = {64, 64};
+    view.data = view.data.first(64 * 64 * sizeof(float));
+  }
+  write_safetensors(bent, views, {});
+  VisionTransformer target(small());
+  EXPECT_ERROR(Checkpoint::open(bent).load_into(*target), failed, "1 mismatched",
+               "attention.query.weight + encoder.layer.0.attention.attention.key.weight",
+               "expected (384, 128) found (128, 128) + (128, 128) + (64, 64)");
+}
+
+TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path file = folder.path() / "a.safetensors";
+  write_as(model, file, [](const std::string& name) -> std::vector<std::string> {
+    return name.starts_with("head.") ? std::vector<std::string>{} : std::vector{name};
+  });
+  const Checkpoint headless = Checkpoint::open(file);
+  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "--num-classes",
+               "--reset-head");
+  EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .reset = true}), invalid_argument,
+               "--reset-head", "--num-classes N");
+  const HeadOptions seven{.num_classes = 7};
+  VisionTransformer loaded(headless.deduce_config(seven));
+  EXPECT_EQ(loaded->config().num_classes, 7);
+  EXPECT_EQ(headless.load_into(*loaded, seven).initialised,
+            (std::vector<std::string>{"head.weight", "head.bias"}));
+  EXPECT_ERROR(headless.load_into(*loaded), failed, "2 missing: head.weight, head.bias");
+
+  write_as(model, file, Names::timm, "");
+  const Checkpoint whole = Checkpoint::open(file);
+  expect_equal_logits(model, file, {.num_classes = 5});
+  VisionTransformer resized(whole.deduce_config(seven));
+  const LoadReport report = whole.load_into(*resized, seven);
+  EXPECT_EQ(report.initialised, (std::vector<std::string>{"head.weight", "head.bias"}));
+  EXPECT_EQ(report.unused, (std::vector<std::string>{"head.bias", "head.weight"}));
+  const HeadOptions reset{.num_classes = {}, .reset = true};
+  VisionTransformer again(whole.deduce_config(reset));
+  EXPECT_EQ(again->config().num_classes, 5);
+  EXPECT_EQ(whole.load_into(*again, reset).initialised.size(), 2U);
+}
+
+TEST(LayoutsTest, TensorsOfMechanismsMayBeMissingOrLeft) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path plain = folder.path() / "plain.safetensors";
+  const fs::path file = folder.path() / "a.safetensors";
+  write_as(model, plain, Names::timm, "");
+  const SafetensorsFile contents = SafetensorsFile::open(plain);
+  std::vector<TensorView> views = contents.tensors();
+  views.push_back(views.front());
+  views.back().name = "blocks.1.attn.feature_map.weight";
+  write_safetensors(file, views, {});
+  const Checkpoint checkpoint = Checkpoint::open(file);
+  VisionTransformer target(small());
+  EXPECT_EQ(checkpoint.load_into(*target).unused,
+            std::vector<std::string>{"blocks.1.attn.feature_map.weight"});
+  // As a mechanism does when it is built.
+  VisionTransformer with_map(small());
+  for (const auto& module : with_map->named_modules()) {
+    if (module.key() == "blocks.0.attn") module.value()->register_parameter("scale", at::ones({3}));
+  }
+  const LoadReport report = checkpoint.load_into(*with_map);
+  EXPECT_EQ(report.initialised, std::vector<std::string>{"blocks.0.attn.scale"});
+}
+
+TEST(LayoutsTest, ConvertingKeepsEveryBit) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  folder.write("config.json", kHuggingFaceConfig);
+  write_as(model, folder.path() / "model.safetensors", Names::hugging_face_4, "vit.");
+  const Checkpoint source = Checkpoint::open(folder.path());
+  VisionTransformer loaded(source.deduce_config());
+  const LoadReport report = source.load_into(*loaded);
+  const fs::path out = folder.path() / "out" / "a.safetensors";
+  fs::create_directories(out.parent_path());
+  convert_checkpoint(out, source, *loaded, report, {}, {{"license", "mine"}});
+  expect_equal_logits(model, out);
+  const Checkpoint converted = Checkpoint::open(out);
+  EXPECT_TRUE(converted.is_own());
+  EXPECT_EQ(converted.metadata("license"), "mine");
+  EXPECT_EQ(converted.metadata("attention"), "softmax");
+  EXPECT_EQ(converted.layout(), "timm");
+
+  convert_checkpoint(out, source, *loaded, report, Dtype::F16, {});
+  const Checkpoint rounded = Checkpoint::open(out);
+  for (const TensorView& view : rounded.tensors()) EXPECT_EQ(view.dtype, Dtype::F16);
+}
+
+/// The weights of `seed`, as scripts/make_vit_checkpoints.py made them.
+void expect_deterministic(const VisionTransformer& model, std::uint64_t seed) {
+  for (const auto& [name, tensor] : model::named_tensors(*model)) {
+    std::vector<float> values(static_cast<std::size_t>(tensor.numel()));
+    testing::fill_deterministic(name, tensor.sizes(), values, seed);
+    const at::Tensor expected =
+        at::from_blob(values.data(), tensor.sizes(), at::kFloat).to(at::kHalf).to(at::kFloat);
+    EXPECT_TRUE(at::equal(tensor, expected)) << name;
+  }
+}
+
+TEST(TorchCheckpointTest, CheckpointsOfTraining) {
+  const fs::path folder = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/checkpoints";
+  const auto load = [](const Checkpoint& checkpoint) {
+    VisionTransformer model(checkpoint.deduce_config());
+    checkpoint.load_into(*model);
+    return model;
+  };
+  const Checkpoint plain = Checkpoint::open(folder / "timm_training.pth");
+  EXPECT_EQ(plain.format(), "torch_zip");
+  EXPECT_EQ(plain.entry(), "state_dict");
+  EXPECT_EQ(plain.stripped(), std::vector<std::string>{"module."});
+  EXPECT_FALSE(plain.is_own());
+  ASSERT_EQ(plain.notes().size(), 3U);
+  EXPECT_NE(plain.notes()[1].find("--use-ema"), std::string::npos);
+  expect_deterministic(load(plain), 1);
+
+  const Checkpoint averaged = Checkpoint::open(folder / "timm_training.pth", {.use_ema = true});
+  EXPECT_EQ(averaged.entry(), "state_dict_ema");
+  EXPECT_EQ(averaged.notes().size(), 2U);
+  expect_deterministic(load(averaged), 2);
+
+  const Checkpoint legacy = Checkpoint::open(folder / "deit_legacy.pth");
+  EXPECT_EQ(legacy.format(), "torch_legacy");
+  EXPECT_EQ(legacy.entry(), "model");
+  expect_deterministic(load(legacy), 1);
+  EXPECT_ERROR(Checkpoint::open(folder / "deit_legacy.pth", {.use_ema = true}), invalid_argument,
+               "averaged");
+  EXPECT_ERROR(Checkpoint::open(folder), invalid_argument, "2 files of weights",
+               "deit_legacy.pth, timm_training.pth");
+}
+
+TEST(TorchCheckpointTest, AFolderMayHoldATorchFile) {
+  const fs::path source = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/checkpoints";
+  const testing::TemporaryFolder folder;
+  fs::copy(source / "deit_legacy.pth", folder.path() / "best.pth");
+  EXPECT_EQ(Checkpoint::open(folder.path()).file().filename(), "best.pth");
+  fs::copy(source / "timm_training.pth", folder.path() / "pytorch_model.bin");
+  EXPECT_EQ(Checkpoint::open(folder.path()).file().filename(), "pytorch_model.bin");
+}
+
+/// The sizes of ViT-B: 86 million parameters under three namings.
+TEST(SlowLayoutsTest, ViTBGivesEqualLogitsUnderAllNames) {
+  VitConfig config;
+  config.arch = "vit";
+  config.embed_dim = 768;
+  config.num_heads = 12;
+  VisionTransformer model = random_model(config);
+  for (const Names names : {Names::timm, Names::hugging_face_4, Names::hugging_face_5}) {
+    const testing::TemporaryFolder folder;
+    folder.write("config.json",
+                 R"({"model_type": "vit", "num_attention_heads": 12, "layer_norm_eps": 1e-06})");
+    write_as(model, folder.path() / "model.safetensors", names, names == Names::timm ? "" : "vit.");
+    expect_equal_logits(model, folder.path());
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::checkpoint
