@@ -1,0 +1,107 @@
+// Memory at 4K and full-HD numbers of tokens: what is linear on paper is linear in the resident
+// set.
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/attention/registry_cases.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <fstream>
+#include <malloc.h>
+#include <stdexcept>
+#include <string>
+
+namespace hydrascope::testing {
+namespace {
+
+using model::Kernels;
+using model::TokenGrid;
+
+/// A line such as "VmHWM:   123456 kB" of /proc/self/status, in bytes.
+double status_bytes(const std::string& key) {
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + ":")) return 1024 * std::stod(line.substr(key.size() + 1));
+  }
+  throw std::runtime_error("no " + key + " in /proc/self/status");
+}
+
+/// How far the resident set rises above where it stands now.
+class PeakMemory {
+ public:
+  PeakMemory() {
+    ::malloc_trim(0);  // what the allocator keeps would be reused unseen
+    std::ofstream("/proc/self/clear_refs") << "5";  // VmHWM starts again (Linux 4.0)
+    start_ = status_bytes("VmRSS");
+  }
+  [[nodiscard]] double bytes() const { return status_bytes("VmHWM") - start_; }
+
+ private:
+  double start_;
+};
+
+bool meter_works() {
+  {
+    const at::Tensor large = at::ones({64 << 20});
+    if (status_bytes("VmRSS") < 4.0 * (64 << 20)) return false;
+  }
+  return PeakMemory().bytes() < 64 << 20;
+}
+
+#define SKIP_WITHOUT_METER() \
+  if (!meter_works()) GTEST_SKIP() << "the high-water mark cannot be reset here"
+
+const HeadShape kShape{3, 64};
+constexpr double kMost = 1.5e9;
+
+class MemoryTest : public RegistryCase {};
+
+TEST_P(MemoryTest, Of4KImagesStaysLinear) {
+  if (entry().quadratic) GTEST_SKIP() << "N x N by definition";
+  SKIP_WITHOUT_METER();
+  const c10::InferenceMode inference;
+  const TokenGrid grid{1, 135, 240};  // 32401 tokens
+  const MixerUnderTest mixer(spec_of(entry().name), grid, kShape);
+  const Tokens tokens = split_qkv(at::randn({1, grid.num_tokens(), 3, 3, 64}));
+  const PeakMemory peak;
+  const at::Tensor y = mixer.mix(tokens, grid, Kernels::fused);
+  EXPECT_LT(peak.bytes(), kMost);
+  EXPECT_TRUE(at::isfinite(y).all().item<bool>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, MemoryTest, all_entries(), entry_name);
+
+TEST(MemoryMeterTest, SeesTheMapOfSoftmax) {
+  SKIP_WITHOUT_METER();
+  const c10::InferenceMode inference;
+  const TokenGrid grid{1, 96, 120};  // 11521 tokens: 1.6 GB a map of three heads
+  const MixerUnderTest mixer(spec_of("softmax"), grid, kShape);
+  const Tokens tokens = split_qkv(at::randn({1, grid.num_tokens(), 3, 3, 64}));
+  const PeakMemory peak;
+  const at::Tensor y = mixer.mix(tokens, grid, Kernels::reference);
+  EXPECT_GT(peak.bytes(), kMost);
+}
+
+class TrainingMemoryTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingMemoryTest, OfFullHdImagesIsOfTheOrderOfTheTokens) {
+  SKIP_WITHOUT_METER();
+  const TokenGrid grid{1, 68, 120};  // 8161 tokens
+  const MixerUnderTest mixer(spec_of(GetParam()), grid, kShape);
+  const Tokens tokens = split_qkv(at::randn({1, grid.num_tokens(), 3, 3, 64})).leaves();
+  const PeakMemory peak;
+  const at::Tensor y = mixer.mix(tokens, grid, Kernels::fused);
+  const auto gradients =
+      torch::autograd::grad({y}, {tokens.q, tokens.k, tokens.v}, {at::ones_like(y)});
+  EXPECT_LT(peak.bytes(), 40.0 * 8161 * 192 * 4);
+  EXPECT_TRUE(at::isfinite(gradients[1]).all().item<bool>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, TrainingMemoryTest,
+                         ::testing::Values("hydra", "elu", "hedgehog"),
+                         [](const auto& parameter) { return std::string(parameter.param); });
+
+}  // namespace
+}  // namespace hydrascope::testing
