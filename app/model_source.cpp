@@ -95,17 +95,18 @@ bool mean_the_same(const image::Labels& a, const image::Labels& b) {
 }  // namespace
 
 std::vector<std::string> describe(const checkpoint::LoadReport& report) {
-  const auto sentence = [](const std::vector<std::string>& names, const char* what) {
+  const auto listed = [](const char* what, const std::vector<std::string>& names) {
     constexpr std::size_t kShown = 4;
-    std::string text = std::to_string(names.size()) + " tensors " + what + ": ";
+    std::string text = what;
     for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-      text += (i == 0 ? "" : ", ") + names[i];
-    return text + (names.size() > kShown ? ", ..." : "");
+      text += (i == 0 ? ": " : ", ") + names[i];
+    if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+    return text;
   };
   std::vector<std::string> notes;
   if (!report.initialised.empty())
-    notes.push_back(sentence(report.initialised, "are not from the file but newly initialised"));
-  if (!report.unused.empty()) notes.push_back(sentence(report.unused, "of the file are not used"));
+    notes.push_back(listed("newly initialised, not from the file", report.initialised));
+  if (!report.unused.empty()) notes.push_back(listed("in the file, but not used", report.unused));
   return notes;
 }
 

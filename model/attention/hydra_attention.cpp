@@ -112,7 +112,7 @@ Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const 
       kernels == Kernels::reference ? hydra_attention_reference : hydra_attention;
   const Tensor y =
       attention(merge_heads(q), merge_heads(k), merge_heads(v), grid, weights, settings_);
-  return feature_scale_.defined() ? y * feature_scale_ : y;
+  return feature_scale_.defined() ? (y * feature_scale_).to(v.scalar_type()) : y;
 }
 
 Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,

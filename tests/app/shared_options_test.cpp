@@ -31,6 +31,8 @@ const std::vector<Row> kContract = {
     {"model", 'm', {"arch"}},
     {"checkpoint", 0, {"weights", "initial-checkpoint", "pretrained-path"}},
     {"use-ema", 0, {}},
+    {"num-classes", 0, {}},
+    {"reset-head", 0, {}},
     {"attn", 0, {}},
     {"attn-opt", 0, {}},
     {"pos-interp", 0, {}},

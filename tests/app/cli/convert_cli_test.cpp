@@ -280,7 +280,7 @@ TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   const fs::path whole = folder.path() / "whole.safetensors";
   ASSERT_EQ(convert(training_checkpoint("deit_legacy.pth"), whole).code, 0);
   const Answer resized = classify(whole, {"--num-classes", "3"});
-  expect_text(resized.err, {"2 tensors are not from the file but newly initialised: head.weight"});
+  expect_text(resized.err, {"newly initialised, not from the file: head.weight, head.bias"});
   EXPECT_EQ(resized.top.size(), 3U);
   EXPECT_EQ(resized.logits, classify(whole, {"--num-classes", "3"}).logits) << "seeded";
   EXPECT_EQ(classify(whole, {"--num-classes", "5"}).logits, classify(whole).logits);
