@@ -183,6 +183,12 @@ Tensor causal_linear_attention(const FeatureMapPtr& map, const Tensor& q, const 
     return CausalFunction::apply(q, k, v, at::TensorList(parameters), map, grid, normaliser,
                                  &state);
   }
+  return causal_linear_attention_reference(map, q, k, v, grid, normaliser, state);
+}
+
+Tensor causal_linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
+                                         const Tensor& v, const TokenGrid& grid,
+                                         const Normaliser& normaliser, LinearState& state) {
   return scan({map, grid, normaliser}, q, k, v, state).to(v.scalar_type());
 }
 

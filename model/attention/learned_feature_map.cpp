@@ -39,8 +39,12 @@ LearnedMapSettings learned_map_settings(const MechanismOptions& options, std::in
 }
 
 std::vector<MechanismParameter> learned_map_parameters(const std::string& initialisation) {
-  return {{"feature_map.{q,k}.weight", "(H, d, d'), or (d, d') with per_head=off", initialisation},
-          {"feature_map.{q,k}.bias", "(H, d'), or (d') with per_head=off", "zeros"}};
+  const std::string weight = "(H, d, d'), or (d, d') with per_head=off";
+  const std::string bias = "(H, d'), or (d') with per_head=off";
+  return {{"feature_map.{q,k}.weight", weight, initialisation},
+          {"feature_map.{q,k}.bias", bias + "; not with bias=off", "zeros"},
+          {"feature_map.weight", weight + "; instead, with share_qk=on", initialisation},
+          {"feature_map.bias", bias + "; instead, with share_qk=on", "zeros"}};
 }
 
 LearnedFeatureMap::LearnedFeatureMap(const TokenMixerArguments& arguments,

@@ -73,6 +73,12 @@ at::Tensor causal_linear_attention(const FeatureMapPtr& map, const at::Tensor& q
                                    const at::Tensor& k, const at::Tensor& v, const TokenGrid& grid,
                                    const Normaliser& normaliser, LinearState& state);
 
+/// The same function in plain operations that autograd differentiates.
+at::Tensor causal_linear_attention_reference(const FeatureMapPtr& map, const at::Tensor& q,
+                                             const at::Tensor& k, const at::Tensor& v,
+                                             const TokenGrid& grid, const Normaliser& normaliser,
+                                             LinearState& state);
+
 /// The mixer of a mechanism that is nothing but a feature map and a normaliser.
 class LinearMixer : public TokenMixer {
  public:

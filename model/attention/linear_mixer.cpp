@@ -11,7 +11,9 @@ torch::Tensor LinearMixer::mix(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) {
   if (causal_) {
     LinearState state;
-    return merge_heads(causal_linear_attention(map_, q, k, v, grid, normaliser_, state));
+    const auto attention =
+        kernels == Kernels::reference ? causal_linear_attention_reference : causal_linear_attention;
+    return merge_heads(attention(map_, q, k, v, grid, normaliser_, state));
   }
   return merge_heads(kernels == Kernels::reference
                          ? linear_attention_reference(map_, q, k, v, grid, normaliser_)

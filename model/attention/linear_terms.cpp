@@ -31,7 +31,8 @@ Tensor denominator(const Tensor& az, const FeatureMap& map, const Normaliser& no
   switch (normaliser.rule) {
     case Normaliser::Rule::add_eps: return az + normaliser.eps;
     case Normaliser::Rule::signed_clamp: {
-      const Tensor bound = at::where(az < 0, -normaliser.eps, normaliser.eps).to(az.scalar_type());
+      const Tensor eps = at::full_like(az, normaliser.eps);
+      const Tensor bound = at::where(az < 0, -eps, eps);
       return at::where(az.abs() < normaliser.eps, bound, az);
     }
     case Normaliser::Rule::none: break;

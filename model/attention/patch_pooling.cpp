@@ -11,8 +11,11 @@ namespace {
 
 std::pair<std::int64_t, std::int64_t> cell_grid(const TokenGrid& grid, std::int64_t num_cells) {
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(num_cells)));
-  const std::int64_t rows = std::clamp<std::int64_t>(side, 1, grid.rows);
-  return {rows, std::clamp<std::int64_t>(num_cells / rows, 1, grid.columns)};
+  std::int64_t rows = std::clamp<std::int64_t>(side, 1, grid.rows);
+  const std::int64_t columns = std::clamp<std::int64_t>(num_cells / rows, 1, grid.columns);
+  // Where the grid has fewer columns than the square, its rows make up for them.
+  rows = std::clamp<std::int64_t>(num_cells / columns, 1, grid.rows);
+  return {rows, columns};
 }
 
 }  // namespace

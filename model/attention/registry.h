@@ -53,6 +53,7 @@ struct MixerCost {
 };
 
 /// What a mechanism is; the command line, the documentation and the conformance tests believe it.
+/// Properties are those of the default options (a causal form has an order of tokens, of course).
 struct MechanismEntry {
   std::string name;
   std::vector<std::string> aliases = {};

@@ -138,6 +138,8 @@ const MechanismRegistration kRegistration({
                 integer_option("length", 64, 1, 65536, "projected tokens m"),
                 switch_option("share_kv", false, "one projection for keys and values")},
     .parameters = {{"projection.{k,v}", "(m, N), or (m, R C) with projection=patches",
+                    "normal (1 / sqrt(m))"},
+                   {"projection.weight", "the same; instead, with share_kv=on",
                     "normal (1 / sqrt(m))"}},
     .map_definition = "A = softmax(q (E k)^T / sqrt(d)) Fp: signed, not stochastic",
     .permutation_equivariant = false,

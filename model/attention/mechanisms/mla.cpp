@@ -23,9 +23,9 @@ class UnitMap : public FeatureMap {
     if (side == Side::query) return unit;
     const TokenWeights weights = token_weights(scale_, training_grid_, span.grid);
     const at::Tensor token = at::arange(span.first, span.first + x.size(2), x.options());
-    const at::Tensor weight =
-        at::where(token < span.grid.num_prefix, weights.prefix, weights.patch);
-    return unit * weight.to(x.scalar_type()).unsqueeze(-1);
+    const at::Tensor weight = at::full_like(token, weights.patch)
+                                  .masked_fill(token < span.grid.num_prefix, weights.prefix);
+    return unit * weight.unsqueeze(-1);
   }
 
  private:

@@ -112,6 +112,42 @@ TEST(LinearIdentitiesTest, AttentionCase17GradientOfLinearAttention) {
   }
 }
 
+/// Signed features, whose sums are moved away from 0 with their sign; there m is a constant.
+TEST(LinearIdentitiesTest, AttentionCase17GradientWithAClampedDenominator) {
+  at::manual_seed(6);
+  const TokenGrid grid{1, 5, 6};
+  const Tokens tokens = random_tokens(2, grid.num_tokens(), kShape, at::kDouble).leaves();
+  constexpr double kEps = 5;
+  const at::Tensor weights = tokens.q.sin().matmul(tokens.k.sin().mT());
+  const auto divided = [&](const at::Tensor& w) {
+    const at::Tensor sum = w.sum(-1, true);
+    const at::Tensor limit = at::where(sum < 0, -kEps, kEps).to(at::kDouble);
+    return at::Tensor(w / at::where(sum.abs() < kEps, limit, sum)).matmul(tokens.v);
+  };
+  const at::Tensor clamped = (weights.sum(-1).abs() < kEps).to(at::kDouble).mean();
+  ASSERT_GT(clamped.item<double>(), 0.1);
+  ASSERT_LT(clamped.item<double>(), 0.9);
+  const model::FeatureMapPtr map = features([](const at::Tensor& x) { return x.sin(); });
+  const Normaliser normaliser{Normaliser::Rule::signed_clamp, kEps};
+  const auto expect_gradients = [&](const at::Tensor& y, const at::Tensor& expected) {
+    EXPECT_TRUE(all_near(y, expected, 1e-10));
+    const at::Tensor g = at::randn_like(expected);
+    const std::vector<at::Tensor> inputs{tokens.q, tokens.k, tokens.v};
+    const auto slopes = grad({expected}, inputs, {g}, /*retain_graph=*/true);
+    const auto found = grad({y}, inputs, {g}, /*retain_graph=*/true);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(all_near(found[i], slopes[i], 1e-10)) << "qkv"[i];
+  };
+  expect_gradients(linear_attention(map, tokens.q, tokens.k, tokens.v, grid, normaliser),
+                   divided(weights));
+  expect_gradients(linear_attention_reference(map, tokens.q, tokens.k, tokens.v, grid, normaliser),
+                   divided(weights));
+  model::LinearState state;
+  expect_gradients(
+      causal_linear_attention(map, tokens.q, tokens.k, tokens.v, grid, normaliser, state),
+      divided(weights.tril()));
+}
+
 TEST(LinearIdentitiesTest, AttentionCase17GradientOfSoftmax) {
   at::manual_seed(4);
   const TokenGrid grid{1, 5, 6};

@@ -150,10 +150,9 @@ MixerUnderTest::MixerUnderTest(const AttentionSpec& spec, const model::TokenGrid
 }
 
 at::Tensor MixerUnderTest::twin(const Tokens& tokens, const model::TokenGrid& grid) const {
-  const at::NoGradGuard no_grad;
   Parameters parameters;
   for (const auto& item : owner_->named_parameters())
-    parameters[item.key()] = item.value().detach().to(at::kCPU, at::kDouble);
+    parameters[item.key()] = item.value().to(at::kCPU, at::kDouble);
   for (const auto& item : owner_->named_buffers())
     parameters[item.key()] = item.value().to(at::kCPU, at::kDouble);
   const Tokens exact = tokens.to(at::Device(at::kCPU)).to(at::kDouble);

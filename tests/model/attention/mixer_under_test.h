@@ -79,7 +79,7 @@ class MixerUnderTest {
                                          std::int64_t query) const {
     return mixer_->contributions(tokens.q, tokens.k, tokens.v, grid, query);
   }
-  /// What the twin says, in double.
+  /// What the twin says, in double; differentiable.
   [[nodiscard]] at::Tensor twin(const Tokens& tokens, const model::TokenGrid& grid) const;
 
   [[nodiscard]] model::TokenMixer& mixer() const { return *mixer_; }
