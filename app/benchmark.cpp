@@ -151,7 +151,7 @@ int check_baseline(const ParsedOptions& options, const BenchmarkResult& result,
   if (!options.given("baseline")) return kExitOk;
   const auto slower = slower_rows(read_benchmark(options.text("baseline")), result,
                                   options.number("fail-if-slower"));
-  for (const std::string& line : slower) console.note("check failed: slower: " + line);
+  for (const std::string& line : slower) console.note("check failed: " + line);
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
 
@@ -177,6 +177,8 @@ int run_benchmark(const ParsedOptions& options) {
     BenchmarkRow row;
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
+    for (const auto& [key, value] : model::attention_options(subject.config.attention))
+      row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;

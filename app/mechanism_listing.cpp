@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <ostream>
 
 namespace hydrascope::app {
@@ -61,6 +60,8 @@ Json to_json(const model::MechanismEntry& entry) {
           {"permutation_equivariant", entry.permutation_equivariant},
           {"quadratic", entry.quadratic},
           {"fixed_num_tokens", entry.fixed_num_tokens},
+          {"has_map", entry.has_map},
+          {"query_is_input", entry.query_is_input},
           {"cost_per_layer_base_bf16", costs(entry)}};
 }
 
@@ -69,7 +70,7 @@ void write_text(const model::MechanismEntry& entry, std::ostream& out) {
   for (const std::string& alias : entry.aliases) out << "  also called " << alias << '\n';
   out << "  source: " << entry.citation << '\n' << "  map: " << entry.map_definition << '\n';
   const std::pair<bool, const char*> properties[] = {
-      {entry.rows_sum_to_one, "rows of the map sum to one"},
+      {entry.rows_sum_to_one, "rows of the map sum to one, or to nothing without any weight"},
       {entry.non_negative, "weights are not negative"},
       {entry.normalised, "repeating every token changes nothing"},
       {!entry.normalised && !entry.quadratic, "the output depends on the number of tokens"},
@@ -113,14 +114,6 @@ std::vector<std::string> mechanism_settings() {
     }
   }
   return settings;
-}
-
-const model::MechanismEntry* find_mechanism_or_null(const std::string& name) {
-  for (const model::MechanismEntry* entry : model::mechanisms()) {
-    if (entry->name == name || std::ranges::find(entry->aliases, name) != entry->aliases.end())
-      return entry;
-  }
-  return nullptr;
 }
 
 void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out) {

@@ -17,8 +17,6 @@ namespace hydrascope::app {
 std::vector<std::string> mechanism_names();
 /// "hedgehog.variant=exp", "performer.features=": what --attn-opt may be given.
 std::vector<std::string> mechanism_settings();
-/// The mechanism of that name or alias, or null.
-const model::MechanismEntry* find_mechanism_or_null(const std::string& name);
 
 /// All that is known of one mechanism: `hydrascope models info hedgehog`.
 void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out);

@@ -171,6 +171,7 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   const std::vector<model::AttentionSpec> trained =
       model::with_all_options(source.config.attention);
   apply_attention(options, source.config);
+  model::check_stored_options(trained, source.config.attention);
   if (const auto asked = model::with_all_options(source.config.attention); asked != trained) {
     const std::string before = model::to_text(trained);
     const std::string after = model::to_text(asked);

@@ -85,7 +85,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
   const std::string& name = only_name(options);
   const Format format = choose_format(options.text("format"), options.text("output"));
   std::error_code ignored;
-  if (const model::MechanismEntry* mechanism = find_mechanism_or_null(name);
+  if (const model::MechanismEntry* mechanism = model::find_mechanism_or_null(name);
       mechanism != nullptr && !std::filesystem::exists(name, ignored)) {
     write_mechanism(*mechanism, format, output.stream());
     return kExitOk;

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
+#include "model/checkpoint/json_fields.h"
 
 #include <nlohmann/json.hpp>
 
@@ -78,6 +79,9 @@ void read_field(const Json& json, std::vector<AttentionSpec>& layers) {
     layers.push_back(std::move(layer));
   }
 }
+
+/// Characters of a wrong value that a message shows.
+constexpr std::size_t kShownJson = 80;
 
 [[noreturn]] void refuse(std::string_view field, const std::string& expected,
                          const std::string& found) {
@@ -171,10 +175,8 @@ std::string to_json(const VitConfig& config, int indent) {
 }
 
 VitConfig config_from_json(std::string_view text, const std::string& subject) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object()) {
-    throw Error(ErrorCode::invalid_argument, "expected a JSON object", subject);
-  }
+  // Metadata of a hostile file: the strict reader bounds nesting and refuses keys that come twice.
+  const Json json = checkpoint::parse_json_object(text, subject);
   VitConfig config;
   std::vector<std::string> known;
   VitConfig::visit(config, [&](std::string_view field, auto& value) {
@@ -185,7 +187,8 @@ VitConfig config_from_json(std::string_view text, const std::string& subject) {
       read_field(*found, value);
     } catch (const std::string& expected) {
       throw Error(ErrorCode::invalid_argument,
-                  std::string(field) + ": expected " + expected + ", found " + found->dump(),
+                  std::string(field) + ": expected " + expected + ", found " +
+                      found->dump().substr(0, kShownJson),
                   subject);
     }
   });

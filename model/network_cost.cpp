@@ -12,7 +12,9 @@ double gflops_per_image(const VitConfig& config, std::int64_t tokens) {
                  static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    flops += 2 * n * d * d * (4 + 2 * config.mlp_ratio);
+    const double projections =
+        find_mechanism(config.attention_of(layer).mechanism).query_is_input ? 3 : 4;
+    flops += 2 * n * d * d * (projections + 2 * config.mlp_ratio);
     flops += find_mechanism(config.attention_of(layer).mechanism)
                  .cost({tokens, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
                  .flops;

@@ -1,6 +1,6 @@
 """The table of all attention mechanisms: docs/mechanisms.md and docs/mechanisms.json.
 
-    python scripts/mechanism_table.py --data FOLDER [--data-options ...] [--build build/release]
+    python scripts/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release]
 
 For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
 top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and

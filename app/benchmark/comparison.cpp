@@ -90,8 +90,9 @@ std::vector<std::string> slower_rows(const BenchmarkResult& baseline, const Benc
   std::vector<std::string> slower;
   for (const BenchmarkRow& row : now.rows) {
     const BenchmarkRow* before = find(baseline, row.key());
-    if (before == nullptr) continue;
-    if (row.images_per_second < before->images_per_second * (1 - percent / 100)) {
+    if (before == nullptr) {
+      slower.push_back(row.key() + ": not in the baseline");
+    } else if (row.images_per_second < before->images_per_second * (1 - percent / 100)) {
       slower.push_back(row.key() + ": " + fixed(row.images_per_second, 2) + " images/s, was " +
                        fixed(before->images_per_second, 2));
     }

@@ -27,7 +27,8 @@ struct Comparison {
 Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b);
 void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& out);
 
-/// Keys of the rows that got slower than `baseline` by more than `percent` of its images/s.
+/// What got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
+/// a check that compares nothing must not pass.
 std::vector<std::string> slower_rows(const BenchmarkResult& baseline, const BenchmarkResult& now,
                                      double percent);
 

@@ -103,7 +103,8 @@ BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) 
 
 std::string BenchmarkRow::key() const {
   return model + " " + attention + " " + cell(img_size) + " batch " + std::to_string(batch) + " " +
-         precision + " " + device + " " + kernels + " " + stage;
+         precision + " " + device + " " + kernels + " " + stage +
+         (attention_options.empty() ? "" : " " + attention_options);
 }
 
 BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output) {

@@ -37,6 +37,7 @@ struct BenchmarkRow {
   double pct_of_peak = 0;
   double peak_tflops_measured = 0;  ///< a large product of the same dtype in the same run
   std::string stage;                ///< "model" or "end_to_end"
+  std::string attention_options;    ///< "hydra.scale=linear,...": beyond the contract's fields
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
@@ -62,6 +63,7 @@ struct BenchmarkRow {
     visitor("pct_of_peak", self.pct_of_peak);
     visitor("peak_tflops_measured", self.peak_tflops_measured);
     visitor("stage", self.stage);
+    visitor("attention_options", self.attention_options);
   }
 
   /// What makes two rows the same experiment: everything but what was measured.

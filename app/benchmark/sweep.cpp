@@ -82,10 +82,11 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   if (attention.empty()) attention = {""};
 
   Words shared;
-  for (const char* name : {"checkpoint", "fit", "threads", "seed", "pos-interp"}) {
+  for (const char* name :
+       {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes", "workers"}) {
     if (options.given(name)) shared.push_back("--" + std::string(name) + "=" + options.text(name));
   }
-  for (const char* name : {"use-ema", "deterministic"}) {
+  for (const char* name : {"use-ema", "deterministic", "reset-head"}) {
     if (options.flag(name)) shared.push_back("--" + std::string(name));
   }
   std::vector<Words> runs{shared};

@@ -75,14 +75,19 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
                     c10::str(x.sizes()),
                 "blocks." + std::to_string(layer_index_) + ".attn");
   }
-  // Memory order of qkv's rows is [3][H][d].
-  const auto parts = qkv_->forward(x)
-                         .view({x.size(0), x.size(1), 3, num_heads_, -1})
-                         .permute({2, 0, 3, 1, 4})
-                         .unbind(0);
+  // Memory order of qkv's rows is [3][H][d]. Without a query projection the first of the three
+  // stays in the checkpoint and out of the computation.
+  const std::int64_t unused = query_is_input_ ? x.size(2) : 0;
+  const std::int64_t used = 3 * x.size(2) - unused;
+  const torch::Tensor bias =
+      qkv_->bias.defined() ? qkv_->bias.narrow(0, unused, used) : torch::Tensor();
+  auto parts = at::linear(x, qkv_->weight.narrow(0, unused, used), bias)
+                   .view({x.size(0), x.size(1), used / x.size(2), num_heads_, -1})
+                   .permute({2, 0, 3, 1, 4})
+                   .unbind(0);
   const torch::Tensor q = query_is_input_ ? split_heads(x, num_heads_) : parts[0];
-  const torch::Tensor& k = parts[1];
-  const torch::Tensor& v = parts[2];
+  const torch::Tensor& k = parts[parts.size() - 2];
+  const torch::Tensor& v = parts.back();
   const torch::Tensor mixed = mixer_->mix(q, k, v, grid, kernels);
   if (trace != nullptr) {
     trace->layer_index = layer_index_;

@@ -19,7 +19,8 @@ namespace {
 std::int64_t number(std::string_view word, std::string_view part) {
   std::int64_t value = -1;
   const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
-  if (status != std::errc{} || end != word.data() + word.size() || value < 0) {
+  constexpr std::int64_t kMost = 1 << 20;  // beyond any depth, and safe to add to
+  if (status != std::errc{} || end != word.data() + word.size() || value < 0 || value > kMost) {
     refuse(part, "expected a layer number, found '" + std::string(word) + "'");
   }
   return value;
@@ -127,6 +128,23 @@ std::map<std::string, std::string> attention_options(const std::vector<Attention
     for (const std::string& value : distinct) text += (text.empty() ? "" : "|") + value;
   }
   return result;
+}
+
+void check_stored_options(const std::vector<AttentionSpec>& trained,
+                          const std::vector<AttentionSpec>& asked) {
+  for (std::size_t layer = 0; layer < std::min(trained.size(), asked.size()); ++layer) {
+    if (trained[layer].mechanism != asked[layer].mechanism) continue;
+    const MechanismOptions before(trained[layer]);
+    const MechanismOptions after(asked[layer]);
+    for (const MechanismOption& option : find_mechanism(asked[layer].mechanism).options) {
+      if (!option.of_stored_tensors || before.text(option.key) == after.text(option.key)) continue;
+      throw Error(
+          ErrorCode::invalid_argument,
+          "the checkpoint holds tensors made with " + option.key + "=" + before.text(option.key) +
+              ", which stay as they are",
+          "--attn-opt " + asked[layer].mechanism + "." + option.key + "=" + after.text(option.key));
+    }
+  }
 }
 
 std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers) {

@@ -34,6 +34,12 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
 /// compute. {"hydra.scale": "linear"}; where layers differ, their values joined by '|'.
 std::map<std::string, std::string> attention_options(const std::vector<AttentionSpec>& layers);
 
+/// Throws Error(invalid_argument) when `asked` runs a mechanism of `trained` with another value of
+/// an option that describes the checkpoint's own tensors (a seed): the tensors would stay as they
+/// are.
+void check_stored_options(const std::vector<AttentionSpec>& trained,
+                          const std::vector<AttentionSpec>& asked);
+
 /// The layers with the defaults filled in, so that a checkpoint does not depend on them.
 std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers);
 

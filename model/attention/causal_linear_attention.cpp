@@ -74,6 +74,13 @@ void add_plain(const Tensor& b, const Tensor& v, LinearState& state) {
   state.num_tokens += b.size(2);
 }
 
+/// States are constants of the backward pass: a stream must not grow a graph without end.
+void detach(LinearState& state) {
+  for (Tensor* tensor : {&state.kv_sum, &state.k_sum, &state.maximum}) {
+    if (tensor->defined()) *tensor = tensor->detach();
+  }
+}
+
 /// Chunk by chunk in plain operations; `state` moves to the end.
 Tensor scan(const LinearProblem& problem, const Tensor& q, const Tensor& k, const Tensor& v,
             LinearState& state) {
@@ -107,12 +114,15 @@ class CausalFunction : public torch::autograd::Function<CausalFunction> {
                         at::TensorList, const FeatureMapPtr& map, const TokenGrid& grid,
                         const Normaliser& normaliser, LinearState* state) {
     const LinearProblem problem{map, grid, normaliser};
-    context->save_for_backward({q, k, v, state->kv_sum, state->k_sum});
+    variable_list saved{q, k, v, state->kv_sum, state->k_sum};
+    for (const Tensor& parameter : map->parameters()) saved.push_back(parameter);
+    context->save_for_backward(std::move(saved));
     problem.save(*context);
     return scan(problem, q, k, v, *state).to(v.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivatives();
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
     LinearState state{saved[3], saved[4], {}, 0};
@@ -189,7 +199,10 @@ Tensor causal_linear_attention(const FeatureMapPtr& map, const Tensor& q, const 
 Tensor causal_linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                                          const Tensor& v, const TokenGrid& grid,
                                          const Normaliser& normaliser, LinearState& state) {
-  return scan({map, grid, normaliser}, q, k, v, state).to(v.scalar_type());
+  detach(state);
+  const Tensor y = scan({map, grid, normaliser}, q, k, v, state).to(v.scalar_type());
+  detach(state);
+  return y;
 }
 
 }  // namespace hydrascope::model

@@ -1,5 +1,7 @@
 #include "model/attention/feature_recomputation.h"
 
+#include "kernels/error.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -15,8 +17,23 @@ bool wants_gradient(at::ArrayRef<Tensor> tensors) {
          std::ranges::any_of(tensors, [](const Tensor& t) { return t.requires_grad(); });
 }
 
+void refuse_second_derivatives() {
+  if (at::GradMode::is_enabled()) {
+    throw Error(ErrorCode::failed, "has no second derivative in its memory-efficient form",
+                "attention", "Kernels::reference has");
+  }
+}
+
 FeatureGradients::FeatureGradients(const FeatureMap& map)
     : parameters_(map.parameters()), gradients_(parameters_.size()) {}
+
+std::vector<Tensor> FeatureGradients::gradients() const {
+  std::vector<Tensor> list = gradients_;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].defined()) list[i] = list[i].to(parameters_[i].scalar_type());
+  }
+  return list;
+}
 
 FeatureRecomputation::FeatureRecomputation(const FeatureMap& map, const Tensor& x, Side side,
                                            const TokenSpan& span) {
@@ -38,8 +55,8 @@ Tensor FeatureRecomputation::backward(const Tensor& gradient, FeatureGradients& 
                             /*create_graph=*/false, /*allow_unused=*/true);
   values_ = Tensor();
   for (std::size_t i = 0; i < positions.size(); ++i) {
-    const Tensor& part = gradients[i + 1];
-    if (!part.defined()) continue;
+    if (!gradients[i + 1].defined()) continue;
+    const Tensor part = to_compute_type(gradients[i + 1]);
     Tensor& sum = parameters.gradients_[positions[i]];
     sum = sum.defined() ? sum + part : part;
   }

@@ -13,17 +13,21 @@ namespace hydrascope::model {
 /// Does autograd record, and does one of `tensors` need a gradient?
 bool wants_gradient(at::ArrayRef<at::Tensor> tensors);
 
+/// Called by backward passes that treat sums over tokens as constants: throws Error(failed) when a
+/// second derivative is being recorded, which would silently be wrong.
+void refuse_second_derivatives();
+
 /// Sums the gradients of a map's parameters over chunks.
 class FeatureGradients {
  public:
   explicit FeatureGradients(const FeatureMap& map);
   /// One for each of `map.parameters()`, in its dtype; undefined where none is needed.
-  [[nodiscard]] const std::vector<at::Tensor>& gradients() const noexcept { return gradients_; }
+  [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
  private:
   friend class FeatureRecomputation;
   std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> gradients_;
+  std::vector<at::Tensor> gradients_;  ///< in the type of the computation: sums over chunks
 };
 
 /// map(x) with a graph of its own, away from the one that is running backward.

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -51,6 +52,7 @@ class HydraFunction : public torch::autograd::Function<HydraFunction> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivatives();
     const variable_list saved = context->get_saved_variables();
     auto& data = context->saved_data;
     const std::int64_t num_prefix = data["num_prefix"].toInt();
@@ -105,14 +107,24 @@ HydraMixer::HydraMixer(const HydraSettings& settings, TokenScale scale,
       training_grid_(training_grid),
       feature_scale_(std::move(feature_scale)) {}
 
+TokenWeights HydraMixer::weights_for(const TokenGrid& grid) const {
+  const double held = settings_.phi_q.token_exponent + settings_.phi_k.token_exponent;
+  return token_weights(scale_, training_grid_, grid, std::max(0.0, 1 - held));
+}
+
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                        Kernels kernels) {
-  const TokenWeights weights = token_weights(scale_, training_grid_, grid);
+  const TokenWeights weights = weights_for(grid);
   const auto attention =
       kernels == Kernels::reference ? hydra_attention_reference : hydra_attention;
-  const Tensor y =
-      attention(merge_heads(q), merge_heads(k), merge_heads(v), grid, weights, settings_);
-  return feature_scale_.defined() ? (y * feature_scale_).to(v.scalar_type()) : y;
+  const Tensor values = merge_heads(v);
+  if (!feature_scale_.defined())
+    return attention(merge_heads(q), merge_heads(k), values, grid, weights, settings_);
+  // In the type of the computation until the scale is in: a large c may be what it makes small.
+  return (attention(merge_heads(q), merge_heads(k), to_compute_type(values), grid, weights,
+                    settings_) *
+          feature_scale_)
+      .to(v.scalar_type());
 }
 
 Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,
@@ -122,7 +134,7 @@ Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&
 
 Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const TokenGrid& grid, std::int64_t query) {
-  const TokenWeights weights = token_weights(scale_, training_grid_, grid);
+  const TokenWeights weights = weights_for(grid);
   const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
                         .narrow(1, query, 1);
   const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);

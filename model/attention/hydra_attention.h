@@ -49,6 +49,8 @@ class HydraMixer : public TokenMixer {
                               std::int64_t query) override;
 
  private:
+  [[nodiscard]] TokenWeights weights_for(const TokenGrid& grid) const;
+
   HydraSettings settings_;
   TokenScale scale_;
   TokenGrid training_grid_;

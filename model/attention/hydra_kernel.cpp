@@ -81,7 +81,8 @@ const std::vector<HydraKernel>& hydra_kernels() {
        [](const Tensor& x, const Settings&) { return x / root_of_tokens(x); },
        [](const Tensor& x, const Tensor&, const Tensor& g, const Settings&) {
          return g / root_of_tokens(x);
-       }},
+       },
+       0.5},
       {"tanh", "tanh(x)", [](const Tensor& x, const Settings&) { return x.tanh(); },
        [](const Tensor&, const Tensor& p, const Tensor& g, const Settings&) {
          return g * (1 - p * p);
@@ -98,7 +99,8 @@ const std::vector<HydraKernel>& hydra_kernels() {
        [](const Tensor& x, const Settings&) { return x.softmax(1); },
        [](const Tensor&, const Tensor& p, const Tensor& g, const Settings&) {
          return softmax_vjp(p, g, 1);
-       }},
+       },
+       1},
       {"softmax_feature", "softmax over the features of a token",
        [](const Tensor& x, const Settings&) { return x.softmax(-1); },
        [](const Tensor&, const Tensor& p, const Tensor& g, const Settings&) {

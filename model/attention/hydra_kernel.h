@@ -31,6 +31,7 @@ struct HydraKernel {
   at::Tensor (*forward)(const at::Tensor& x, const HydraKernelSettings& settings);
   at::Tensor (*vjp)(const at::Tensor& x, const at::Tensor& p, const at::Tensor& g,
                     const HydraKernelSettings& settings);
+  double token_exponent = 0;  ///< e where phi already holds N^-e: `mean` 1/2, `softmax_token` 1
 };
 
 /// All kernels: cosine, l1, mean, tanh, sigmoid, relu, softmax_token, softmax_feature.

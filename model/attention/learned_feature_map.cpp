@@ -14,11 +14,11 @@ Tensor initial_weight(std::int64_t num_heads, std::int64_t head_dim,
                       const LearnedMapSettings& settings) {
   const std::int64_t width = settings.width;
   Tensor weight = at::eye(head_dim, width);
+  if (settings.per_head) weight = weight.repeat({num_heads, 1, 1});
   if (width > head_dim) {
-    weight.narrow(1, head_dim, width - head_dim)
+    weight.narrow(-1, head_dim, width - head_dim)
         .normal_(0, std::sqrt(2.0 / static_cast<double>(head_dim)));
   }
-  if (settings.per_head) weight = weight.repeat({num_heads, 1, 1});
   if (settings.noise > 0) weight = weight + settings.noise * at::randn_like(weight);
   return weight;
 }
@@ -82,6 +82,13 @@ Tensor LearnedFeatureMap::network(const Tensor& x, Side side) const {
   const Tensor u = x.matmul(chosen.weight.to(x.scalar_type()));
   if (!chosen.bias.defined()) return u;
   return u + chosen.bias.to(x.scalar_type()).unsqueeze(-2);
+}
+
+double learned_map_elements(const MixerSize& size, const LearnedMapSettings& settings) {
+  const double networks =
+      (settings.share_qk ? 1 : 2) * (settings.per_head ? static_cast<double>(size.num_heads) : 1);
+  return networks * static_cast<double>(settings.width) *
+         (static_cast<double>(size.head_dim()) + (settings.bias ? 1 : 0));
 }
 
 double learned_map_multiply_adds(const MixerSize& size, const LearnedMapSettings& settings) {

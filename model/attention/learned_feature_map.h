@@ -21,7 +21,7 @@ struct LearnedMapSettings {
   double noise = 0;  ///< standard deviation added to the identity at initialisation
 };
 
-/// `width`, `share_qk`, `per_head`, `bias` with the given defaults.
+/// `width`, `share_qk`, `per_head`, `bias`.
 std::vector<MechanismOption> learned_map_options();
 LearnedMapSettings learned_map_settings(const MechanismOptions& options, std::int64_t head_dim);
 /// What it adds: feature_map.{q,k}.{weight,bias}, or feature_map.{weight,bias} when shared.
@@ -47,6 +47,9 @@ class LearnedFeatureMap : public FeatureMap {
   Network key_;  ///< the same tensors when shared
   bool shared_;
 };
+
+/// Elements of the networks' tensors.
+double learned_map_elements(const MixerSize& size, const LearnedMapSettings& settings);
 
 /// Multiply-adds of both networks: 2 N D d'.
 double learned_map_multiply_adds(const MixerSize& size, const LearnedMapSettings& settings);

@@ -15,9 +15,9 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Tokens a chunk: features of some 1 MB a head, and never so few that the products get thin.
+/// Tokens a chunk: features of some 256 KB a head, and never so few that the products get thin.
 std::int64_t chunk_tokens(std::int64_t feature_dim) {
-  constexpr std::int64_t kElements = std::int64_t{1} << 18;
+  constexpr std::int64_t kElements = std::int64_t{1} << 16;
   return std::max<std::int64_t>(64, kElements / std::max<std::int64_t>(1, feature_dim));
 }
 
@@ -61,12 +61,16 @@ class LinearAttentionFunction : public torch::autograd::Function<LinearAttention
                         const Normaliser& normaliser) {
     const LinearState state = state_of_keys(*map, k, v, grid);
     const Tensor y = read_all(*map, q, grid, state, normaliser);
-    context->save_for_backward({q, k, v, state.kv_sum, state.k_sum, state.maximum});
+    // The parameters too: autograd then notices one that was changed before the backward pass.
+    variable_list saved{q, k, v, state.kv_sum, state.k_sum, state.maximum};
+    for (const Tensor& parameter : map->parameters()) saved.push_back(parameter);
+    context->save_for_backward(std::move(saved));
     LinearProblem{map, grid, normaliser}.save(*context);
     return y.to(v.scalar_type());
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
+    refuse_second_derivatives();
     const variable_list saved = context->get_saved_variables();
     const Tensor &q = saved[0], &k = saved[1], &v = saved[2];
     const Tensor &kv_sum = saved[3], &k_sum = saved[4], &maximum = saved[5];
@@ -161,16 +165,19 @@ Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, con
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                              const TokenGrid& grid, const Normaliser& normaliser,
                              std::int64_t first, std::int64_t count) {
-  Tensor b = (*map)(to_compute_type(k), Side::key, {0, grid});
-  Tensor maximum;
-  if (logarithmic(*map)) {
-    maximum = b.detach().amax(2);
-    b = (b - maximum.unsqueeze(2)).exp();
-  }
-  const Tensor a =
-      query_features(*map, (*map)(chunk_of(q, first, count), Side::query, {first, grid}), maximum);
-  const Tensor m = denominator(times_column(a, b.sum(2)), *map, normaliser);
-  return normalise(a.matmul(b.transpose(-2, -1)), m);
+  // Wide maps of many keys are never held at once: one pass for the sums, one for the columns.
+  const Tensor queries = chunk_of(q, first, count);
+  const LinearState state = state_of_keys(*map, k, k, grid);
+  const Tensor a = query_features(*map, (*map)(queries, Side::query, {first, grid}), state.maximum);
+  std::vector<Tensor> columns;
+  const std::int64_t chunk = chunk_tokens(state.k_sum.size(-1));
+  for_chunks(k.size(2), chunk, [&](std::int64_t begin, std::int64_t number) {
+    Tensor b = (*map)(chunk_of(k, begin, number), Side::key, {begin, grid});
+    if (logarithmic(*map)) b = (b - state.maximum.unsqueeze(2)).exp();
+    columns.push_back(a.matmul(b.transpose(-2, -1)));
+  });
+  const Tensor m = denominator(times_column(a, state.k_sum), *map, normaliser);
+  return normalise(at::cat(columns, -1), m);
 }
 
 }  // namespace hydrascope::model

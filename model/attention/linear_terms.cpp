@@ -73,7 +73,7 @@ LinearProblem LinearProblem::load(torch::autograd::AutogradContext& context) {
 torch::autograd::variable_list LinearProblem::gradients(Tensor dq, Tensor dk, Tensor dv,
                                                         const FeatureGradients& parameters) {
   torch::autograd::variable_list list{std::move(dq), std::move(dk), std::move(dv)};
-  list.insert(list.end(), parameters.gradients().begin(), parameters.gradients().end());
+  for (Tensor& gradient : parameters.gradients()) list.push_back(std::move(gradient));
   list.resize(list.size() + 3);
   return list;
 }

@@ -24,14 +24,6 @@ std::vector<const MechanismEntry*>& sorted_entries() {
   return entries;
 }
 
-const MechanismEntry* look_up(std::string_view name) {
-  for (const MechanismEntry* entry : sorted_entries()) {
-    if (entry->name == name) return entry;
-    if (std::ranges::find(entry->aliases, name) != entry->aliases.end()) return entry;
-  }
-  return nullptr;
-}
-
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -50,8 +42,16 @@ std::string shortest(double value) {
 
 const std::vector<const MechanismEntry*>& mechanisms() { return sorted_entries(); }
 
+const MechanismEntry* find_mechanism_or_null(std::string_view name) {
+  for (const MechanismEntry* entry : sorted_entries()) {
+    if (entry->name == name) return entry;
+    if (std::ranges::find(entry->aliases, name) != entry->aliases.end()) return entry;
+  }
+  return nullptr;
+}
+
 const MechanismEntry& find_mechanism(std::string_view name_or_alias) {
-  if (const MechanismEntry* entry = look_up(name_or_alias)) return *entry;
+  if (const MechanismEntry* entry = find_mechanism_or_null(name_or_alias)) return *entry;
   std::string known;
   for (const MechanismEntry* entry : sorted_entries())
     known += (known.empty() ? "" : ", ") + entry->name;
@@ -107,7 +107,10 @@ const std::string& MechanismOptions::text(const std::string& key) const {
   return found->second;
 }
 
-double MechanismOptions::number(const std::string& key) const { return *parse_number(text(key)); }
+double MechanismOptions::number(const std::string& key) const {
+  if (const auto value = parse_number(text(key))) return *value;
+  throw Error(ErrorCode::internal, "option '" + key + "' is no number");
+}
 
 std::int64_t MechanismOptions::integer(const std::string& key) const {
   return static_cast<std::int64_t>(number(key));
@@ -139,13 +142,18 @@ MechanismOption integer_option(std::string key, std::int64_t default_value, std:
           true};
 }
 
+MechanismOption of_stored_tensors(MechanismOption option) {
+  option.of_stored_tensors = true;
+  return option;
+}
+
 MechanismRegistration::MechanismRegistration(MechanismEntry entry) {
   for (const std::string& alias : entry.aliases) {
-    if (look_up(alias) != nullptr) {
+    if (find_mechanism_or_null(alias) != nullptr) {
       throw Error(ErrorCode::internal, "attention mechanism '" + alias + "' is registered twice");
     }
   }
-  if (look_up(entry.name) != nullptr) {
+  if (find_mechanism_or_null(entry.name) != nullptr) {
     throw Error(ErrorCode::internal,
                 "attention mechanism '" + entry.name + "' is registered twice");
   }

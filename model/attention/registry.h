@@ -27,6 +27,8 @@ struct MechanismOption {
   double minimum = 0;
   double maximum = 0;
   bool integer = false;  ///< of a number: no fraction
+  /// It says how tensors that a checkpoint holds were made: where they are, it cannot be changed.
+  bool of_stored_tensors = false;
 };
 
 /// A tensor that a mechanism adds below `attn.` of its layer.
@@ -71,11 +73,16 @@ struct MechanismEntry {
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
   std::function<MixerCost(const MixerSize&, const AttentionSpec&)> cost = {};
+  /// Elements of the tensors that it adds to a layer trained at that size; empty = none.
+  std::function<double(const MixerSize&, const AttentionSpec&)> added_elements = {};
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
 /// All entries, sorted by name.
 const std::vector<const MechanismEntry*>& mechanisms();
+
+/// By name or alias; nullptr when there is none.
+const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
 
 /// By name or alias; throws Error(invalid_argument) that lists what exists.
 const MechanismEntry& find_mechanism(std::string_view name_or_alias);
@@ -107,6 +114,8 @@ MechanismOption number_option(std::string key, std::string default_value, double
                               double maximum, std::string help);
 MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
                                std::int64_t maximum, std::string help);
+/// The same option, of tensors that a checkpoint holds.
+MechanismOption of_stored_tensors(MechanismOption option);
 /// "exp|softmax2" or "1 to 8": what the option takes.
 std::string describe_values(const MechanismOption& option);
 

@@ -31,17 +31,25 @@ std::vector<std::string> token_scale_names() {
   return names;
 }
 
-TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid) {
-  const double ratio =
-      static_cast<double>(training.num_tokens()) / static_cast<double>(grid.num_tokens());
+TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
+                           double growth) {
+  const auto power = [&](std::int64_t before, std::int64_t now, double exponent) {
+    return std::pow(
+        static_cast<double>(before) / static_cast<double>(std::max<std::int64_t>(1, now)),
+        exponent * growth);
+  };
   switch (scale) {
     case TokenScale::none: return {};
-    case TokenScale::linear: return {ratio, ratio};
-    case TokenScale::patch: {
-      const auto patches = static_cast<double>(std::max<std::int64_t>(1, grid.rows * grid.columns));
-      return {1, static_cast<double>(training.rows * training.columns) / patches};
+    case TokenScale::linear: {
+      const double weight = power(training.num_tokens(), grid.num_tokens(), 1);
+      return {weight, weight};
     }
-    case TokenScale::sqrt: return {std::sqrt(ratio), std::sqrt(ratio)};
+    case TokenScale::patch:
+      return {1, power(training.rows * training.columns, grid.rows * grid.columns, 1)};
+    case TokenScale::sqrt: {
+      const double weight = power(training.num_tokens(), grid.num_tokens(), 0.5);
+      return {weight, weight};
+    }
   }
   return {};
 }

@@ -25,6 +25,9 @@ struct TokenWeights {
   double prefix = 1;
   double patch = 1;
 };
-TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid);
+/// `growth`: the power of N with which coherent features grow; less than 1 where the sum already
+/// holds a part of 1/N.
+TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
+                           double growth = 1);
 
 }  // namespace hydrascope::model

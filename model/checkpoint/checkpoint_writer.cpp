@@ -51,6 +51,12 @@ void describe_model(const model::VitConfig& config, Metadata& metadata) {
   metadata[std::string(kConfigKey)] = model::to_json(config);
   metadata["arch"] = config.arch;
   metadata["attention"] = model::to_text(config.attention);
+  // For readers that do not parse the configuration: weights of one variant mean nothing in
+  // another.
+  std::string options;
+  for (const auto& [key, value] : model::attention_options(config.attention))
+    options += (options.empty() ? "" : ",") + key + "=" + value;
+  if (!options.empty()) metadata["attention_options"] = options;
   metadata["img_size"] =
       config.img_height == config.img_width
           ? std::to_string(config.img_height)

@@ -2,6 +2,7 @@
 // what the shapes of the tensors prove.
 #include "kernels/error.h"
 #include "model/architectures.h"
+#include "model/attention/registry.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/safetensors_header.h"
 
@@ -71,7 +72,14 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
   for (const TensorView& view : tensors)
     elements += static_cast<double>(view.data.size() / size_of(view.dtype));
   const auto dim = static_cast<double>(config.embed_dim);
-  const double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
+  double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
+  const std::int64_t tokens =
+      config.num_prefix_tokens() + config.grid_rows() * config.grid_columns();
+  for (const model::AttentionSpec& layer : config.attention) {
+    const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
+    if (entry.added_elements)
+      least += entry.added_elements({tokens, config.embed_dim, config.num_heads, 4}, layer);
+  }
   constexpr double kSlack = 1e8;  // small files with missing tensors still get the list of them
   if (least > 4 * elements + kSlack) {
     throw Error(ErrorCode::failed,
@@ -115,8 +123,13 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
   if (!is_own()) return {};
   if (const std::string said = metadata(kConfigKey); !said.empty()) {
     auto attention = model::config_from_json(said, file().string()).attention;
-    return std::cmp_equal(attention.size(), depth) ? attention
-                                                   : std::vector<model::AttentionSpec>{};
+    if (!attention.empty() && !std::cmp_equal(attention.size(), depth)) {
+      throw Error(ErrorCode::failed,
+                  "its metadata give attention for " + std::to_string(attention.size()) +
+                      " layers, the model has " + std::to_string(depth),
+                  file().string());
+    }
+    return attention;
   }
   const std::string spec = metadata("attention");
   if (spec.empty()) return {};
@@ -202,6 +215,20 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   const std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
   config.mlp_ratio = static_cast<double>(hidden) /
                      static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
+  // Tensors without elements may claim any size: what is built from one of their dimensions must be
+  // proven by the others.
+  const auto expect_last = [&](std::string_view name, std::size_t rank) {
+    const std::vector<std::int64_t>& shape = expect_rank(name, rank);
+    if (shape.back() == config.embed_dim) return;
+    throw Error(ErrorCode::failed,
+                mapping_.file_names(name).front() + ": expected a last dimension of " +
+                    std::to_string(config.embed_dim) + ", found " + shape_text(shape),
+                subject);
+  };
+  expect_last("pos_embed", 3);
+  expect_last("blocks.0.mlp.fc1.weight", 2);
+  if (find("reg_token") != nullptr) expect_last("reg_token", 3);
+  if (!head.reset && find("head.weight") != nullptr) expect_last("head.weight", 2);
   deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
   config.arch = arch.empty() ? "vit" : arch;
   if (!has_config && config.depth >= 1 && config.depth <= 1024)

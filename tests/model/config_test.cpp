@@ -91,14 +91,28 @@ TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {
   EXPECT_ERROR(config_from_json(R"({"global_pool": "max"})", "file"), invalid_argument,
                "global_pool", "max");
   EXPECT_ERROR(config_from_json(R"({"attention": ["magic"]})", "file"), invalid_argument);
-  EXPECT_ERROR(config_from_json("[1]", "file"), invalid_argument, "JSON object");
-  EXPECT_ERROR(config_from_json("{", "file"), invalid_argument, "JSON object");
+  EXPECT_ERROR(config_from_json("[1]", "file"), decode_failed, "JSON object");
+  EXPECT_ERROR(config_from_json("{", "file"), decode_failed, "JSON");
 }
 
 struct InvalidCase {
   const char* field;
   void (*spoil)(VitConfig&);
 };
+
+TEST(VitConfigTest, HostileJsonIsAnErrorNotACrash) {
+  const std::string deep(100'000, '[');
+  EXPECT_THROW(config_from_json("{\"arch\":" + deep + std::string(100'000, ']') + "}", "file"),
+               Error);
+  EXPECT_THROW(config_from_json("{\"depth\":1,\"depth\":2}", "file"), Error);
+  const std::string longest(100'000, 'x');
+  try {
+    config_from_json("{\"depth\":\"" + longest + "\"}", "file");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_LT(std::string(error.what()).size(), 300U);
+  }
+}
 
 TEST(VitConfigTest, ValidateNamesTheField) {
   const InvalidCase cases[] = {

@@ -53,6 +53,12 @@ class CosformerMap : public FeatureMap {
  private:
   /// (n, 4) or (n, 2): the geometric factors of patches.
   [[nodiscard]] at::Tensor positions(const at::Tensor& patch, const TokenGrid& grid) const {
+    if (max_grid_ > 0 && (grid.rows > max_grid_ || grid.columns > max_grid_)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "max_grid is " + std::to_string(max_grid_) + ", the image has " +
+                      std::to_string(grid.rows) + "x" + std::to_string(grid.columns) + " patches",
+                  "cosformer");
+    }
     const std::int64_t columns = std::max<std::int64_t>(1, grid.columns);
     const auto angle = [](const at::Tensor& position, std::int64_t length) {
       return position.to(at::kDouble) *
@@ -76,26 +82,6 @@ class CosformerMap : public FeatureMap {
   std::int64_t max_grid_;
 };
 
-class CosformerMixer : public LinearMixer {
- public:
-  CosformerMixer(FeatureMapPtr map, std::int64_t max_grid, bool causal)
-      : LinearMixer(std::move(map), Normaliser{}, causal), max_grid_(max_grid) {}
-
-  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                    const TokenGrid& grid, Kernels kernels) override {
-    if (max_grid_ > 0 && (grid.rows > max_grid_ || grid.columns > max_grid_)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "max_grid is " + std::to_string(max_grid_) + ", the image has " +
-                      std::to_string(grid.rows) + "x" + std::to_string(grid.columns) + " patches",
-                  "cosformer");
-    }
-    return LinearMixer::mix(q, k, v, grid, kernels);
-  }
-
- private:
-  std::int64_t max_grid_;
-};
-
 const MechanismRegistration kRegistration({
     .name = "cosformer",
     .aliases = {},
@@ -111,6 +97,7 @@ const MechanismRegistration kRegistration({
         "A_ij = relu(q_i).relu(k_j) cos(distance_ij), rows normalised; prefix tokens at distance 0",
     .rows_sum_to_one = true,
     .non_negative = true,
+    .normalised = true,
     .permutation_equivariant = false,
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
@@ -123,9 +110,9 @@ const MechanismRegistration kRegistration({
       const Reweighting reweighting = name == "raster"  ? Reweighting::raster
                                       : name == "axial" ? Reweighting::axial
                                                         : Reweighting::product;
-      const std::int64_t max_grid = chosen.integer("max_grid");
-      return std::make_unique<CosformerMixer>(
-          c10::make_intrusive<CosformerMap>(reweighting, max_grid), max_grid, is_causal(chosen));
+      return std::make_unique<LinearMixer>(
+          c10::make_intrusive<CosformerMap>(reweighting, chosen.integer("max_grid")), Normaliser{},
+          is_causal(chosen));
     },
 });
 

@@ -79,6 +79,11 @@ const MechanismRegistration kRegistration({
           return linear_cost(size, halves * static_cast<double>(settings.width),
                              learned_map_multiply_adds(size, settings));
         },
+    .added_elements =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          return learned_map_elements(
+              size, learned_map_settings(MechanismOptions(spec), size.head_dim()));
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions chosen(arguments.spec);
       const auto map = c10::make_intrusive<HedgehogMap>(

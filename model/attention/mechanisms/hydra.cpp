@@ -2,7 +2,8 @@
 // state-space model of the same name): H = D heads of width one, so attention is one global vector.
 //   c = sum_t w_t phi_k(k_t) * v_t      y_i = phi_q(q_i) * (s * c)
 // Deviations from the paper: zero tokens (`eps_policy`), sizes other than the training size
-// (`scale`, w_t), and an optional learned s (`feature_scale`) for converted models.
+// (`scale`, w_t; kernels that hold a power of 1/N already are scaled by the rest only), and an
+// optional learned s (`feature_scale`) for converted models.
 #include "model/attention/hydra_attention.h"
 #include "model/attention/registry.h"
 

@@ -13,6 +13,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace hydrascope::model {
@@ -146,11 +147,24 @@ const MechanismRegistration kRegistration({
     .fixed_num_tokens = true,
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
-          const auto m = static_cast<double>(MechanismOptions(spec).integer("length"));
+          const MechanismOptions chosen(spec);
           const auto n = static_cast<double>(size.num_tokens);
           const auto d = static_cast<double>(size.embed_dim);
-          return MixerCost{2 * 4 * n * m * d,
-                           (4 * n * d + 2 * m * n) * static_cast<double>(size.bytes_per_element)};
+          const auto bytes = static_cast<double>(size.bytes_per_element);
+          auto m = static_cast<double>(chosen.integer("length"));
+          if (chosen.text("projection") == "pool") {  // averages: one addition an element
+            m = std::min(m, n);
+            return MixerCost{2 * (2 * n * m * d + 2 * n * d), 4 * n * d * bytes};
+          }
+          const double projections = chosen.on("share_kv") ? 1 : 2;
+          return MixerCost{2 * 4 * n * m * d, (4 * n * d + projections * m * n) * bytes};
+        },
+    .added_elements =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          const MechanismOptions chosen(spec);
+          if (chosen.text("projection") == "pool") return 0.0;
+          return (chosen.on("share_kv") ? 1.0 : 2.0) *
+                 static_cast<double>(chosen.integer("length") * size.num_tokens);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<LinformerMixer>(arguments);

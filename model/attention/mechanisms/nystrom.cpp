@@ -12,6 +12,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace hydrascope::model {
@@ -19,7 +20,9 @@ namespace {
 
 using at::Tensor;
 
-Tensor pseudo_inverse(const Tensor& a, std::int64_t iterations) {
+/// In float64: rounding of float32 grows with every step past the sixth.
+Tensor pseudo_inverse(const Tensor& matrix, std::int64_t iterations) {
+  const Tensor a = matrix.to(at::kDouble);
   const Tensor eye = at::eye(a.size(-1), a.options());
   const Tensor column_sum = a.abs().sum(-2).amax(-1);
   const Tensor row_sum = a.abs().sum(-1).amax(-1);
@@ -28,7 +31,7 @@ Tensor pseudo_inverse(const Tensor& a, std::int64_t iterations) {
     const Tensor az = a.matmul(z);
     z = z.matmul(13 * eye - az.matmul(15 * eye - az.matmul(7 * eye - az))) / 4;
   }
-  return z;
+  return z.to(matrix.scalar_type());
 }
 
 class NystromMixer : public TokenMixer {
@@ -84,8 +87,8 @@ const MechanismRegistration kRegistration({
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
           const MechanismOptions chosen(spec);
-          const auto m = static_cast<double>(chosen.integer("landmarks"));
           const auto n = static_cast<double>(size.num_tokens);
+          const double m = std::min(static_cast<double>(chosen.integer("landmarks")), n);
           const auto d = static_cast<double>(size.embed_dim);
           const double inverse = static_cast<double>(chosen.integer("iterations")) * 4 * m * m * m *
                                  static_cast<double>(size.num_heads);

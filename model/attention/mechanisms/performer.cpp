@@ -42,9 +42,10 @@ const MechanismRegistration kRegistration({
     .options = {choice_option("variant", "hyp", {"hyp", "pos"},
                               "hyperbolic features, 2M of them, or the positive ones"),
                 integer_option("features", 256, 1, 65536, "random directions M"),
-                choice_option("rows", "orthogonal", {"orthogonal", "independent"},
-                              "how the directions are drawn"),
-                integer_option("seed", 0, 0, 1'000'000'000, "of the directions"), form_option()},
+                of_stored_tensors(choice_option("rows", "orthogonal", {"orthogonal", "independent"},
+                                                "how the directions are drawn")),
+                of_stored_tensors(integer_option("seed", 0, 0, 1'000'000'000, "of the directions")),
+                form_option()},
     .parameters = {{"feature_map.projection", "(M, d), not trained",
                     "standard normal rows, orthogonal in blocks of d"}},
     .map_definition = "A_ij = phi(q_i).phi(k_j) / sum_t phi(q_i).phi(k_t), an unbiased estimate of "
@@ -60,6 +61,10 @@ const MechanismRegistration kRegistration({
           const double map = 2 * static_cast<double>(size.num_tokens) *
                              static_cast<double>(size.embed_dim) * directions;
           return linear_cost(size, halves * directions, map);
+        },
+    .added_elements =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          return static_cast<double>(MechanismOptions(spec).integer("features") * size.head_dim());
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions chosen(arguments.spec);

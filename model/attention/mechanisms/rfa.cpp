@@ -36,10 +36,11 @@ const MechanismRegistration kRegistration({
     .citation = "Peng et al. 2021, Random Feature Attention, arXiv 2103.02143",
     .options = {integer_option("features", 128, 1, 65536, "random directions M; 2M features"),
                 number_option("sigma", "1", 0.01, 100, "width of the kernel: exp(q.k / sigma^2)"),
-                choice_option("rows", "orthogonal", {"orthogonal", "independent"},
-                              "how the directions are drawn"),
+                of_stored_tensors(choice_option("rows", "orthogonal", {"orthogonal", "independent"},
+                                                "how the directions are drawn")),
                 number_option("eps", "1e-6", 1e-12, 1, "least absolute sum of a row's weights"),
-                integer_option("seed", 0, 0, 1'000'000'000, "of the directions"), form_option()},
+                of_stored_tensors(integer_option("seed", 0, 0, 1'000'000'000, "of the directions")),
+                form_option()},
     .parameters = {{"feature_map.projection", "(M, d), not trained",
                     "standard normal rows, orthogonal in blocks of d"}},
     .map_definition = "A_ij = phi(q_i).phi(k_j) / sum_t phi(q_i).phi(k_t), signed",
@@ -51,6 +52,10 @@ const MechanismRegistration kRegistration({
           const double map = 2 * static_cast<double>(size.num_tokens) *
                              static_cast<double>(size.embed_dim) * directions;
           return linear_cost(size, 2 * directions, map);
+        },
+    .added_elements =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          return static_cast<double>(MechanismOptions(spec).integer("features") * size.head_dim());
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions chosen(arguments.spec);

@@ -44,6 +44,11 @@ const MechanismRegistration kRegistration({
           return linear_cost(size, static_cast<double>(settings.width),
                              learned_map_multiply_adds(size, settings));
         },
+    .added_elements =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          return learned_map_elements(
+              size, learned_map_settings(MechanismOptions(spec), size.head_dim()));
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions chosen(arguments.spec);
       LearnedMapSettings settings = learned_map_settings(chosen, arguments.head_dim);

@@ -32,7 +32,7 @@ TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
   const Json& rows = json.at("rows");
   ASSERT_EQ(rows.size(), 4U);
   for (const Json& row : rows) {
-    EXPECT_EQ(row.size(), 22U);
+    EXPECT_EQ(row.size(), 23U) << "the contract's 22 and attention_options";
     EXPECT_EQ(row.at("img_size"), Json({64, 64}));
     EXPECT_EQ(row.at("tokens"), 5);
     EXPECT_GT(row.at("images_per_second"), 0);
@@ -68,7 +68,7 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   folder.write("fast.jsonl", header + "\n" + row.dump() + "\n");
   const Outcome slower = benchmark({"--baseline", (folder.path() / "fast.jsonl").string()});
   EXPECT_EQ(slower.code, 4);
-  EXPECT_THAT(slower.err, HasSubstr("slower"));
+  EXPECT_THAT(slower.err, HasSubstr("check failed"));
   row["images_per_second"] = 1e-9;
   folder.write("slow.jsonl", header + "\n" + row.dump() + "\n");
   EXPECT_EQ(benchmark({"--baseline", (folder.path() / "slow.jsonl").string()}).code, 0);
@@ -113,6 +113,20 @@ TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
                                       .get<std::string>());
   EXPECT_EQ(config.at("attention").at(11).at("options").at("scale"), "sqrt");
   EXPECT_EQ(config.at("attention").at(11).at("options").at("eps"), "1e-6");
+}
+
+TEST(MechanismCliTest, ASeedOfStoredDirectionsCannotBeChanged) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "p.safetensors").string();
+  ASSERT_EQ(run({"models", "create", "--arch", "vit_tiny_patch32_224", "--attn", "performer",
+                 "--attn-opt", "performer.seed=3", "-o", file})
+                .code,
+            0);
+  const Outcome refused =
+      run({"models", "info", file, "--attn-opt", "performer.seed=4", "--format", "json"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("seed=3"));
+  EXPECT_EQ(run({"models", "info", file, "--attn-opt", "performer.seed=3"}).code, 0);
 }
 
 TEST(MechanismCliTest, InfoDescribesAMechanism) {

@@ -199,7 +199,7 @@ Tensor efficient(const Problem& p) {
 }
 
 // Section 2.2. Weights of tokens in the sum, by the scale policy.
-Tensor sum_weights(const Problem& p) {
+Tensor sum_weights(const Problem& p, double growth) {
   const std::string& policy = p.options.text("scale");
   const double tokens =
       static_cast<double>(p.training.num_tokens()) / static_cast<double>(p.num_tokens());
@@ -211,7 +211,19 @@ Tensor sum_weights(const Problem& p) {
         .mul_(static_cast<double>(p.training.rows * p.training.columns) /
               static_cast<double>(p.num_patches()));
   }
-  return weights;
+  return weights.pow(growth);
+}
+
+/// The power of N with which a sum over tokens grows: phi = x / sqrt(N) takes half of it, a softmax
+/// over the tokens all of it.
+double growth_of(const Problem& p) {
+  double growth = 1;
+  for (const char* side : {"phi_q", "phi_k"}) {
+    const std::string& phi = p.options.text(side);
+    if (phi == "mean") growth -= 0.5;
+    if (phi == "softmax_token") growth -= 1;
+  }
+  return std::max(growth, 0.0);
 }
 
 Tensor safe_norm(const Problem& p, const Tensor& norm) {
@@ -247,7 +259,8 @@ Tensor one_head_per_feature(const Tensor& a, const Tensor& b, const Tensor& v) {
 
 Tensor hydra(const Problem& p) {
   const Tensor a = hydra_features(p, p.options.text("phi_q"), whole_tokens(p.q));
-  const Tensor b = hydra_features(p, p.options.text("phi_k"), whole_tokens(p.k)) * sum_weights(p);
+  const Tensor b =
+      hydra_features(p, p.options.text("phi_k"), whole_tokens(p.k)) * sum_weights(p, growth_of(p));
   const Tensor y = one_head_per_feature(a, b, whole_tokens(p.v));
   return p.options.on("feature_scale") ? y * p.parameters.at("feature_scale") : y;
 }
@@ -259,7 +272,7 @@ Tensor mla(const Problem& p) {
     const Tensor norm = (x * x).sum({1, 3}, true).sqrt();
     return x / norm.clamp_min(kEps);
   };
-  Tensor map = all_pairs(normalised(p.q), normalised(p.k) * sum_weights(p));
+  Tensor map = all_pairs(normalised(p.q), normalised(p.k) * sum_weights(p, 1));
   if (p.options.text("form") == "causal") map = at::tril(map);
   return side_by_side(at::matmul(map, p.v));
 }

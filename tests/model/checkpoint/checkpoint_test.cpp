@@ -180,6 +180,16 @@ TEST(CheckpointTest, SaysWhatItCannotDeduce) {
   Contents renamed{VisionTransformer(small())};
   renamed.rename("patch_embed.proj.weight", "vit.embeddings.weight");
   EXPECT_ERROR(Checkpoint::open(renamed.write(file)), unsupported_format, "layout", "timm");
+  // Tensors without elements cost no bytes: what they claim must not be built.
+  for (const auto& [name, shape] :
+       {std::pair<const char*, std::vector<std::int64_t>>{"pos_embed", {1, 1'000'000'001, 0}},
+        {"head.weight", {9'000'000, 0}}}) {
+    Contents empty{VisionTransformer(small())};
+    empty.remove(name);
+    empty.add(name, at::zeros(shape));
+    EXPECT_ERROR(Checkpoint::open(empty.write(file)).deduce_config(), failed, name,
+                 "last dimension");
+  }
   Contents huge{VisionTransformer(small())};
   huge.add("blocks.99999999999999.norm1.weight", at::zeros({1}));
   EXPECT_ERROR(Checkpoint::open(huge.write(file)).deduce_config(), invalid_argument, "depth");

@@ -1,0 +1,41 @@
+#include "model/network_cost.h"
+
+#include "model/architectures.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::model {
+namespace {
+
+double gmac(const AttentionSpec& layer, std::int64_t tokens) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  config.attention.assign(12, layer);
+  return gflops_per_image(config, tokens) / 2;
+}
+
+struct Expected {
+  AttentionSpec layer;
+  double at_224, at_512, at_full_hd;
+};
+
+/// GMAC of ViT-B/16, twelve layers of each: 12 (12 N D^2 + mixing) + patches 768 D + 1000 D.
+TEST(NetworkCostTest, IsTheArithmeticOfTheMechanisms) {
+  const Expected table[] = {
+      {{"softmax", {}}, 17.56, 107.0, 1925.6},
+      {{"hydra", {}}, 16.85, 87.7, 698.1},
+      {{"elu", {}}, 17.08, 88.9, 707.6},
+      {{"hedgehog", {}}, 17.55, 91.3, 726.9},
+      {{"performer", {{"variant", "pos"}, {"features", "266"}}}, 18.78, 97.7, 778.0},
+      {{"taylor2", {}}, 24.64, 128.2, 1020.6},
+      {{"linformer", {{"length", "256"}}}, 18.71, 97.3, 775.0}};
+  for (const Expected& row : table) {
+    SCOPED_TRACE(row.layer.mechanism);
+    constexpr double kTolerance = 2e-3;  // norms and what the table rounds
+    EXPECT_NEAR(gmac(row.layer, 197), row.at_224, kTolerance * row.at_224);
+    EXPECT_NEAR(gmac(row.layer, 1025), row.at_512, kTolerance * row.at_512);
+    EXPECT_NEAR(gmac(row.layer, 8161), row.at_full_hd, kTolerance * row.at_full_hd);
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::model
