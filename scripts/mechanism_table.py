@@ -4,7 +4,7 @@
 
 For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
 top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and
-peak memory of one forward pass at three sizes by `model_bench`. Only the standard library is used.
+peak memory of one forward pass at three sizes by `hydrascope benchmark`. Only the standard library is used.
 Nothing else should run on the machine meanwhile.
 """
 
@@ -28,7 +28,7 @@ def run_json(command: list[str]) -> dict[str, Any] | None:
     return None
 
 
-def measure(program: Path, bench: Path, name: str, data: list[str], rounds: int) -> dict[str, Any]:
+def measure(program: Path, name: str, data: list[str], rounds: int) -> dict[str, Any]:
     attention = ["--attn", name]
     score = run_json([str(program), "evaluate", *data, *attention, "--format", "json", "-q"])
     row: dict[str, Any] = {"mechanism": name, "top1": score and score["top1"], "sizes": {}}
@@ -36,8 +36,9 @@ def measure(program: Path, bench: Path, name: str, data: list[str], rounds: int)
         info = run_json([str(program), "models", "info", *attention, "--img-size", size,
                          "--format", "json", "-q"])
         iterations = rounds if size != SIZES[-1] else max(2, rounds // 5)
-        speed = run_json([str(bench), *attention, "--img-size", size, "--warmup", "1",
-                          "--iters", str(iterations)])
+        speed = run_json([str(program), "benchmark", *attention, "--img-size", size, "--warmup", "1",
+                          "--iters", str(iterations), "--format", "json", "-q"])
+        speed = speed and speed["rows"][0]
         row["sizes"][label] = {
             "gflops": info and info["gflops_per_image"],
             "ms": speed and speed["ms_p50"],
@@ -97,11 +98,10 @@ def main() -> None:
         data = [arguments.data]
         if arguments.labels_csv:
             data += ["--labels-csv", arguments.labels_csv]
-        bench = arguments.build / "tests" / "model_bench"
         result = {
             "doctor": run_json([str(program), "doctor", "--format", "json"]),
             "data": Path(arguments.data).name,
-            "rows": [measure(program, bench, name, data, arguments.rounds)
+            "rows": [measure(program, name, data, arguments.rounds)
                      for name in listing["mechanisms"]],
         }
         raw.write_text(json.dumps(result, indent=1) + "\n")

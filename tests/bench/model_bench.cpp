@@ -13,17 +13,9 @@
 #include <chrono>
 #include <iostream>
 #include <malloc.h>
-#include <sys/resource.h>
 
 namespace hydrascope::app {
 namespace {
-
-/// Largest resident size of the process so far, libraries included.
-std::int64_t peak_memory_bytes() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return std::int64_t{usage.ru_maxrss} * 1024;
-}
 
 int run(const std::vector<std::string>& words) {
   CommandSpec spec;
@@ -31,6 +23,8 @@ int run(const std::vector<std::string>& words) {
   spec.options = join({model_options(),
                        preprocessing_options(),
                        runtime_options(),
+                       output_options(),
+                       general_options(),
                        {{.name = "iters", .kind = ValueKind::integer, .default_value = "10"},
                         {.name = "warmup", .kind = ValueKind::integer, .default_value = "2"}}});
   const ParsedOptions options = parse(spec, words);
@@ -53,9 +47,7 @@ int run(const std::vector<std::string>& words) {
   const double median = milliseconds[milliseconds.size() / 2];
   std::cout << "{\"images_per_second\":" << 1000.0 * static_cast<double>(batch) / median
             << ",\"ms_p50\":" << median << ",\"ms_min\":" << milliseconds.front()
-            << ",\"peak_memory_bytes\":" << peak_memory_bytes() << ",\"attention\":\""
-            << model::to_text(source.config.attention) << "\",\"tokens\":"
-            << classifier.num_tokens(size.height, size.width) << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
+            << ",\"batch\":" << batch << ",\"threads\":" << at::get_num_threads()
             << ",\"device\":\"" << classifier.options().device.str() << "\",\"precision\":\""
             << classifier.options().precision.name() << "\"}\n";
   return kExitOk;
