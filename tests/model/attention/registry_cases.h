@@ -5,7 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
+
+namespace hydrascope::model {
+/// What a test's name says of its parameter; a pointer would differ from run to run.
+inline void PrintTo(const MechanismEntry* entry, std::ostream* out) { *out << entry->name; }
+}  // namespace hydrascope::model
 
 namespace hydrascope::testing {
 
