@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 
 namespace hydrascope::testing {
 namespace {
@@ -32,6 +33,8 @@ double growth(const std::string& scale, double mean) {
 
 TEST(HydraGrowthTest, CoherentFeaturesGrowWithNIncoherentOnesWithItsRoot) {
   const double ratio = 8161.0 / 197;
+  RecordProperty("coherent", std::to_string(growth("none", 0.5)));
+  RecordProperty("incoherent", std::to_string(growth("none", 0.0)));
   EXPECT_NEAR(growth("none", 0.5), ratio, 0.15 * ratio);
   EXPECT_NEAR(growth("none", 0.0), std::sqrt(ratio), 0.35 * std::sqrt(ratio));
 }

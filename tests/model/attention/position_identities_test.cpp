@@ -1,10 +1,12 @@
 // Identities of forms that no mechanism offers yet (adaptive span, rotary positions, reversible
-// blocks), on twins written from their equations: what an implementation will be compared with.
+// blocks, faithfulness curves), on twins written from their equations: what an implementation will
+// be compared with.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace hydrascope::testing {
 namespace {
@@ -20,6 +22,18 @@ TEST(PositionIdentitiesTest, AttentionCase14AdaptiveSpanMask) {
   const double expected[] = {1, 1, 0.5, 0, 0};
   for (int distance = 2; distance <= 6; ++distance)
     EXPECT_DOUBLE_EQ(span_mask(distance, 3, 2), expected[distance - 2]) << distance;
+}
+
+/// Area under probabilities p while patches are deleted or inserted (Petsiuk et al. 2018).
+double rise_area(const std::vector<double>& p) {
+  double sum = -(p.front() + p.back()) / 2;
+  for (const double value : p) sum += value;
+  return sum / static_cast<double>(p.size() - 1);
+}
+
+TEST(PositionIdentitiesTest, AttentionCase13RiseArea) {
+  EXPECT_DOUBLE_EQ(rise_area({1, 0.5, 0}), 0.5);
+  EXPECT_DOUBLE_EQ(rise_area({0.25, 0.25, 0.25, 0.25}), 0.25);
 }
 
 /// Pairs of channels of x (d) turned by row and column: theta_n = base^(-n / (d/4)), the first half
