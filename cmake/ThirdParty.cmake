@@ -10,6 +10,9 @@ endfunction()
 hydrascope_header_library(hydrascope_json nlohmann/json.hpp nlohmann-json3-dev)
 hydrascope_header_library(hydrascope_cxxopts cxxopts.hpp libcxxopts-dev)
 hydrascope_header_library(hydrascope_stb stb/stb_image.h libstb-dev)
+hydrascope_header_library(hydrascope_highway hwy/highway.h libhwy-dev)
+find_library(HYDRASCOPE_HIGHWAY_LIBRARY hwy REQUIRED)
+target_link_libraries(hydrascope_highway INTERFACE ${HYDRASCOPE_HIGHWAY_LIBRARY})
 
 find_package(Threads REQUIRED)
 

@@ -1,0 +1,148 @@
+#include "kernels/linear/linear.h"
+
+#include "kernels/device/cpu_features.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/gelu/gelu-inl.h"
+#include "kernels/linear/panel_product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old) {
+  switch (epilogue) {
+    case linear::Epilogue::gelu: return gelu<T>(sum);
+    case linear::Epilogue::add: return hn::Add(old, sum);
+    default: return sum;
+  }
+}
+
+/// Rounds one strip of sums (rows, 64) into y.
+template <class T, linear::Epilogue kEpilogue>
+HWY_INLINE void write_strip(const float* sums, int rows, const float* bias, T* y,
+                            std::int64_t y_stride, std::size_t columns) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  constexpr bool kAdd = kEpilogue == linear::Epilogue::add;
+  for (int r = 0; r < rows; ++r, sums += linear::kPanelColumns, y += y_stride) {
+    std::size_t c = 0;
+    for (; c + n <= columns; c += n) {
+      VecF32 sum = hn::LoadU(d, sums + c);
+      if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, bias + c));
+      store(finish<T>(sum, kEpilogue, kAdd ? load(y + c) : sum), y + c);
+    }
+    if (c < columns) {
+      const std::size_t rest = columns - c;
+      VecF32 sum = load_n(sums + c, rest);
+      if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, rest));
+      store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, rest) : sum), y + c, rest);
+    }
+  }
+}
+
+template <class T, linear::Epilogue kEpilogue>
+void linear_with(const linear::LinearParams<T>& p) {
+  HWY_ALIGN float sums[kStripRows * linear::kPanelColumns];
+  const linear::PackedWeight& weight = *p.weight;
+  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+    const std::int64_t left = weight.out() - column;
+    const auto columns =
+        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    linear::Strip<T> s{p.x,  p.x_stride, sizeof(T) == 2 ? 2 : 1,
+                       weight.in(), weight.template panel<T>(column / linear::kPanelColumns),
+                       sums, linear::kPanelColumns, false};
+    for (std::int64_t row = 0; row < p.rows; row += kStripRows, s.a += kStripRows * p.x_stride) {
+      const int rows = static_cast<int>(p.rows - row < kStripRows ? p.rows - row : kStripRows);
+      strip(s, rows);
+      write_strip<T, kEpilogue>(sums, rows, p.bias == nullptr ? nullptr : p.bias + column,
+                                p.y + row * p.y_stride + column, p.y_stride, columns);
+    }
+  }
+}
+
+template <class T>
+void linear_of(const linear::LinearParams<T>& p) {
+  switch (p.epilogue) {
+    case linear::Epilogue::store: return linear_with<T, linear::Epilogue::store>(p);
+    case linear::Epilogue::gelu: return linear_with<T, linear::Epilogue::gelu>(p);
+    case linear::Epilogue::add: return linear_with<T, linear::Epilogue::add>(p);
+  }
+}
+
+void linear_float32(const linear::LinearParams<float>& p) { linear_of(p); }
+void linear_bfloat16(const linear::LinearParams<BFloat16>& p) { linear_of(p); }
+void product_float32(const linear::Strip<float>& s, std::int64_t rows) { panel_product(s, rows); }
+void product_bfloat16(const linear::Strip<BFloat16>& s, std::int64_t rows) {
+  panel_product(s, rows);
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <atomic>
+
+namespace hydrascope::kernels {
+
+HWY_EXPORT(linear_float32);
+HWY_EXPORT(linear_bfloat16);
+HWY_EXPORT(product_float32);
+HWY_EXPORT(product_bfloat16);
+
+namespace linear {
+namespace {
+
+std::atomic<bool> native_bfloat16{device::cpu_features().avx512_bf16};
+
+}  // namespace
+
+bool has_native_bfloat16() noexcept { return native_bfloat16.load(std::memory_order_relaxed); }
+void set_native_bfloat16_for_test(bool allowed) noexcept {
+  native_bfloat16 = allowed && device::cpu_features().avx512_bf16;
+}
+
+PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
+                           std::int64_t row_stride)
+    : storage_(storage), in_(in), out_(out) {
+  const std::int64_t panels = (out + kPanelColumns - 1) / kPanelColumns;
+  if (storage == Storage::float32) {
+    panels_ = AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<float>(in)) * 4);
+    fill<float>(weight, row_stride);
+  } else {
+    panels_ =
+        AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<BFloat16>(in)) * 2);
+    fill<BFloat16>(weight, row_stride);
+  }
+}
+
+template <class T>
+void PackedWeight::fill(const float* weight, std::int64_t row_stride) {
+  constexpr std::int64_t kStep = sizeof(T) == 2 ? 2 : 1;
+  auto* to = reinterpret_cast<T*>(panels_.data());
+  for (std::int64_t first = 0; first < out_; first += kPanelColumns) {
+    for (std::int64_t k = 0; k < in_; k += kStep) {
+      for (std::int64_t column = first; column < first + kPanelColumns; ++column) {
+        for (std::int64_t i = k; i < k + kStep; ++i)
+          *to++ = column < out_ && i < in_ ? T(weight[column * row_stride + i]) : T(0.0F);
+      }
+    }
+  }
+}
+
+void linear(const LinearParams<float>& params) { HWY_DYNAMIC_DISPATCH(linear_float32)(params); }
+void linear(const LinearParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(linear_bfloat16)(params); }
+void product(const Strip<float>& strip, std::int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(product_float32)(strip, rows);
+}
+void product(const Strip<BFloat16>& strip, std::int64_t rows) {
+  HWY_DYNAMIC_DISPATCH(product_bfloat16)(strip, rows);
+}
+
+}  // namespace linear
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,77 @@
+// Linear layers on the CPU: y = epilogue(x W^T + b), with the weight packed once.
+//
+// Equation: y[i, o] = e(sum_k x[i, k] W[o, k] + b[o]), e one of: identity, GELU, adding to what y holds.
+// Tensors: x (rows, in) and y (rows, out), float32 or bfloat16, rows contiguous, strides free, any
+//   alignment; W (out, in) float32 when packed; b (out) float32. x and y may not overlap.
+// Work: 2 rows in out FLOPs; reads in*out weights from the shared cache once for all rows: rows (a
+//   tile of tokens) must be large enough that 2 rows FLOPs an element hide that, and small enough
+//   that x and y stay in the core's own L2.
+// Numerics: float32 accumulation over k in order, one rounding when stored. The result of a row
+//   depends neither on the other rows nor on the number of threads.
+// Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h.
+#pragma once
+
+#include "kernels/linear/panel.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "kernels/vector/scalar_types.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hydrascope::kernels::linear {
+
+/// A weight (out, in) as panels of 64 outputs; the last one is filled up with zeros.
+class PackedWeight {
+ public:
+  PackedWeight() = default;
+  /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`.
+  PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
+               std::int64_t row_stride);
+
+  [[nodiscard]] Storage storage() const noexcept { return storage_; }
+  [[nodiscard]] std::int64_t in() const noexcept { return in_; }
+  [[nodiscard]] std::int64_t out() const noexcept { return out_; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return panels_.size(); }
+  /// Panel `index` of T = the storage's type.
+  template <class T>
+  [[nodiscard]] const T* panel(std::int64_t index) const noexcept {
+    return reinterpret_cast<const T*>(panels_.data()) + index * panel_size<T>(in_);
+  }
+
+ private:
+  template <class T>
+  void fill(const float* weight, std::int64_t row_stride);
+
+  Storage storage_ = Storage::float32;
+  std::int64_t in_ = 0;
+  std::int64_t out_ = 0;
+  AlignedBuffer<std::byte> panels_;
+};
+
+enum class Epilogue {
+  store,  ///< y = x W^T + b
+  gelu,   ///< y = GELU(x W^T + b), by erf
+  add,    ///< y += x W^T + b
+};
+
+template <class T>
+struct LinearParams {
+  const T* x;
+  std::int64_t x_stride;
+  std::int64_t rows;
+  const PackedWeight* weight;
+  const float* bias;  ///< null: none
+  T* y;
+  std::int64_t y_stride;
+  Epilogue epilogue;
+};
+
+/// On the calling thread.
+void linear(const LinearParams<float>& params);
+void linear(const LinearParams<BFloat16>& params);
+
+/// C (rows, 64) (+)= A * panel, float32 out: for the products inside attention.
+void product(const Strip<float>& strip, std::int64_t rows);
+void product(const Strip<BFloat16>& strip, std::int64_t rows);
+
+}  // namespace hydrascope::kernels::linear
