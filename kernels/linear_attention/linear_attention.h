@@ -1,0 +1,111 @@
+// Linear attention for any feature map (Katharopoulos et al. 2020, arXiv 2006.16236, equations 4-6;
+// Hedgehog: Zhang et al. 2024, arXiv 2402.04347), per head, in the three steps of a streamed block:
+//   accumulate   S = sum over the tile of b_t v_t^T (F x d), z = sum of b_t, b_t = phi(k_t)
+//   combine      S, z of all tiles
+//   read_out     y_t = (a_t^T S) / m_t,  a_t = phi(q_t),  m_t = a_t . z by the normaliser's rule
+// Exponential maps are stabilised from both sides, exactly, as the modules do
+// (model/attention/linear_attention.h): with W the exponents of the keys and U of the queries,
+//   M_f = max_t W_tf    b_tf = exp(W_tf - M_f)    a_tf = exp(U_tf + M_f - max_f(U_tf + M_f))
+// and tiles with different M are brought to one when combined.
+#pragma once
+
+#include "kernels/vector/scalar_types.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hydrascope::kernels::linear_attention {
+
+/// phi of a head's row u (w values) -> F features. A learned network in front of it is folded into
+/// the projection that made u.
+enum class Feature {
+  elu_plus_one,  ///< u + 1 if u > 0, else exp(u);  F = w
+  relu,          ///< max(u, 0);  F = w
+  unit,          ///< u / max(|u|, eps);  F = w
+  exp,           ///< exponents u;  F = w
+  exp_pair,      ///< exponents [u, -u];  F = 2 w
+  softmax_pair,  ///< exponents [log_softmax(u), log_softmax(-u)];  F = 2 w
+  softmax_both,  ///< exponents log_softmax([2u, -2u]);  F = 2 w
+  exp_centred    ///< exponents [u - max u, min u - u];  F = 2 w
+};
+/// Whether the map gives exponents.
+constexpr bool is_exponential(Feature feature) { return feature >= Feature::exp; }
+constexpr std::int64_t feature_dim(Feature feature, std::int64_t width) {
+  return feature >= Feature::exp_pair ? 2 * width : width;
+}
+
+enum class Normaliser {
+  add_eps,  ///< a.z + eps; exponential maps: a.z, which is at least 1
+  none      ///< 1
+};
+
+struct Shape {
+  std::int64_t num_heads;
+  std::int64_t width;     ///< w, of q's and k's heads
+  std::int64_t head_dim;  ///< d, of v's heads
+  Feature feature;
+  Normaliser normaliser;
+  float eps;  ///< of the normaliser
+  float unit_eps;  ///< of Feature::unit
+  [[nodiscard]] constexpr std::int64_t features() const { return feature_dim(feature, width); }
+};
+
+/// Floats of one tile's sums: S (H, F, d), z (H, F), M (H, F).
+std::size_t sums_size(const Shape& shape);
+/// Makes sums empty: S = z = 0, M = -infinity.
+void clear(const Shape& shape, float* sums);
+
+/// Bytes of working memory that `accumulate` and `read_out` need for a tile of `rows` tokens.
+template <class T>
+std::size_t scratch_bytes(const Shape& shape, std::int64_t rows);
+extern template std::size_t scratch_bytes<float>(const Shape&, std::int64_t);
+extern template std::size_t scratch_bytes<BFloat16>(const Shape&, std::int64_t);
+
+template <class T>
+struct AccumulateParams {
+  Shape shape;
+  const T* k;  ///< (rows, H * w), rows `k_stride` apart
+  std::int64_t k_stride;
+  const T* v;  ///< (rows, H * d), rows `v_stride` apart
+  std::int64_t v_stride;
+  std::int64_t rows;
+  std::int64_t num_prefix;  ///< leading rows of this tile: their b weighs prefix_weight, the
+  float prefix_weight;      ///< others' patch_weight (both 1 for normalised mechanisms)
+  float patch_weight;
+  float* sums;      ///< sums_size floats, added to; a raised maximum rescales what is there
+  void* scratch;    ///< 64-byte aligned
+};
+void accumulate(const AccumulateParams<float>& params);
+void accumulate(const AccumulateParams<BFloat16>& params);
+
+/// What `read_out` multiplies with: S of each head as panels (kernels/linear/panel.h), z, M.
+template <class T>
+std::size_t state_bytes(const Shape& shape);
+extern template std::size_t state_bytes<float>(const Shape&);
+extern template std::size_t state_bytes<BFloat16>(const Shape&);
+
+/// Adds `count` tiles' sums (sums_size floats each, one behind the other) in that order, for heads
+/// first_head .. first_head + heads, so that threads may share the work.
+template <class T>
+void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
+             std::int64_t heads, void* state);
+extern template void combine<float>(const Shape&, const float*, std::int64_t, std::int64_t,
+                                    std::int64_t, void*);
+extern template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::int64_t,
+                                       std::int64_t, void*);
+
+template <class T>
+struct ReadOutParams {
+  Shape shape;
+  const T* q;  ///< (rows, H * w), rows `q_stride` apart
+  std::int64_t q_stride;
+  std::int64_t rows;
+  const void* state;
+  T* y;  ///< (rows, H * d), rows `y_stride` apart
+  std::int64_t y_stride;
+  void* scratch;
+};
+void read_out(const ReadOutParams<float>& params);
+void read_out(const ReadOutParams<BFloat16>& params);
+
+}  // namespace hydrascope::kernels::linear_attention
