@@ -48,8 +48,8 @@ HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, F32>> rounded_up(VecF32 v) {
 HWY_INLINE void store_pair(Pair v, BFloat16* p) {
   const hn::Rebind<std::uint32_t, F32> d32;
   const auto even = hn::ShiftRight<16>(rounded_up(v.first));
-  const auto odd = hn::And(rounded_up(v.second), hn::Set(d32, 0xffff0000U));
-  hn::StoreU(hn::Or(even, odd), d32, reinterpret_cast<std::uint32_t*>(p));
+  const auto both = hn::OrAnd(even, rounded_up(v.second), hn::Set(d32, 0xffff0000U));
+  hn::StoreU(both, d32, reinterpret_cast<std::uint32_t*>(p));
 }
 
 /// Float32 values in the order that load_pair<T> gives, and back.
@@ -256,31 +256,34 @@ HWY_INLINE Pair product(Pair a, Pair b) {
   return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)};
 }
 
-/// g as a factor: its NaN in the form that rounding keeps.
 HWY_INLINE VecF32 with_plain_nan(VecF32 g) {
   return hn::IfThenElse(hn::IsNaN(g), hn::Set(F32(), std::numeric_limits<float>::quiet_NaN()), g);
+}
+
+/// A vector pair of g as factors: NaN in the form that rounding keeps.
+template <class T>
+HWY_INLINE Pair load_gate(const float* g) {
+  const Pair gate = load_pair_as<T>(g);
+  return {with_plain_nan(gate.first), with_plain_nan(gate.second)};
 }
 
 template <int kRows, class T>
 HWY_INLINE void gate_rows(const T* q_hat, std::int64_t q_hat_stride, const float* g,
                           std::size_t dim, T* y, std::int64_t y_stride) {
   const std::size_t step = 2 * lanes();
-  for (std::size_t f = 0; f < dim; f += step) {
-    const std::size_t rest = dim - f;
-    Pair gate =
-        rest < step ? load_pair_as<T>(Tail<float>(g + f, rest).values) : load_pair_as<T>(g + f);
-    gate = {with_plain_nan(gate.first), with_plain_nan(gate.second)};
-    for (int r = 0; r < kRows; ++r) {
-      const T* from = q_hat + r * q_hat_stride + f;
-      T* to = y + r * y_stride + f;
-      if (rest >= step) {
-        store_pair(product(load_pair(from), gate), to);
-      } else {
-        Tail<T> tail(from, rest);
-        store_pair(product(load_pair(tail.values), gate), tail.values);
-        tail.give(to, rest);
-      }
-    }
+  std::size_t f = 0;
+  for (; f + step <= dim; f += step) {
+    const Pair gate = load_gate<T>(g + f);
+    for (int r = 0; r < kRows; ++r)
+      store_pair(product(load_pair(q_hat + r * q_hat_stride + f), gate), y + r * y_stride + f);
+  }
+  if (f == dim) return;
+  const std::size_t rest = dim - f;
+  const Pair gate = load_gate<T>(Tail<float>(g + f, rest).values);
+  for (int r = 0; r < kRows; ++r) {
+    Tail<T> tail(q_hat + r * q_hat_stride + f, rest);
+    store_pair(product(load_pair(tail.values), gate), tail.values);
+    tail.give(y + r * y_stride + f, rest);
   }
 }
 
