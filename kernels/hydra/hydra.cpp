@@ -166,8 +166,8 @@ void project_with(const hydra::ProjectParams<T>& p) {
   for (std::size_t f = 0; f < rest; ++f) p.sum[dim - rest + f] = in_order[f];
 }
 
-void combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
-                     const float* feature_scale, float* g) {
+void hydra_combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
+                           const float* feature_scale, float* g) {
   const auto columns = static_cast<std::size_t>(dim);
   const VecF32 by = hn::Set(F32(), scale);
   for (std::size_t f = 0; f < columns; f += lanes()) {
@@ -237,14 +237,14 @@ void gate_with(const T* q_hat, std::int64_t q_hat_stride, const float* g, std::i
                  y_stride);
 }
 
-void project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
-void project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
-void gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-                  std::int64_t dim, float* y, std::int64_t y_stride) {
+void hydra_project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
+void hydra_project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
+void hydra_gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g,
+                        std::int64_t rows, std::int64_t dim, float* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
-void gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
-                   std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
+void hydra_gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
+                         std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
@@ -254,31 +254,33 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels {
 
-HWY_EXPORT(project_float32);
-HWY_EXPORT(project_bfloat16);
-HWY_EXPORT(combine_float32);
-HWY_EXPORT(gate_float32);
-HWY_EXPORT(gate_bfloat16);
+HWY_EXPORT(hydra_project_float32);
+HWY_EXPORT(hydra_project_bfloat16);
+HWY_EXPORT(hydra_combine_float32);
+HWY_EXPORT(hydra_gate_float32);
+HWY_EXPORT(hydra_gate_bfloat16);
 
 namespace hydra {
 
-void project(const ProjectParams<float>& params) { HWY_DYNAMIC_DISPATCH(project_float32)(params); }
+void project(const ProjectParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(hydra_project_float32)(params);
+}
 void project(const ProjectParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(project_bfloat16)(params);
+  HWY_DYNAMIC_DISPATCH(hydra_project_bfloat16)(params);
 }
 
 void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,
              const float* feature_scale, float* g) {
-  HWY_DYNAMIC_DISPATCH(combine_float32)(sums, count, dim, scale, feature_scale, g);
+  HWY_DYNAMIC_DISPATCH(hydra_combine_float32)(sums, count, dim, scale, feature_scale, g);
 }
 
 void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, float* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+  HWY_DYNAMIC_DISPATCH(hydra_gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+  HWY_DYNAMIC_DISPATCH(hydra_gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
 }  // namespace hydra

@@ -19,14 +19,14 @@ using linear::kPanelColumns;
 
 /// v of `rows` tokens and at most 64 columns as a panel; an odd last token and missing columns are
 /// joined by zeros.
-HWY_INLINE void pack_values(const float* v, std::int64_t stride, std::int64_t rows,
-                            std::int64_t columns, float* panel) {
+HWY_INLINE void pack_value_panel(const float* v, std::int64_t stride, std::int64_t rows,
+                                 std::int64_t columns, float* panel) {
   for (std::int64_t r = 0; r < rows; ++r, v += stride, panel += kPanelColumns)
     for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes()))
       store(take(v + c, columns - c), panel + c);
 }
-HWY_INLINE void pack_values(const BFloat16* v, std::int64_t stride, std::int64_t rows,
-                            std::int64_t columns, BFloat16* panel) {
+HWY_INLINE void pack_value_panel(const BFloat16* v, std::int64_t stride, std::int64_t rows,
+                                 std::int64_t columns, BFloat16* panel) {
   const U32 d;
   auto* to = reinterpret_cast<std::uint32_t*>(panel);
   for (std::int64_t r = 0; r < rows; r += 2, v += 2 * stride, to += kPanelColumns) {
@@ -110,12 +110,12 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       const T* v = p.v + first * p.v_stride + head * d;
       std::int64_t column = 0;
       for (; column + kPanelColumns <= d; column += kPanelColumns) {
-        pack_values(v + column, p.v_stride, c.rows, kPanelColumns, panel);
+        pack_value_panel(v + column, p.v_stride, c.rows, kPanelColumns, panel);
         add_products(c, kParts, panel, sums.s + column, d, true);
       }
       if (column == d) continue;
       // The product writes 64 columns: those of a narrower rest go through memory of their own.
-      pack_values(v + column, p.v_stride, c.rows, d - column, panel);
+      pack_value_panel(v + column, p.v_stride, c.rows, d - column, panel);
       add_products(c, kParts, panel, apart, kPanelColumns, false);
       for (std::int64_t f = 0; f < kParts * c.width; ++f)
         for (std::int64_t i = column; i < d; ++i)
@@ -228,19 +228,26 @@ void read_out_any(const linear_attention::ReadOutParams<T>& p) {
   }
 }
 
-void accumulate_float32(const linear_attention::AccumulateParams<float>& p) { accumulate_any(p); }
-void accumulate_bfloat16(const linear_attention::AccumulateParams<BFloat16>& p) {
+void linear_attention_accumulate_float32(const linear_attention::AccumulateParams<float>& p) {
   accumulate_any(p);
 }
-void read_out_float32(const linear_attention::ReadOutParams<float>& p) { read_out_any(p); }
-void read_out_bfloat16(const linear_attention::ReadOutParams<BFloat16>& p) { read_out_any(p); }
-void combine_to_float32(const linear_attention::Shape& shape, const float* sums, std::int64_t count,
-                        std::int64_t first_head, std::int64_t heads, void* state) {
+void linear_attention_accumulate_bfloat16(const linear_attention::AccumulateParams<BFloat16>& p) {
+  accumulate_any(p);
+}
+void linear_attention_read_out_float32(const linear_attention::ReadOutParams<float>& p) {
+  read_out_any(p);
+}
+void linear_attention_read_out_bfloat16(const linear_attention::ReadOutParams<BFloat16>& p) {
+  read_out_any(p);
+}
+void linear_attention_combine_float32(const linear_attention::Shape& shape, const float* sums,
+                                      std::int64_t count, std::int64_t first_head,
+                                      std::int64_t heads, void* state) {
   combine_heads<float>(shape, sums, count, first_head, heads, state);
 }
-void combine_to_bfloat16(const linear_attention::Shape& shape, const float* sums,
-                         std::int64_t count, std::int64_t first_head, std::int64_t heads,
-                         void* state) {
+void linear_attention_combine_bfloat16(const linear_attention::Shape& shape, const float* sums,
+                                       std::int64_t count, std::int64_t first_head,
+                                       std::int64_t heads, void* state) {
   combine_heads<BFloat16>(shape, sums, count, first_head, heads, state);
 }
 
@@ -252,12 +259,12 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels {
 
-HWY_EXPORT(accumulate_float32);
-HWY_EXPORT(accumulate_bfloat16);
-HWY_EXPORT(combine_to_float32);
-HWY_EXPORT(combine_to_bfloat16);
-HWY_EXPORT(read_out_float32);
-HWY_EXPORT(read_out_bfloat16);
+HWY_EXPORT(linear_attention_accumulate_float32);
+HWY_EXPORT(linear_attention_accumulate_bfloat16);
+HWY_EXPORT(linear_attention_combine_float32);
+HWY_EXPORT(linear_attention_combine_bfloat16);
+HWY_EXPORT(linear_attention_read_out_float32);
+HWY_EXPORT(linear_attention_read_out_bfloat16);
 
 namespace linear_attention {
 
@@ -286,19 +293,21 @@ template std::size_t state_bytes<float>(const Shape&);
 template std::size_t state_bytes<BFloat16>(const Shape&);
 
 void accumulate(const AccumulateParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(accumulate_float32)(params);
+  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_float32)(params);
 }
 void accumulate(const AccumulateParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(accumulate_bfloat16)(params);
+  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_bfloat16)(params);
 }
 
 template <class T>
 void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
              std::int64_t heads, void* state) {
   if constexpr (sizeof(T) == 4) {
-    HWY_DYNAMIC_DISPATCH(combine_to_float32)(shape, sums, count, first_head, heads, state);
+    HWY_DYNAMIC_DISPATCH(linear_attention_combine_float32)
+    (shape, sums, count, first_head, heads, state);
   } else {
-    HWY_DYNAMIC_DISPATCH(combine_to_bfloat16)(shape, sums, count, first_head, heads, state);
+    HWY_DYNAMIC_DISPATCH(linear_attention_combine_bfloat16)
+    (shape, sums, count, first_head, heads, state);
   }
 }
 template void combine<float>(const Shape&, const float*, std::int64_t, std::int64_t, std::int64_t,
@@ -307,10 +316,10 @@ template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::i
                                 std::int64_t, void*);
 
 void read_out(const ReadOutParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(read_out_float32)(params);
+  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_float32)(params);
 }
 void read_out(const ReadOutParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(read_out_bfloat16)(params);
+  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_bfloat16)(params);
 }
 
 }  // namespace linear_attention
