@@ -184,7 +184,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
-    row.kernels = run.text("kernels");
+    row.kernels = subject.classifier.kernels();
     row.gflops_per_image = model::gflops_per_image(subject.config, row.tokens);
     const auto [peak, is_new] = peaks.try_emplace({row.device, row.precision}, 0.0);
     if (is_new) peak->second = measured_peak_tflops(chosen.device, chosen.precision);
