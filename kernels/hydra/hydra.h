@@ -1,9 +1,8 @@
 // Hydra attention (Bolya et al. 2022, arXiv 2209.07484, equation 8; not the state-space model of
 // that name) in the three steps of a streamed block:
-//   normalise  qh_t = q_t / r(q_t)
-//   sum        c_tile = sum over the tile's tokens of w_t (k_t / r(k_t)) * v_t
-//   combine    g = scale * sum of all tiles' c
-//   gate       y_t = qh_t * g
+//   project   qh_t = q_t / r(q_t);  c_tile = sum over the tile's tokens of w_t (k_t / r(k_t)) * v_t
+//   combine   g = scale * sum of all tiles' c
+//   gate      y_t = qh_t * g
 // r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
 // weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature scale.
 //
@@ -44,15 +43,12 @@ struct Kernel {
   float eps = 1e-6F;
 };
 
-/// y (rows, dim) = x / r(x) by norm_q; y may be x.
-void normalise(const float* x, std::int64_t x_stride, std::int64_t rows, std::int64_t dim,
-               const Kernel& kernel, float* y, std::int64_t y_stride);
-void normalise(const BFloat16* x, std::int64_t x_stride, std::int64_t rows, std::int64_t dim,
-               const Kernel& kernel, BFloat16* y, std::int64_t y_stride);
-
 template <class T>
-struct SumParams {
-  const T* k;  ///< (rows, dim) each, rows `stride` apart
+struct ProjectParams {
+  const T* q;  ///< (query_rows, dim), rows `q_stride` apart
+  std::int64_t q_stride;
+  std::int64_t query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
+  const T* k;               ///< (rows, dim) each, rows `stride` apart
   const T* v;
   std::int64_t stride;
   std::int64_t rows;
@@ -61,6 +57,8 @@ struct SumParams {
   std::int64_t num_prefix;  ///< leading rows of this tile that weigh `prefix_weight`
   float prefix_weight;
   float patch_weight;
+  T* q_hat;  ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
+  std::int64_t q_hat_stride;
   float* sum;  ///< (dim): set to the tile's c
   /// Null, or what scores are asked for: score[t] = | class_query * kh_t * v_t |^2, the squared norm of
   /// what token t gives to the class token (class_query: (dim), already divided by its norm).
@@ -68,8 +66,8 @@ struct SumParams {
   float* scores;  ///< (rows)
 };
 /// Sums over tokens in float32, in the order of the rows.
-void sum(const SumParams<float>& params);
-void sum(const SumParams<BFloat16>& params);
+void project(const ProjectParams<float>& params);
+void project(const ProjectParams<BFloat16>& params);
 
 /// g (dim) = scale * (sums[0] + sums[1] + ...), in that order; feature_scale (dim) may be null.
 void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,

@@ -248,8 +248,12 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   const ImageGeometry::TokenWeights& weights = geometry_.token_weights[layer];
   const std::int64_t prefix = std::clamp<std::int64_t>(net_.num_prefix - t.first, 0, t.rows);
   if (const auto* h = std::get_if<HydraLayer>(&block.mixing)) {
-    hydra::normalise(queries(layer, t), dim_, with_query, dim_, h->kernel, queries(layer, t), dim_);
-    hydra::SumParams<T> p{};
+    hydra::ProjectParams<T> p{};
+    p.q = queries(layer, t);
+    p.q_stride = dim_;
+    p.query_rows = with_query;
+    p.q_hat = queries(layer, t);
+    p.q_hat_stride = dim_;
     p.k = keys;
     p.v = values;
     p.stride = width;
@@ -260,7 +264,7 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
     p.prefix_weight = weights.prefix;
     p.patch_weight = weights.patch;
     p.sum = hydra_sums_.data() + (t.image * tiles_.count + t.index) * dim_;
-    hydra::sum(p);
+    hydra::project(p);
   } else if (const auto* l = std::get_if<LinearLayer>(&block.mixing)) {
     linear_attention::AccumulateParams<T> p{};
     p.shape = l->shape;
