@@ -67,16 +67,22 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
   }
   const auto count = static_cast<std::size_t>(block.count);
   const std::size_t columns = (count + kScoreGroup - 1) / kScoreGroup * kScoreGroup;
+  // Two passes over the rows: the reduction to a maximum is a chain, and rows hide each other's.
   for (int r = 0; r < rows; ++r) {
     float* scores = scratch.scores + r * kScoreStride;
-    for (std::size_t c = count; c < columns; ++c) scores[score_column<T>(c)] = kLowest;
-    float* reference = scratch.references + row + r;
-    float* total = scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes);
-    raise_reference(largest_score(scores, columns) + kReferenceMargin<T>, first, reference, total,
+    if (count < columns) mask_scores<T>(scores + columns - kScoreGroup, count % kScoreGroup);
+    raise_reference(largest_score(scores, columns) + kReferenceMargin<T>, first,
+                    scratch.references + row + r,
+                    scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes),
                     output + r * width, width);
+  }
+  for (int r = 0; r < rows; ++r) {
+    const float reference = scratch.references[row + r];
+    float* total = scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes);
     // All scores so far -inf: weights of zero, not of -inf + inf.
-    const VecF32 sum = write_weights(scores, columns, *reference == kLowest ? 0.0F : *reference,
-                                     scratch.weights + r * kScoreStride);
+    const VecF32 sum =
+        write_weights(scratch.scores + r * kScoreStride, columns,
+                      reference == kLowest ? 0.0F : reference, scratch.weights + r * kScoreStride);
     hn::StoreU(first ? sum : hn::Add(hn::LoadU(F32(), total), sum), F32(), total);
   }
   linear::Strip<T> to_output{

@@ -36,6 +36,23 @@ constexpr std::size_t score_column(std::size_t j) {
 template <class T>
 constexpr float kReferenceMargin = sizeof(T) == 2 ? 0.34657359F : 0.0F;  // ln 2 / 2
 
+/// The last group holds the scores of `count` keys, below kScoreGroup: -inf for the others.
+template <class T>
+HWY_INLINE void mask_scores(float* group, std::size_t count) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  constexpr std::size_t kHalf = kScoreGroup / 2;
+  const VecF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  // score_column puts them at the beginning of both halves.
+  const std::size_t in_first = sizeof(T) == 2 ? (count + 1) / 2 : (count < kHalf ? count : kHalf);
+  for (std::size_t c = 0; c < kScoreGroup; c += n) {
+    const std::size_t end = c < kHalf ? in_first : kHalf + count - in_first;
+    const std::size_t kept = end > c ? end - c : 0;
+    const VecF32 scores = hn::LoadU(d, group + c);
+    hn::StoreU(hn::IfThenElse(hn::FirstN(d, kept), scores, lowest), d, group + c);
+  }
+}
+
 /// The largest of `columns` scores, a multiple of kScoreGroup. A NaN among them may be lost: its
 /// weight is NaN all the same.
 HWY_INLINE float largest_score(const float* scores, std::size_t columns) {
@@ -50,16 +67,30 @@ HWY_INLINE float largest_score(const float* scores, std::size_t columns) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
 }
 
-/// sqrt(2) e^x for x <= -ln(2) / 2 about, rounded to bfloat16, in the upper halves of the lanes;
-/// the lower halves are not zero yet. The factor is common to all weights of a query and cancels.
-/// It puts the polynomial's values into [1, 2): there, half a unit of bfloat16 is the constant
-/// 2^-8, and rounding is part of the polynomial. Degree 3: its error of 7.5e-5 is a fiftieth of
-/// that rounding. Zero below e^-87 and for -inf, NaN for NaN (of a payload that fits bfloat16).
-HWY_INLINE hn::Vec<hn::Rebind<std::int32_t, F32>> bfloat16_weight(VecF32 x) {
+/// Max that keeps a NaN in x, as x86 instructions do when it is their second operand.
+HWY_INLINE VecF32 at_least(float low, VecF32 x) {
+  const VecF32 lowest = hn::Set(F32(), low);
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
+#else
+  return hn::Max(lowest, x);
+#endif
+}
+
+/// sqrt(2) e^x for x <= -ln(2) / 2 about, rounded to bfloat16 (the lower halves of the lanes are
+/// zero). The factor is common to all weights of a query and cancels. It puts the polynomial's
+/// values into [1, 2): there, half a unit of bfloat16 is the constant 2^-8, and rounding is part of
+/// the polynomial. Degree 3: its error of 7.5e-5 is a fiftieth of that rounding.
+/// NaN stays NaN (its payload has to fit bfloat16).
+HWY_INLINE VecF32 bfloat16_weight(VecF32 x) {
   const F32 d;
   const hn::Rebind<std::int32_t, F32> di32;
-  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23
+  constexpr float kRounder = 12582912.0F;  // 1.5 * 2^23: a float this large has no fraction
+  // 2^-127.499: exponent -127 with a fraction that rounds to 1.0 is the bit pattern of +0, which
+  // -inf must give. From here to 2^-126 weights are subnormal, which counts as zero.
+  constexpr float kLowest = -88.3755F;
   const VecF32 log2e = hn::Set(d, 1.44269504F);
+  x = at_least(kLowest, x);
   const VecF32 rounded = hn::MulAdd(x, log2e, hn::Set(d, kRounder));
   const VecF32 f = hn::MulSub(x, log2e, hn::Sub(rounded, hn::Set(d, kRounder)));
   VecF32 p = hn::MulAdd(hn::Set(d, 0.0780245227F), f, hn::Set(d, 0.343103939F));
@@ -67,7 +98,8 @@ HWY_INLINE hn::Vec<hn::Rebind<std::int32_t, F32>> bfloat16_weight(VecF32 x) {
   p = hn::MulAdd(p, f, hn::Set(d, 1.41411184F + 1.0F / 256));
   const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di32, rounded));
   const auto scaled = hn::Add(hn::BitCast(di32, p), exponent);
-  return hn::IfThenZeroElse(hn::RebindMask(di32, hn::Lt(x, hn::Set(d, -87.0F))), scaled);
+  const auto upper = hn::Set(di32, static_cast<std::int32_t>(0xffff0000U));
+  return hn::BitCast(d, hn::And(scaled, upper));
 }
 
 /// Weights of `columns` keys (a multiple of kScoreGroup), in the keys' order. Returns their sums, a
@@ -75,24 +107,20 @@ HWY_INLINE hn::Vec<hn::Rebind<std::int32_t, F32>> bfloat16_weight(VecF32 x) {
 HWY_INLINE VecF32 write_weights(const float* scores, std::size_t columns, float reference,
                                 BFloat16* weights) {
   const F32 d;
-  const hn::Rebind<std::int32_t, F32> di32;
+  const hn::Rebind<std::uint32_t, F32> d32;
   const std::size_t n = hn::Lanes(d);
   constexpr std::size_t kHalf = kScoreGroup / 2;
   const VecF32 r = hn::Set(d, reference);
-  const auto upper = hn::Set(di32, static_cast<std::int32_t>(0xffff0000U));
   VecF32 even_sum = hn::Zero(d);
   VecF32 odd_sum = hn::Zero(d);
   for (std::size_t c = 0; c < columns; c += kScoreGroup, scores += kScoreGroup) {
     for (std::size_t i = 0; i < kHalf; i += n) {
-      const auto even = hn::And(bfloat16_weight(hn::Sub(hn::LoadU(d, scores + i), r)), upper);
-      const auto odd =
-          hn::And(bfloat16_weight(hn::Sub(hn::LoadU(d, scores + kHalf + i), r)), upper);
-      even_sum = hn::Add(even_sum, hn::BitCast(d, even));
-      odd_sum = hn::Add(odd_sum, hn::BitCast(d, odd));
-      const hn::Rebind<std::uint32_t, F32> du32;
-      const auto pairs =
-          hn::Or(hn::ShiftRight<16>(hn::BitCast(du32, even)), hn::BitCast(du32, odd));
-      hn::StoreU(pairs, du32, reinterpret_cast<std::uint32_t*>(weights + c) + i);
+      const VecF32 even = bfloat16_weight(hn::Sub(hn::LoadU(d, scores + i), r));
+      const VecF32 odd = bfloat16_weight(hn::Sub(hn::LoadU(d, scores + kHalf + i), r));
+      even_sum = hn::Add(even_sum, even);
+      odd_sum = hn::Add(odd_sum, odd);
+      const auto pairs = hn::Or(hn::ShiftRight<16>(hn::BitCast(d32, even)), hn::BitCast(d32, odd));
+      hn::StoreU(pairs, d32, reinterpret_cast<std::uint32_t*>(weights + c) + i);
     }
   }
   return hn::Add(even_sum, odd_sum);
