@@ -82,19 +82,19 @@ HWY_INLINE Pair gathered(Pair k, float by, Pair v, Pair sum) {
 }
 
 /// Features of kRows rows from their norms. `sum` is in the order of load_pair<T>; what is no whole
-/// pair of it is in `sum_tail`.
-template <int kRows, class T>
+/// pair of it is in `sum_tail`. With kQueries, their q_hat too.
+template <int kRows, bool kQueries, class T>
 HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row, float* sum_tail) {
   const std::size_t step = 2 * lanes();
   const auto dim = static_cast<std::size_t>(p.dim);
-  const T* q = p.q + row * p.stride;
+  const T* q = p.q + row * p.q_stride;
   const T* k = p.k + row * p.stride;
   const T* v = p.v + row * p.stride;
   T* q_hat = p.q_hat + row * p.q_hat_stride;
   float of_q[kRows];
   float of_k[kRows];
   for (int r = 0; r < kRows; ++r) {
-    of_q[r] = inverse_norm(q + r * p.stride, dim, p.kernel.norm_q, p.kernel);
+    if (kQueries) of_q[r] = inverse_norm(q + r * p.q_stride, dim, p.kernel.norm_q, p.kernel);
     of_k[r] = (row + r < p.num_prefix ? p.prefix_weight : p.patch_weight) *
               inverse_norm(k + r * p.stride, dim, p.kernel.norm_k, p.kernel);
   }
@@ -104,7 +104,9 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
     for (int r = 0; r < kRows; ++r) {
       const std::int64_t at = r * p.stride + static_cast<std::int64_t>(f);
       sum = gathered(load_pair(k + at), of_k[r], load_pair(v + at), sum);
-      store_pair(scaled(load_pair(q + at), of_q[r]), q_hat + r * p.q_hat_stride + f);
+      if (kQueries)
+        store_pair(scaled(load_pair(q + r * p.q_stride + f), of_q[r]),
+                   q_hat + r * p.q_hat_stride + f);
     }
     store_pair(sum, p.sum + f);
   }
@@ -116,7 +118,8 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
     const PairTail<T> k_tail(k + at, rest);
     const PairTail<T> v_tail(v + at, rest);
     sum = gathered(load_pair(k_tail.values), of_k[r], load_pair(v_tail.values), sum);
-    PairTail<T> q_tail(q + at, rest);
+    if (!kQueries) continue;
+    PairTail<T> q_tail(q + r * p.q_stride + f, rest);
     store_pair(scaled(load_pair(q_tail.values), of_q[r]), q_tail.values);
     q_tail.give(q_hat + r * p.q_hat_stride + f, rest);
   }
@@ -153,8 +156,12 @@ void project_with(const hydra::ProjectParams<T>& p) {
   if (p.class_query != nullptr)
     for (std::int64_t row = 0; row < p.rows; ++row) p.scores[row] = score_of(p, row);
   std::int64_t row = 0;
-  for (; row + kHydraRows <= p.rows; row += kHydraRows) project_rows<kHydraRows>(p, row, sum_tail);
-  for (; row < p.rows; ++row) project_rows<1>(p, row, sum_tail);
+  for (; row + kHydraRows <= p.query_rows; row += kHydraRows)
+    project_rows<kHydraRows, true>(p, row, sum_tail);
+  for (; row < p.query_rows; ++row) project_rows<1, true>(p, row, sum_tail);
+  for (; row + kHydraRows <= p.rows; row += kHydraRows)
+    project_rows<kHydraRows, false>(p, row, sum_tail);
+  for (; row < p.rows; ++row) project_rows<1, false>(p, row, sum_tail);
   if constexpr (sizeof(T) == 2) {
     for (std::size_t f = 0; f + step <= dim; f += step)
       store_pair_as<T>(load_pair(p.sum + f), p.sum + f);

@@ -45,8 +45,10 @@ struct Kernel {
 
 template <class T>
 struct ProjectParams {
-  const T* q;  ///< (rows, dim) each, rows `stride` apart
-  const T* k;
+  const T* q;  ///< (query_rows, dim), rows `q_stride` apart
+  std::int64_t q_stride;
+  std::int64_t query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
+  const T* k;               ///< (rows, dim) each, rows `stride` apart
   const T* v;
   std::int64_t stride;
   std::int64_t rows;
@@ -55,7 +57,7 @@ struct ProjectParams {
   std::int64_t num_prefix;  ///< leading rows of this tile that weigh `prefix_weight`
   float prefix_weight;
   float patch_weight;
-  T* q_hat;  ///< (rows, dim), rows `q_hat_stride` apart; may be q
+  T* q_hat;  ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
   std::int64_t q_hat_stride;
   float* sum;  ///< (dim): set to the tile's c
   /// Null, or what scores are asked for: score[t] = | class_query * kh_t * v_t |^2, the squared norm of

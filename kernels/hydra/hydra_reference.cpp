@@ -34,16 +34,17 @@ ProjectResult project_reference(const ProjectParams<T>& p) {
   ProjectResult result;
   result.sum.assign(static_cast<std::size_t>(p.dim), 0.0);
   for (std::int64_t row = 0; row < p.rows; ++row) {
-    const T* q = p.q + row * p.stride;
+    const bool has_query = row < p.query_rows;
     const T* k = p.k + row * p.stride;
     const T* v = p.v + row * p.stride;
-    const double r_q = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    const T* q = p.q + row * p.q_stride;
+    const double r_q = has_query ? divisor(q, p.dim, p.kernel.norm_q, p.kernel) : 1;
     const double r_k = divisor(k, p.dim, p.kernel.norm_k, p.kernel);
     const auto weight = static_cast<double>(row < p.num_prefix ? p.prefix_weight : p.patch_weight);
     double score = 0;
     for (std::int64_t f = 0; f < p.dim; ++f) {
       const double given = widened(k[f]) / r_k * widened(v[f]);
-      result.q_hat.push_back(widened(q[f]) / r_q);
+      if (has_query) result.q_hat.push_back(widened(q[f]) / r_q);
       result.sum[static_cast<std::size_t>(f)] += weight * given;
       if (p.class_query != nullptr)
         score += std::pow(static_cast<double>(p.class_query[f]) * given, 2);

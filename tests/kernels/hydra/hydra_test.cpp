@@ -50,6 +50,8 @@ struct Tile {
 
   hydra::ProjectParams<T> params(const hydra::Kernel& kernel) {
     return {qkv.data(),
+            stride,
+            rows,
             qkv.data() + dim,
             qkv.data() + 2 * dim,
             stride,
@@ -139,6 +141,21 @@ TYPED_TEST(HydraKernel, ProjectWorksInPlaceWithoutScores) {
       ASSERT_EQ(static_cast<float>(in_place[i]), static_cast<float>(apart[i]));
     for (std::size_t f = 0; f < sum.size(); ++f) ASSERT_EQ(tile.sum[f], sum[f]);
   });
+}
+
+TYPED_TEST(HydraKernel, RowsWithoutAQueryAreSummedAllTheSame) {
+  for (const std::int64_t queries : {0, 1, 3, 4, 6, 9}) {
+    Tile<TypeParam> tile(9, 77, Fill::normal);
+    auto params = tile.params(kPublished);
+    params.query_rows = queries;
+    const hydra::ProjectResult expected = hydra::project_reference(params);
+    hydra::project(params);
+    const auto found = gathered(tile.q_hat.data(), 80, queries, 77);
+    expect_close(found.data(), expected.q_hat, rounding<TypeParam>(), 1e-30, 77, "q_hat");
+    expect_close(tile.sum.data(), expected.sum, 1e-5, 1e-30, 77, "sum");
+    for (std::size_t i = static_cast<std::size_t>(queries * 80); i < tile.q_hat.size(); ++i)
+      ASSERT_TRUE(std::isnan(static_cast<float>(tile.q_hat[i])));
+  }
 }
 
 TYPED_TEST(HydraKernel, NanOfAQueryStaysInItsRowAndNanOfAKeyIsEverywhere) {
@@ -240,11 +257,11 @@ TEST(HydraCombine, TilesGiveWhatOneTileGives) {
   const std::vector<float> whole(tile.sum.begin(), tile.sum.end());
   std::vector<float> sums(2 * 64);
   auto first = params;
-  first.rows = 17;
+  first.rows = first.query_rows = 17;
   first.sum = sums.data();
   hydra::project(first);
   auto second = params;
-  second.rows = 24;
+  second.rows = second.query_rows = 24;
   second.num_prefix = 0;
   second.q += 17 * params.stride;
   second.k += 17 * params.stride;

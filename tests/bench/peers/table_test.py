@@ -1,0 +1,136 @@
+"""Tests of table.py; `measure.py --self-test` and ctest run them. Standard library only."""
+
+import json
+import unittest
+from typing import Any
+
+import table
+
+TIMM = {"name": "timm-fp32", "title": "timm", "kind": "timm", "precision": "float32"}
+OPENVINO = {"name": "ov-bf16", "title": "OpenVINO", "kind": "openvino", "precision": "bfloat16"}
+OWN_FP32 = {"name": "own-fp32", "title": "hydrascope", "kind": table.OWN, "precision": "float32"}
+OWN_BF16 = {"name": "own-bf16", "title": "hydrascope", "kind": table.OWN, "precision": "bfloat16"}
+HEADER = {
+    "processor": "Abacus", "instruction_sets": "beads", "processors": 2, "memory_gb": 24.0,
+    "threads": 2, "rounds": 3, "date": "2026-01-01", "load_at_start": 0.5,
+    "versions": {"timm": "1.0"},
+}  # fmt: skip
+
+
+def ran(*times: float | None, error: float | None = None, message: str = "") -> dict[str, Any]:
+    extra = {} if error is None else {"relative_error": error}
+    rounds = [time and {"ms_p50": time, "peak_memory_bytes": 5_000_000, **extra} for time in times]
+    return {"rounds": rounds, "message": message}
+
+
+def item(attention: str, results: dict[str, Any], batch: int = 1) -> dict[str, Any]:
+    return {
+        "name": f"DeiT-Ti 224x224 b{batch} {attention}", "model": "DeiT-Ti", "batch": batch,
+        "img_size": [224, 224], "attention": attention, "results": results,
+    }  # fmt: skip
+
+
+def summarised(*items: dict[str, Any]) -> dict[str, Any]:
+    contenders = [TIMM, OPENVINO, OWN_FP32, OWN_BF16]
+    result = {"header": HEADER, "contenders": contenders, "items": list(items)}
+    table.summarise(result)
+    return result
+
+
+class Percentiles(unittest.TestCase):
+    def test_lie_between_ranks(self) -> None:
+        self.assertEqual(table.percentile([3.0, 1.0, 2.0], 50), 2.0)
+        self.assertAlmostEqual(table.percentile([1.0, 2.0], 90), 1.9)
+        self.assertEqual(table.percentile([7.0], 10), 7.0)
+
+    def test_of_nothing_are_nothing(self) -> None:
+        self.assertIsNone(table.spread([]))
+
+
+class Ratios(unittest.TestCase):
+    def test_are_taken_within_a_round(self) -> None:
+        """A round in which everything takes ten times as long changes no ratio."""
+        found = summarised(
+            item("softmax", {"timm-fp32": ran(20, 200, 22), "own-fp32": ran(10, 100, 11)})
+        )["items"][0]["results"]["timm-fp32"]["summary"]["hydrascope_times_as_fast"]
+        self.assertEqual((found["median"], found["p10"], found["p90"]), (2, 2, 2))
+
+    def test_need_both_sides_of_a_round(self) -> None:
+        found = table.ratio([10.0, None, 30.0], [5.0, 5.0, None])
+        self.assertIsNotNone(found)
+        self.assertEqual(found and (found["rounds"], found["median"]), (1, 2))
+        self.assertIsNone(table.ratio([10.0], []))
+
+    def test_compare_equal_precisions(self) -> None:
+        results = {
+            "timm-fp32": ran(30), "ov-bf16": ran(8), "own-fp32": ran(10), "own-bf16": ran(4)
+        }  # fmt: skip
+        found = summarised(item("softmax", results))["items"][0]["results"]
+        self.assertEqual(found["timm-fp32"]["summary"]["hydrascope_times_as_fast"]["median"], 3)
+        self.assertEqual(found["ov-bf16"]["summary"]["hydrascope_times_as_fast"]["median"], 2)
+        self.assertIsNone(found["own-fp32"]["summary"]["hydrascope_times_as_fast"])
+
+
+class FastestSoftmax(unittest.TestCase):
+    def test_of_any_peer_and_precision_serves_every_attention(self) -> None:
+        softmax = item("softmax", {"timm-fp32": ran(90), "ov-bf16": ran(40), "own-bf16": ran(1)})
+        hedgehog = item("hedgehog", {"own-fp32": ran(20), "own-bf16": ran(10)})
+        found = summarised(softmax, hedgehog)["items"][1]["against_fastest_softmax"]
+        self.assertEqual(found["peer"], "ov-bf16")
+        self.assertEqual(found["times_as_fast"]["own-fp32"]["median"], 2)
+        self.assertEqual(found["times_as_fast"]["own-bf16"]["median"], 4)
+
+    def test_must_be_of_the_same_work(self) -> None:
+        other = item("softmax", {"timm-fp32": ran(90)}, batch=32)
+        found = summarised(other, item("hydra", {"own-fp32": ran(20)}))
+        self.assertIsNone(found["items"][1]["against_fastest_softmax"])
+
+    def test_must_have_the_right_output(self) -> None:
+        softmax = item("softmax", {"timm-fp32": ran(90, error=0), "ov-bf16": ran(4, error=0.5)})
+        found = summarised(softmax)["items"][0]["against_fastest_softmax"]
+        self.assertEqual(found["peer"], "timm-fp32")
+
+    def test_judges_a_contender_by_its_worst_round(self) -> None:
+        rounds = ran(1, error=1e-6)["rounds"] + ran(None)["rounds"] + ran(1, error=0.5)["rounds"]
+        self.assertEqual(table.worst_error(rounds), 0.5)
+        self.assertIsNone(table.worst_error(ran(1)["rounds"]))
+
+
+class Markdown(unittest.TestCase):
+    def setUp(self) -> None:
+        softmax = item(
+            "softmax",
+            {
+                "timm-fp32": ran(120, 130, 125),
+                "ov-bf16": ran(None, message="no wheel for this Python"),
+                "own-fp32": ran(60, 65, 62.5),
+                "own-bf16": ran(5, 5, 5),
+            },
+        )
+        hedgehog = item("hedgehog", {"own-fp32": ran(2.5), "own-bf16": ran(1)})
+        self.result = summarised(softmax, hedgehog)
+        self.text = table.markdown(self.result)
+
+    def test_has_times_and_ratios(self) -> None:
+        self.assertIn(
+            "| work | timm fp32 | OpenVINO bf16 | hydrascope fp32 | hydrascope bf16 |", self.text
+        )
+        self.assertIn("| DeiT-Ti 224x224 b1 softmax | 125 (121 to 129) | failed |", self.text)
+        self.assertIn("| DeiT-Ti 224x224 b1 softmax | 2.00 (2.00 to 2.00) | - |", self.text)
+
+    def test_names_the_fastest_softmax(self) -> None:
+        self.assertIn("| DeiT-Ti 224x224 b1 hedgehog | timm fp32, 125 ms | 48.0", self.text)
+
+    def test_says_what_failed_and_why(self) -> None:
+        self.assertIn(
+            "- OpenVINO bf16: no wheel for this Python (DeiT-Ti 224x224 b1 softmax)", self.text
+        )
+
+    def test_tables_are_rectangular(self) -> None:
+        width = 0
+        for line in self.text.splitlines():
+            width = 0 if not line.startswith("|") else width or line.count("|")
+            self.assertEqual(line.count("|"), width, line)
+
+    def test_result_stays_json(self) -> None:
+        self.assertEqual(json.loads(json.dumps(self.result)), self.result)
