@@ -23,8 +23,10 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -114,6 +116,26 @@ Timings measure_model(Subject& subject, const image::Size& size, std::int64_t ba
       options, subject.classifier.options().device);
 }
 
+/// With -v: where one more call spends its time, by stage, all threads together.
+void describe_stages(Subject& subject, const image::Size& size, std::int64_t batch,
+                     const Console& console) {
+  if (!console.verbose) return;
+  model::inference::StageTimes times;
+  if (!subject.classifier.collect_stage_times(&times)) return;
+  (void)subject.classifier.logits(at::randn({batch, 3, size.height, size.width}));
+  subject.classifier.collect_stage_times(nullptr);
+  const double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
+  std::string line = "stages:";
+  for (std::size_t i = 0; i < model::inference::kNumStages; ++i) {
+    if (times.seconds[i] <= 0) continue;
+    char text[64];
+    std::snprintf(text, sizeof text, " %s %.1f %%", model::inference::kStageNames[i].data(),
+                  100 * times.seconds[i] / total);
+    line += text;
+  }
+  console.detail(line);
+}
+
 /// Encoded files in, top classes out; a call goes through all `files` once.
 Timings measure_end_to_end(Subject& subject, const ParsedOptions& run,
                            const std::vector<std::string>& files, const MeasureOptions& options) {
@@ -184,7 +206,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
-    row.kernels = run.text("kernels");
+    row.kernels = subject.classifier.kernels();
     row.gflops_per_image = model::gflops_per_image(subject.config, row.tokens);
     const auto [peak, is_new] = peaks.try_emplace({row.device, row.precision}, 0.0);
     if (is_new) peak->second = measured_peak_tflops(chosen.device, chosen.precision);
@@ -198,6 +220,7 @@ int run_benchmark(const ParsedOptions& options) {
           whole ? measure_end_to_end(subject, run, files, measure_options(options))
                 : measure_model(subject, size, row.batch, measure_options(options));
       if (timings.milliseconds.empty()) break;  // interrupted
+      if (!whole) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);
       writer.write(row);

@@ -44,6 +44,8 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);
 
+  [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
+
  private:
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};

@@ -50,6 +50,9 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward_head(const torch::Tensor& tokens);
 
   [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
+  [[nodiscard]] BlockImpl& block(std::int64_t layer) {
+    return blocks_->at<BlockImpl>(static_cast<std::size_t>(layer));
+  }
 
  private:
   torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid, PosInterp interpolation);

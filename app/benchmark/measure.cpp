@@ -2,14 +2,20 @@
 
 #include "app/benchmark/statistics.h"
 #include "app/signal_stop.h"
+#include "kernels/device/thread_team.h"
+#include "kernels/linear/linear.h"
+#include "kernels/vector/aligned_buffer.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <numeric>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
@@ -39,6 +45,40 @@ std::int64_t resident_peak_bytes() {
 void clear_resident_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5;  // proc(5): resets the peak of the resident set to what is resident now
+}
+
+// The product that the ceiling is measured with: rows x inner times inner x columns.
+constexpr std::int64_t kRows = 4096;
+constexpr std::int64_t kInner = 768;
+constexpr std::int64_t kColumns = 3072;
+constexpr int kRounds = 8;
+
+/// Milliseconds of that product by the plan's own kernel on as many threads as LibTorch has.
+template <class T>
+double own_product_milliseconds(kernels::Storage storage) {
+  constexpr std::int64_t kTile = 96;
+  std::vector<float> values(static_cast<std::size_t>(kColumns * kInner));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(i * 7919 % 4099) / 4099.0F - 0.5F;
+  const kernels::linear::PackedWeight weight(storage, values.data(), kColumns, kInner, kInner);
+  kernels::AlignedBuffer<T> x(static_cast<std::size_t>(kRows * kInner));
+  std::transform(values.begin(), values.end(), x.begin(), [](float value) { return T(value); });
+  std::copy_n(x.begin(), x.size() - values.size(), x.begin() + values.size());
+  kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
+  kernels::device::ThreadTeam team(at::get_num_threads());
+  double best = 1e30;
+  for (int round = 0; round < kRounds; ++round) {
+    best = std::min(best, timed([&] {
+                      team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
+                        const std::int64_t row = tile * kTile;
+                        kernels::linear::linear(kernels::linear::LinearParams<T>{
+                            x.data() + row * kInner, kInner, std::min(kTile, kRows - row), &weight,
+                            nullptr, y.data() + row * kColumns, kColumns,
+                            kernels::linear::Epilogue::store});
+                      });
+                    }));
+  }
+  return best;
 }
 
 }  // namespace
@@ -84,15 +124,11 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
 }
 
 double measured_peak_tflops(const c10::Device& device, const model::Precision& precision) {
-  constexpr std::int64_t kRows = 4096;
-  constexpr std::int64_t kInner = 768;
-  constexpr std::int64_t kColumns = 3072;
   const auto type = at::TensorOptions().device(device).dtype(at::kFloat);
   const at::Tensor a = at::randn({kRows, kInner}, type).to(precision.dtype);
   const at::Tensor b = at::randn({kInner, kColumns}, type).to(precision.dtype);
   at::Tensor c = at::empty({kRows, kColumns}, a.options());
   double best = 1e30;
-  constexpr int kRounds = 8;
   // On a GPU a product takes microseconds: several a round, and the copy of one number waits for
   // them.
   const int products = device.is_cuda() ? 100 : 1;
@@ -102,6 +138,10 @@ double measured_peak_tflops(const c10::Device& device, const model::Precision& p
                       c.flatten()[0].item();
                     }));
   }
+  if (device.is_cpu() && precision.dtype == at::kFloat)
+    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32));
+  if (device.is_cpu() && precision.dtype == at::kBFloat16)
+    best = std::min(best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16));
   return 2.0 * kRows * kInner * kColumns * products / (best * 1e-3) / 1e12;
 }
 

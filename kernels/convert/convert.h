@@ -1,5 +1,14 @@
-// Contiguous conversions between storage types, rounded to nearest, ties to even; NaN stays NaN,
-// overflow becomes infinity, subnormals are exact.
+// Contiguous conversions between storage types: checkpoints and inputs to what a plan stores, and
+// what it stores to what a record shows.
+//
+// Equation: the nearest value of the narrower type, ties to even (IEEE 754, roundTiesToEven). NaN
+//   stays NaN (quiet when narrowed), overflow becomes infinity, subnormals are exact, -0 keeps its
+//   sign. Widening is exact.
+// Tensors: `count` elements, any alignment; from and to may not overlap.
+// Memory: 6 bytes an element, read and written, hardly any arithmetic: bound by the caches.
+// Numerics: the same bits on every instruction set, whatever the rounding mode of the thread.
+// Preconditions: none; count 0 does nothing.
+// Test: tests/kernels/convert/convert_test.cpp; twin: convert_reference.h.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

@@ -5,6 +5,18 @@
 //   gate      y_t = qh_t * g
 // r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
 // weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature scale.
+//
+// Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and any
+//   number of rows; sums, g, feature_scale, class_query, scores in float32. Only q_hat = q and
+//   y = q_hat may overlap.
+// Traffic of a tile of n rows: project reads 3 n D and writes n D elements (q and k twice, the second
+//   time from L1), gate reads and writes n D; 8 n D and n D FLOPs. A tile lies in L2. float32 is bound
+//   by L2; bfloat16 by its conversions (10 of 15 instructions of gate round), at 40-50 GB/s a core.
+// Numerics: float32. Norms are summed in an order that depends on the vector's length, so instruction
+//   sets differ in last bits; sums over tokens go in the order of the rows, sums of tiles in theirs.
+//   1/r is formed once a row and multiplied. One rounding to T when stored. NaN of a row of k reaches
+//   the whole c, of q its own row.
+// Test: tests/kernels/hydra/hydra_test.cpp; twin: hydra_reference.h.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"
@@ -33,8 +45,10 @@ struct Kernel {
 
 template <class T>
 struct ProjectParams {
-  const T* q;  ///< (rows, dim) each, rows `stride` apart
-  const T* k;
+  const T* q;  ///< (query_rows, dim), rows `q_stride` apart
+  std::int64_t q_stride;
+  std::int64_t query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
+  const T* k;               ///< (rows, dim) each, rows `stride` apart
   const T* v;
   std::int64_t stride;
   std::int64_t rows;
@@ -43,7 +57,7 @@ struct ProjectParams {
   std::int64_t num_prefix;  ///< leading rows of this tile that weigh `prefix_weight`
   float prefix_weight;
   float patch_weight;
-  T* q_hat;  ///< (rows, dim), rows `q_hat_stride` apart; may be q
+  T* q_hat;  ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
   std::int64_t q_hat_stride;
   float* sum;  ///< (dim): set to the tile's c
   /// Null, or what scores are asked for: score[t] = | class_query * kh_t * v_t |^2, the squared norm of

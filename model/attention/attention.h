@@ -3,6 +3,8 @@
 #pragma once
 
 #include "model/attention/attention_spec.h"
+#include "model/attention/fused_mixing.h"
+#include "model/attention/token_grid.h"
 #include "model/config.h"
 
 #include <torch/nn/module.h>
@@ -13,14 +15,6 @@
 #include <string>
 
 namespace hydrascope::model {
-
-/// Where the tokens lie: `num_prefix` tokens, then `rows` x `columns` patches in row-major order.
-struct TokenGrid {
-  std::int64_t num_prefix = 1;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + rows * columns; }
-};
 
 /// What a layer reveals when asked; asking never changes its output, not by one bit.
 struct AttentionTrace {
@@ -68,6 +62,10 @@ class TokenMixer {
   virtual torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& v, const TokenGrid& grid,
                                       std::int64_t query);
+  /// The kernels that compute the same as `mix`, if there are any.
+  [[nodiscard]] virtual FusedMixing fused() const { return {}; }
+  /// w_t of the fused mixing's sums over tokens, for mechanisms without a denominator.
+  [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
 };
 
 /// (B, H, N, d) -> (B, N, H * d).
@@ -85,6 +83,10 @@ class AttentionImpl : public torch::nn::Module {
   /// x (B, N, D) -> (B, N, D). `trace` may be null.
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);
+
+  [[nodiscard]] TokenMixer& mixer() noexcept { return *mixer_; }
+  /// Whether the mixer's queries are the layer's input instead of a projection of it.
+  [[nodiscard]] bool query_is_input() const noexcept { return query_is_input_; }
 
  private:
   std::int64_t layer_index_;

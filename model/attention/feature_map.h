@@ -7,6 +7,7 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace hydrascope::model {
@@ -32,6 +33,10 @@ class FeatureMap : public torch::CustomClassHolder {
   /// x (B, H, n, d) of float32 or float64 -> (B, H, n, F), differentiable in x and `parameters()`.
   [[nodiscard]] virtual at::Tensor operator()(const at::Tensor& x, Side side,
                                               const TokenSpan& span) const = 0;
+  /// The kernels' name for this map, if they have one.
+  [[nodiscard]] virtual std::optional<FusedFeature> fused() const { return std::nullopt; }
+  /// w_t, where keys are weighted by their token.
+  [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
   /// What the map learns.
   [[nodiscard]] virtual std::vector<at::Tensor> parameters() const { return {}; }
 };

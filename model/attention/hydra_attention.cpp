@@ -107,14 +107,34 @@ HydraMixer::HydraMixer(const HydraSettings& settings, TokenScale scale,
       training_grid_(training_grid),
       feature_scale_(std::move(feature_scale)) {}
 
-TokenWeights HydraMixer::weights_for(const TokenGrid& grid) const {
+TokenWeights HydraMixer::token_weights(const TokenGrid& grid) const {
   const double held = settings_.phi_q.token_exponent + settings_.phi_k.token_exponent;
-  return token_weights(scale_, training_grid_, grid, std::max(0.0, 1 - held));
+  return model::token_weights(scale_, training_grid_, grid, std::max(0.0, 1 - held));
+}
+
+FusedMixing HydraMixer::fused() const {
+  const auto norm_of = [](const HydraKernel& kernel) {
+    return kernel.name == "cosine" ? kernels::hydra::Norm::l2 : kernels::hydra::Norm::l1;
+  };
+  for (const HydraKernel* kernel : {&settings_.phi_q, &settings_.phi_k}) {
+    if (kernel->name != "cosine" && kernel->name != "l1") return {};
+  }
+  FusedHydra hydra;
+  hydra.kernel.norm_q = norm_of(settings_.phi_q);
+  hydra.kernel.norm_k = norm_of(settings_.phi_k);
+  hydra.kernel.eps = static_cast<float>(settings_.kernel.eps);
+  switch (settings_.kernel.policy) {
+    case EpsPolicy::max: hydra.kernel.eps_rule = kernels::hydra::Eps::max; break;
+    case EpsPolicy::rsqrt: hydra.kernel.eps_rule = kernels::hydra::Eps::rsqrt; break;
+    case EpsPolicy::add: hydra.kernel.eps_rule = kernels::hydra::Eps::add; break;
+  }
+  hydra.feature_scale = feature_scale_;
+  return hydra;
 }
 
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                        Kernels kernels) {
-  const TokenWeights weights = weights_for(grid);
+  const TokenWeights weights = token_weights(grid);
   const auto attention =
       kernels == Kernels::reference ? hydra_attention_reference : hydra_attention;
   const Tensor values = merge_heads(v);
@@ -134,7 +154,7 @@ Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&
 
 Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const TokenGrid& grid, std::int64_t query) {
-  const TokenWeights weights = weights_for(grid);
+  const TokenWeights weights = token_weights(grid);
   const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
                         .narrow(1, query, 1);
   const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);

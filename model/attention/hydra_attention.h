@@ -47,10 +47,10 @@ class HydraMixer : public TokenMixer {
   torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const TokenGrid& grid,
                               std::int64_t query) override;
+  [[nodiscard]] FusedMixing fused() const override;
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override;
 
  private:
-  [[nodiscard]] TokenWeights weights_for(const TokenGrid& grid) const;
-
   HydraSettings settings_;
   TokenScale scale_;
   TokenGrid training_grid_;

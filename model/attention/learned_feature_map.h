@@ -37,6 +37,10 @@ class LearnedFeatureMap : public FeatureMap {
  protected:
   /// u (B, H, n, d') of x (B, H, n, d).
   [[nodiscard]] at::Tensor network(const at::Tensor& x, Side side) const;
+  [[nodiscard]] HeadNetwork fused_network(Side side) const {
+    const Network& chosen = side == Side::query ? query_ : key_;
+    return {chosen.weight, chosen.bias, 1};
+  }
 
  private:
   struct Network {

@@ -89,6 +89,10 @@ class LinearMixer : public TokenMixer {
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override;
+  [[nodiscard]] FusedMixing fused() const override;
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
+    return map_->token_weights(grid);
+  }
   [[nodiscard]] const FeatureMapPtr& map() const noexcept { return map_; }
   [[nodiscard]] const Normaliser& normaliser() const noexcept { return normaliser_; }
 

@@ -34,6 +34,19 @@ torch::Tensor LinearMixer::attention_rows(const torch::Tensor& q, const torch::T
   return at::cat(rows, 2);
 }
 
+FusedMixing LinearMixer::fused() const {
+  const std::optional<FusedFeature> map = map_->fused();
+  if (!map || causal_) return {};
+  using kernels::linear_attention::Normaliser;
+  switch (normaliser_.rule) {
+    case model::Normaliser::Rule::add_eps:
+      return FusedLinear{*map, Normaliser::add_eps, normaliser_.eps};
+    case model::Normaliser::Rule::none: return FusedLinear{*map, Normaliser::none, 0};
+    case model::Normaliser::Rule::signed_clamp: break;
+  }
+  return {};
+}
+
 MechanismOption form_option() {
   return choice_option("form", "bidirectional", {"bidirectional", "causal"},
                        "every token sees all tokens, or those up to itself");

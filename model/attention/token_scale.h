@@ -3,7 +3,7 @@
 // variance; tests/model/attention/hydra_growth_test.cpp).
 #pragma once
 
-#include "model/attention/attention.h"
+#include "model/attention/token_grid.h"
 
 #include <string>
 #include <string_view>

@@ -1,11 +1,15 @@
 #include "model/inference/classifier.h"
 
 #include "kernels/error.h"
+#include "model/inference/inference_plan.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
+
+#include <optional>
 
 namespace hydrascope::model {
 
@@ -13,6 +17,8 @@ struct Classifier::State {
   ClassifierOptions options;
   VisionTransformer model{nullptr};
   checkpoint::LoadReport report;
+  std::optional<inference::InferencePlan> plan;
+  inference::StageTimes* times = nullptr;
 };
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
@@ -34,6 +40,21 @@ Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options
 void Classifier::make_ready() {
   const ClassifierOptions& options = state_->options;
   state_->model->eval();
+  const std::string no_plan =
+      inference::InferencePlan::unsupported(options.device, options.precision.dtype);
+  if (options.kernels == Kernels::fused && !no_plan.empty())
+    throw Error(ErrorCode::invalid_argument, no_plan, "--kernels fused",
+                "--kernels auto runs the modules there");
+  if (options.kernels != Kernels::reference && no_plan.empty()) {
+    inference::PlanOptions plan;
+    plan.dtype = options.precision.dtype;
+    plan.kernels = options.kernels;
+    plan.pos_interp = options.pos_interp;
+    plan.threads = at::get_num_threads();
+    plan.release_model = true;
+    state_->plan.emplace(state_->model, plan);
+    return;
+  }
   state_->model->to(options.device, options.precision.dtype);
   for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
   at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
@@ -50,6 +71,7 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
   const c10::InferenceMode inference;
   const ForwardOptions forward{state_->options.kernels, state_->options.pos_interp, nullptr};
   try {
+    if (state_->plan) return state_->plan->logits(images, state_->times);
     const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
     return state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous();
   } catch (const c10::Error& error) {
@@ -70,6 +92,16 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
 
 const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }
 const ClassifierOptions& Classifier::options() const noexcept { return state_->options; }
+std::string Classifier::kernels() const {
+  if (state_->plan) return state_->plan->kernels();
+  return options().kernels == Kernels::reference ? "reference" : "modules";
+}
+
+bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {
+  state_->times = times;
+  return state_->plan.has_value();
+}
+
 const checkpoint::LoadReport& Classifier::load_report() const noexcept { return state_->report; }
 
 std::int64_t Classifier::num_tokens(std::int64_t height, std::int64_t width) const noexcept {

@@ -1,10 +1,11 @@
-// A model ready to classify: modules, device, precision and kernels behind one call. The compiled
-// inference plan will stand behind the same call.
+// A model ready to classify, behind one call: the inference plan where there is one for the device and
+// precision, else the modules.
 #pragma once
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "model/device.h"
+#include "model/inference/stage_times.h"
 #include "model/position_embedding.h"
 
 #include <ATen/core/Tensor.h>
@@ -43,13 +44,18 @@ class Classifier {
 
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
+  /// What runs: "fused", "fused+modules" (the plan; some mechanisms have no kernels), "modules" or
+  /// "reference".
+  [[nodiscard]] std::string kernels() const;
+  /// Seconds of all threads by stage since the first call with it on; false without a plan.
+  bool collect_stage_times(inference::StageTimes* times) noexcept;
   /// What was not loaded.
   [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
   /// Tokens of one image of that size, prefix tokens included.
   [[nodiscard]] std::int64_t num_tokens(std::int64_t height, std::int64_t width) const noexcept;
 
  private:
-  /// Moves the filled model to its device.
+  /// Compiles the filled model, or moves it to its device.
   void make_ready();
 
   struct State;

@@ -13,6 +13,9 @@ class EluMap : public FeatureMap {
     // exp(x) - 1 + 1 would lose what is small: a tenth of its value at x = -15.
     return at::where(x > 0, x + 1, x.clamp_max(0).exp());
   }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    return FusedFeature{kernels::linear_attention::Feature::elu_plus_one, 0, {}, {}};
+  }
 };
 
 const MechanismRegistration kRegistration({

@@ -15,6 +15,10 @@ class ExpMap : public FeatureMap {
   at::Tensor operator()(const at::Tensor& x, Side, const TokenSpan&) const override {
     return x * t_;
   }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    const HeadNetwork scaled{{}, {}, t_};
+    return FusedFeature{kernels::linear_attention::Feature::exp, 0, scaled, scaled};
+  }
 
  private:
   double t_;

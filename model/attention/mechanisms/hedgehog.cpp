@@ -46,7 +46,23 @@ class HedgehogMap : public LearnedFeatureMap {
     return u;
   }
 
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    return FusedFeature{feature(), 0, fused_network(Side::query), fused_network(Side::key)};
+  }
+
  private:
+  [[nodiscard]] kernels::linear_attention::Feature feature() const {
+    using kernels::linear_attention::Feature;
+    switch (variant_) {
+      case Variant::exp_pos: return Feature::exp;
+      case Variant::exp: return Feature::exp_pair;
+      case Variant::softmax2: return Feature::softmax_pair;
+      case Variant::softmax1: return Feature::softmax_both;
+      case Variant::expdim: return Feature::exp_centred;
+    }
+    return Feature::exp_pair;
+  }
+
   Variant variant_;
 };
 

@@ -21,11 +21,18 @@ class UnitMap : public FeatureMap {
     const at::Tensor unit =
         over_all_heads_ ? split_heads(unit_vectors(merge_heads(x)), x.size(1)) : unit_vectors(x);
     if (side == Side::query) return unit;
-    const TokenWeights weights = token_weights(scale_, training_grid_, span.grid);
+    const TokenWeights weights = token_weights(span.grid);
     const at::Tensor token = at::arange(span.first, span.first + x.size(2), x.options());
     const at::Tensor weight = at::full_like(token, weights.patch)
                                   .masked_fill(token < span.grid.num_prefix, weights.prefix);
     return unit * weight.unsqueeze(-1);
+  }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    if (over_all_heads_) return std::nullopt;
+    return FusedFeature{kernels::linear_attention::Feature::unit, HydraKernelSettings{}.eps, {}, {}};
+  }
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
+    return model::token_weights(scale_, training_grid_, grid);
   }
 
  private:

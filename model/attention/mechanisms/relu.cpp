@@ -12,6 +12,9 @@ class ReluMap : public FeatureMap {
   at::Tensor operator()(const at::Tensor& x, Side, const TokenSpan&) const override {
     return x.relu();
   }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    return FusedFeature{kernels::linear_attention::Feature::relu, 0, {}, {}};
+  }
 };
 
 const MechanismRegistration kRegistration({

@@ -26,6 +26,8 @@ class SoftmaxMixer : public TokenMixer {
     const torch::Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
     return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
+
+  [[nodiscard]] FusedMixing fused() const override { return FusedSoftmax{}; }
 };
 
 const MechanismRegistration kRegistration({

@@ -18,6 +18,10 @@ class T2rMap : public LearnedFeatureMap {
   at::Tensor operator()(const at::Tensor& x, Side side, const TokenSpan&) const override {
     return network(x, side).relu();
   }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    return FusedFeature{kernels::linear_attention::Feature::relu, 0, fused_network(Side::query),
+                        fused_network(Side::key)};
+  }
 };
 
 std::vector<MechanismOption> options() {

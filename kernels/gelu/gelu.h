@@ -1,0 +1,22 @@
+// GELU of a contiguous array: the activation of the MLP where no product's epilogue takes it in,
+// and the door through which gelu-inl.h is tested.
+//
+// Equation: y = x/2 (1 + erf(x / sqrt 2)) (Hendrycks, Gimpel 2016, arXiv 1606.08415), not the tanh
+// form. Tensors: x and y (count), any alignment; y may be x. Work: 4 bytes read and 4 or 2 written
+// an element, about 17 operations (float32, one of them a
+//   division) or 13 and the rounding (bfloat16): bound by arithmetic.
+// Numerics: float32; errors in gelu-inl.h. A NaN stays a NaN, -infinity gives NaN as in torch.
+// Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h.
+#pragma once
+
+#include "kernels/vector/scalar_types.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::gelu {
+
+void gelu(const float* x, float* y, std::int64_t count);
+/// The cheaper approximation that is exact enough for what bfloat16 keeps.
+void gelu(const float* x, BFloat16* y, std::int64_t count);
+
+}  // namespace hydrascope::kernels::gelu

@@ -1,0 +1,9 @@
+// The naive twin of gelu.h: std::erfc in float64.
+#pragma once
+
+namespace hydrascope::kernels::gelu {
+
+/// erfc of -x, not 1 + erf of x, keeps the digits of the negative tail.
+double gelu_reference(double x);
+
+}  // namespace hydrascope::kernels::gelu

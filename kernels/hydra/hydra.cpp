@@ -1,0 +1,357 @@
+#include "kernels/hydra/hydra.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/hydra/hydra.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/vector/vector_io-inl.h"
+
+#include <cmath>
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+/// Rows a pass: q, k, v and q_hat of four rows of 768 stay in L1 between the norms and the
+/// products, and the sums are loaded and stored once for four rows.
+constexpr int kHydraRows = 4;
+
+/// Two vectors' worth of a row. bfloat16 is taken apart as 32-bit words, even features and odd
+/// ones, which saves the widening and the narrowing; nothing between load and store cares for the
+/// order.
+struct Pair {
+  VecF32 first;
+  VecF32 second;
+};
+
+HWY_INLINE Pair load_pair(const float* p) { return {load(p), load(p + lanes())}; }
+HWY_INLINE Pair load_pair(const BFloat16* p) {
+  const hn::Rebind<std::uint32_t, F32> d32;
+  const auto words = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(p));
+  return {hn::BitCast(F32(), hn::ShiftLeft<16>(words)),
+          hn::BitCast(F32(), hn::And(words, hn::Set(d32, 0xffff0000U)))};
+}
+
+HWY_INLINE void store_pair(Pair v, float* p) {
+  store(v.first, p);
+  store(v.second, p + lanes());
+}
+/// Adds what rounds the upper half of each lane to nearest even. NaN needs no care: a NaN that
+/// comes from bfloat16 or from arithmetic has nothing in the lower half that could carry.
+HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, F32>> rounded_up(VecF32 v) {
+  const hn::Rebind<std::uint32_t, F32> d32;
+  const auto word = hn::BitCast(d32, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(d32, 1));
+  return hn::Add(hn::Add(word, hn::Set(d32, 0x7fff)), odd);
+}
+HWY_INLINE void store_pair(Pair v, BFloat16* p) {
+  const hn::Rebind<std::uint32_t, F32> d32;
+  const auto even = hn::ShiftRight<16>(rounded_up(v.first));
+  const auto both = hn::OrAnd(even, rounded_up(v.second), hn::Set(d32, 0xffff0000U));
+  hn::StoreU(both, d32, reinterpret_cast<std::uint32_t*>(p));
+}
+
+/// Float32 values in the order that load_pair<T> gives, and back.
+template <class T>
+HWY_INLINE Pair load_pair_as(const float* p) {
+  if constexpr (sizeof(T) == 4) return load_pair(p);
+  Pair v;
+  hn::LoadInterleaved2(F32(), p, v.first, v.second);
+  return v;
+}
+template <class T>
+HWY_INLINE void store_pair_as(Pair v, float* p) {
+  if constexpr (sizeof(T) == 4) return store_pair(v, p);
+  hn::StoreInterleaved2(v.first, v.second, F32(), p);
+}
+
+constexpr std::size_t kMaxPair = 2 * hn::MaxLanes(F32());
+
+/// The end of a row, shorter than a pair, in memory of its own with zeros behind it.
+template <class T>
+struct Tail {
+  HWY_ALIGN T values[kMaxPair];
+  HWY_INLINE Tail(const T* p, std::size_t count) {
+    for (std::size_t i = 0; i < kMaxPair; ++i) values[i] = i < count ? p[i] : T(0.0F);
+  }
+  HWY_INLINE void give(T* p, std::size_t count) const {
+    for (std::size_t i = 0; i < count; ++i) p[i] = values[i];
+  }
+};
+
+HWY_INLINE Pair zero_pair() { return {hn::Zero(F32()), hn::Zero(F32())}; }
+
+template <hydra::Norm kNorm>
+HWY_INLINE VecF32 add_to_norm(VecF32 x, VecF32 sum) {
+  return kNorm == hydra::Norm::l2 ? hn::MulAdd(x, x, sum) : hn::Add(hn::Abs(x), sum);
+}
+
+/// |x|^2 or sum |x_f|. Four chains hide the latency of an addition.
+template <hydra::Norm kNorm, class T>
+HWY_INLINE float norm_sum(const T* x, std::size_t dim) {
+  const std::size_t step = 2 * lanes();
+  Pair a = zero_pair();
+  Pair b = zero_pair();
+  std::size_t f = 0;
+  for (; f + 2 * step <= dim; f += 2 * step) {
+    const Pair x0 = load_pair(x + f);
+    const Pair x1 = load_pair(x + f + step);
+    a.first = add_to_norm<kNorm>(x0.first, a.first);
+    a.second = add_to_norm<kNorm>(x0.second, a.second);
+    b.first = add_to_norm<kNorm>(x1.first, b.first);
+    b.second = add_to_norm<kNorm>(x1.second, b.second);
+  }
+  for (; f < dim; f += step) {
+    const std::size_t rest = dim - f;
+    const Pair x0 = rest < step ? load_pair(Tail<T>(x + f, rest).values) : load_pair(x + f);
+    a.first = add_to_norm<kNorm>(x0.first, a.first);
+    a.second = add_to_norm<kNorm>(x0.second, a.second);
+  }
+  return sum_of_lanes(hn::Add(hn::Add(a.first, a.second), hn::Add(b.first, b.second)));
+}
+
+/// 1 / r of a row.
+template <class T>
+HWY_INLINE float inverse_norm(const T* x, std::size_t dim, hydra::Norm norm,
+                              const hydra::Kernel& kernel) {
+  if (norm == hydra::Norm::none) return 1;
+  const float sum = norm == hydra::Norm::l2 ? norm_sum<hydra::Norm::l2>(x, dim)
+                                            : norm_sum<hydra::Norm::l1>(x, dim);
+  const float eps = kernel.eps;
+  float r = 0;
+  if (kernel.eps_rule == hydra::Eps::rsqrt) {
+    r = sqrtf((norm == hydra::Norm::l2 ? sum : sum * sum) + eps * eps);
+  } else {
+    r = norm == hydra::Norm::l2 ? sqrtf(sum) : sum;
+    if (kernel.eps_rule == hydra::Eps::add) {
+      r += eps;
+    } else if (r < eps) {  // asked this way round a NaN stays
+      r = eps;
+    }
+  }
+  return r != r ? std::numeric_limits<float>::quiet_NaN() : 1 / r;
+}
+
+HWY_INLINE Pair scaled(Pair x, float by) {
+  const VecF32 factor = hn::Set(F32(), by);
+  return {hn::Mul(x.first, factor), hn::Mul(x.second, factor)};
+}
+
+/// sum + (k * by) * v
+HWY_INLINE Pair gathered(Pair k, float by, Pair v, Pair sum) {
+  const Pair kh = scaled(k, by);
+  return {hn::MulAdd(kh.first, v.first, sum.first), hn::MulAdd(kh.second, v.second, sum.second)};
+}
+
+/// Features of kRows rows from their norms. `sum` is in the order of load_pair<T>; what is no whole
+/// pair of it is in `sum_tail`.
+/// With kQueries, their q_hat too.
+template <int kRows, bool kQueries, class T>
+HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row, float* sum_tail) {
+  const std::size_t step = 2 * lanes();
+  const auto dim = static_cast<std::size_t>(p.dim);
+  const T* q = p.q + row * p.q_stride;
+  const T* k = p.k + row * p.stride;
+  const T* v = p.v + row * p.stride;
+  T* q_hat = p.q_hat + row * p.q_hat_stride;
+  float of_q[kRows];
+  float of_k[kRows];
+  for (int r = 0; r < kRows; ++r) {
+    if (kQueries) of_q[r] = inverse_norm(q + r * p.q_stride, dim, p.kernel.norm_q, p.kernel);
+    of_k[r] = (row + r < p.num_prefix ? p.prefix_weight : p.patch_weight) *
+              inverse_norm(k + r * p.stride, dim, p.kernel.norm_k, p.kernel);
+  }
+  std::size_t f = 0;
+  for (; f + step <= dim; f += step) {
+    Pair sum = load_pair(p.sum + f);
+    for (int r = 0; r < kRows; ++r) {
+      const std::int64_t at = r * p.stride + static_cast<std::int64_t>(f);
+      sum = gathered(load_pair(k + at), of_k[r], load_pair(v + at), sum);
+      if (kQueries)
+        store_pair(scaled(load_pair(q + r * p.q_stride + f), of_q[r]),
+                   q_hat + r * p.q_hat_stride + f);
+    }
+    store_pair(sum, p.sum + f);
+  }
+  if (f == dim) return;
+  const std::size_t rest = dim - f;
+  Pair sum = load_pair(sum_tail);
+  for (int r = 0; r < kRows; ++r) {
+    const std::int64_t at = r * p.stride + static_cast<std::int64_t>(f);
+    const Tail<T> k_tail(k + at, rest);
+    const Tail<T> v_tail(v + at, rest);
+    sum = gathered(load_pair(k_tail.values), of_k[r], load_pair(v_tail.values), sum);
+    if (!kQueries) continue;
+    Tail<T> q_tail(q + r * p.q_stride + f, rest);
+    store_pair(scaled(load_pair(q_tail.values), of_q[r]), q_tail.values);
+    q_tail.give(q_hat + r * p.q_hat_stride + f, rest);
+  }
+  store_pair(sum, sum_tail);
+}
+
+/// | class_query * kh * v |^2 of one row, in plain order: only pictures ask for it.
+template <class T>
+HWY_INLINE float score_of(const hydra::ProjectParams<T>& p, std::int64_t row) {
+  const auto dim = static_cast<std::size_t>(p.dim);
+  const T* k = p.k + row * p.stride;
+  const T* v = p.v + row * p.stride;
+  const VecF32 of_k = hn::Set(F32(), inverse_norm(k, dim, p.kernel.norm_k, p.kernel));
+  VecF32 sum = hn::Zero(F32());
+  for (std::size_t f = 0; f < dim; f += lanes()) {
+    const std::size_t rest = dim - f;
+    const bool whole = rest >= lanes();
+    const VecF32 kh = hn::Mul(whole ? load(k + f) : load_n(k + f, rest), of_k);
+    const VecF32 given = hn::Mul(kh, whole ? load(v + f) : load_n(v + f, rest));
+    const VecF32 taken =
+        hn::Mul(given, whole ? load(p.class_query + f) : load_n(p.class_query + f, rest));
+    sum = hn::MulAdd(taken, taken, sum);
+  }
+  return sum_of_lanes(sum);
+}
+
+template <class T>
+void project_with(const hydra::ProjectParams<T>& p) {
+  const std::size_t step = 2 * lanes();
+  const auto dim = static_cast<std::size_t>(p.dim);
+  for (std::size_t f = 0; f < dim; ++f) p.sum[f] = 0;
+  HWY_ALIGN float sum_tail[kMaxPair] = {};
+  // Before the rows: q_hat may lie where q does, but never on k or v.
+  if (p.class_query != nullptr)
+    for (std::int64_t row = 0; row < p.rows; ++row) p.scores[row] = score_of(p, row);
+  std::int64_t row = 0;
+  for (; row + kHydraRows <= p.query_rows; row += kHydraRows)
+    project_rows<kHydraRows, true>(p, row, sum_tail);
+  for (; row < p.query_rows; ++row) project_rows<1, true>(p, row, sum_tail);
+  for (; row + kHydraRows <= p.rows; row += kHydraRows)
+    project_rows<kHydraRows, false>(p, row, sum_tail);
+  for (; row < p.rows; ++row) project_rows<1, false>(p, row, sum_tail);
+  if constexpr (sizeof(T) == 2) {
+    for (std::size_t f = 0; f + step <= dim; f += step)
+      store_pair_as<T>(load_pair(p.sum + f), p.sum + f);
+  }
+  const std::size_t rest = dim % step;
+  if (rest == 0) return;
+  HWY_ALIGN float in_order[kMaxPair];
+  store_pair_as<T>(load_pair(sum_tail), in_order);
+  for (std::size_t f = 0; f < rest; ++f) p.sum[dim - rest + f] = in_order[f];
+}
+
+void combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
+                     const float* feature_scale, float* g) {
+  const auto columns = static_cast<std::size_t>(dim);
+  const VecF32 by = hn::Set(F32(), scale);
+  for (std::size_t f = 0; f < columns; f += lanes()) {
+    const std::size_t rest = columns - f;
+    const bool whole = rest >= lanes();
+    VecF32 sum = hn::Zero(F32());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float* from = sums + i * dim + f;
+      sum = hn::Add(sum, whole ? load(from) : load_n(from, rest));
+    }
+    sum = hn::Mul(sum, by);
+    if (feature_scale != nullptr)
+      sum = hn::Mul(sum, whole ? load(feature_scale + f) : load_n(feature_scale + f, rest));
+    if (whole) {
+      store(sum, g + f);
+    } else {
+      store_n(sum, g + f, rest);
+    }
+  }
+}
+
+HWY_INLINE Pair product(Pair a, Pair b) {
+  return {hn::Mul(a.first, b.first), hn::Mul(a.second, b.second)};
+}
+
+HWY_INLINE VecF32 with_plain_nan(VecF32 g) {
+  return hn::IfThenElse(hn::IsNaN(g), hn::Set(F32(), std::numeric_limits<float>::quiet_NaN()), g);
+}
+
+/// A vector pair of g as factors: NaN in the form that rounding keeps.
+template <class T>
+HWY_INLINE Pair load_gate(const float* g) {
+  const Pair gate = load_pair_as<T>(g);
+  return {with_plain_nan(gate.first), with_plain_nan(gate.second)};
+}
+
+template <int kRows, class T>
+HWY_INLINE void gate_rows(const T* q_hat, std::int64_t q_hat_stride, const float* g,
+                          std::size_t dim, T* y, std::int64_t y_stride) {
+  const std::size_t step = 2 * lanes();
+  std::size_t f = 0;
+  for (; f + step <= dim; f += step) {
+    const Pair gate = load_gate<T>(g + f);
+    for (int r = 0; r < kRows; ++r)
+      store_pair(product(load_pair(q_hat + r * q_hat_stride + f), gate), y + r * y_stride + f);
+  }
+  if (f == dim) return;
+  const std::size_t rest = dim - f;
+  const Pair gate = load_gate<T>(Tail<float>(g + f, rest).values);
+  for (int r = 0; r < kRows; ++r) {
+    Tail<T> tail(q_hat + r * q_hat_stride + f, rest);
+    store_pair(product(load_pair(tail.values), gate), tail.values);
+    tail.give(y + r * y_stride + f, rest);
+  }
+}
+
+template <class T>
+void gate_with(const T* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
+               std::int64_t dim, T* y, std::int64_t y_stride) {
+  const auto columns = static_cast<std::size_t>(dim);
+  std::int64_t row = 0;
+  for (; row + kHydraRows <= rows; row += kHydraRows)
+    gate_rows<kHydraRows>(q_hat + row * q_hat_stride, q_hat_stride, g, columns, y + row * y_stride,
+                          y_stride);
+  for (; row < rows; ++row)
+    gate_rows<1>(q_hat + row * q_hat_stride, q_hat_stride, g, columns, y + row * y_stride,
+                 y_stride);
+}
+
+void project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
+void project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
+void gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
+                  std::int64_t dim, float* y, std::int64_t y_stride) {
+  gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+}
+void gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
+                   std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
+  gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hydrascope::kernels {
+
+HWY_EXPORT(project_float32);
+HWY_EXPORT(project_bfloat16);
+HWY_EXPORT(combine_float32);
+HWY_EXPORT(gate_float32);
+HWY_EXPORT(gate_bfloat16);
+
+namespace hydra {
+
+void project(const ProjectParams<float>& params) { HWY_DYNAMIC_DISPATCH(project_float32)(params); }
+void project(const ProjectParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(project_bfloat16)(params);
+}
+
+void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,
+             const float* feature_scale, float* g) {
+  HWY_DYNAMIC_DISPATCH(combine_float32)(sums, count, dim, scale, feature_scale, g);
+}
+
+void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
+          std::int64_t dim, float* y, std::int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+}
+void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
+          std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
+  HWY_DYNAMIC_DISPATCH(gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+}
+
+}  // namespace hydra
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,151 @@
+#include "kernels/layer_norm/layer_norm.h"
+
+#include <cmath>
+
+// foreach_target.h includes this file once per instruction set: it stands before what they compile.
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/layer_norm/layer_norm.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/vector/vector_io-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+// Sums that run side by side: an addition takes four cycles, and two start in each.
+constexpr std::size_t kRowSums = 4;
+
+template <class T>
+HWY_INLINE float row_sum(const T* x, std::size_t dim) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  VecF32 sums[kRowSums];
+  for (VecF32& sum : sums) sum = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + kRowSums * n <= dim; i += kRowSums * n)
+    for (std::size_t k = 0; k < kRowSums; ++k) sums[k] = hn::Add(sums[k], load(x + i + k * n));
+  for (; i + n <= dim; i += n) sums[0] = hn::Add(sums[0], load(x + i));
+  if (i < dim) sums[1] = hn::Add(sums[1], load_n(x + i, dim - i));
+  return sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+}
+
+struct Deviations {
+  float sum;
+  float squares;
+};
+
+/// Sums of x - mean and of its squares.
+template <class T>
+HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  const VecF32 middle = hn::Set(d, mean);
+  VecF32 sums[kRowSums];
+  VecF32 squares[kRowSums];
+  for (std::size_t k = 0; k < kRowSums; ++k) sums[k] = squares[k] = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + kRowSums * n <= dim; i += kRowSums * n) {
+    for (std::size_t k = 0; k < kRowSums; ++k) {
+      const VecF32 away = hn::Sub(load(x + i + k * n), middle);
+      sums[k] = hn::Add(sums[k], away);
+      squares[k] = hn::MulAdd(away, away, squares[k]);
+    }
+  }
+  for (; i < dim; i += n) {
+    const bool whole = i + n <= dim;
+    VecF32 away = hn::Sub(whole ? load(x + i) : load_n(x + i, dim - i), middle);
+    // The lanes behind the row must not count: there load_n gives zero, not the mean.
+    if (!whole) away = hn::IfThenElseZero(hn::FirstN(d, dim - i), away);
+    sums[0] = hn::Add(sums[0], away);
+    squares[0] = hn::MulAdd(away, away, squares[0]);
+  }
+  return {sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))),
+          sum_of_lanes(hn::Add(hn::Add(squares[0], squares[1]), hn::Add(squares[2], squares[3])))};
+}
+
+/// v * weight + bias, where they are.
+template <bool kWeight, bool kBias>
+HWY_INLINE VecF32 affine(VecF32 v, VecF32 weight, VecF32 bias) {
+  if constexpr (kWeight && kBias)
+    return hn::MulAdd(v, weight, bias);
+  else if constexpr (kWeight)
+    return hn::Mul(v, weight);
+  else if constexpr (kBias)
+    return hn::Add(v, bias);
+  else
+    return v;
+}
+
+template <bool kWeight, bool kBias, class T>
+void layer_norm_rows(const layer_norm::LayerNormParams<T>& p) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  const auto dim = static_cast<std::size_t>(p.dim);
+  const float each = 1.0F / static_cast<float>(p.dim);
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const T* x = p.x + row * p.x_stride;
+    T* y = p.y + row * p.y_stride;
+    const float mean = row_sum(x, dim) * each;
+    const Deviations away = row_deviations(x, dim, mean);
+    const float rest = away.sum * each;
+    // A constant row may come out below zero by a rounding. A NaN stays.
+    const float left = away.squares - away.sum * rest;
+    const float variance = left < 0 ? 0.0F : left * each;
+    const float scale = 1.0F / std::sqrt(variance + p.eps);
+    const VecF32 middle = hn::Set(d, mean);
+    const VecF32 scales = hn::Set(d, scale);
+    // x - mean is exact where it matters; the correction joins behind it.
+    const VecF32 shift = hn::Set(d, -rest * scale);
+    std::size_t i = 0;
+    for (; i + n <= dim; i += n) {
+      const VecF32 v = hn::MulAdd(hn::Sub(load(x + i), middle), scales, shift);
+      store(
+          affine<kWeight, kBias>(v, kWeight ? load(p.weight + i) : v, kBias ? load(p.bias + i) : v),
+          y + i);
+    }
+    if (i < dim) {
+      const std::size_t rest_of_row = dim - i;
+      const VecF32 v = hn::MulAdd(hn::Sub(load_n(x + i, rest_of_row), middle), scales, shift);
+      store_n(affine<kWeight, kBias>(v, kWeight ? load_n(p.weight + i, rest_of_row) : v,
+                                     kBias ? load_n(p.bias + i, rest_of_row) : v),
+              y + i, rest_of_row);
+    }
+  }
+}
+
+template <class T>
+HWY_INLINE void layer_norm_of(const layer_norm::LayerNormParams<T>& p) {
+  if (p.weight != nullptr) {
+    p.bias != nullptr ? layer_norm_rows<true, true>(p) : layer_norm_rows<true, false>(p);
+  } else {
+    p.bias != nullptr ? layer_norm_rows<false, true>(p) : layer_norm_rows<false, false>(p);
+  }
+}
+
+void layer_norm_float32(const layer_norm::LayerNormParams<float>& p) { layer_norm_of(p); }
+void layer_norm_bfloat16(const layer_norm::LayerNormParams<BFloat16>& p) { layer_norm_of(p); }
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hydrascope::kernels {
+
+HWY_EXPORT(layer_norm_float32);
+HWY_EXPORT(layer_norm_bfloat16);
+
+namespace layer_norm {
+
+void layer_norm(const LayerNormParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(layer_norm_float32)(params);
+}
+void layer_norm(const LayerNormParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(layer_norm_bfloat16)(params);
+}
+
+}  // namespace layer_norm
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,21 @@
+// The naive twin of patchify.h: each element of a patch row by its coordinates in the image.
+#pragma once
+
+#include "kernels/patchify/patchify.h"
+
+#include <vector>
+
+namespace hydrascope::kernels::patchify {
+
+/// What `from_pixels` writes, row after row: (count, patch_size * patch_size * 3).
+template <class T>
+std::vector<double> from_pixels_reference(const std::uint8_t* pixels, std::int64_t row_bytes,
+                                          const PatchRows<T>& rows);
+
+/// What `from_tensor` writes, unrounded: (count, channels * patch_size * patch_size).
+template <class T>
+std::vector<double> from_tensor_reference(const float* tensor, std::int64_t channels,
+                                          std::int64_t height, std::int64_t width,
+                                          const PatchRows<T>& rows);
+
+}  // namespace hydrascope::kernels::patchify

@@ -1,0 +1,188 @@
+// Keys and values of attention as panels (kernels/linear/panel.h):
+//   keys    a panel is 64 keys by d: column score_column<T>(j) is key j, zeros behind the last key
+//   values  a panel is 64 columns of d by all tokens, zeros behind the last column
+// Included after hwy/highway.h, once per instruction set.
+#if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H
+#undef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H
+#else
+#define HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H
+#endif
+
+#include "kernels/linear/panel.h"
+#include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/softmax_attention/weights-inl.h"
+#include "kernels/vector/vector_io-inl.h"
+
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+/// Elements of T in one step of a panel: 32 bits of bfloat16, 32 bits of float.
+template <class T>
+constexpr std::int64_t kStep = sizeof(T) == 2 ? 2 : 1;
+
+HWY_INLINE std::uint32_t word_of(const void* p) {
+  std::uint32_t word;
+  std::memcpy(&word, p, sizeof word);
+  return word;
+}
+
+/// One key, to `panel` = the first step's word in the key's column.
+template <class T>
+HWY_INLINE void put_key(const T* key, std::int64_t head_dim, std::uint32_t* panel) {
+  std::int64_t i = 0;
+  for (; i + kStep<T> <= head_dim; i += kStep<T>, panel += linear::kPanelColumns)
+    *panel = word_of(key + i);
+  if constexpr (sizeof(T) == 2) {
+    if (i < head_dim) *panel = key[i].bits;
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+/// Four keys `stride` apart, to four columns side by side: 4 x 4 words at a time.
+template <class T>
+HWY_INLINE void put_four_keys(const T* key, std::int64_t stride, std::int64_t head_dim,
+                              std::uint32_t* panel) {
+  const hn::Full128<std::uint32_t> d32;
+  const hn::Full128<std::uint64_t> d64;
+  std::int64_t i = 0;
+  for (; i + 4 * kStep<T> <= head_dim; i += 4 * kStep<T>, panel += 4 * linear::kPanelColumns) {
+    const T* at = key + i;
+    const auto a = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at));
+    const auto b = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + stride));
+    const auto c = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + 2 * stride));
+    const auto e = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + 3 * stride));
+    const auto ab01 = hn::BitCast(d64, hn::InterleaveLower(d32, a, b));
+    const auto ab23 = hn::BitCast(d64, hn::InterleaveUpper(d32, a, b));
+    const auto ce01 = hn::BitCast(d64, hn::InterleaveLower(d32, c, e));
+    const auto ce23 = hn::BitCast(d64, hn::InterleaveUpper(d32, c, e));
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab01, ce01)), d32, panel);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab01, ce01)), d32, panel + 64);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab23, ce23)), d32, panel + 128);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab23, ce23)), d32, panel + 192);
+  }
+  if (i < head_dim) {
+    for (int j = 0; j < 4; ++j) put_key(key + j * stride + i, head_dim - i, panel + j);
+  }
+}
+#endif
+
+/// Keys of one head. `keys`: the head's first panel.
+template <class T>
+HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, std::int64_t rows,
+                          const softmax_attention::Shape& shape, T* keys) {
+  const std::int64_t panel_words = linear::panel_size<T>(shape.head_dim) / kStep<T>;
+  auto* words = reinterpret_cast<std::uint32_t*>(keys);
+  const std::int64_t end = first + rows;
+  std::int64_t j = first;
+  while (j < end) {
+    std::uint32_t* panel = words + j / linear::kPanelColumns * panel_words;
+    const auto column = static_cast<std::size_t>(j % linear::kPanelColumns);
+    const T* key = k + (j - first) * stride;
+#if HWY_TARGET != HWY_SCALAR
+    if (j % 8 == 0 && j + 8 <= end) {
+      // Neighbours in the panel are two keys apart in bfloat16.
+      constexpr std::int64_t kApart = kStep<T>;
+      constexpr std::int64_t kOther = sizeof(T) == 2 ? 1 : 4;
+      put_four_keys(key, kApart * stride, shape.head_dim, panel + score_column<T>(column));
+      put_four_keys(key + kOther * stride, kApart * stride, shape.head_dim,
+                    panel + score_column<T>(column + kOther));
+      j += 8;
+      continue;
+    }
+#endif
+    put_key(key, shape.head_dim, panel + score_column<T>(column));
+    ++j;
+  }
+  if (end == shape.num_tokens && end % linear::kPanelColumns != 0) {
+    std::uint32_t* panel = words + end / linear::kPanelColumns * panel_words;
+    for (std::int64_t w = 0; w < panel_words; w += linear::kPanelColumns)
+      for (auto c = static_cast<std::size_t>(end % linear::kPanelColumns); c < 64; ++c)
+        panel[static_cast<std::size_t>(w) + score_column<T>(c)] = 0;
+  }
+}
+
+/// One row of one panel of float32 values.
+HWY_INLINE void put_values(const float* row, std::size_t columns, float* to) {
+  std::memcpy(to, row, columns * sizeof(float));
+  if (columns < 64) std::memset(to + columns, 0, (64 - columns) * sizeof(float));
+}
+
+/// One pair of rows of one panel of bfloat16 values.
+HWY_INLINE void put_values(const BFloat16* even, const BFloat16* odd, std::size_t columns,
+                           BFloat16* to) {
+  const hn::Rebind<std::uint16_t, F32> d16;
+  const hn::Rebind<std::uint32_t, F32> d32;
+  const std::size_t n = hn::Lanes(d32);
+  std::size_t c = 0;
+  for (; c + n <= columns; c += n) {
+    const auto low = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(even + c));
+    const auto high = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(odd + c));
+    const auto pairs = hn::Or(hn::PromoteTo(d32, low), hn::ShiftLeft<16>(hn::PromoteTo(d32, high)));
+    hn::StoreU(pairs, d32, reinterpret_cast<std::uint32_t*>(to) + c);
+  }
+  for (; c < columns; ++c) {
+    to[2 * c] = even[c];
+    to[2 * c + 1] = odd[c];
+  }
+  for (; c < 64; ++c) to[2 * c] = to[2 * c + 1] = BFloat16{};
+}
+
+/// One panel of float32 values. v: its first column in the first row; panel: its first token.
+HWY_INLINE void pack_values(const float* v, std::int64_t stride, std::int64_t first,
+                            std::int64_t rows, std::int64_t /*num_tokens*/, std::size_t columns,
+                            float* panel) {
+  panel += first * linear::kPanelColumns;
+  for (std::int64_t r = 0; r < rows; ++r, v += stride, panel += linear::kPanelColumns)
+    put_values(v, columns, panel);
+}
+
+HWY_INLINE void pack_values(const BFloat16* v, std::int64_t stride, std::int64_t first,
+                            std::int64_t rows, std::int64_t num_tokens, std::size_t columns,
+                            BFloat16* panel) {
+  const std::int64_t end = first + rows;
+  for (std::int64_t j = first; j < end;) {
+    BFloat16* pair = panel + j / 2 * 2 * linear::kPanelColumns;
+    if (j % 2 == 0 && j + 2 <= end) {
+      put_values(v, v + stride, columns, pair);
+      v += 2 * stride;
+      j += 2;
+    } else {  // a tile of other rows fills the other half, or there is none
+      const bool last = j % 2 == 0 && j + 1 == num_tokens;
+      for (std::size_t c = 0; c < 64; ++c) {
+        pair[2 * c + static_cast<std::size_t>(j % 2)] = c < columns ? v[c] : BFloat16{};
+        if (last) pair[2 * c + 1] = BFloat16{};
+      }
+      v += stride;
+      ++j;
+    }
+  }
+}
+
+template <class T>
+void pack_of(const softmax_attention::PackParams<T>& p) {
+  if (p.rows <= 0) return;
+  const std::int64_t d = p.shape.head_dim;
+  const std::int64_t key_panels =
+      (p.shape.num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  T* values = p.values;
+  for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
+    pack_keys(p.k + head * d, p.stride, p.first, p.rows, p.shape,
+              p.keys + head * key_panels * linear::panel_size<T>(d));
+    for (std::int64_t column = 0; column < d; column += linear::kPanelColumns) {
+      const std::int64_t left = d - column;
+      pack_values(
+          p.v + head * d + column, p.stride, p.first, p.rows, p.shape.num_tokens,
+          static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns),
+          values);
+      values += linear::panel_size<T>(p.shape.num_tokens);
+    }
+  }
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,196 @@
+#include "kernels/softmax_attention/softmax_attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax_attention/softmax_attention.cpp"
+// clang-format off: the rest of the file is repeated by the first of these.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "kernels/linear/panel_product-inl.h"
+#include "kernels/softmax_attention/pack-inl.h"
+#include "kernels/softmax_attention/scratch.h"
+#include "kernels/softmax_attention/weights-inl.h"
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+using softmax_attention::kBlockKeys;
+using softmax_attention::kGroupRows;
+using softmax_attention::kScoreStride;
+using softmax_attention::kTotalLanes;
+using softmax_attention::Scratch;
+
+/// Keys [first, first + count) of one head, all its rows' queries against them.
+template <class T>
+struct KeyBlock {
+  std::int64_t count;
+  const T* keys;             ///< panel of the first key
+  const T* values;           ///< row of the first key in the first panel
+  std::int64_t next_values;  ///< to the same row in the next panel of values
+};
+
+/// Raises the reference of one query to `largest`; what was summed against the old one shrinks.
+HWY_INLINE void raise_reference(float largest, bool first, float* reference, float* total,
+                                float* output, std::int64_t width) {
+  if (first) {
+    *reference = largest;
+    return;
+  }
+  if (!(largest > *reference)) return;
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  const VecF32 factor = exp_f32(hn::Set(d, *reference - largest));
+  *reference = largest;
+  for (std::size_t i = 0; i < kTotalLanes; i += n)
+    hn::StoreU(hn::Mul(hn::LoadU(d, total + i), factor), d, total + i);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(width); i += n)
+    hn::StoreU(hn::Mul(hn::LoadU(d, output + i), factor), d, output + i);
+}
+
+/// At most kStripRows queries against one block of keys.
+template <class T>
+HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::int64_t head_dim,
+                             const KeyBlock<T>& block, bool first, const Scratch<T>& scratch,
+                             std::int64_t row) {
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  const std::int64_t width = scratch.width;
+  float* output = scratch.outputs + row * width;
+  linear::Strip<T> to_scores{q,          q_stride,       kStep<T>,     head_dim,
+                             block.keys, scratch.scores, kScoreStride, false};
+  for (std::int64_t key = 0; key < block.count; key += linear::kPanelColumns) {
+    strip(to_scores, rows);
+    to_scores.panel += linear::panel_size<T>(head_dim);
+    to_scores.c += linear::kPanelColumns;
+  }
+  const auto count = static_cast<std::size_t>(block.count);
+  const std::size_t columns = (count + kScoreGroup - 1) / kScoreGroup * kScoreGroup;
+  // Two passes over the rows: the reduction to a maximum is a chain, and rows hide each other's.
+  for (int r = 0; r < rows; ++r) {
+    float* scores = scratch.scores + r * kScoreStride;
+    if (count < columns) mask_scores<T>(scores + columns - kScoreGroup, count % kScoreGroup);
+    raise_reference(largest_score(scores, columns) + kReferenceMargin<T>, first,
+                    scratch.references + row + r,
+                    scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes),
+                    output + r * width, width);
+  }
+  for (int r = 0; r < rows; ++r) {
+    const float reference = scratch.references[row + r];
+    float* total = scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes);
+    // All scores so far -inf: weights of zero, not of -inf + inf.
+    const VecF32 sum =
+        write_weights(scratch.scores + r * kScoreStride, columns,
+                      reference == kLowest ? 0.0F : reference, scratch.weights + r * kScoreStride);
+    hn::StoreU(first ? sum : hn::Add(hn::LoadU(F32(), total), sum), F32(), total);
+  }
+  linear::Strip<T> to_output{
+      scratch.weights, kScoreStride, kStep<T>, (block.count + kStep<T> - 1) / kStep<T> * kStep<T>,
+      block.values,    output,       width,    !first};
+  for (std::int64_t column = 0; column < width; column += linear::kPanelColumns) {
+    strip(to_output, rows);
+    to_output.panel += block.next_values;
+    to_output.c += linear::kPanelColumns;
+  }
+}
+
+/// y = output / total of one query and head.
+template <class T>
+HWY_INLINE void write_output(const float* output, const float* total, std::size_t head_dim, T* y) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  const VecF32 factor = hn::Set(d, 1.0F / sum_of_lanes(hn::LoadU(d, total)));
+  std::size_t c = 0;
+  for (; c + n <= head_dim; c += n) store(hn::Mul(hn::LoadU(d, output + c), factor), y + c);
+  if (c < head_dim) store_n(hn::Mul(hn::LoadU(d, output + c), factor), y + c, head_dim - c);
+}
+
+template <class T>
+void attend_of(const softmax_attention::AttendParams<T>& p) {
+  const std::int64_t d = p.shape.head_dim;
+  const std::int64_t num_tokens = p.shape.num_tokens;
+  const std::int64_t panels = (num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  constexpr std::int64_t kBlockPanels = kBlockKeys / linear::kPanelColumns;
+  const std::int64_t blocks = (panels + kBlockPanels - 1) / kBlockPanels;
+  if (blocks == 0 || p.rows <= 0) return;
+  const std::int64_t block_keys = (panels + blocks - 1) / blocks * linear::kPanelColumns;
+  const Scratch<T> scratch(p.scratch, d);
+  // With one block, a strip's output is complete while it still is in L1.
+  const std::int64_t group_rows = blocks == 1 ? kStripRows : kGroupRows;
+  for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
+    const T* keys = p.keys + head * panels * linear::panel_size<T>(d);
+    const T* values = p.values + head * (scratch.width / linear::kPanelColumns) *
+                                     linear::panel_size<T>(num_tokens);
+    for (std::int64_t group = 0; group < p.rows; group += group_rows) {
+      const std::int64_t rows = p.rows - group < group_rows ? p.rows - group : group_rows;
+      const T* q = p.q + group * p.q_stride + head * d;
+      for (std::int64_t key = 0; key < num_tokens; key += block_keys) {
+        const KeyBlock<T> block{num_tokens - key < block_keys ? num_tokens - key : block_keys,
+                                keys + key / linear::kPanelColumns * linear::panel_size<T>(d),
+                                values + key * linear::kPanelColumns,
+                                linear::panel_size<T>(num_tokens)};
+        for (std::int64_t row = 0; row < rows; row += kStripRows)
+          attend_block(q + row * p.q_stride, p.q_stride,
+                       static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows), d,
+                       block, key == 0, scratch, row);
+      }
+      T* y = p.y + group * p.y_stride + head * d;
+      for (std::int64_t row = 0; row < rows; ++row)
+        write_output(scratch.outputs + row * scratch.width,
+                     scratch.totals + row * static_cast<std::int64_t>(kTotalLanes),
+                     static_cast<std::size_t>(d), y + row * p.y_stride);
+    }
+  }
+}
+
+void pack_float32(const softmax_attention::PackParams<float>& p) { pack_of(p); }
+void pack_bfloat16(const softmax_attention::PackParams<BFloat16>& p) { pack_of(p); }
+void attend_float32(const softmax_attention::AttendParams<float>& p) { attend_of(p); }
+void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) { attend_of(p); }
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace hydrascope::kernels {
+
+HWY_EXPORT(pack_float32);
+HWY_EXPORT(pack_bfloat16);
+HWY_EXPORT(attend_float32);
+HWY_EXPORT(attend_bfloat16);
+
+namespace softmax_attention {
+
+template <class T>
+std::size_t keys_size(const Shape& shape) {
+  const std::int64_t panels =
+      (shape.num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  return static_cast<std::size_t>(shape.num_heads * panels * linear::panel_size<T>(shape.head_dim));
+}
+template <class T>
+std::size_t values_size(const Shape& shape) {
+  const std::int64_t panels = (shape.head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  return static_cast<std::size_t>(shape.num_heads * panels *
+                                  linear::panel_size<T>(shape.num_tokens));
+}
+template std::size_t keys_size<float>(const Shape&);
+template std::size_t keys_size<BFloat16>(const Shape&);
+template std::size_t values_size<float>(const Shape&);
+template std::size_t values_size<BFloat16>(const Shape&);
+
+template <class T>
+std::size_t scratch_bytes(const Shape& shape) {
+  return Scratch<T>(nullptr, shape.head_dim).bytes;
+}
+template std::size_t scratch_bytes<float>(const Shape&);
+template std::size_t scratch_bytes<BFloat16>(const Shape&);
+
+void pack(const PackParams<float>& params) { HWY_DYNAMIC_DISPATCH(pack_float32)(params); }
+void pack(const PackParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(pack_bfloat16)(params); }
+void attend(const AttendParams<float>& params) { HWY_DYNAMIC_DISPATCH(attend_float32)(params); }
+void attend(const AttendParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(attend_bfloat16)(params); }
+
+}  // namespace softmax_attention
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,25 @@
+// The naive twin of softmax_attention.h: all scores of a query at once, in float64.
+#pragma once
+
+#include "kernels/softmax_attention/softmax_attention.h"
+
+#include <vector>
+
+namespace hydrascope::kernels::softmax_attention {
+
+/// What `attend` leaves in y for the unpacked k and v (N, H * d), unrounded: (rows, H * d).
+template <class T>
+std::vector<double> softmax_attention_reference(const Shape& shape, const T* q,
+                                                std::int64_t q_stride, std::int64_t rows,
+                                                const T* k, const T* v, std::int64_t stride);
+
+extern template std::vector<double> softmax_attention_reference(const Shape&, const float*,
+                                                                std::int64_t, std::int64_t,
+                                                                const float*, const float*,
+                                                                std::int64_t);
+extern template std::vector<double> softmax_attention_reference(const Shape&, const BFloat16*,
+                                                                std::int64_t, std::int64_t,
+                                                                const BFloat16*, const BFloat16*,
+                                                                std::int64_t);
+
+}  // namespace hydrascope::kernels::softmax_attention

@@ -1,0 +1,46 @@
+// What a mixer tells the inference plan about itself: enough to run it on kernels instead of its
+// module. A mixer that says nothing runs as a module inside the plan.
+#pragma once
+
+#include "kernels/hydra/hydra.h"
+#include "kernels/linear_attention/linear_attention.h"
+#include "model/attention/token_scale.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <variant>
+
+namespace hydrascope::model {
+
+/// u = scale * (x W + b) of each head, in front of a feature map; undefined tensors: W = 1, b = 0.
+struct HeadNetwork {
+  at::Tensor weight;  ///< (H, d, w) or (d, w), float
+  at::Tensor bias;    ///< (H, w) or (w)
+  double scale = 1;
+};
+
+/// A feature map as the kernels know it.
+struct FusedFeature {
+  kernels::linear_attention::Feature feature;
+  double unit_eps = 0;  ///< of Feature::unit
+  HeadNetwork query;
+  HeadNetwork key;
+};
+
+struct FusedSoftmax {};
+
+struct FusedHydra {
+  kernels::hydra::Kernel kernel;
+  at::Tensor feature_scale;  ///< (D) or undefined
+};
+
+struct FusedLinear {
+  FusedFeature map;
+  kernels::linear_attention::Normaliser normaliser;
+  double eps = 0;
+};
+
+/// std::monostate: no kernels.
+using FusedMixing = std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear>;
+
+}  // namespace hydrascope::model

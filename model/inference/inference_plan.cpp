@@ -1,0 +1,108 @@
+#include "model/inference/inference_plan.h"
+
+#include "kernels/error.h"
+#include "model/inference/streaming_executor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+namespace hydrascope::model::inference {
+
+struct InferencePlan::State {
+  State(VisionTransformer source, const PlanOptions& chosen)
+      : options(chosen), model(std::move(source)), team(chosen.threads) {}
+
+  PlanOptions options;
+  VisionTransformer model;  ///< mixers without kernels, position embedding
+  kernels::device::ThreadTeam team;
+  PackedNetwork network;
+  std::unique_ptr<StreamingExecutor> executor;
+  std::int64_t batch = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+};
+
+std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType dtype) {
+  if (!device.is_cpu()) return "the plan has no kernels for " + device.str() + " yet";
+  if (dtype != at::kFloat && dtype != at::kBFloat16)
+    return std::string("the CPU plan computes in float32 or bfloat16, not in ") +
+           c10::toString(dtype);
+  return {};
+}
+
+InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options)
+    : state_(std::make_unique<State>(std::move(model), options)) {
+  if (const std::string why = unsupported(c10::kCPU, options.dtype); !why.empty())
+    throw Error(ErrorCode::invalid_argument, why);
+  const VitConfig& config = state_->model->config();
+  if (options.kernels == Kernels::fused) {
+    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+      if (std::holds_alternative<std::monostate>(
+              state_->model->block(layer).attention().mixer().fused()))
+        throw Error(ErrorCode::invalid_argument,
+                    "there are no kernels for '" + config.attention_of(layer).mechanism +
+                        "' with these options",
+                    "blocks." + std::to_string(layer) + ".attn",
+                    "--kernels auto runs such layers as modules inside the plan");
+    }
+  }
+  const auto storage = options.dtype == at::kFloat ? kernels::Storage::float32
+                                                   : kernels::Storage::bfloat16;
+  state_->network = pack_network(*state_->model, storage, options.kernels, options.pixels,
+                                 options.release_model);
+  // What is left of the model serves the mechanisms without kernels, in the plan's type.
+  if (!module_layers(state_->network).empty()) {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t layer : module_layers(state_->network))
+      state_->model->block(layer).attention().to(options.dtype);
+  }
+}
+
+InferencePlan::~InferencePlan() = default;
+InferencePlan::InferencePlan(InferencePlan&&) noexcept = default;
+InferencePlan& InferencePlan::operator=(InferencePlan&&) noexcept = default;
+
+void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width) {
+  State& s = *state_;
+  if (s.executor && s.height == height && s.width == width && batch <= s.batch) return;
+  const std::int64_t patch = s.network.patch_size;
+  if (height <= 0 || width <= 0 || height % patch != 0 || width % patch != 0)
+    throw Error(ErrorCode::internal,
+                "expected H and W multiples of " + std::to_string(patch) + ", found " +
+                    std::to_string(height) + "x" + std::to_string(width),
+                s.model->config().arch);
+  s.executor.reset();  // before the new one is there: both would count in the peak
+  s.executor = StreamingExecutor::make(
+      s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp), batch,
+      s.team);
+  s.batch = batch;
+  s.height = height;
+  s.width = width;
+}
+
+at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times) {
+  const c10::InferenceMode inference;
+  State& s = *state_;
+  if (images.dim() != 4 || images.size(1) != s.network.in_chans)
+    throw Error(ErrorCode::internal,
+                "expected (B, " + std::to_string(s.network.in_chans) + ", H, W), found " +
+                    c10::str(images.sizes()),
+                s.model->config().arch);
+  const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
+  prepare(input.size(0), input.size(2), input.size(3));
+  at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
+  ImageBatch batch;
+  batch.tensor = input.const_data_ptr<float>();
+  s.executor->run(batch, input.size(0), result.mutable_data_ptr<float>(), times);
+  return result;
+}
+
+std::string InferencePlan::kernels() const {
+  return module_layers(state_->network).empty() ? "fused" : "fused+modules";
+}
+
+std::size_t InferencePlan::workspace_bytes() const {
+  return state_->executor ? state_->executor->workspace_bytes() : 0;
+}
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,58 @@
+// A model compiled for inference on the CPU: prepacked weights once, a workspace for each image
+// size, no allocation and no lock per call. Its logits agree with the modules' within what the
+// storage type's rounding explains (tests/model/inference/plan_test.cpp).
+#pragma once
+
+#include "model/inference/network_packer.h"
+#include "model/inference/stage_times.h"
+#include "model/position_embedding.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace hydrascope::model::inference {
+
+struct PlanOptions {
+  at::ScalarType dtype = at::kFloat;  ///< kFloat or kBFloat16
+  Kernels kernels = Kernels::automatic;
+  PosInterp pos_interp = PosInterp::timm;
+  int threads = 1;
+  std::optional<PixelNormalisation> pixels;  ///< for `logits` of pixels
+  /// Drop the modules' matrices while packing; the model is of no other use afterwards.
+  bool release_model = false;
+};
+
+class InferencePlan {
+ public:
+  /// Why there is no plan for this device and dtype; empty where there is one.
+  static std::string unsupported(const c10::Device& device, at::ScalarType dtype);
+
+  /// `model`: float32 parameters on the CPU, in evaluation mode. Kernels::fused refuses a layer whose
+  /// mechanism has no kernels: Error(invalid_argument) that names layer and mechanism.
+  InferencePlan(VisionTransformer model, const PlanOptions& options);
+  ~InferencePlan();
+  InferencePlan(InferencePlan&&) noexcept;
+  InferencePlan& operator=(InferencePlan&&) noexcept;
+
+  /// Plans the workspace for `batch` images of that size, unless the current one serves.
+  void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
+  /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `times` may be
+  /// null. One call at a time.
+  at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr);
+
+  /// What runs: "fused", or "fused+modules" where mechanisms without kernels run as modules.
+  [[nodiscard]] std::string kernels() const;
+  [[nodiscard]] std::size_t workspace_bytes() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,104 @@
+// A vision transformer as the CPU plan runs it: weights packed for the micro-kernels, everything
+// that is constant folded in, no LibTorch.
+//   LayerNorm's weight and bias   -> the linear layer behind it
+//   LayerScale                    -> proj, fc2
+//   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
+//   Hedgehog's and T2R's networks -> the query and key projections
+#pragma once
+
+#include "kernels/hydra/hydra.h"
+#include "kernels/linear/linear.h"
+#include "kernels/linear_attention/linear_attention.h"
+#include "kernels/vector/aligned_buffer.h"
+
+#include <cstdint>
+#include <functional>
+#include <variant>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+struct PackedLinear {
+  kernels::linear::PackedWeight weight;
+  kernels::AlignedBuffer<float> bias;  ///< (out)
+};
+
+struct SoftmaxLayer {};
+
+struct HydraLayer {
+  kernels::hydra::Kernel kernel;
+  kernels::AlignedBuffer<float> feature_scale;  ///< (D) or empty
+};
+
+struct LinearLayer {
+  kernels::linear_attention::Shape shape;
+};
+
+/// A mechanism without kernels of its own: its module runs between two passes over the tokens.
+struct ModuleLayer {
+  /// Of `count` images of rows x columns patches, in the network's storage: queries (count, N, D),
+  /// keys and values (count, N, 2 D) -> mixed (count, N, D).
+  std::function<void(std::int64_t count, std::int64_t rows, std::int64_t columns, void* queries,
+                     void* keys_values, void* mixed)>
+      mix;
+};
+
+using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, ModuleLayer>;
+
+struct PackedBlock {
+  PackedLinear query;      ///< D -> query_width()
+  PackedLinear key_value;  ///< D -> key_width() + D
+  PackedLinear proj;
+  PackedLinear fc1;
+  PackedLinear fc2;
+  MixingLayer mixing;
+
+  [[nodiscard]] std::int64_t query_width() const { return query.weight.out(); }
+  [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
+    return key_value.weight.out() - embed_dim;
+  }
+};
+
+/// What becomes of the tokens behind the last block.
+struct PackedHead {
+  bool average = false;         ///< mean of the patch tokens instead of the class token
+  bool norm_after_pool = false;  ///< timm's fc_norm
+  kernels::AlignedBuffer<float> norm_weight;
+  kernels::AlignedBuffer<float> norm_bias;
+  PackedLinear classifier;  ///< float32, whatever the network's storage
+  PackedLinear distilled;   ///< of the second token; empty unless the model has one
+};
+
+struct PackedNetwork {
+  kernels::Storage storage = kernels::Storage::float32;
+  std::int64_t embed_dim = 0;
+  std::int64_t hidden_dim = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t num_prefix = 0;
+  std::int64_t patch_size = 0;
+  std::int64_t in_chans = 0;
+  std::int64_t num_classes = 0;
+  float layer_norm_eps = 0;
+  PackedLinear patch_tensor;  ///< for normalised tensors: rows (channel, y, x)
+  PackedLinear patch_pixels;  ///< for uint8 pixels: rows (y, x, channel), normalisation folded in; or empty
+  std::vector<PackedBlock> blocks;
+  PackedHead head;
+
+  [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
+};
+
+/// What depends on the image's size.
+struct ImageGeometry {
+  std::int64_t grid_rows = 0;
+  std::int64_t grid_columns = 0;
+  kernels::AlignedBuffer<float> prefix;    ///< (num_prefix, D): tokens with their position added
+  kernels::AlignedBuffer<float> position;  ///< (rows * columns, D)
+  /// Weights of a token's key in the sums of mechanisms without a denominator, one a layer.
+  struct TokenWeights {
+    float prefix = 1;
+    float patch = 1;
+  };
+  std::vector<TokenWeights> token_weights;
+};
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,49 @@
+// Runs a packed network on the CPU, a tile of tokens at a time through whole blocks:
+//   mix with the layer's global state -> proj -> + x -> LayerNorm -> fc1 -> GELU -> fc2 -> + x
+//   -> LayerNorm -> next layer's q, k, v -> the tile's part of the next global state
+// Only x and q (N x D) live between layers, and what the mechanism keeps: Hydra a D-vector, linear
+// attention a state a head, softmax its keys and values. The MLP's 4 D activation and the 3 D of qkv
+// never leave a core's cache. Threads meet once a layer. In the last block, with a class token
+// pooled, only prefix tokens have a query, an output and an MLP: exact for every mechanism.
+//
+// A result depends on the tiles (their number follows the caches and, for small images, the
+// threads) through the order of float32 sums over tokens only; it never depends on which thread ran
+// a tile.
+#pragma once
+
+#include "kernels/device/thread_team.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "model/inference/packed_network.h"
+#include "model/inference/stage_times.h"
+#include "model/inference/tile_shape.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace hydrascope::model::inference {
+
+/// A batch of images: one of the two.
+struct ImageBatch {
+  const float* tensor = nullptr;                 ///< (B, C, H, W), normalised
+  const std::uint8_t* const* pixels = nullptr;  ///< B images (H, W, 3), rows contiguous
+};
+
+class StreamingExecutor {
+ public:
+  /// Plans and allocates the workspace for `batch` images of one size a call. `network` and `team`
+  /// must outlive it.
+  static std::unique_ptr<StreamingExecutor> make(const PackedNetwork& network,
+                                                 ImageGeometry geometry, std::int64_t batch,
+                                                 kernels::device::ThreadTeam& team);
+  virtual ~StreamingExecutor() = default;
+
+  /// The first `count` (at most `batch`) images -> logits (count, num_classes). No allocation, no
+  /// lock. `times` may be null.
+  virtual void run(const ImageBatch& images, std::int64_t count, float* logits,
+                   StageTimes* times) = 0;
+  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  [[nodiscard]] virtual TileShape tiles() const = 0;
+};
+
+}  // namespace hydrascope::model::inference

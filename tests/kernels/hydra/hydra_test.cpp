@@ -1,0 +1,277 @@
+#include "kernels/hydra/hydra.h"
+
+#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using hydra::Eps;
+using hydra::Norm;
+
+constexpr hydra::Kernel kPublished{};
+
+template <class T>
+class HydraKernel : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(HydraKernel, Stored);
+
+/// q, k, v side by side in one row, as the projection leaves them, NaN behind them.
+template <class T>
+struct Tile {
+  std::int64_t rows;
+  std::int64_t dim;
+  std::int64_t stride;
+  Guarded<T> qkv;
+  Guarded<T> q_hat;
+  Guarded<float> sum;
+  Guarded<float> scores;
+  std::vector<float> class_query;
+
+  Tile(std::int64_t rows_, std::int64_t dim_, Fill how)
+      : rows(rows_),
+        dim(dim_),
+        stride(3 * dim_ + 5),
+        qkv(static_cast<std::size_t>(rows_ * stride)),
+        q_hat(static_cast<std::size_t>(rows_ * (dim_ + 3))),
+        sum(static_cast<std::size_t>(dim_)),
+        scores(static_cast<std::size_t>(rows_)),
+        class_query(static_cast<std::size_t>(dim_)) {
+    std::vector<T> inside(static_cast<std::size_t>(rows * 3 * dim));
+    fill(inside, how, 3);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t f = 0; f < 3 * dim; ++f)
+        qkv[static_cast<std::size_t>(r * stride + f)] =
+            inside[static_cast<std::size_t>(r * 3 * dim + f)];
+    fill(class_query, Fill::ramp, 4);
+  }
+
+  hydra::ProjectParams<T> params(const hydra::Kernel& kernel) {
+    return {qkv.data(),
+            stride,
+            rows,
+            qkv.data() + dim,
+            qkv.data() + 2 * dim,
+            stride,
+            rows,
+            dim,
+            kernel,
+            2,
+            0.5F,
+            1.25F,
+            q_hat.data(),
+            dim + 3,
+            sum.data(),
+            class_query.data(),
+            scores.data()};
+  }
+};
+
+template <class T>
+std::vector<T> gathered(const T* values, std::int64_t stride, std::int64_t rows, std::int64_t dim) {
+  std::vector<T> all;
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t f = 0; f < dim; ++f) all.push_back(values[r * stride + f]);
+  return all;
+}
+
+template <class T>
+void compare(std::int64_t rows, std::int64_t dim, const hydra::Kernel& kernel, Fill how) {
+  SCOPED_TRACE(std::to_string(rows) + " rows of " + std::to_string(dim));
+  Tile<T> tile(rows, dim, how);
+  const hydra::ProjectParams<T> params = tile.params(kernel);
+  const hydra::ProjectResult expected = hydra::project_reference(params);
+  hydra::project(params);
+  const auto columns = static_cast<std::size_t>(dim);
+  const auto found = gathered(tile.q_hat.data(), dim + 3, rows, dim);
+  expect_close(found.data(), expected.q_hat, rounding<T>(), 1e-30, columns, "q_hat");
+  // Float32 whatever T is: terms of either sign, each summed with an error of 1e-7 of its size.
+  const double many = 1e-6 * std::sqrt(static_cast<double>(rows));
+  expect_close(tile.sum.data(), expected.sum, 2 * many, 1e-30, columns, "sum");
+  expect_close(tile.scores.data(), expected.scores, 1e-5, 1e-30, 1, "scores");
+  EXPECT_TRUE(tile.q_hat.intact() && tile.sum.intact() && tile.scores.intact());
+  for (std::int64_t r = 0; r + 1 < rows; ++r)
+    for (std::int64_t f = dim; f < dim + 3; ++f)
+      EXPECT_TRUE(
+          std::isnan(static_cast<float>(tile.q_hat[static_cast<std::size_t>(r * (dim + 3) + f)])));
+}
+
+TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryShapeAndInstructionSet) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t rows : {0, 1, 2, 31, 32, 33, 198})
+      for (const std::int64_t dim : {1, 64, 97, 192})
+        compare<TypeParam>(rows, dim, kPublished, Fill::normal);
+    compare<TypeParam>(577, 97, kPublished, Fill::normal);
+    compare<TypeParam>(5, 768, kPublished, Fill::normal);
+  });
+}
+
+TYPED_TEST(HydraKernel, ProjectEqualsTheTwinForEveryNormAndEps) {
+  for (const Norm norm_q : {Norm::l2, Norm::l1, Norm::none})
+    for (const Norm norm_k : {Norm::l2, Norm::l1, Norm::none})
+      for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add})
+        for (const float eps : {1e-6F, 5.0F})
+          compare<TypeParam>(7, 77, {norm_q, norm_k, rule, eps}, Fill::normal);
+}
+
+TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryKindOfInput) {
+  for (const Fill how : kAllFills)
+    for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add})
+      compare<TypeParam>(13, 77, {Norm::l2, Norm::l1, rule, 1e-6F}, how);
+}
+
+TYPED_TEST(HydraKernel, ProjectWorksInPlaceWithoutScores) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    Tile<TypeParam> tile(9, 77, Fill::normal);
+    auto params = tile.params(kPublished);
+    hydra::project(params);
+    const auto apart = gathered(tile.q_hat.data(), 80, 9, 77);
+    const std::vector<float> sum(tile.sum.begin(), tile.sum.end());
+    params.q_hat = tile.qkv.data();
+    params.q_hat_stride = params.stride;
+    params.class_query = nullptr;
+    params.scores = nullptr;
+    hydra::project(params);
+    const auto in_place = gathered(tile.qkv.data(), tile.stride, 9, 77);
+    for (std::size_t i = 0; i < apart.size(); ++i)
+      ASSERT_EQ(static_cast<float>(in_place[i]), static_cast<float>(apart[i]));
+    for (std::size_t f = 0; f < sum.size(); ++f) ASSERT_EQ(tile.sum[f], sum[f]);
+  });
+}
+
+TYPED_TEST(HydraKernel, RowsWithoutAQueryAreSummedAllTheSame) {
+  for (const std::int64_t queries : {0, 1, 3, 4, 6, 9}) {
+    Tile<TypeParam> tile(9, 77, Fill::normal);
+    auto params = tile.params(kPublished);
+    params.query_rows = queries;
+    const hydra::ProjectResult expected = hydra::project_reference(params);
+    hydra::project(params);
+    const auto found = gathered(tile.q_hat.data(), 80, queries, 77);
+    expect_close(found.data(), expected.q_hat, rounding<TypeParam>(), 1e-30, 77, "q_hat");
+    expect_close(tile.sum.data(), expected.sum, 1e-5, 1e-30, 77, "sum");
+    for (std::size_t i = static_cast<std::size_t>(queries * 80); i < tile.q_hat.size(); ++i)
+      ASSERT_TRUE(std::isnan(static_cast<float>(tile.q_hat[i])));
+  }
+}
+
+TYPED_TEST(HydraKernel, NanOfAQueryStaysInItsRowAndNanOfAKeyIsEverywhere) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add}) {
+      Tile<TypeParam> tile(6, 77, Fill::normal);
+      const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
+      tile.qkv[static_cast<std::size_t>(2 * tile.stride + 76)] = nan;
+      hydra::project(tile.params({Norm::l2, Norm::l2, rule, 1e-6F}));
+      for (std::int64_t r = 0; r < 6; ++r)
+        for (std::int64_t f = 0; f < 77; ++f)
+          ASSERT_EQ(
+              std::isnan(static_cast<float>(tile.q_hat[static_cast<std::size_t>(r * 80 + f)])),
+              r == 2);
+      for (const float s : tile.sum) ASSERT_FALSE(std::isnan(s));
+      tile.qkv[static_cast<std::size_t>(4 * tile.stride + 77 + 3)] = nan;
+      hydra::project(tile.params({Norm::l2, Norm::l2, rule, 1e-6F}));
+      for (const float s : tile.sum) ASSERT_TRUE(std::isnan(s));
+      ASSERT_TRUE(std::isnan(tile.scores[4]));
+      ASSERT_FALSE(std::isnan(tile.scores[5]));
+    }
+  });
+}
+
+TYPED_TEST(HydraKernel, GateEqualsTheTwin) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t rows : {0, 1, 2, 31, 33, 197})
+      for (const std::int64_t dim : {1, 31, 64, 77, 192}) {
+        Guarded<TypeParam> q_hat(static_cast<std::size_t>(rows * (dim + 3)));
+        fill(q_hat, Fill::normal, 1);
+        for (std::int64_t r = 0; r < rows; ++r)
+          for (std::int64_t f = dim; f < dim + 3; ++f)
+            q_hat[static_cast<std::size_t>(r * (dim + 3) + f)] =
+                TypeParam(std::numeric_limits<float>::quiet_NaN());
+        Guarded<float> g(static_cast<std::size_t>(dim));
+        fill(g, Fill::large, 2);
+        Guarded<TypeParam> y(static_cast<std::size_t>(rows * (dim + 1)));
+        const auto expected = hydra::gate_reference(q_hat.data(), dim + 3, g.data(), rows, dim);
+        hydra::gate(q_hat.data(), dim + 3, g.data(), rows, dim, y.data(), dim + 1);
+        const auto found = gathered(y.data(), dim + 1, rows, dim);
+        expect_close(found.data(), expected, rounding<TypeParam>(), 1e-30,
+                     static_cast<std::size_t>(dim), std::to_string(rows));
+        EXPECT_TRUE(y.intact());
+        for (std::int64_t r = 0; r + 1 < rows; ++r)
+          EXPECT_TRUE(
+              std::isnan(static_cast<float>(y[static_cast<std::size_t>(r * (dim + 1) + dim)])));
+      }
+  });
+}
+
+TYPED_TEST(HydraKernel, GateKeepsNanWhateverItsBitsAndRoundsAsStorageDoes) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    std::vector<TypeParam> q_hat(70, TypeParam(1.0F));
+    std::vector<float> g(70);
+    fill(g, Fill::normal, 6);
+    g[3] = std::bit_cast<float>(0x7fffffffU);
+    g[69] = std::bit_cast<float>(0xffffffffU);
+    g[5] = std::numeric_limits<float>::infinity();
+    hydra::gate(q_hat.data(), 70, g.data(), 1, 70, q_hat.data(), 70);
+    for (std::size_t f = 0; f < 70; ++f) {
+      const auto found = static_cast<float>(q_hat[f]);
+      if (f == 3 || f == 69) {
+        EXPECT_TRUE(std::isnan(found)) << f;
+      } else {
+        EXPECT_EQ(found, static_cast<float>(TypeParam(g[f]))) << f;
+      }
+    }
+  });
+}
+
+TEST(HydraCombine, EqualsTheTwin) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t count : {0, 1, 2, 43})
+      for (const std::int64_t dim : {1, 31, 64, 77}) {
+        Guarded<float> sums(static_cast<std::size_t>(count * dim));
+        fill(sums, Fill::normal, 1);
+        std::vector<float> feature_scale(static_cast<std::size_t>(dim));
+        fill(feature_scale, Fill::ramp, 0);
+        Guarded<float> g(static_cast<std::size_t>(dim));
+        for (const float* by : {static_cast<const float*>(nullptr),
+                                static_cast<const float*>(feature_scale.data())}) {
+          const auto expected = hydra::combine_reference(sums.data(), count, dim, 0.7F, by);
+          hydra::combine(sums.data(), count, dim, 0.7F, by, g.data());
+          expect_close(g.data(), expected, 1e-5, 1e-30, static_cast<std::size_t>(dim), "g");
+        }
+        EXPECT_TRUE(g.intact());
+      }
+  });
+}
+
+TEST(HydraCombine, TilesGiveWhatOneTileGives) {
+  Tile<float> tile(41, 64, Fill::normal);
+  auto params = tile.params(kPublished);
+  hydra::project(params);
+  const std::vector<float> whole(tile.sum.begin(), tile.sum.end());
+  std::vector<float> sums(2 * 64);
+  auto first = params;
+  first.rows = first.query_rows = 17;
+  first.sum = sums.data();
+  hydra::project(first);
+  auto second = params;
+  second.rows = second.query_rows = 24;
+  second.num_prefix = 0;
+  second.q += 17 * params.stride;
+  second.k += 17 * params.stride;
+  second.v += 17 * params.stride;
+  second.sum = sums.data() + 64;
+  hydra::project(second);
+  std::vector<float> g(64);
+  hydra::combine(sums.data(), 2, 64, 1, nullptr, g.data());
+  for (std::size_t f = 0; f < 64; ++f) EXPECT_NEAR(g[f], whole[f], 1e-5);
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,111 @@
+#include "kernels/patchify/patchify.h"
+
+#include "kernels/patchify/patchify_reference.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using patchify::PatchRows;
+
+/// Images a little larger than their grid of patches, so that what must not be read lies beside it.
+struct Case {
+  std::int64_t grid_rows;
+  std::int64_t grid_columns;
+  std::int64_t patch_size;
+  std::int64_t right;   ///< pixels behind the last whole patch of a row
+  std::int64_t bottom;  ///< rows below the last whole patch
+};
+constexpr Case kCases[] = {{1, 1, 1, 0, 0},  {3, 2, 2, 1, 1},   {2, 31, 4, 3, 0}, {2, 3, 5, 0, 2},
+                           {4, 8, 14, 5, 3}, {6, 33, 16, 0, 0}, {3, 2, 17, 1, 0}, {2, 2, 32, 0, 1}};
+
+template <class T>
+class PatchifyKernel : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(PatchifyKernel, Stored);
+
+/// Calls write(rows) for parts of the grid that begin and end anywhere, compares each with
+/// expected(rows), and looks at everything around the rows.
+template <class T, class Write, class Expected>
+void compare(const Case& c, std::int64_t row_size, Write write, Expected expected) {
+  const std::int64_t all = c.grid_rows * c.grid_columns;
+  const std::int64_t y_stride = row_size + 3;
+  for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, all},
+                                     {all / 3, all / 2},
+                                     {all - 1, 1},
+                                     {all, 0}}) {
+    Guarded<T> y(static_cast<std::size_t>(count * y_stride));
+    const PatchRows<T> rows{c.grid_columns, c.patch_size, first, count, y.data(), y_stride};
+    write(rows);
+    const std::vector<double> values = expected(rows);
+    std::size_t i = 0;
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t k = 0; k < y_stride; ++k) {
+        const auto found = static_cast<float>(y[static_cast<std::size_t>(r * y_stride + k)]);
+        if (k >= row_size) {
+          ASSERT_TRUE(std::isnan(found));
+          continue;
+        }
+        // A copy: no tolerance but the rounding of the storage type.
+        const float value = static_cast<float>(T(static_cast<float>(values[i++])));
+        ASSERT_TRUE(found == value || (std::isnan(found) && std::isnan(value)))
+            << "patch " << first + r << ", element " << k << ": found " << found << ", expected "
+            << value << ", patch size " << c.patch_size;
+      }
+    }
+    ASSERT_EQ(i, values.size());
+    EXPECT_TRUE(y.intact());
+  }
+}
+
+TYPED_TEST(PatchifyKernel, PixelsAreWidenedExactly) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Case& c : kCases) {
+      const std::int64_t width = c.grid_columns * c.patch_size + c.right;
+      const std::int64_t height = c.grid_rows * c.patch_size + c.bottom;
+      const std::int64_t row_bytes = 3 * width + 7;
+      // Not a byte behind the last row: the address sanitizer watches.
+      std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * row_bytes - 7));
+      std::mt19937 random(1);
+      for (std::size_t i = 0; i < pixels.size(); ++i)
+        pixels[i] = static_cast<std::uint8_t>(i < 256 ? i : random());
+      compare<TypeParam>(
+          c, 3 * c.patch_size * c.patch_size,
+          [&](const PatchRows<TypeParam>& rows) {
+            patchify::from_pixels(pixels.data(), row_bytes, rows);
+          },
+          [&](const PatchRows<TypeParam>& rows) {
+            return patchify::from_pixels_reference(pixels.data(), row_bytes, rows);
+          });
+    }
+  });
+}
+
+TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Case& c : kCases) {
+      for (const std::int64_t channels : {1, 3, 4}) {
+        const std::int64_t width = c.grid_columns * c.patch_size + c.right;
+        const std::int64_t height = c.grid_rows * c.patch_size + c.bottom;
+        std::vector<float> tensor(static_cast<std::size_t>(channels * height * width));
+        fill(tensor, kAllFills[static_cast<std::size_t>(c.patch_size + channels) % 6], 1);
+        tensor[tensor.size() / 2] = std::numeric_limits<float>::quiet_NaN();
+        compare<TypeParam>(
+            c, channels * c.patch_size * c.patch_size,
+            [&](const PatchRows<TypeParam>& rows) {
+              patchify::from_tensor(tensor.data(), channels, height, width, rows);
+            },
+            [&](const PatchRows<TypeParam>& rows) {
+              return patchify::from_tensor_reference(tensor.data(), channels, height, width, rows);
+            });
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,273 @@
+#include "kernels/softmax_attention/softmax_attention.h"
+
+#include "kernels/softmax_attention/softmax_attention_reference.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using softmax_attention::AttendParams;
+using softmax_attention::PackParams;
+using softmax_attention::Shape;
+
+template <class T>
+class SoftmaxAttentionKernel : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(SoftmaxAttentionKernel, Stored);
+
+constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
+const float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+std::size_t index(std::int64_t row, std::int64_t stride, std::int64_t column) {
+  return static_cast<std::size_t>(row * stride + column);
+}
+
+/// Queries (N, H d) scaled by 1/sqrt(d), keys and values of one image, and the kernel's memory.
+template <class T>
+struct Image {
+  Shape shape;
+  std::int64_t width;
+  std::int64_t stride;
+  Guarded<T> q, k, v, keys, values;
+  Guarded<T> y;
+
+  Image(const Shape& of, Fill how, unsigned seed = 1)
+      : shape(of),
+        width(of.num_heads * of.head_dim),
+        stride(width + kGap),
+        q(index(of.num_tokens, stride, 0)),
+        k(q.size()),
+        v(q.size()),
+        keys(softmax_attention::keys_size<T>(of)),
+        values(softmax_attention::values_size<T>(of)),
+        y(q.size()) {
+    const float scale = 1.0F / std::sqrt(static_cast<float>(of.head_dim));
+    for (Guarded<T>* tensor : {&q, &k, &v}) {
+      std::vector<T> inside(index(of.num_tokens, width, 0));
+      fill(inside, how, seed++);
+      for (std::int64_t row = 0; row < of.num_tokens; ++row)
+        for (std::int64_t c = 0; c < width; ++c) {
+          const T x = inside[index(row, width, c)];
+          (*tensor)[index(row, stride, c)] = tensor == &q ? T(static_cast<float>(x) * scale) : x;
+        }
+    }
+  }
+
+  void pack(std::int64_t first, std::int64_t rows) {
+    softmax_attention::pack(PackParams<T>{shape, k.data() + first * stride,
+                                          v.data() + first * stride, stride, first, rows,
+                                          keys.data(), values.data()});
+  }
+  void attend(std::int64_t first, std::int64_t rows, T* to) {
+    AlignedBuffer<std::byte> scratch(softmax_attention::scratch_bytes<T>(shape) + 64);
+    std::memset(scratch.data(), 0xff, scratch.size());  // NaN
+    softmax_attention::attend(AttendParams<T>{shape, q.data() + first * stride, stride, rows,
+                                              keys.data(), values.data(), to + first * stride,
+                                              stride, scratch.data()});
+    for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i)
+      ASSERT_EQ(scratch[i], std::byte{0xff}) << "scratch is larger than scratch_bytes";
+  }
+  void run(std::int64_t rows) {
+    pack(0, shape.num_tokens);
+    attend(0, rows, y.data());
+  }
+  [[nodiscard]] std::vector<double> reference(std::int64_t rows) const {
+    return softmax_attention::softmax_attention_reference(shape, q.data(), stride, rows, k.data(),
+                                                          v.data(), stride);
+  }
+  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
+    return static_cast<float>(y[index(row, stride, column)]);
+  }
+};
+
+/// An output is a mean of values. It errs, in units of the largest value, by one rounding of
+/// itself, by that of the weights (bfloat16; less than the former, as they err independently), and
+/// by twice the error of a score: sqrt(d) roundings of float32 to a sum of magnitudes.
+template <class T>
+double tolerance(const Image<T>& image, std::int64_t rows) {
+  const std::int64_t d = image.shape.head_dim;
+  double magnitude = 0;
+  double largest = 0;
+  for (std::int64_t j = 0; j < image.shape.num_tokens; ++j)
+    for (std::int64_t c = 0; c < image.width; c += d) {
+      for (std::int64_t i = 0; i < d; ++i)
+        largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(
+                                        image.v[index(j, image.stride, c + i)]))));
+      for (std::int64_t row = 0; row < std::min<std::int64_t>(rows, 4); ++row) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < d; ++i)
+          sum += std::abs(
+              static_cast<double>(static_cast<float>(image.q[index(row, image.stride, c + i)])) *
+              static_cast<double>(static_cast<float>(image.k[index(j, image.stride, c + i)])));
+        magnitude = std::max(magnitude, sum);
+      }
+    }
+  const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
+  return largest * (rounding<T>() + 2 * score_error);
+}
+
+template <class T>
+void compare(Image<T>& image, std::int64_t rows) {
+  image.run(rows);
+  std::vector<T> found;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    for (std::int64_t c = 0; c < image.width; ++c)
+      found.push_back(image.y[index(row, image.stride, c)]);
+    for (std::int64_t c = image.width; c < image.stride; ++c)
+      EXPECT_TRUE(std::isnan(image.at(row, c))) << "written behind row " << row;
+  }
+  expect_close(found.data(), image.reference(rows), 0, tolerance(image, rows),
+               static_cast<std::size_t>(image.width),
+               "N " + std::to_string(image.shape.num_tokens) + ", d " +
+                   std::to_string(image.shape.head_dim));
+  EXPECT_TRUE(image.y.intact());
+  EXPECT_TRUE(image.keys.intact());
+  EXPECT_TRUE(image.values.intact());
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t num_tokens : {1, 2, 31, 32, 33, 197, 198}) {
+      Image<TypeParam> image(Shape{num_tokens, 2, 64}, Fill::normal);
+      compare(image, std::min<std::int64_t>(num_tokens, 45));
+    }
+    for (const std::int64_t head_dim : {1, 7, 16, 32, 48, 80, 96, 128}) {
+      Image<TypeParam> image(Shape{67, 2, head_dim}, Fill::normal);
+      compare(image, 13);
+    }
+    // Several blocks of keys, the last one odd.
+    for (const std::int64_t num_tokens : {577, 1089}) {
+      Image<TypeParam> image(Shape{num_tokens, 1, 64}, Fill::normal);
+      compare(image, 20);
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
+  for (const Fill how : kAllFills) {
+    SCOPED_TRACE(static_cast<int>(how));
+    for (const std::int64_t num_tokens : {33, 577}) {
+      Image<TypeParam> image(Shape{num_tokens, 3, 64}, how);
+      compare(image, 31);
+    }
+  }
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, MoreRowsThanAGroupOfQueries) {
+  Image<TypeParam> image(Shape{577, 1, 16}, Fill::normal);
+  compare(image, 577);
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, TheMaximumMayRiseInEveryBlock) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const bool rising : {true, false}) {
+      Image<TypeParam> image(Shape{1500, 1, 64}, Fill::normal);
+      for (std::int64_t j = 0; j < 1500; ++j)  // scores from -30 to 30, and back
+        for (std::int64_t c = 0; c < 64; ++c)
+          image.k[index(j, image.stride, c)] =
+              TypeParam(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
+      for (std::int64_t c = 0; c < 64; ++c) {
+        image.q[index(0, image.stride, c)] = TypeParam(0.125F);
+        image.q[index(1, image.stride, c)] = TypeParam(-0.125F);
+        image.q[index(2, image.stride, c)] = TypeParam(1.0F);  // nearly one-hot
+      }
+      compare(image, 9);
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, PackingTilesInAnyOrderFillsTheSamePanels) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Shape& shape : {Shape{197, 2, 64}, Shape{198, 1, 80}, Shape{66, 3, 5}}) {
+      Image<TypeParam> once(shape, Fill::normal);
+      Image<TypeParam> tiles(shape, Fill::normal);
+      once.pack(0, shape.num_tokens);
+      tiles.pack(62, shape.num_tokens - 62);
+      tiles.pack(0, 0);
+      tiles.pack(37, 25);  // one after the other, `first` may be odd
+      tiles.pack(0, 37);
+      EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(),
+                               once.keys.size() * sizeof(TypeParam)));
+      EXPECT_EQ(0, std::memcmp(once.values.data(), tiles.values.data(),
+                               once.values.size() * sizeof(TypeParam)));
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t num_tokens : {197, 601}) {
+      Image<TypeParam> image(Shape{num_tokens, 2, 48}, Fill::normal);
+      image.run(num_tokens);
+      image.attend(150, 47, image.q.data());
+      image.attend(0, 0, image.q.data());
+      image.attend(0, 150, image.q.data());
+      for (std::int64_t row = 0; row < 197; ++row)
+        ASSERT_EQ(0, std::memcmp(&image.q[index(row, image.stride, 0)],
+                                 &image.y[index(row, image.stride, 0)],
+                                 static_cast<std::size_t>(image.width) * sizeof(TypeParam)))
+            << "row " << row;
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, NanReachesWhatItBelongsTo) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t num_tokens : {70, 577}) {
+      const std::int64_t last = num_tokens - 1;
+      for (const std::int64_t key : {std::int64_t{5}, last}) {
+        Image<TypeParam> image(Shape{num_tokens, 2, 32}, Fill::normal);
+        image.q[index(3, image.stride, 2)] = TypeParam(kNaN);         // a query of head 0
+        image.v[index(key, image.stride, 32 + 7)] = TypeParam(kNaN);  // a column of head 1
+        image.run(9);
+        for (std::int64_t row = 0; row < 9; ++row)
+          for (std::int64_t c = 0; c < 64; ++c)
+            ASSERT_EQ(std::isnan(image.at(row, c)), (row == 3 && c < 32) || c == 32 + 7)
+                << row << ", " << c;
+        image.k[index(key, image.stride, 1)] = TypeParam(kNaN);  // a key of head 0: everybody's sum
+        image.run(9);
+        for (std::int64_t row = 0; row < 9; ++row)
+          for (std::int64_t c = 0; c < 64; ++c)
+            ASSERT_EQ(std::isnan(image.at(row, c)), c < 32 || c == 32 + 7) << row << ", " << c;
+      }
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, InfiniteScoresAsTheQuotientSays) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for_each_instruction_set([&](const std::string& name) {
+    SCOPED_TRACE(name);
+    Image<TypeParam> image(Shape{1100, 1, 16}, Fill::ones);
+    for (std::int64_t j = 0; j < 1090; ++j) {  // whole blocks of -inf before the first finite score
+      image.k[index(j, image.stride, 0)] = TypeParam(-infinity);
+      image.v[index(j, image.stride, 4)] = TypeParam(9.0F);
+    }
+    for (std::int64_t c = 0; c < 16; ++c) image.q[index(1, image.stride, c)] = TypeParam(-0.25F);
+    image.run(2);
+    EXPECT_NEAR(image.at(0, 4), 1.0F, 1e-5F);
+    EXPECT_TRUE(std::isnan(image.at(1, 4)));  // +inf - inf
+    for (std::int64_t j = 1090; j < 1100; ++j)
+      image.k[index(j, image.stride, 0)] = TypeParam(-infinity);
+    image.run(1);
+    EXPECT_TRUE(std::isnan(image.at(0, 4)));  // no key counts: 0 / 0
+  });
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,227 @@
+// The plan against the modules, which are the definition.
+#include "model/inference/inference_plan.h"
+
+#include "model/attention/registry.h"
+#include "tests/error_matchers.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::inference {
+namespace {
+
+VitConfig small(const std::string& attention = "softmax") {
+  VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 64;
+  config.patch_size = 8;
+  config.embed_dim = 96;
+  config.depth = 3;
+  config.num_heads = 3;
+  config.num_classes = 11;
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  apply_attention_spec(attention, config.attention);
+  return config;
+}
+
+/// Weights far enough from their initialisation that every parameter matters.
+VisionTransformer filled(const VitConfig& config) {
+  at::manual_seed(3);
+  VisionTransformer model(config);
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    at::Tensor value = item.value();
+    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
+    if (item.key().find("feature_map") == std::string::npos)
+      value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
+  }
+  model->eval();
+  for (at::Tensor& parameter : model->parameters()) parameter.set_requires_grad(false);
+  return model;
+}
+
+at::Tensor module_logits(VisionTransformer& model, const at::Tensor& images) {
+  const c10::InferenceMode inference;
+  return model->forward(images);
+}
+
+PlanOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
+  PlanOptions chosen;
+  chosen.dtype = dtype;
+  chosen.threads = threads;
+  return chosen;
+}
+
+/// |a - b| / |b| over all logits.
+double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) {
+  VisionTransformer model = filled(config);
+  const at::Tensor expected = module_logits(model, images);
+  EXPECT_LT(relative(InferencePlan(model, options()).logits(images), expected), 1e-4);
+  // Two roundings of 2^-9 a value, on some ten tensors a block.
+  EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected), 5e-2);
+}
+
+class PlanOfMechanism : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlanOfMechanism, EqualsTheModules) {
+  at::manual_seed(5);
+  expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
+}
+
+std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names;
+  for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(All, PlanOfMechanism, testing::ValuesIn(mechanism_names()),
+                         [](const auto& info) { return info.param; });
+
+TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 40, 72});
+  const auto with = [](const std::string& mechanism, const std::string& key,
+                       const std::string& value) {
+    VitConfig config = small(mechanism);
+    for (AttentionSpec& spec : config.attention) spec.options[key] = value;
+    return config;
+  };
+  for (const char* variant : {"exp", "softmax2", "softmax1", "exp_pos", "expdim"}) {
+    SCOPED_TRACE(variant);
+    expect_equal_to_modules(with("hedgehog", "variant", variant), images);
+  }
+  for (const char* key : {"share_qk", "per_head", "bias"}) {
+    SCOPED_TRACE(key);
+    expect_equal_to_modules(with("hedgehog", key, "on"), images);
+    expect_equal_to_modules(with("hedgehog", key, "off"), images);
+  }
+  expect_equal_to_modules(with("hedgehog", "width", "48"), images);
+  expect_equal_to_modules(with("t2r", "width", "20"), images);
+  expect_equal_to_modules(with("exp", "t", "2"), images);
+  expect_equal_to_modules(with("mla", "norm_scope", "head"), images);
+  for (const char* scale : {"none", "linear", "patch", "sqrt"}) {
+    SCOPED_TRACE(scale);
+    expect_equal_to_modules(with("hydra", "scale", scale), images);
+  }
+  for (const char* kernel : {"cosine", "l1", "mean", "tanh", "softmax_token"}) {
+    SCOPED_TRACE(kernel);
+    expect_equal_to_modules(with("hydra", "phi_k", kernel), images);
+  }
+  expect_equal_to_modules(with("hydra", "feature_scale", "on"), images);
+  expect_equal_to_modules(with("hydra", "eps_policy", "rsqrt"), images);
+  expect_equal_to_modules(with("elu", "form", "causal"), images);
+}
+
+TEST(PlanTest, EqualsTheModulesForEveryShapeOfModel) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({3, 3, 48, 80});
+  const auto changed = [&](auto change) {
+    for (const char* attention : {"softmax", "hydra", "softmax:0,hydra:1,hedgehog:2"}) {
+      SCOPED_TRACE(attention);
+      VitConfig config = small(attention);
+      change(config);
+      expect_equal_to_modules(config, images);
+    }
+  };
+  changed([](VitConfig&) {});
+  changed([](VitConfig& c) { c.distilled = true; });
+  changed([](VitConfig& c) { c.reg_tokens = 4; });
+  changed([](VitConfig& c) { c.layer_scale = true; });
+  changed([](VitConfig& c) { c.qkv_bias = false; });
+  changed([](VitConfig& c) { c.no_embed_class = true; });
+  changed([](VitConfig& c) { c.global_pool = Pooling::avg; });
+  changed([](VitConfig& c) {
+    c.global_pool = Pooling::avg;
+    c.fc_norm = true;
+  });
+  changed([](VitConfig& c) {
+    c.global_pool = Pooling::avg;
+    c.class_token = false;
+  });
+  changed([](VitConfig& c) { c.mlp_ratio = 2.5; });
+  changed([](VitConfig& c) { c.num_heads = 6; });
+  changed([](VitConfig& c) { c.layer_norm_eps = 1e-2; });
+}
+
+TEST(PlanTest, AFewTokensMoreThanATileAndMany) {
+  at::manual_seed(5);
+  for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
+    SCOPED_TRACE(attention);
+    expect_equal_to_modules(small(attention), at::randn({1, 3, 8, 8}));
+    expect_equal_to_modules(small(attention), at::randn({1, 3, 256, 264}));
+  }
+}
+
+TEST(PlanTest, SizesAndBatchesMayChangeBetweenCalls) {
+  at::manual_seed(5);
+  VisionTransformer model = filled(small("softmax:0,hydra:1-2"));
+  InferencePlan plan(model, options());
+  for (const auto& [batch, height, width] :
+       std::vector<std::array<std::int64_t, 3>>{{4, 64, 64}, {2, 64, 64}, {1, 32, 96}, {5, 64, 64}}) {
+    const at::Tensor images = at::randn({batch, 3, height, width});
+    EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
+  }
+}
+
+TEST(PlanTest, SameBitsAgainAndNearlyTheSameWithOtherThreads) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 200, 200});
+  for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
+    SCOPED_TRACE(attention);
+    VisionTransformer model = filled(small(attention));
+    InferencePlan two(model, options());
+    const at::Tensor first = two.logits(images);
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(at::equal(two.logits(images), first));
+    EXPECT_LT(relative(InferencePlan(model, options(at::kFloat, 1)).logits(images), first), 1e-5);
+    EXPECT_LT(relative(InferencePlan(model, options(at::kFloat, 5)).logits(images), first), 1e-5);
+  }
+}
+
+TEST(PlanTest, ReleasedModelGivesTheSame) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  VisionTransformer model = filled(small("aft:0,hydra:1,hedgehog:2"));
+  const at::Tensor expected = InferencePlan(model, options()).logits(images);
+  PlanOptions releasing = options();
+  releasing.release_model = true;
+  InferencePlan plan(model, releasing);
+  EXPECT_TRUE(at::equal(plan.logits(images), expected));
+  EXPECT_EQ(model->block(0).attention().named_parameters()["qkv.weight"].numel(), 0);
+}
+
+TEST(PlanTest, SaysWhatRunsAndRefusesWhatItCannot) {
+  EXPECT_EQ(InferencePlan(filled(small("hydra")), options()).kernels(), "fused");
+  EXPECT_EQ(InferencePlan(filled(small("hydra:0,aft:1-2")), options()).kernels(), "fused+modules");
+  PlanOptions fused = options();
+  fused.kernels = Kernels::fused;
+  EXPECT_NO_THROW(InferencePlan(filled(small("hydra")), fused));
+  EXPECT_ERROR(InferencePlan(filled(small("hydra:0,aft:1-2")), fused), invalid_argument,
+               "aft", "blocks.1.attn");
+  EXPECT_FALSE(InferencePlan::unsupported(c10::kCPU, at::kHalf).empty());
+  EXPECT_FALSE(InferencePlan::unsupported(c10::kCUDA, at::kFloat).empty());
+  EXPECT_TRUE(InferencePlan::unsupported(c10::kCPU, at::kFloat).empty());
+}
+
+TEST(PlanTest, StageTimesCoverTheRun) {
+  VisionTransformer model = filled(small("hydra"));
+  InferencePlan plan(model, options(at::kFloat, 1));
+  StageTimes times;
+  plan.logits(at::randn({1, 3, 128, 128}), &times);
+  double sum = 0;
+  for (const Stage stage : {Stage::patch_embed, Stage::layer_norm, Stage::qkv, Stage::attention,
+                            Stage::proj, Stage::mlp, Stage::head}) {
+    EXPECT_GT(times.seconds[static_cast<std::size_t>(stage)], 0);
+    sum += times.seconds[static_cast<std::size_t>(stage)];
+  }
+  EXPECT_LT(sum, 10);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::inference

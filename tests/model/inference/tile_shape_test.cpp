@@ -1,0 +1,37 @@
+#include "model/inference/tile_shape.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::model::inference {
+namespace {
+
+TEST(TileShapeTest, CoversAllTokensWithEvenMultiplesOfSix) {
+  for (const std::int64_t tokens : {1, 5, 6, 7, 197, 198, 577, 8161, 32401}) {
+    for (const std::int64_t batch : {1, 2, 32}) {
+      for (const int threads : {1, 2, 3, 64}) {
+        for (const std::int64_t row_bytes : {100, 2304, 9216, 40000}) {
+          const TileShape shape = choose_tiles(tokens, batch, row_bytes, 1 << 20, threads);
+          EXPECT_EQ(shape.rows % 6, 0);
+          EXPECT_GE(shape.rows * shape.count, tokens);
+          EXPECT_LT(shape.rows * (shape.count - 1), tokens) << "no empty tile";
+        }
+      }
+    }
+  }
+}
+
+TEST(TileShapeTest, FollowsTheCache) {
+  const TileShape small = choose_tiles(8161, 1, 9216, 1 << 20, 2);
+  const TileShape large = choose_tiles(8161, 1, 9216, 2 << 20, 2);
+  EXPECT_LE(small.rows * 9216, (1 << 20) * 3 / 4 + 6 * 9216);
+  EXPECT_GT(large.rows, small.rows);
+}
+
+TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
+  EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 2).count, 2);
+  EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 4).count, 4);
+  EXPECT_EQ(choose_tiles(197, 32, 2304, 1 << 20, 4).count, 1) << "the batch does";
+}
+
+}  // namespace
+}  // namespace hydrascope::model::inference
