@@ -6,7 +6,8 @@
 // Tensors: x and y (count), any alignment; y may be x.
 // Work: 4 bytes read and 4 or 2 written an element; 17 operations and a division (float32) or 12
 //   and the rounding (bfloat16): bound by arithmetic.
-// Numerics: float32; errors in gelu-inl.h. A NaN stays a NaN, infinity stays infinity.
+// Numerics: float32; errors in gelu-inl.h. NaN and +infinity stay; -infinity gives NaN (float32, as
+//   in torch) or the constant tail (bfloat16).
 // Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h.
 #pragma once
 
