@@ -5,7 +5,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/vector/vector_io-inl.h"
+#include "kernels/vector/pair-inl.h"
 
 #include <cmath>
 #include <limits>
@@ -16,69 +16,6 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// Rows a pass: q, k, v and q_hat of four rows of 768 stay in L1 between the norms and the
 /// products, and the sums are loaded and stored once for four rows.
 constexpr int kHydraRows = 4;
-
-/// Two vectors' worth of a row. bfloat16 is taken apart as 32-bit words, even features and odd
-/// ones, which saves the widening and the narrowing; nothing between load and store cares for the
-/// order.
-struct Pair {
-  VecF32 first;
-  VecF32 second;
-};
-
-HWY_INLINE Pair load_pair(const float* p) { return {load(p), load(p + lanes())}; }
-HWY_INLINE Pair load_pair(const BFloat16* p) {
-  const hn::Rebind<std::uint32_t, F32> d32;
-  const auto words = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(p));
-  return {hn::BitCast(F32(), hn::ShiftLeft<16>(words)),
-          hn::BitCast(F32(), hn::And(words, hn::Set(d32, 0xffff0000U)))};
-}
-
-HWY_INLINE void store_pair(Pair v, float* p) {
-  store(v.first, p);
-  store(v.second, p + lanes());
-}
-/// Adds what rounds the upper half of each lane to nearest even. NaN needs no care: a NaN that
-/// comes from bfloat16 or from arithmetic has nothing in the lower half that could carry.
-HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, F32>> rounded_up(VecF32 v) {
-  const hn::Rebind<std::uint32_t, F32> d32;
-  const auto word = hn::BitCast(d32, v);
-  const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(d32, 1));
-  return hn::Add(hn::Add(word, hn::Set(d32, 0x7fff)), odd);
-}
-HWY_INLINE void store_pair(Pair v, BFloat16* p) {
-  const hn::Rebind<std::uint32_t, F32> d32;
-  const auto even = hn::ShiftRight<16>(rounded_up(v.first));
-  const auto both = hn::OrAnd(even, rounded_up(v.second), hn::Set(d32, 0xffff0000U));
-  hn::StoreU(both, d32, reinterpret_cast<std::uint32_t*>(p));
-}
-
-/// Float32 values in the order that load_pair<T> gives, and back.
-template <class T>
-HWY_INLINE Pair load_pair_as(const float* p) {
-  if constexpr (sizeof(T) == 4) return load_pair(p);
-  Pair v;
-  hn::LoadInterleaved2(F32(), p, v.first, v.second);
-  return v;
-}
-template <class T>
-HWY_INLINE void store_pair_as(Pair v, float* p) {
-  if constexpr (sizeof(T) == 4) return store_pair(v, p);
-  hn::StoreInterleaved2(v.first, v.second, F32(), p);
-}
-
-constexpr std::size_t kMaxPair = 2 * hn::MaxLanes(F32());
-
-/// The end of a row, shorter than a pair, in memory of its own with zeros behind it.
-template <class T>
-struct Tail {
-  HWY_ALIGN T values[kMaxPair];
-  HWY_INLINE Tail(const T* p, std::size_t count) {
-    for (std::size_t i = 0; i < kMaxPair; ++i) values[i] = i < count ? p[i] : T(0.0F);
-  }
-  HWY_INLINE void give(T* p, std::size_t count) const {
-    for (std::size_t i = 0; i < count; ++i) p[i] = values[i];
-  }
-};
 
 HWY_INLINE Pair zero_pair() { return {hn::Zero(F32()), hn::Zero(F32())}; }
 
@@ -104,7 +41,7 @@ HWY_INLINE float norm_sum(const T* x, std::size_t dim) {
   }
   for (; f < dim; f += step) {
     const std::size_t rest = dim - f;
-    const Pair x0 = rest < step ? load_pair(Tail<T>(x + f, rest).values) : load_pair(x + f);
+    const Pair x0 = rest < step ? load_pair(PairTail<T>(x + f, rest).values) : load_pair(x + f);
     a.first = add_to_norm<kNorm>(x0.first, a.first);
     a.second = add_to_norm<kNorm>(x0.second, a.second);
   }
@@ -179,11 +116,11 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
   Pair sum = load_pair(sum_tail);
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t at = r * p.stride + static_cast<std::int64_t>(f);
-    const Tail<T> k_tail(k + at, rest);
-    const Tail<T> v_tail(v + at, rest);
+    const PairTail<T> k_tail(k + at, rest);
+    const PairTail<T> v_tail(v + at, rest);
     sum = gathered(load_pair(k_tail.values), of_k[r], load_pair(v_tail.values), sum);
     if (!kQueries) continue;
-    Tail<T> q_tail(q + r * p.q_stride + f, rest);
+    PairTail<T> q_tail(q + r * p.q_stride + f, rest);
     store_pair(scaled(load_pair(q_tail.values), of_q[r]), q_tail.values);
     q_tail.give(q_hat + r * p.q_hat_stride + f, rest);
   }
@@ -237,8 +174,8 @@ void project_with(const hydra::ProjectParams<T>& p) {
   for (std::size_t f = 0; f < rest; ++f) p.sum[dim - rest + f] = in_order[f];
 }
 
-void combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
-                     const float* feature_scale, float* g) {
+void hydra_combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
+                           const float* feature_scale, float* g) {
   const auto columns = static_cast<std::size_t>(dim);
   const VecF32 by = hn::Set(F32(), scale);
   for (std::size_t f = 0; f < columns; f += lanes()) {
@@ -287,9 +224,9 @@ HWY_INLINE void gate_rows(const T* q_hat, std::int64_t q_hat_stride, const float
   }
   if (f == dim) return;
   const std::size_t rest = dim - f;
-  const Pair gate = load_gate<T>(Tail<float>(g + f, rest).values);
+  const Pair gate = load_gate<T>(PairTail<float>(g + f, rest).values);
   for (int r = 0; r < kRows; ++r) {
-    Tail<T> tail(q_hat + r * q_hat_stride + f, rest);
+    PairTail<T> tail(q_hat + r * q_hat_stride + f, rest);
     store_pair(product(load_pair(tail.values), gate), tail.values);
     tail.give(y + r * y_stride + f, rest);
   }
@@ -308,14 +245,14 @@ void gate_with(const T* q_hat, std::int64_t q_hat_stride, const float* g, std::i
                  y_stride);
 }
 
-void project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
-void project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
-void gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-                  std::int64_t dim, float* y, std::int64_t y_stride) {
+void hydra_project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
+void hydra_project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
+void hydra_gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g,
+                        std::int64_t rows, std::int64_t dim, float* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
-void gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
-                   std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
+void hydra_gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
+                         std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
@@ -325,31 +262,33 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels {
 
-HWY_EXPORT(project_float32);
-HWY_EXPORT(project_bfloat16);
-HWY_EXPORT(combine_float32);
-HWY_EXPORT(gate_float32);
-HWY_EXPORT(gate_bfloat16);
+HWY_EXPORT(hydra_project_float32);
+HWY_EXPORT(hydra_project_bfloat16);
+HWY_EXPORT(hydra_combine_float32);
+HWY_EXPORT(hydra_gate_float32);
+HWY_EXPORT(hydra_gate_bfloat16);
 
 namespace hydra {
 
-void project(const ProjectParams<float>& params) { HWY_DYNAMIC_DISPATCH(project_float32)(params); }
+void project(const ProjectParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(hydra_project_float32)(params);
+}
 void project(const ProjectParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(project_bfloat16)(params);
+  HWY_DYNAMIC_DISPATCH(hydra_project_bfloat16)(params);
 }
 
 void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,
              const float* feature_scale, float* g) {
-  HWY_DYNAMIC_DISPATCH(combine_float32)(sums, count, dim, scale, feature_scale, g);
+  HWY_DYNAMIC_DISPATCH(hydra_combine_float32)(sums, count, dim, scale, feature_scale, g);
 }
 
 void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, float* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+  HWY_DYNAMIC_DISPATCH(hydra_gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+  HWY_DYNAMIC_DISPATCH(hydra_gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
 }  // namespace hydra

@@ -6,16 +6,16 @@
 // r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
 // weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature scale.
 //
-// Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and any
-//   number of rows; sums, g, feature_scale, class_query, scores in float32. Only q_hat = q and
-//   y = q_hat may overlap.
-// Traffic of a tile of n rows: project reads 3 n D and writes n D elements (q and k twice, the second
-//   time from L1), gate reads and writes n D; 8 n D and n D FLOPs. A tile lies in L2. float32 is bound
-//   by L2; bfloat16 by its conversions (10 of 15 instructions of gate round), at 40-50 GB/s a core.
-// Numerics: float32. Norms are summed in an order that depends on the vector's length, so instruction
-//   sets differ in last bits; sums over tokens go in the order of the rows, sums of tiles in theirs.
-//   1/r is formed once a row and multiplied. One rounding to T when stored. NaN of a row of k reaches
-//   the whole c, of q its own row.
+// Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and
+//   any number of rows; sums, g, feature_scale, class_query, scores in float32. Only q_hat = q
+//   and y = q_hat may overlap.
+// Traffic of a tile of n rows: project reads 3 n D and writes n D elements (q and k twice, the
+//   second time from L1), gate reads and writes n D; 8 n D and n D FLOPs. A tile lies in L2.
+//   float32 is bound by L2; bfloat16 by its conversions (10 of 15 instructions of gate round).
+// Numerics: float32. Norms are summed in an order that depends on the vectors' length, so
+//   instruction sets differ in last bits; sums over tokens go in the order of the rows, tiles in
+//   theirs. 1/r is formed once a row and multiplied. One rounding to T when stored. NaN in k
+//   reaches the whole c, in v its feature of c, in q its row.
 // Test: tests/kernels/hydra/hydra_test.cpp; twin: hydra_reference.h.
 #pragma once
 

@@ -7,6 +7,22 @@
 // (model/attention/linear_attention.h): with W the exponents of the keys and U of the queries,
 //   M_f = max_t W_tf    b_tf = exp(W_tf - M_f)    a_tf = exp(U_tf + M_f - max_f(U_tf + M_f))
 // and tiles with different M are brought to one when combined.
+//
+// Tensors: q, k (n, H w), v, y (n, H d) in T, rows contiguous, strides and alignment free; any n
+//   >= 0 and w, d, H >= 1 (fastest: w a multiple of 16, d of 64). Sums are float32: S (H, F, d),
+//   then z (H, F), then M (H, F). State and scratch are 64-byte aligned and laid out by
+//   layout.h. Nothing may overlap. Features never leave L1 and L2.
+// FLOPs: 2 n F d a head for accumulate and for read_out each. Traffic of a tile of n rows: k and
+//   v are read, S is read and written once for at most 128 tokens; q is read, the state once for
+//   48 tokens, y is written. Bound by the product; exponential maps add a third of it at d = 64.
+//   combine reads all sums once and is bound by where they lie.
+// Numerics: float32 sums over tokens in their order, tiles in theirs. In bfloat16 the features
+//   of both sides and S are rounded once; z and a.z are sums of the rounded features, so that
+//   weights sum to 1 but for the rounding of S. Exponents are float32; e^x is good to 2e-7
+//   (float32) or 3e-6 (bfloat16, never below 2^-125). NaN in k poisons its head, in v its
+//   column, in q its row of the head.
+// Test: tests/kernels/linear_attention/linear_attention_test.cpp; twin:
+//   linear_attention_reference.h.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

@@ -1,0 +1,113 @@
+// Where linear attention keeps what: features are padded to whole vectors of every instruction set.
+#pragma once
+
+#include "kernels/linear/panel.h"
+#include "kernels/linear_attention/linear_attention.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hydrascope::kernels::linear_attention {
+
+/// Lanes of the longest vector.
+inline constexpr std::int64_t kPadding = 16;
+constexpr std::int64_t padded(std::int64_t count) {
+  return (count + kPadding - 1) / kPadding * kPadding;
+}
+
+/// Tokens whose key features exist at a time: 128 of 128 features are 32 KB in bfloat16, so that
+/// reading and writing S between them costs a tenth of the product.
+inline constexpr std::int64_t kKeyRows = 128;
+/// Tokens whose query features exist at a time: a multiple of the micro-kernel's six rows; with a
+/// panel of S they stay in L1.
+inline constexpr std::int64_t kQueryRows = 48;
+
+/// Maps of u and -u give their features in two parts of w.
+constexpr std::int64_t parts_of(Feature feature) { return feature >= Feature::exp_pair ? 2 : 1; }
+
+/// Key features: [token][part][padded w], in bfloat16 two tokens to a word.
+constexpr std::int64_t key_step(const Shape& shape) {
+  return parts_of(shape.feature) * padded(shape.width);
+}
+
+/// Query features and the state come in two halves of the F features, so that bfloat16 words join
+/// feature f with feature half + f and no vector has to be shuffled.
+struct Halves {
+  std::int64_t half;    ///< features 0 .. half, then half .. F (one less if F is odd)
+  std::int64_t stride;  ///< half, padded
+  explicit constexpr Halves(const Shape& shape)
+      : half((shape.features() + 1) / 2), stride(padded(half)) {}
+};
+
+constexpr std::int64_t panels_of(const Shape& shape) {
+  return (shape.head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns;
+}
+
+/// The state of one head: panels of S, then z and M as two padded halves each.
+template <class T>
+struct HeadState {
+  std::int64_t panel;   ///< elements of T from one panel to the next
+  std::size_t z;        ///< bytes from the head's begin
+  std::size_t maximum;  ///< bytes from the head's begin
+  std::size_t bytes;
+  explicit constexpr HeadState(const Shape& shape) {
+    const std::int64_t stride = Halves(shape).stride;
+    panel = linear::panel_size<T>(2 * stride);
+    z = static_cast<std::size_t>(panels_of(shape) * panel) * sizeof(T);
+    const std::size_t floats = static_cast<std::size_t>(2 * stride) * sizeof(float);
+    maximum = z + floats;
+    bytes = maximum + floats;
+  }
+};
+
+/// One tile's sums.
+template <class Float>
+struct Sums {
+  Float* s;        ///< (F, d)
+  Float* z;        ///< (F)
+  Float* maximum;  ///< (F)
+};
+template <class Float>
+constexpr Sums<Float> sums_of_head(const Shape& shape, Float* sums, std::int64_t head) {
+  const std::int64_t features = shape.features();
+  Float* z = sums + shape.num_heads * features * shape.head_dim;
+  return {sums + head * features * shape.head_dim, z + head * features,
+          z + (shape.num_heads + head) * features};
+}
+
+/// What `accumulate` works with, as bytes from the begin of its memory.
+template <class T>
+struct KeyScratch {
+  std::int64_t rows;     ///< of a chunk: even, so that tokens come in pairs
+  std::size_t panel;     ///< behind the features: v as a panel
+  std::size_t columns;   ///< products of columns that fill no panel: (F, 64)
+  std::size_t factors;   ///< of S's rows
+  std::size_t of_token;  ///< two values each
+  std::size_t bytes;
+  constexpr KeyScratch(const Shape& shape, std::int64_t tile_rows) {
+    const std::int64_t chunks = (tile_rows + kKeyRows - 1) / kKeyRows;
+    rows = chunks == 0 ? 0 : (tile_rows + 2 * chunks - 1) / (2 * chunks) * 2;
+    const auto step = static_cast<std::size_t>(key_step(shape));
+    panel = static_cast<std::size_t>(rows) * step * sizeof(T);
+    columns = panel + static_cast<std::size_t>(linear::panel_size<T>(rows)) * sizeof(T);
+    const std::size_t rest = shape.head_dim % linear::kPanelColumns == 0
+                                 ? 0
+                                 : static_cast<std::size_t>(padded(shape.features())) * 64;
+    factors = columns + rest * sizeof(float);
+    of_token = factors + step * sizeof(float);
+    bytes = of_token + static_cast<std::size_t>(2 * padded(rows)) * sizeof(float);
+  }
+};
+
+/// What `read_out` works with: features, then three values a row.
+template <class T>
+struct QueryScratch {
+  std::size_t of_token;
+  std::size_t bytes;
+  explicit constexpr QueryScratch(const Shape& shape) {
+    of_token = static_cast<std::size_t>(kQueryRows * 2 * Halves(shape).stride) * sizeof(T);
+    bytes = of_token + static_cast<std::size_t>(3 * kQueryRows) * sizeof(float);
+  }
+};
+
+}  // namespace hydrascope::kernels::linear_attention

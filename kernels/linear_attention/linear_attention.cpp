@@ -1,0 +1,327 @@
+#include "kernels/linear_attention/linear_attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear_attention/linear_attention.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/linear/panel_product-inl.h"
+#include "kernels/linear_attention/combine-inl.h"
+#include "kernels/linear_attention/key_features-inl.h"
+#include "kernels/linear_attention/query_features-inl.h"
+
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+using linear::kPanelColumns;
+
+/// v of `rows` tokens and at most 64 columns as a panel; an odd last token and missing columns are
+/// joined by zeros.
+HWY_INLINE void pack_value_panel(const float* v, std::int64_t stride, std::int64_t rows,
+                                 std::int64_t columns, float* panel) {
+  for (std::int64_t r = 0; r < rows; ++r, v += stride, panel += kPanelColumns)
+    for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes()))
+      store(take(v + c, columns - c), panel + c);
+}
+HWY_INLINE void pack_value_panel(const BFloat16* v, std::int64_t stride, std::int64_t rows,
+                                 std::int64_t columns, BFloat16* panel) {
+  const U32 d;
+  auto* to = reinterpret_cast<std::uint32_t*>(panel);
+  for (std::int64_t r = 0; r < rows; r += 2, v += 2 * stride, to += kPanelColumns) {
+    for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes())) {
+      // Widened to float32 the bits lie in the upper halves.
+      const VecU32 first = hn::BitCast(d, take(v + c, columns - c));
+      const VecU32 second =
+          r + 1 < rows ? hn::BitCast(d, take(v + stride + c, columns - c)) : hn::Zero(d);
+      hn::StoreU(hn::Or(hn::ShiftRight<16>(first), second), d, to + c);
+    }
+  }
+}
+
+/// Rows of S whose maximum rose.
+template <class T>
+HWY_INLINE void rescale(const KeyChunk<T>& c, std::int64_t parts, std::int64_t head_dim, float* s) {
+  const auto n = static_cast<std::int64_t>(lanes());
+  for (std::int64_t part = 0; part < parts; ++part) {
+    for (std::int64_t f = 0; f < c.width; ++f, s += head_dim) {
+      const float factor = c.factors[part * c.part_step + f];
+      if (factor == 1) continue;
+      const VecF32 by = hn::Set(F32(), factor);
+      std::int64_t column = 0;
+      for (; column + n <= head_dim; column += n) store(hn::Mul(load(s + column), by), s + column);
+      for (; column < head_dim; ++column) s[column] *= factor;
+    }
+  }
+}
+
+/// S += b^T v: the panel's columns to `columns` of C, rows of S in parts of w.
+template <class T>
+HWY_INLINE void add_products(const KeyChunk<T>& c, std::int64_t parts, const T* panel, float* to,
+                             std::int64_t to_stride, bool accumulate) {
+  constexpr std::int64_t kWidth = sizeof(T) == 2 ? 2 : 1;
+  const std::int64_t even_rows = (c.rows + kWidth - 1) / kWidth * kWidth;
+  linear::Strip<T> strip{c.features, kWidth, c.step * kWidth, even_rows,
+                         panel,      to,     to_stride,       accumulate};
+  if (c.part_step == c.width) return panel_product(strip, parts * c.width);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    panel_product(strip, c.width);
+    strip.a += c.part_step * kWidth;
+    strip.c += c.width * to_stride;
+  }
+}
+
+template <class T, Feature kFeature>
+void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
+  const linear_attention::Shape& shape = p.shape;
+  const linear_attention::KeyScratch<T> scratch(shape, p.rows);
+  auto* memory = static_cast<std::byte*>(p.scratch);
+  auto* panel = reinterpret_cast<T*>(memory + scratch.panel);
+  auto* apart = reinterpret_cast<float*>(memory + scratch.columns);
+  auto* row_values = reinterpret_cast<OfRow*>(memory + scratch.of_token);
+  constexpr std::int64_t kParts = linear_attention::parts_of(kFeature);
+  const std::int64_t d = shape.head_dim;
+  for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+    const linear_attention::Sums<float> sums = linear_attention::sums_of_head(shape, p.sums, head);
+    for (std::int64_t first = 0; first < p.rows; first += scratch.rows) {
+      const std::int64_t left = p.rows - first;
+      KeyChunk<T> c;
+      c.k = p.k + first * p.k_stride + head * shape.width;
+      c.stride = p.k_stride;
+      c.rows = left < scratch.rows ? left : scratch.rows;
+      c.width = shape.width;
+      c.num_prefix = p.num_prefix - first;
+      c.prefix_weight = p.prefix_weight;
+      c.patch_weight = p.patch_weight;
+      c.of_row = row_values;
+      c.features = reinterpret_cast<T*>(memory);
+      c.step = linear_attention::key_step(shape);
+      c.part_step = linear_attention::padded(shape.width);
+      c.z = sums.z;
+      c.maximum = sums.maximum;
+      c.factors = reinterpret_cast<float*>(memory + scratch.factors);
+      if constexpr (kNeedsRow<kFeature>) {
+        for (std::int64_t r = 0; r < c.rows; ++r)
+          row_values[r] = of_row<kFeature>(c.k + r * c.stride, c.width, shape.unit_eps);
+      }
+      key_features<T, kFeature>(c);
+      if constexpr (linear_attention::is_exponential(kFeature)) rescale(c, kParts, d, sums.s);
+      const T* v = p.v + first * p.v_stride + head * d;
+      std::int64_t column = 0;
+      for (; column + kPanelColumns <= d; column += kPanelColumns) {
+        pack_value_panel(v + column, p.v_stride, c.rows, kPanelColumns, panel);
+        add_products(c, kParts, panel, sums.s + column, d, true);
+      }
+      if (column == d) continue;
+      // The product writes 64 columns: those of a narrower rest go through memory of their own.
+      pack_value_panel(v + column, p.v_stride, c.rows, d - column, panel);
+      add_products(c, kParts, panel, apart, kPanelColumns, false);
+      for (std::int64_t f = 0; f < kParts * c.width; ++f)
+        for (std::int64_t i = column; i < d; ++i)
+          sums.s[f * d + i] += apart[f * kPanelColumns + i - column];
+    }
+  }
+}
+
+/// y of a strip of at most six rows: sums / m, rounded.
+template <class T>
+HWY_INLINE void write_strip_of(const float* sums, int rows, const float* inverse, T* y,
+                               std::int64_t stride, std::int64_t columns) {
+  const auto step = static_cast<std::int64_t>(2 * lanes());
+  for (int r = 0; r < rows; ++r, sums += kPanelColumns, y += stride) {
+    const VecF32 by = hn::Set(F32(), inverse[r]);
+    std::int64_t c = 0;
+    for (; c + step <= columns; c += step) {
+      const Pair sum = load_pair_as<T>(sums + c);
+      store_pair({hn::Mul(sum.first, by), hn::Mul(sum.second, by)}, y + c);
+    }
+    if (c == columns) continue;
+    PairTail<T> tail(y, 0);
+    const Pair sum = load_pair_as<T>(sums + c);
+    store_pair({hn::Mul(sum.first, by), hn::Mul(sum.second, by)}, tail.values);
+    tail.give(y + c, static_cast<std::size_t>(columns - c));
+  }
+}
+
+template <class T, Feature kFeature>
+void read_out_of(const linear_attention::ReadOutParams<T>& p) {
+  HWY_ALIGN float sums[kStripRows * kPanelColumns];
+  const linear_attention::Shape& shape = p.shape;
+  const linear_attention::HeadState<T> layout(shape);
+  const linear_attention::Halves halves(shape);
+  const linear_attention::QueryScratch<T> scratch(shape);
+  auto* memory = static_cast<std::byte*>(p.scratch);
+  auto* row_values = reinterpret_cast<OfRow*>(memory + scratch.of_token);
+  auto* inverse = reinterpret_cast<float*>(row_values + linear_attention::kQueryRows);
+  const std::int64_t d = shape.head_dim;
+  for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+    const std::byte* state =
+        static_cast<const std::byte*>(p.state) + static_cast<std::size_t>(head) * layout.bytes;
+    const T* panels = reinterpret_cast<const T*>(state);
+    for (std::int64_t first = 0; first < p.rows; first += linear_attention::kQueryRows) {
+      const std::int64_t left = p.rows - first;
+      QueryChunk<T> c;
+      c.q = p.q + first * p.q_stride + head * shape.width;
+      c.stride = p.q_stride;
+      c.rows = left < linear_attention::kQueryRows ? left : linear_attention::kQueryRows;
+      c.width = shape.width;
+      c.half = halves.half;
+      c.padded = halves.stride;
+      c.unit_eps = shape.unit_eps;
+      c.normaliser = shape.normaliser;
+      c.eps = shape.eps;
+      c.z = reinterpret_cast<const float*>(state + layout.z);
+      c.maximum = reinterpret_cast<const float*>(state + layout.maximum);
+      c.features = reinterpret_cast<T*>(memory);
+      c.of_row = row_values;
+      c.inverse = inverse;
+      query_features<T, kFeature>(c);
+      const std::int64_t depth =
+          sizeof(T) == 2 ? 2 * halves.half : halves.stride + shape.features() - halves.half;
+      for (std::int64_t column = 0; column < d; column += kPanelColumns) {
+        linear::Strip<T> s{c.features,
+                           2 * halves.stride,
+                           sizeof(T) == 2 ? 2 : 1,
+                           depth,
+                           panels + column / kPanelColumns * layout.panel,
+                           sums,
+                           kPanelColumns,
+                           false};
+        for (std::int64_t r = 0; r < c.rows; r += kStripRows) {
+          const int rows = static_cast<int>(c.rows - r < kStripRows ? c.rows - r : kStripRows);
+          strip(s, rows);
+          s.a += kStripRows * s.row_stride;
+          write_strip_of(sums, rows, inverse + r,
+                         p.y + (first + r) * p.y_stride + head * d + column, p.y_stride,
+                         d - column < kPanelColumns ? d - column : kPanelColumns);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void accumulate_any(const linear_attention::AccumulateParams<T>& p) {
+  switch (p.shape.feature) {
+    case Feature::elu_plus_one: return accumulate_of<T, Feature::elu_plus_one>(p);
+    case Feature::relu: return accumulate_of<T, Feature::relu>(p);
+    case Feature::unit: return accumulate_of<T, Feature::unit>(p);
+    case Feature::exp: return accumulate_of<T, Feature::exp>(p);
+    case Feature::exp_pair: return accumulate_of<T, Feature::exp_pair>(p);
+    case Feature::softmax_pair: return accumulate_of<T, Feature::softmax_pair>(p);
+    case Feature::softmax_both: return accumulate_of<T, Feature::softmax_both>(p);
+    case Feature::exp_centred: return accumulate_of<T, Feature::exp_centred>(p);
+  }
+}
+template <class T>
+void read_out_any(const linear_attention::ReadOutParams<T>& p) {
+  switch (p.shape.feature) {
+    case Feature::elu_plus_one: return read_out_of<T, Feature::elu_plus_one>(p);
+    case Feature::relu: return read_out_of<T, Feature::relu>(p);
+    case Feature::unit: return read_out_of<T, Feature::unit>(p);
+    case Feature::exp: return read_out_of<T, Feature::exp>(p);
+    case Feature::exp_pair: return read_out_of<T, Feature::exp_pair>(p);
+    case Feature::softmax_pair: return read_out_of<T, Feature::softmax_pair>(p);
+    case Feature::softmax_both: return read_out_of<T, Feature::softmax_both>(p);
+    case Feature::exp_centred: return read_out_of<T, Feature::exp_centred>(p);
+  }
+}
+
+void linear_attention_accumulate_float32(const linear_attention::AccumulateParams<float>& p) {
+  accumulate_any(p);
+}
+void linear_attention_accumulate_bfloat16(const linear_attention::AccumulateParams<BFloat16>& p) {
+  accumulate_any(p);
+}
+void linear_attention_read_out_float32(const linear_attention::ReadOutParams<float>& p) {
+  read_out_any(p);
+}
+void linear_attention_read_out_bfloat16(const linear_attention::ReadOutParams<BFloat16>& p) {
+  read_out_any(p);
+}
+void linear_attention_combine_float32(const linear_attention::Shape& shape, const float* sums,
+                                      std::int64_t count, std::int64_t first_head,
+                                      std::int64_t heads, void* state) {
+  combine_heads<float>(shape, sums, count, first_head, heads, state);
+}
+void linear_attention_combine_bfloat16(const linear_attention::Shape& shape, const float* sums,
+                                       std::int64_t count, std::int64_t first_head,
+                                       std::int64_t heads, void* state) {
+  combine_heads<BFloat16>(shape, sums, count, first_head, heads, state);
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+
+namespace hydrascope::kernels {
+
+HWY_EXPORT(linear_attention_accumulate_float32);
+HWY_EXPORT(linear_attention_accumulate_bfloat16);
+HWY_EXPORT(linear_attention_combine_float32);
+HWY_EXPORT(linear_attention_combine_bfloat16);
+HWY_EXPORT(linear_attention_read_out_float32);
+HWY_EXPORT(linear_attention_read_out_bfloat16);
+
+namespace linear_attention {
+
+std::size_t sums_size(const Shape& shape) {
+  return static_cast<std::size_t>(shape.num_heads * shape.features() * (shape.head_dim + 2));
+}
+
+void clear(const Shape& shape, float* sums) {
+  float* maximum = sums_of_head(shape, sums, 0).maximum;
+  std::fill(sums, maximum, 0.0F);
+  std::fill_n(maximum, shape.num_heads * shape.features(), -std::numeric_limits<float>::infinity());
+}
+
+template <class T>
+std::size_t scratch_bytes(const Shape& shape, std::int64_t rows) {
+  return std::max(KeyScratch<T>(shape, rows).bytes, QueryScratch<T>(shape).bytes);
+}
+template std::size_t scratch_bytes<float>(const Shape&, std::int64_t);
+template std::size_t scratch_bytes<BFloat16>(const Shape&, std::int64_t);
+
+template <class T>
+std::size_t state_bytes(const Shape& shape) {
+  return static_cast<std::size_t>(shape.num_heads) * HeadState<T>(shape).bytes;
+}
+template std::size_t state_bytes<float>(const Shape&);
+template std::size_t state_bytes<BFloat16>(const Shape&);
+
+void accumulate(const AccumulateParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_float32)(params);
+}
+void accumulate(const AccumulateParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_bfloat16)(params);
+}
+
+template <class T>
+void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
+             std::int64_t heads, void* state) {
+  if constexpr (sizeof(T) == 4) {
+    HWY_DYNAMIC_DISPATCH(linear_attention_combine_float32)
+    (shape, sums, count, first_head, heads, state);
+  } else {
+    HWY_DYNAMIC_DISPATCH(linear_attention_combine_bfloat16)
+    (shape, sums, count, first_head, heads, state);
+  }
+}
+template void combine<float>(const Shape&, const float*, std::int64_t, std::int64_t, std::int64_t,
+                             void*);
+template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::int64_t,
+                                std::int64_t, void*);
+
+void read_out(const ReadOutParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_float32)(params);
+}
+void read_out(const ReadOutParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_bfloat16)(params);
+}
+
+}  // namespace linear_attention
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

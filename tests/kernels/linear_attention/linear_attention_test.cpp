@@ -1,0 +1,298 @@
+#include "kernels/linear_attention/linear_attention.h"
+
+#include "kernels/linear_attention/linear_attention_reference.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+namespace la = linear_attention;
+using la::Feature;
+using la::Normaliser;
+
+constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
+                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
+                                 Feature::softmax_both, Feature::exp_centred};
+
+la::Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width, std::int64_t head_dim) {
+  const Normaliser rule = feature == Feature::unit ? Normaliser::none : Normaliser::add_eps;
+  return {heads, width, head_dim, feature, rule, 1e-6F, 1e-6F};
+}
+
+/// Memory for a kernel to work in: all NaN, with bytes behind it that must stay.
+class Workspace {
+ public:
+  explicit Workspace(std::size_t bytes) : bytes_(bytes), memory_(bytes + kMargin) {
+    std::memset(memory_.data(), 0xff, bytes + kMargin);
+  }
+  std::byte* data() { return memory_.data(); }
+  [[nodiscard]] bool intact() const {
+    return std::all_of(memory_.begin() + bytes_, memory_.end(),
+                       [](std::byte b) { return b == std::byte{0xff}; });
+  }
+
+ private:
+  static constexpr std::size_t kMargin = 256;
+  std::size_t bytes_;
+  AlignedBuffer<std::byte> memory_;
+};
+
+/// Rows of values with NaN between and around them.
+template <class T>
+struct Rows {
+  std::int64_t stride;
+  Guarded<T> values;
+  Rows(std::int64_t rows, std::int64_t dim, std::int64_t gap)
+      : stride(dim + gap), values(static_cast<std::size_t>(rows * (dim + gap))) {}
+  Rows(std::int64_t rows, std::int64_t dim, std::int64_t gap, Fill how, unsigned seed)
+      : Rows(rows, dim, gap) {
+    std::vector<T> inside(static_cast<std::size_t>(rows * dim));
+    fill(inside, how, seed);
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t i = 0; i < dim; ++i)
+        at(r, i) = inside[static_cast<std::size_t>(r * dim + i)];
+  }
+  T& at(std::int64_t r, std::int64_t i) { return values[static_cast<std::size_t>(r * stride + i)]; }
+};
+
+template <class T>
+struct Image {
+  la::Shape shape;
+  std::int64_t rows;
+  Rows<T> q, k, v, y;
+  std::int64_t num_prefix = 0;
+  float prefix_weight = 1;
+  float patch_weight = 1;
+
+  Image(const la::Shape& shape_, std::int64_t rows_, Fill how)
+      : shape(shape_),
+        rows(rows_),
+        q(rows_, shape_.num_heads * shape_.width, 5, how, 1),
+        k(rows_, shape_.num_heads * shape_.width, 7, how, 2),
+        v(rows_, shape_.num_heads * shape_.head_dim, 3, how, 3),
+        y(rows_, shape_.num_heads * shape_.head_dim, 9) {}
+
+  /// The three steps with tiles of `tile` tokens.
+  void mix(std::int64_t tile) {
+    const std::int64_t count = (rows + tile - 1) / tile;
+    const std::size_t size = la::sums_size(shape);
+    Guarded<float> sums(static_cast<std::size_t>(count) * size);
+    Workspace scratch(la::scratch_bytes<T>(shape, tile));
+    Workspace state(la::state_bytes<T>(shape));
+    for (std::int64_t i = 0; i < count; ++i) {
+      float* of_tile = sums.data() + static_cast<std::size_t>(i) * size;
+      la::clear(shape, of_tile);
+      const std::int64_t first = i * tile;
+      la::accumulate(la::AccumulateParams<T>{
+          shape, &k.at(first, 0), k.stride, &v.at(first, 0), v.stride, std::min(tile, rows - first),
+          num_prefix - first, prefix_weight, patch_weight, of_tile, scratch.data()});
+    }
+    for (std::int64_t head = 0; head < shape.num_heads; ++head)
+      la::combine<T>(shape, sums.data(), count, head, 1, state.data());
+    for (std::int64_t first = 0; first < rows; first += tile)
+      la::read_out(la::ReadOutParams<T>{shape, &q.at(first, 0), q.stride,
+                                        std::min(tile, rows - first), state.data(), &y.at(first, 0),
+                                        y.stride, scratch.data()});
+    EXPECT_TRUE(sums.intact() && scratch.intact() && state.intact() && y.values.intact());
+    const std::int64_t dim = shape.num_heads * shape.head_dim;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t i = dim; i < y.stride; ++i)
+        EXPECT_TRUE(std::isnan(static_cast<float>(y.at(r, i))));
+  }
+
+  /// Compares every `step`th row.
+  void compare(std::int64_t step) {
+    const la::Tokens<T> tokens{shape,         q.values.data(), q.stride, rows, k.values.data(),
+                               k.stride,      v.values.data(), v.stride, rows, num_prefix,
+                               prefix_weight, patch_weight};
+    const double bound = relative_bound();
+    double worst = 0;
+    for (std::int64_t r = 0; r < rows; r += step) {
+      const la::Mixed expected = la::linear_attention_reference(tokens, r);
+      // Exponents are sums of three terms, each rounded to 2^-24 of itself.
+      const double relative = bound + expected.largest_exponent * 4e-7;
+      for (std::size_t i = 0; i < expected.y.size(); ++i) {
+        const double found =
+            static_cast<double>(static_cast<float>(y.at(r, static_cast<std::int64_t>(i))));
+        const double error = std::abs(found - expected.y[i]);
+        worst = std::max(worst, error / (relative * expected.magnitude[i] + 1e-30));
+        ASSERT_LE(error, relative * expected.magnitude[i] + 1e-30)
+            << "row " << r << ", column " << i << ": found " << found << ", expected "
+            << expected.y[i];
+      }
+    }
+    if (std::getenv("SHOW") != nullptr) std::printf("worst %.3f\n", worst);
+  }
+
+  /// Features of both sides, S and y are rounded once each to half a unit.
+  static double relative_bound() { return sizeof(T) == 2 ? 2 * rounding<T>() : 4e-6; }
+};
+
+template <class T>
+class LinearAttentionKernel : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(LinearAttentionKernel, Stored);
+
+TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForEveryMapAndInstructionSet) {
+  for_each_instruction_set([](const std::string& name) {
+    for (const Feature feature : kFeatures) {
+      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      for (const std::int64_t rows : {1, 2, 31, 33}) {
+        Image<TypeParam> image(shape_of(feature, 2, 64, 64), rows, Fill::normal);
+        image.mix(rows);
+        image.compare(rows / 2 + 1);
+      }
+    }
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForHeadsThatNoVectorDivides) {
+  for_each_instruction_set([](const std::string& name) {
+    for (const Feature feature : kFeatures) {
+      for (const auto& [width, head_dim] :
+           {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 96}, {24, 24}, {37, 130}, {80, 3}}) {
+        SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)) + ", width " +
+                     std::to_string(width));
+        Image<TypeParam> image(shape_of(feature, 2, width, head_dim), 9, Fill::normal);
+        image.mix(5);
+        image.compare(4);
+      }
+    }
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForManyTokensInTiles) {
+  for_each_instruction_set([](const std::string& name) {
+    for (const Feature feature : {Feature::elu_plus_one, Feature::unit, Feature::exp_pair}) {
+      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      for (const auto& [rows, tile] :
+           {std::pair<std::int64_t, std::int64_t>{197, 197}, {198, 96}, {577, 301}}) {
+        Image<TypeParam> image(shape_of(feature, 1, 32, 32), rows, Fill::normal);
+        image.mix(tile);
+        image.compare(rows / 3);
+      }
+    }
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
+  for (const Feature feature : kFeatures) {
+    for (const Fill how : kAllFills) {
+      SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)) + ", fill " +
+                   std::to_string(static_cast<int>(how)));
+      Image<TypeParam> image(shape_of(feature, 2, 32, 48), 32, how);
+      image.mix(13);
+      image.compare(11);
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionKernel, TokensWeighTheirKeys) {
+  for_each_instruction_set([](const std::string& name) {
+    for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
+      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      Image<TypeParam> image(shape_of(feature, 2, 32, 32), 33, Fill::normal);
+      image.num_prefix = 14;
+      image.prefix_weight = 0.75F;
+      image.patch_weight = 0.2F;
+      image.mix(11);
+      image.compare(5);
+    }
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, RisingMaximaKeepWhatWasSummed) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    Image<TypeParam> image(shape_of(Feature::exp_pair, 1, 32, 64), 300, Fill::normal);
+    for (std::int64_t r = 0; r < image.rows; ++r)
+      for (std::int64_t i = 0; i < 32; ++i)
+        image.k.at(r, i) = TypeParam(static_cast<float>(image.k.at(r, i)) +
+                                     0.01F * static_cast<float>(i % 2 == 0 ? r : -r));
+    image.mix(300);
+    image.compare(50);
+    image.mix(64);
+    image.compare(50);
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, ExponentsFarBeyondFloat32StayExact) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    Image<TypeParam> image(shape_of(Feature::exp_pair, 2, 16, 16), 20, Fill::large);
+    image.mix(7);
+    image.compare(1);
+  });
+}
+
+TYPED_TEST(LinearAttentionKernel, SumsAreWhatTheHeaderSays) {
+  const la::Shape shape = shape_of(Feature::relu, 2, 8, 4);
+  Image<TypeParam> image(shape, 6, Fill::normal);
+  std::vector<float> sums(la::sums_size(shape));
+  Workspace scratch(la::scratch_bytes<TypeParam>(shape, 6));
+  ASSERT_EQ(sums.size(), 2U * 8 * (4 + 2));
+  la::clear(shape, sums.data());
+  la::AccumulateParams<TypeParam> params{
+      shape, image.k.values.data(), image.k.stride, image.v.values.data(), image.v.stride, 6, 0, 1,
+      1,     sums.data(),           scratch.data()};
+  la::accumulate(params);
+  const std::vector<float> once = sums;
+  params.rows = 0;
+  la::accumulate(params);
+  EXPECT_EQ(sums, once);
+  params.rows = 6;
+  la::accumulate(params);
+  for (std::int64_t h = 0; h < 2; ++h) {
+    for (std::int64_t f = 0; f < 8; ++f) {
+      double z = 0;
+      double s = 0;
+      for (std::int64_t r = 0; r < 6; ++r) {
+        const double b = std::max(0.0F, static_cast<float>(image.k.at(r, h * 8 + f)));
+        z += 2 * b;
+        s += 2 * b * static_cast<double>(static_cast<float>(image.v.at(r, h * 4 + 1)));
+      }
+      EXPECT_NEAR(sums[static_cast<std::size_t>((h * 8 + f) * 4 + 1)], s, 1e-5);
+      EXPECT_NEAR(sums[static_cast<std::size_t>(2 * 8 * 4 + h * 8 + f)], z, 1e-5);
+      EXPECT_EQ(sums[static_cast<std::size_t>(2 * 8 * 5 + h * 8 + f)],
+                -std::numeric_limits<float>::infinity());
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionKernel, ReadOutOfNoRowsWritesNothing) {
+  const la::Shape shape = shape_of(Feature::exp_pair, 1, 8, 8);
+  Workspace state(la::state_bytes<TypeParam>(shape));
+  Workspace scratch(la::scratch_bytes<TypeParam>(shape, 0));
+  la::read_out(
+      la::ReadOutParams<TypeParam>{shape, nullptr, 8, 0, state.data(), nullptr, 8, scratch.data()});
+}
+
+TYPED_TEST(LinearAttentionKernel, NanReachesWhatDependsOnIt) {
+  const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
+  for_each_instruction_set([nan](const std::string& name) {
+    for (const Feature feature : kFeatures) {
+      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      const la::Shape shape = shape_of(feature, 3, 20, 24);
+      Image<TypeParam> image(shape, 17, Fill::normal);
+      image.q.at(2, 19) = nan;       // row 2 of head 0
+      image.k.at(5, 20 + 3) = nan;   // all of head 1
+      image.v.at(6, 48 + 23) = nan;  // the last column of head 2
+      image.mix(6);
+      for (std::int64_t r = 0; r < 17; ++r)
+        for (std::int64_t c = 0; c < 72; ++c) {
+          const bool expected = c < 24 ? r == 2 : c < 48 || c == 71;
+          ASSERT_EQ(std::isnan(static_cast<float>(image.y.at(r, c))), expected)
+              << "row " << r << ", column " << c;
+        }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test
