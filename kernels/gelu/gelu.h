@@ -1,11 +1,13 @@
-// GELU of a contiguous array: the activation of the MLP where no product's epilogue takes it in,
-// and the door through which gelu-inl.h is tested.
+// GELU of a contiguous array: the door through which gelu-inl.h, the epilogue of linear layers, is
+// tested and measured.
 //
-// Equation: y = x/2 (1 + erf(x / sqrt 2)) (Hendrycks, Gimpel 2016, arXiv 1606.08415), not the tanh
-// form. Tensors: x and y (count), any alignment; y may be x. Work: 4 bytes read and 4 or 2 written
-// an element, about 17 operations (float32, one of them a
-//   division) or 13 and the rounding (bfloat16): bound by arithmetic.
-// Numerics: float32; errors in gelu-inl.h. A NaN stays a NaN, -infinity gives NaN as in torch.
+// Equation: y = x/2 (1 + erf(x / sqrt 2)) (Hendrycks, Gimpel 2016, arXiv 1606.08415), not the form
+//   with tanh.
+// Tensors: x and y (count), any alignment; y may be x.
+// Work: 4 bytes read and 4 or 2 written an element; 17 operations and a division (float32) or 12
+//   and the rounding (bfloat16): bound by arithmetic.
+// Numerics: float32; errors in gelu-inl.h. NaN and +infinity stay; -infinity gives NaN (float32, as
+//   in torch) or the constant tail (bfloat16).
 // Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h.
 #pragma once
 

@@ -2,20 +2,17 @@
 // the classifier.
 //
 // Equation: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) var over the row
-//   (Ba et al. 2016, arXiv 1607.06450, equations 3 and 4; eps as in torch).
-// Tensors: see the fields. x and y float32 or bfloat16, any alignment, rows contiguous, strides
-// free;
+//   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch).
+// Tensors: see the fields. x and y float32 or bfloat16, any alignment, rows contiguous, any stride;
 //   y may be x (with the same stride) and must not overlap it otherwise.
-// Work: 2 rows dim sizeof(T) bytes (N = 197, D = 768 in float32: 1.2 MB), the row is read three
-// times
-//   but from the L1 cache after the first; 9 FLOPs an element: bound by the L2 cache where rows
-//   come from there, by the latency of two sums over lanes where dim is small.
-// Numerics: float32, one rounding when stored. Two passes: the mean, then the squares around it;
-// the
-//   sum of what is left around the rounded mean corrects both (Chan, Golub, LeVeque 1983, eq. 1.7).
-//   So a mean of 1e4 standard deviations costs no digit beyond those that x itself has lost. Rows
-//   whose squares exceed float32 (|x| about 1e18) are not finite. The sum has a fixed order for
-//   each instruction set: a row depends neither on the others nor on the number of threads.
+// Work: 2 rows dim sizeof(T) bytes (N = 197, D = 768 in float32: 1.2 MB). The row is read three
+//   times, but from the L1 cache after the first. About 10 FLOPs an element: bound by the L2 cache
+//   or, where dim is small, by the latency of two sums over lanes; in bfloat16 by the conversions.
+// Numerics: float32, one rounding when stored. Two passes, the mean and then the squares around it;
+//   the sum of what is left around the rounded mean corrects both (Chan, Golub, LeVeque 1983). So a
+//   mean of many deviations costs no digits beyond those that x itself has lost. Rows whose squares
+//   exceed float32 (|x| above 1e18) are not finite. The order of the sums is fixed for each
+//   instruction set: a row depends neither on the others nor on the number of threads.
 // NaN or infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
 // Preconditions: dim >= 1, rows >= 0.
 // Test: tests/kernels/layer_norm/layer_norm_test.cpp; twin: layer_norm_reference.h.

@@ -1,9 +1,8 @@
 // Images to rows of patches, the input of the patch embedding's matrix product.
 //
-// Equation: the patch embedding is a convolution whose stride is its size P (Dosovitskiy et al.
-// 2020,
-//   arXiv 2010.11929, eq. 1: x_p E), so that it is a product of rows of patches with the flattened
-//   weight. Row q holds patch (q / grid_columns, q % grid_columns). Here only the copy is made.
+// Equation: the patch embedding is a convolution whose stride is its size P, that is, a product of
+//   rows of patches with the flattened weight (Dosovitskiy et al. 2020, arXiv 2010.11929, equation
+//   1: x_p E). Row q holds patch (q / grid_columns, q % grid_columns). Here only the copy is made.
 // Tensors: see the functions and fields; any alignment; y must not overlap the image.
 // Memory: P P C bytes (pixels) or floats read and as many T written a patch, each once; no FLOPs
 //   beyond the conversion: bound by memory where the image comes from there. Reads run along P

@@ -23,7 +23,7 @@ using softmax_attention::kScoreStride;
 using softmax_attention::kTotalLanes;
 using softmax_attention::Scratch;
 
-/// Keys [first, first + count) of one head, all its rows' queries against them.
+/// Keys that stay in L2 while a group of queries passes.
 template <class T>
 struct KeyBlock {
   std::int64_t count;
@@ -44,8 +44,7 @@ HWY_INLINE void raise_reference(float largest, bool first, float* reference, flo
   const std::size_t n = hn::Lanes(d);
   const VecF32 factor = exp_f32(hn::Set(d, *reference - largest));
   *reference = largest;
-  for (std::size_t i = 0; i < kTotalLanes; i += n)
-    hn::StoreU(hn::Mul(hn::LoadU(d, total + i), factor), d, total + i);
+  hn::StoreU(hn::Mul(hn::LoadU(d, total), factor), d, total);
   for (std::size_t i = 0; i < static_cast<std::size_t>(width); i += n)
     hn::StoreU(hn::Mul(hn::LoadU(d, output + i), factor), d, output + i);
 }

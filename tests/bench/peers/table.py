@@ -242,7 +242,7 @@ def heading(header: Json) -> list[str]:
         "",
         f"- processor: {header['processor']} ({header['instruction_sets']}), "
         f"{header['processors']} processors, {header['memory_gb']:.0f} GB",
-        f"- {header['threads']} threads, {header['rounds']} rounds in turns, "
+        f"- threads {header['threads']}, rounds in turns {header['rounds']}, "
         f"{header['date']}, load at the start {header['load_at_start']:.2f}",
         f"- {versions}",
     ]

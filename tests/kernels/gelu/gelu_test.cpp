@@ -42,15 +42,15 @@ TEST(GeluKernel, ErrorOfErfIsBelowOneMillionth) {
   });
 }
 
-TEST(GeluKernel, ForBfloat16ErrorOfErfIsBelowATenthOfAThousandth) {
+TEST(GeluKernel, ForBfloat16ErrorOfErfIsBelowOneHundredThousandth) {
   const std::vector<float> x = inputs();
   for_each_instruction_set([&](const std::string& name) {
     SCOPED_TRACE(name);
     const std::vector<BFloat16> y = gelu_of<BFloat16>(x);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double expected = gelu::gelu_reference(static_cast<double>(x[i]));
-      // Half a unit in the last of 8 binary digits of what is rounded.
-      const double exact = 0.5e-4 * std::abs(static_cast<double>(x[i]));
+      // Rounding: half a unit in the last of 8 binary digits, at most 2^-8 of what is rounded.
+      const double exact = 0.5e-5 * std::abs(static_cast<double>(x[i]));
       const double tolerance = exact + (std::abs(expected) + exact) / 256 + 1e-40;
       const auto found = static_cast<double>(static_cast<float>(y[i]));
       ASSERT_TRUE(std::abs(found - expected) <= tolerance)
@@ -64,7 +64,7 @@ class GeluTails : public testing::Test {};
 using Stored = testing::Types<float, BFloat16>;
 TYPED_TEST_SUITE(GeluTails, Stored);
 
-TYPED_TEST(GeluTails, AreExactAndNanStays) {
+TYPED_TEST(GeluTails, AreFlatAndNanStays) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   // More than a vector, so that both the vectors and the rest meet each value.
@@ -77,9 +77,9 @@ TYPED_TEST(GeluTails, AreExactAndNanStays) {
     for (std::size_t i = 0; i < x.size(); i += 7) {
       const auto at = [&](std::size_t k) { return static_cast<float>(y[i + k]); };
       EXPECT_EQ(at(0), 6);
-      EXPECT_EQ(at(1), 0);
+      EXPECT_NEAR(at(1), 0, 1e-6);
       EXPECT_EQ(at(2), 1024);
-      EXPECT_EQ(at(3), 0);
+      EXPECT_NEAR(at(3), 0, 1e-6);
       EXPECT_EQ(at(4), kInfinity);
       EXPECT_TRUE(std::isnan(at(5)));
       EXPECT_EQ(at(6), 0);
