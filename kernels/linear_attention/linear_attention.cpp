@@ -280,7 +280,9 @@ void clear(const Shape& shape, float* sums) {
 
 template <class T>
 std::size_t scratch_bytes(const Shape& shape, std::int64_t rows) {
-  return std::max(KeyScratch<T>(shape, rows).bytes, QueryScratch<T>(shape).bytes);
+  // A shorter tile may be cut into longer chunks: the longest chunk that `rows` allow counts.
+  return std::max(KeyScratch<T>(shape, std::min(rows, kKeyRows)).bytes,
+                  QueryScratch<T>(shape).bytes);
 }
 template std::size_t scratch_bytes<float>(const Shape&, std::int64_t);
 template std::size_t scratch_bytes<BFloat16>(const Shape&, std::int64_t);

@@ -1,5 +1,6 @@
 #include "kernels/linear_attention/linear_attention.h"
 
+#include "kernels/linear_attention/layout.h"
 #include "kernels/linear_attention/linear_attention_reference.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "tests/kernels/kernel_case.h"
@@ -292,6 +293,16 @@ TYPED_TEST(LinearAttentionKernel, NanReachesWhatDependsOnIt) {
         }
     }
   });
+}
+
+TYPED_TEST(LinearAttentionKernel, ScratchOfATileServesEveryShorterTile) {
+  const linear_attention::Shape shape{
+      1, 32, 32, linear_attention::Feature::exp_pair, linear_attention::Normaliser::add_eps, 0, 0};
+  for (std::int64_t most = 1; most < 600; most += 7)
+    for (std::int64_t rows = 1; rows <= most; ++rows)
+      ASSERT_LE(linear_attention::KeyScratch<TypeParam>(shape, rows).bytes,
+                linear_attention::scratch_bytes<TypeParam>(shape, most))
+          << rows << " of " << most;
 }
 
 }  // namespace

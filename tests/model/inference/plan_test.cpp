@@ -69,7 +69,7 @@ void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) 
   EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected), 5e-2);
 }
 
-class PlanOfMechanism : public testing::TestWithParam<std::string> {};
+class PlanOfMechanism : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PlanOfMechanism, EqualsTheModules) {
   at::manual_seed(5);
@@ -81,8 +81,8 @@ std::vector<std::string> mechanism_names() {
   for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
   return names;
 }
-INSTANTIATE_TEST_SUITE_P(All, PlanOfMechanism, testing::ValuesIn(mechanism_names()),
-                         [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(All, PlanOfMechanism, ::testing::ValuesIn(mechanism_names()),
+                         [](const auto& mechanism) { return mechanism.param; });
 
 TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
   at::manual_seed(5);
