@@ -21,16 +21,16 @@ TEST(TileShapeTest, CoversAllTokensWithEvenMultiplesOfSix) {
 }
 
 TEST(TileShapeTest, FollowsTheCache) {
-  const TileShape small = choose_tiles(8161, 1, 9216, 1 << 20, 2);
-  const TileShape large = choose_tiles(8161, 1, 9216, 2 << 20, 2);
-  EXPECT_LE(small.rows * 9216, (1 << 20) * 3 / 4 + 6 * 9216);
+  const TileShape small = choose_tiles(8161, 1, 2304, 1 << 20, 2);
+  const TileShape large = choose_tiles(8161, 1, 2304, 2 << 20, 2);
+  EXPECT_LE(small.rows * 2304, (1 << 20) / 3 + 6 * 2304);
   EXPECT_GT(large.rows, small.rows);
 }
 
 TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
   EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 2).count, 2);
   EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 4).count, 4);
-  EXPECT_EQ(choose_tiles(197, 32, 2304, 1 << 20, 4).count, 1) << "the batch does";
+  EXPECT_EQ(choose_tiles(197, 32, 2304, 4 << 20, 4).count, 1) << "the batch does";
 }
 
 }  // namespace
