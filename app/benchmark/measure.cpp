@@ -16,6 +16,9 @@
 #include <numeric>
 #include <string>
 #include <vector>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace hydrascope::app {
 namespace {
@@ -103,6 +106,9 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
   if (device.is_cuda()) {
     c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
   } else {
+#ifdef __GLIBC__
+    malloc_trim(0);  // what earlier combinations left in the heap is none of this one's
+#endif
     clear_resident_peak();
   }
   const Clock::time_point begin = Clock::now();

@@ -5,9 +5,9 @@
 namespace hydrascope::kernels::device {
 namespace {
 
-// About 20 us of spinning: longer than the gap between two steps of a plan, shorter than anything a
-// person notices on an idle machine.
-constexpr int kSpins = 4000;
+// Some half a millisecond: longer than a thread waits for the last tile of a layer (waking a
+// sleeping one costs more than that tile), shorter than anything a person notices on an idle machine.
+constexpr int kSpins = 40000;
 
 template <class Done>
 bool spin_until(Done done) {

@@ -10,6 +10,9 @@
 #include <c10/util/Exception.h>
 
 #include <optional>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace hydrascope::model {
 
@@ -53,6 +56,9 @@ void Classifier::make_ready() {
     plan.threads = at::get_num_threads();
     plan.release_model = true;
     state_->plan.emplace(state_->model, plan);
+#ifdef __GLIBC__
+    malloc_trim(0);  // the matrices that were packed: the allocator would keep them resident
+#endif
     return;
   }
   state_->model->to(options.device, options.precision.dtype);
