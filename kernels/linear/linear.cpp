@@ -4,8 +4,10 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
+// clang-format off: the rest of the file is repeated by the first of these.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+// clang-format on
 
 #include "kernels/gelu/gelu-inl.h"
 #include "kernels/linear/panel_product-inl.h"

@@ -1,0 +1,144 @@
+// The engine alone, free of LibTorch, so that it runs under every sanitizer. That it computes the
+// right thing is plan_test.cpp's matter.
+#include "model/inference/streaming_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::inference {
+namespace {
+
+using kernels::AlignedBuffer;
+using kernels::Storage;
+
+constexpr std::int64_t kDim = 64;
+constexpr std::int64_t kHeads = 2;
+constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kPatch = 4;
+
+AlignedBuffer<float> random_values(std::size_t count, float size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, size);
+  AlignedBuffer<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+PackedLinear random_linear(Storage storage, std::int64_t out, std::int64_t in, unsigned seed) {
+  const auto weight = random_values(static_cast<std::size_t>(out * in), 0.1F, seed);
+  return {kernels::linear::PackedWeight(storage, weight.data(), out, in, in),
+          random_values(static_cast<std::size_t>(out), 0.1F, seed + 1)};
+}
+
+/// Softmax, Hydra, Hedgehog's map and a "module" that averages each token's key and value.
+PackedNetwork make_network(Storage storage, bool average) {
+  PackedNetwork network;
+  network.storage = storage;
+  network.embed_dim = kDim;
+  network.hidden_dim = 3 * kDim;
+  network.num_heads = kHeads;
+  network.num_prefix = 1;
+  network.patch_size = kPatch;
+  network.in_chans = 3;
+  network.num_classes = kClasses;
+  network.layer_norm_eps = 1e-6F;
+  network.patch_tensor = random_linear(storage, kDim, 3 * kPatch * kPatch, 1);
+  for (unsigned layer = 0; layer < 5; ++layer) {
+    PackedBlock block;
+    block.query = random_linear(storage, kDim, kDim, 10 * layer + 2);
+    block.key_value = random_linear(storage, 2 * kDim, kDim, 10 * layer + 3);
+    block.proj = random_linear(storage, kDim, kDim, 10 * layer + 4);
+    block.fc1 = random_linear(storage, 3 * kDim, kDim, 10 * layer + 5);
+    block.fc2 = random_linear(storage, kDim, 3 * kDim, 10 * layer + 6);
+    if (layer == 1) {
+      block.mixing = HydraLayer{};
+    } else if (layer == 2) {
+      block.mixing = LinearLayer{{kHeads, kDim / kHeads, kDim / kHeads,
+                                  kernels::linear_attention::Feature::exp_pair,
+                                  kernels::linear_attention::Normaliser::add_eps, 1e-6F, 1e-6F}};
+    } else if (layer == 3) {
+      const std::size_t row = kDim * static_cast<std::size_t>(kernels::size_of(storage));
+      block.mixing = ModuleLayer{[row](std::int64_t count, std::int64_t rows, std::int64_t columns,
+                                       void* queries, void*, void* mixed) {
+        std::memcpy(mixed, queries, row * static_cast<std::size_t>(count * (1 + rows * columns)));
+      }};
+    }
+    network.blocks.push_back(std::move(block));
+  }
+  network.head.average = average;
+  network.head.norm_weight = random_values(kDim, 1, 7);
+  network.head.norm_bias = random_values(kDim, 1, 8);
+  network.head.classifier = random_linear(Storage::float32, kClasses, kDim, 9);
+  return network;
+}
+
+ImageGeometry make_geometry(const PackedNetwork& network, std::int64_t rows, std::int64_t columns) {
+  ImageGeometry geometry;
+  geometry.grid_rows = rows;
+  geometry.grid_columns = columns;
+  geometry.prefix = random_values(kDim, 1, 20);
+  geometry.position = random_values(static_cast<std::size_t>(rows * columns * kDim), 1, 21);
+  geometry.token_weights.resize(network.blocks.size());
+  return geometry;
+}
+
+std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, std::int64_t columns,
+                             std::int64_t batch, std::int64_t count, int threads) {
+  kernels::device::ThreadTeam team(threads);
+  const auto executor =
+      StreamingExecutor::make(network, make_geometry(network, rows, columns), batch, team);
+  const auto images = random_values(
+      static_cast<std::size_t>(batch * 3 * rows * columns * kPatch * kPatch), 1, 30);
+  std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
+  ImageBatch input;
+  input.tensor = images.data();
+  executor->run(input, count, logits.data(), nullptr);
+  std::vector<float> again(logits.size());
+  executor->run(input, count, again.data(), nullptr);
+  EXPECT_EQ(logits, again) << "the same call, the same bits";
+  EXPECT_GT(executor->workspace_bytes(), 0U);
+  return logits;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage, bool>> {};
+
+TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
+  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-4F : 0.1F;
+  for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
+    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
+    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+  }
+}
+
+TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
+  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);
+  std::vector<float> two = logits_of(network, 6, 5, 3, 2, 2);
+  expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StreamingExecutorTest,
+                         ::testing::Values(std::pair{Storage::float32, false},
+                                           std::pair{Storage::bfloat16, false},
+                                           std::pair{Storage::float32, true}),
+                         [](const auto& storage) {
+                           return std::string(storage.param.first == Storage::float32
+                                                  ? "float32"
+                                                  : "bfloat16") +
+                                  (storage.param.second ? "Average" : "Token");
+                         });
+
+}  // namespace
+}  // namespace hydrascope::model::inference
