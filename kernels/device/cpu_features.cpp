@@ -13,6 +13,7 @@ CpuFeatures cpu_features() {
   features.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.avx512_bf16 = features.avx512 && __builtin_cpu_supports("avx512bf16");
+  features.avx512_vnni = features.avx512 && __builtin_cpu_supports("avx512vnni");
   // g++ 12 does not know the word "amx-bf16" here: leaf 7, EDX bit 22.
   unsigned eax = 0;
   unsigned ebx = 0;
@@ -29,6 +30,7 @@ std::vector<std::string> names(const CpuFeatures& features) {
   std::vector<std::string> result;
   if (features.avx2) result.emplace_back("avx2");
   if (features.avx512) result.emplace_back("avx512");
+  if (features.avx512_vnni) result.emplace_back("avx512_vnni");
   if (features.avx512_bf16) result.emplace_back("avx512_bf16");
   if (features.amx_bf16) result.emplace_back("amx_bf16");
   return result;

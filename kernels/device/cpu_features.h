@@ -11,6 +11,7 @@ struct CpuFeatures {
   bool avx2 = false;    ///< with FMA
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
+  bool avx512_vnni = false;
   bool amx_bf16 = false;
 };
 

@@ -1,7 +1,5 @@
 #include "kernels/linear/linear.h"
 
-#include "kernels/device/cpu_features.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -9,43 +7,11 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "kernels/gelu/gelu-inl.h"
 #include "kernels/linear/panel_product-inl.h"
+#include "kernels/linear/write_strip-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
-
-template <class T>
-HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old) {
-  switch (epilogue) {
-    case linear::Epilogue::gelu: return gelu<T>(sum);
-    case linear::Epilogue::add: return hn::Add(old, sum);
-    default: return sum;
-  }
-}
-
-/// Rounds one strip of sums (rows, 64) into y.
-template <class T, linear::Epilogue kEpilogue>
-HWY_INLINE void write_strip(const float* sums, int rows, const float* bias, T* y,
-                            std::int64_t y_stride, std::size_t columns) {
-  const F32 d;
-  const std::size_t n = hn::Lanes(d);
-  constexpr bool kAdd = kEpilogue == linear::Epilogue::add;
-  for (int r = 0; r < rows; ++r, sums += linear::kPanelColumns, y += y_stride) {
-    std::size_t c = 0;
-    for (; c + n <= columns; c += n) {
-      VecF32 sum = hn::LoadU(d, sums + c);
-      if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, bias + c));
-      store(finish<T>(sum, kEpilogue, kAdd ? load(y + c) : sum), y + c);
-    }
-    if (c < columns) {
-      const std::size_t rest = columns - c;
-      VecF32 sum = load_n(sums + c, rest);
-      if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, rest));
-      store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, rest) : sum), y + c, rest);
-    }
-  }
-}
 
 template <class T, linear::Epilogue kEpilogue>
 void linear_with(const linear::LinearParams<T>& p) {
@@ -87,8 +53,6 @@ void product_bfloat16(const linear::Strip<BFloat16>& s, std::int64_t rows) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <atomic>
-
 namespace hydrascope::kernels {
 
 HWY_EXPORT(linear_float32);
@@ -97,17 +61,6 @@ HWY_EXPORT(product_float32);
 HWY_EXPORT(product_bfloat16);
 
 namespace linear {
-namespace {
-
-std::atomic<bool> native_bfloat16{device::cpu_features().avx512_bf16};
-
-}  // namespace
-
-bool has_native_bfloat16() noexcept { return native_bfloat16.load(std::memory_order_relaxed); }
-void set_native_bfloat16_for_test(bool allowed) noexcept {
-  native_bfloat16 = allowed && device::cpu_features().avx512_bf16;
-}
-
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
                            std::int64_t row_stride)
     : storage_(storage), in_(in), out_(out) {

@@ -29,9 +29,4 @@ struct Strip {
   std::int64_t c_stride;
   bool accumulate;
 };
-
-/// Whether this processor multiplies bfloat16 itself (AVX512_BF16). Tests may switch it off.
-bool has_native_bfloat16() noexcept;
-void set_native_bfloat16_for_test(bool allowed) noexcept;
-
 }  // namespace hydrascope::kernels::linear

@@ -13,6 +13,7 @@
 #define HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
 #endif
 
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/panel.h"
 #include "kernels/vector/vector_io-inl.h"
 
@@ -127,7 +128,7 @@ template <int kRows, class T>
 void strip_of_rows(const linear::Strip<T>& s) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (sizeof(T) == 2) {
-    if (linear::has_native_bfloat16()) return strip_product_native<kRows>(s);
+    if (device::may_use(device::MatrixInstruction::avx512_bf16)) return strip_product_native<kRows>(s);
   }
 #endif
   for (std::size_t column = 0; column < linear::kPanelColumns; column += kStripVectors * lanes())

@@ -2,7 +2,7 @@
 // this machine in turn.
 #pragma once
 
-#include "kernels/linear/panel.h"
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <gtest/gtest.h>
@@ -107,19 +107,24 @@ constexpr double rounding() {
   return sizeof(T) == 2 ? 1.0 / 256 : 1e-6;
 }
 
-/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with
-/// bfloat16 instructions on and off.
+/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with its
+/// matrix instructions on and off.
 template <class Body>
 void for_each_instruction_set(Body body) {
+  using device::MatrixInstruction;
+  constexpr MatrixInstruction kAll[] = {MatrixInstruction::avx512_bf16,
+                                        MatrixInstruction::avx512_vnni};
+  bool any = false;
+  for (const MatrixInstruction each : kAll) any = any || device::may_use(each);
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (const bool native : {false, true}) {
-      if (native && (target != HWY_AVX3 || !linear::has_native_bfloat16())) continue;
-      linear::set_native_bfloat16_for_test(native);
-      body(std::string(hwy::TargetName(target)) + (native ? "+bf16" : ""));
-      linear::set_native_bfloat16_for_test(true);
+    for (const bool allowed : {false, true}) {
+      if (allowed && (target != HWY_AVX3 || !any)) continue;
+      for (const MatrixInstruction each : kAll) device::allow_for_test(each, allowed);
+      body(std::string(hwy::TargetName(target)) + (allowed ? "+matrix" : ""));
     }
   }
+  for (const MatrixInstruction each : kAll) device::allow_for_test(each, true);
   hwy::SetSupportedTargetsForTest(0);
 }
 

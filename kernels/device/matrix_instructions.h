@@ -1,0 +1,17 @@
+// Instructions that multiply narrow types, beyond what Highway's targets know: kernels carry a function of
+// intrinsics for each and ask here whether it may run.
+#pragma once
+
+namespace hydrascope::kernels::device {
+
+enum class MatrixInstruction : unsigned {
+  avx512_bf16 = 1,  ///< vdpbf16ps: two bfloat16 products a lane
+  avx512_vnni = 2,  ///< vpdpbusd: four products of uint8 and int8 a lane
+};
+
+/// Whether this processor has it (and no test forbids it).
+bool may_use(MatrixInstruction instruction) noexcept;
+/// Forbids or allows what the processor has, for this process.
+void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept;
+
+}  // namespace hydrascope::kernels::device

@@ -1,0 +1,52 @@
+// What follows the micro-kernel: bias, GELU or residual, one rounding, into y.
+// Included after hwy/highway.h, once per instruction set.
+#if defined(HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H
+#undef HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H
+#else
+#define HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H
+#endif
+
+#include "kernels/gelu/gelu-inl.h"
+#include "kernels/linear/linear.h"
+#include "kernels/vector/vector_io-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+template <class T>
+HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old) {
+  switch (epilogue) {
+    case linear::Epilogue::gelu: return gelu<T>(sum);
+    case linear::Epilogue::add: return hn::Add(old, sum);
+    default: return sum;
+  }
+}
+
+/// Rounds one strip of sums (rows, 64) into y.
+template <class T, linear::Epilogue kEpilogue>
+HWY_INLINE void write_strip(const float* sums, int rows, const float* bias, T* y,
+                            std::int64_t y_stride, std::size_t columns) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  constexpr bool kAdd = kEpilogue == linear::Epilogue::add;
+  for (int r = 0; r < rows; ++r, sums += linear::kPanelColumns, y += y_stride) {
+    std::size_t c = 0;
+    for (; c + n <= columns; c += n) {
+      VecF32 sum = hn::LoadU(d, sums + c);
+      if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, bias + c));
+      store(finish<T>(sum, kEpilogue, kAdd ? load(y + c) : sum), y + c);
+    }
+    if (c < columns) {
+      const std::size_t rest = columns - c;
+      VecF32 sum = load_n(sums + c, rest);
+      if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, rest));
+      store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, rest) : sum), y + c, rest);
+    }
+  }
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

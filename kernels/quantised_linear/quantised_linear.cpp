@@ -1,0 +1,203 @@
+#include "kernels/quantised_linear/quantised_linear.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/quantised_linear/quantised_linear.cpp"
+// clang-format off: the rest of the file is repeated by the first of these.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "kernels/linear/write_strip-inl.h"
+#include "kernels/quantised_linear/integer_product-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+/// A vector of a row's values times their multipliers.
+template <class T, bool kMultiplier>
+HWY_INLINE VecF32 scaled_values(const T* x, const float* multiplier, std::size_t at) {
+  const VecF32 v = load(x + at);
+  return kMultiplier ? hn::Mul(v, hn::LoadU(F32(), multiplier + at)) : v;
+}
+
+template <class T, bool kMultiplier>
+void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint8_t* out,
+                  float* scale, float* least) {
+  const F32 d;
+  const hn::Rebind<std::uint8_t, F32> d8;
+  const std::size_t n = hn::Lanes(d);
+  const auto value = [&](std::size_t i) {
+    return kMultiplier ? static_cast<float>(x[i]) * multiplier[i] : static_cast<float>(x[i]);
+  };
+  float lo = value(0);
+  float hi = lo;
+  float poison = 0;  // NaN once there is a NaN or an infinity
+  std::size_t i = 0;
+  if (in >= n) {
+    VecF32 lows = scaled_values<T, kMultiplier>(x, multiplier, 0);
+    VecF32 highs = lows;
+    VecF32 poisons = hn::Zero(d);
+    for (; i + n <= in; i += n) {
+      const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, i);
+      lows = hn::Min(lows, v);
+      highs = hn::Max(highs, v);
+      poisons = hn::MulAdd(v, hn::Zero(d), poisons);
+    }
+    lo = hn::GetLane(hn::MinOfLanes(d, lows));
+    hi = hn::GetLane(hn::MaxOfLanes(d, highs));
+    poison = sum_of_lanes(poisons);
+  }
+  for (; i < in; ++i) {
+    const float v = value(i);
+    lo = v < lo ? v : lo;
+    hi = v > hi ? v : hi;
+    poison += v * 0.0F;
+  }
+  const float range = hi - lo;
+  *scale = range / 255.0F + poison;
+  *least = lo + poison;
+  const float inverse = range > 0 ? 255.0F / range : 0.0F;
+  const VecF32 shift = hn::Set(d, lo);
+  const VecF32 factor = hn::Set(d, inverse);
+  i = 0;
+  for (; i + n <= in; i += n) {
+    const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, i);
+    const auto rounded = hn::NearestInt(hn::Mul(hn::Sub(v, shift), factor));
+    hn::StoreU(hn::DemoteTo(d8, rounded), d8, out + i);
+  }
+  for (; i < in; ++i) {
+    const hn::CappedTag<float, 1> one;
+    const hn::Rebind<std::uint8_t, decltype(one)> one8;
+    const auto rounded = hn::NearestInt(hn::Set(one, (value(i) - lo) * inverse));
+    hn::StoreU(hn::DemoteTo(one8, rounded), one8, out + i);
+  }
+  for (; i % 64 != 0; ++i) out[i] = 0;
+}
+
+template <class T>
+void quantise_rows(const quantised_linear::QuantiseParams<T>& p) {
+  const auto in = static_cast<std::size_t>(p.in);
+  const std::int64_t bytes = quantised_linear::row_bytes(p.in);
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const T* x = p.x + row * p.x_stride;
+    std::uint8_t* out = p.out.values + row * bytes;
+    if (p.multiplier != nullptr)
+      quantise_row<T, true>(x, p.multiplier, in, out, p.out.scale + row, p.out.least + row);
+    else
+      quantise_row<T, false>(x, nullptr, in, out, p.out.scale + row, p.out.least + row);
+  }
+}
+
+template <class T, linear::Epilogue kEpilogue>
+void quantised_with(const quantised_linear::LinearParams<T>& p) {
+  HWY_ALIGN std::int32_t products[kIntegerRows * linear::kPanelColumns];
+  HWY_ALIGN float sums[kIntegerRows * linear::kPanelColumns];
+  const F32 d;
+  const hn::Rebind<std::int32_t, F32> d32;
+  const std::size_t n = hn::Lanes(d);
+  const quantised_linear::QuantisedWeight& weight = *p.weight;
+  const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
+  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+    const std::int64_t left = weight.out() - column;
+    const auto columns =
+        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
+                   weight.panel(column / linear::kPanelColumns), products};
+    for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
+      const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
+      integer_product(s, rows);
+      for (int r = 0; r < rows; ++r) {
+        const VecF32 step = hn::Set(d, p.x.scale[row + r]);
+        const VecF32 least = hn::Set(d, p.x.least[row + r]);
+        for (std::size_t c = 0; c < static_cast<std::size_t>(linear::kPanelColumns); c += n) {
+          const std::size_t at = static_cast<std::size_t>(r) * linear::kPanelColumns + c;
+          const VecF32 product = hn::ConvertTo(d, hn::Load(d32, products + at));
+          const VecF32 scale = hn::Mul(step, hn::LoadU(d, weight.scale() + column + c));
+          hn::Store(hn::MulAdd(product, scale,
+                               hn::Mul(least, hn::LoadU(d, weight.sum() + column + c))),
+                    d, sums + at);
+        }
+      }
+      write_strip<T, kEpilogue>(sums, rows, p.bias == nullptr ? nullptr : p.bias + column,
+                                p.y + row * p.y_stride + column, p.y_stride, columns);
+    }
+  }
+}
+
+template <class T>
+void quantised_of(const quantised_linear::LinearParams<T>& p) {
+  switch (p.epilogue) {
+    case linear::Epilogue::store: return quantised_with<T, linear::Epilogue::store>(p);
+    case linear::Epilogue::gelu: return quantised_with<T, linear::Epilogue::gelu>(p);
+    case linear::Epilogue::add: return quantised_with<T, linear::Epilogue::add>(p);
+  }
+}
+
+void quantise_float32(const quantised_linear::QuantiseParams<float>& p) { quantise_rows(p); }
+void quantise_bfloat16(const quantised_linear::QuantiseParams<BFloat16>& p) { quantise_rows(p); }
+void quantised_linear_float32(const quantised_linear::LinearParams<float>& p) { quantised_of(p); }
+void quantised_linear_bfloat16(const quantised_linear::LinearParams<BFloat16>& p) {
+  quantised_of(p);
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include <algorithm>
+#include <cmath>
+
+namespace hydrascope::kernels {
+
+HWY_EXPORT(quantise_float32);
+HWY_EXPORT(quantise_bfloat16);
+HWY_EXPORT(quantised_linear_float32);
+HWY_EXPORT(quantised_linear_bfloat16);
+
+namespace quantised_linear {
+
+QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
+                                 std::int64_t row_stride)
+    : in_(in), out_(out) {
+  const std::int64_t panels = (out + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
+  panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
+  scale_ = AlignedBuffer<float>(columns);
+  sum_ = AlignedBuffer<float>(columns);
+  std::fill(panels_.begin(), panels_.end(), std::int8_t{0});
+  std::fill(scale_.begin(), scale_.end(), 0.0F);
+  std::fill(sum_.begin(), sum_.end(), 0.0F);
+  for (std::int64_t o = 0; o < out; ++o) {
+    const float* row = weight + o * row_stride;
+    float largest = 0;
+    for (std::int64_t k = 0; k < in; ++k) largest = std::max(largest, std::abs(row[k]));
+    const float scale = largest / 127.0F;
+    std::int8_t* panel = panels_.data() + o / linear::kPanelColumns * panel_size(in);
+    std::int64_t sum = 0;
+    for (std::int64_t k = 0; k < in; ++k) {
+      const long value = scale > 0 ? std::lrint(row[k] / scale) : 0;
+      panel[(k / 4 * linear::kPanelColumns + o % linear::kPanelColumns) * 4 + k % 4] =
+          static_cast<std::int8_t>(std::clamp(value, -127L, 127L));
+      sum += std::clamp(value, -127L, 127L);
+    }
+    scale_[static_cast<std::size_t>(o)] = scale;
+    sum_[static_cast<std::size_t>(o)] = scale * static_cast<float>(sum);
+  }
+}
+
+void quantise(const QuantiseParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(quantise_float32)(params);
+}
+void quantise(const QuantiseParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(quantise_bfloat16)(params);
+}
+void linear(const LinearParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(quantised_linear_float32)(params);
+}
+void linear(const LinearParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(quantised_linear_bfloat16)(params);
+}
+
+}  // namespace quantised_linear
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE

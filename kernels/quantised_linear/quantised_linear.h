@@ -1,0 +1,96 @@
+// Linear layers on 8-bit integers: y = epilogue(x W^T + b) with x quantised row by row when it is known,
+// W output by output when packed.
+//
+// Equations: of a row, with lo and hi its least and greatest value,
+//     u_k = round((x_k - lo) / s), s = (hi - lo) / 255, so that x_k = s u_k + lo up to s / 2   (uint8)
+//   of an output, with m the greatest |W_ok|,
+//     w_ok = round(W_ok / t_o), t_o = m / 127                                               (int8)
+//   y_io = s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok + b_o, the first sum in int32 (exact for in <=
+//   66000), the second one packed with the weight.
+//   Ranges by token need no calibration and follow each picture; what calibration gives is
+//   `multiplier`: x_k m_k meets W_ok / m_k, so that channels with large values do not take the others'
+//   resolution (Xiao et al. 2022, arXiv 2211.10438, equation 4).
+// Tensors: x (rows, in) and y (rows, out) in T, float32 or bfloat16, rows contiguous, strides free,
+//   any alignment. Quantised rows are kept for several layers: values 64-byte aligned rows of
+//   row_bytes(in), zeros behind `in`.
+// Work: quantise reads a row twice and writes a byte a value; linear as in linear/linear.h with half the
+//   bytes and, by vpdpbusd, twice the products an instruction of bfloat16. Without AVX512_VNNI: two
+//   multiply-adds of int16 pairs for it.
+// Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding. NaN or
+//   infinity in x makes that row's y NaN.
+// Test: tests/kernels/quantised_linear/quantised_linear_test.cpp; twin: quantised_linear_reference.h.
+#pragma once
+
+#include "kernels/linear/linear.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "kernels/vector/scalar_types.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hydrascope::kernels::quantised_linear {
+
+/// A weight (out, in) as panels of 64 outputs, four k of an output side by side: panel[k / 4][64][4].
+class QuantisedWeight {
+ public:
+  QuantisedWeight() = default;
+  /// weight: (out, in) float32, rows `row_stride` apart, finite.
+  QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride);
+
+  [[nodiscard]] std::int64_t in() const noexcept { return in_; }
+  [[nodiscard]] std::int64_t out() const noexcept { return out_; }
+  [[nodiscard]] const std::int8_t* panel(std::int64_t index) const noexcept {
+    return panels_.data() + index * panel_size(in_);
+  }
+  /// (out, rounded up to 64 with zeros): t_o, and t_o sum_k w_ok.
+  [[nodiscard]] const float* scale() const noexcept { return scale_.data(); }
+  [[nodiscard]] const float* sum() const noexcept { return sum_.data(); }
+
+ private:
+  static std::int64_t panel_size(std::int64_t in) {
+    return (in + 3) / 4 * 4 * linear::kPanelColumns;
+  }
+  std::int64_t in_ = 0;
+  std::int64_t out_ = 0;
+  AlignedBuffer<std::int8_t> panels_;
+  AlignedBuffer<float> scale_;
+  AlignedBuffer<float> sum_;
+};
+
+/// Bytes from one quantised row to the next.
+constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
+
+/// Quantised rows: x_k m_k = scale u_k + least.
+struct Rows {
+  std::uint8_t* values;  ///< (rows, row_bytes(in)), 64-byte aligned
+  float* scale;          ///< (rows)
+  float* least;          ///< (rows)
+};
+
+template <class T>
+struct QuantiseParams {
+  const T* x;
+  std::int64_t x_stride;
+  std::int64_t rows;
+  std::int64_t in;
+  const float* multiplier;  ///< m (in), positive; null: all 1
+  Rows out;
+};
+void quantise(const QuantiseParams<float>& params);
+void quantise(const QuantiseParams<BFloat16>& params);
+
+template <class T>
+struct LinearParams {
+  Rows x;
+  std::int64_t rows;
+  const QuantisedWeight* weight;
+  const float* bias;  ///< null: none
+  T* y;
+  std::int64_t y_stride;
+  linear::Epilogue epilogue;
+};
+/// On the calling thread.
+void linear(const LinearParams<float>& params);
+void linear(const LinearParams<BFloat16>& params);
+
+}  // namespace hydrascope::kernels::quantised_linear
