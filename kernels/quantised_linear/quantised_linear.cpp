@@ -88,13 +88,26 @@ void quantise_rows(const quantised_linear::QuantiseParams<T>& p) {
   }
 }
 
+/// Integer sums (rows, 64) of quantised rows and a panel, as the numbers that they stand for.
+struct IntegerSums {
+  const std::int32_t* sums;
+  const float* scale;  ///< of the rows
+  const float* least;
+  const float* column_scale;  ///< of the panel
+  const float* column_sum;
+  HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
+    const F32 d;
+    const hn::Rebind<std::int32_t, F32> d32;
+    const VecF32 sum = hn::ConvertTo(
+        d, hn::LoadU(d32, sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c));
+    const VecF32 step = hn::Mul(hn::Set(d, scale[r]), hn::LoadU(d, column_scale + c));
+    return hn::MulAdd(sum, step, hn::Mul(hn::Set(d, least[r]), hn::LoadU(d, column_sum + c)));
+  }
+};
+
 template <class T, linear::Epilogue kEpilogue>
 void quantised_with(const quantised_linear::LinearParams<T>& p) {
-  HWY_ALIGN std::int32_t products[kIntegerRows * linear::kPanelColumns];
-  HWY_ALIGN float sums[kIntegerRows * linear::kPanelColumns];
-  const F32 d;
-  const hn::Rebind<std::int32_t, F32> d32;
-  const std::size_t n = hn::Lanes(d);
+  HWY_ALIGN std::int32_t sums[kIntegerRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
@@ -102,24 +115,15 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
     const auto columns =
         static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
-                   weight.panel(column / linear::kPanelColumns), products};
+                   weight.panel(column / linear::kPanelColumns), sums};
     for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
       const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
       integer_product(s, rows);
-      for (int r = 0; r < rows; ++r) {
-        const VecF32 step = hn::Set(d, p.x.scale[row + r]);
-        const VecF32 least = hn::Set(d, p.x.least[row + r]);
-        for (std::size_t c = 0; c < static_cast<std::size_t>(linear::kPanelColumns); c += n) {
-          const std::size_t at = static_cast<std::size_t>(r) * linear::kPanelColumns + c;
-          const VecF32 product = hn::ConvertTo(d, hn::Load(d32, products + at));
-          const VecF32 scale = hn::Mul(step, hn::LoadU(d, weight.scale() + column + c));
-          hn::Store(hn::MulAdd(product, scale,
-                               hn::Mul(least, hn::LoadU(d, weight.sum() + column + c))),
-                    d, sums + at);
-        }
-      }
-      write_strip<T, kEpilogue>(sums, rows, p.bias == nullptr ? nullptr : p.bias + column,
-                                p.y + row * p.y_stride + column, p.y_stride, columns);
+      write_strip<T, kEpilogue>(
+          IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
+                      weight.sum() + column},
+          rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + row * p.y_stride + column,
+          p.y_stride, columns);
     }
   }
 }
