@@ -1,7 +1,8 @@
 // Linear layers on the CPU: y = epilogue(x W^T + b), with the weight packed once.
 //
-// Equation: y[i, o] = e(sum_k x[i, k] W[o, k] + b[o]), e one of: identity, GELU, adding to what y holds.
-// Tensors: x (rows, in) and y (rows, out), float32 or bfloat16, rows contiguous, strides free, any
+// Equation: y[i, o] = e(sum_k x[i, k] W[o, k] + b[o]), e one of: identity, GELU, adding to what y
+// holds. Tensors: x (rows, in) and y (rows, out), float32 or bfloat16, rows contiguous, strides
+// free, any
 //   alignment; W (out, in) float32 when packed; b (out) float32. x and y may not overlap.
 // Work: 2 rows in out FLOPs; reads in*out weights from the shared cache once for all rows: rows (a
 //   tile of tokens) must be large enough that 2 rows FLOPs an element hide that, and small enough

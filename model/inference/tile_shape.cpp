@@ -7,8 +7,9 @@ namespace {
 
 constexpr std::int64_t kStrip = 6;
 // All of a layer's weights pass by for every tile: fewer rows than these do not pay for that even
-// where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36 rows
-// in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is gained.
+// where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36
+// rows in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is
+// gained.
 constexpr std::int64_t kFewestRows = 132;
 constexpr std::int64_t kMostRows = 384;
 
