@@ -301,7 +301,8 @@ class Pipeline {
     std::vector<at::Tensor> tensors;
     for (const Item& item : batch) tensors.push_back(item.result.tensor);
     try {
-      const at::Tensor logits = classifier_.logits(at::stack(tensors));
+      const at::Tensor logits = classifier_.logits(
+          tensors.size() == 1 ? tensors.front().unsqueeze(0) : at::stack(tensors));
       const double seconds = seconds_since(begin) / static_cast<double>(batch.size());
       for (std::size_t i = 0; i < batch.size(); ++i) {
         batch[i].result.logits = logits.select(0, static_cast<std::int64_t>(i));

@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include "model/uninitialised_linear.h"
+
 namespace hydrascope::model {
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
@@ -8,8 +10,8 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
 }
 
 MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim) {
-  fc1_ = register_module("fc1", torch::nn::Linear(embed_dim, hidden_dim));
-  fc2_ = register_module("fc2", torch::nn::Linear(hidden_dim, embed_dim));
+  fc1_ = register_module("fc1", uninitialised_linear(embed_dim, hidden_dim));
+  fc2_ = register_module("fc2", uninitialised_linear(hidden_dim, embed_dim));
 }
 
 torch::Tensor MlpImpl::forward(const torch::Tensor& x) {

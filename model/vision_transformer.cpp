@@ -1,6 +1,7 @@
 #include "model/vision_transformer.h"
 
 #include "kernels/error.h"
+#include "model/uninitialised_linear.h"
 
 #include <torch/nn/init.h>
 
@@ -15,14 +16,9 @@ torch::Tensor normal_parameter(torch::IntArrayRef shape) {
   return torch::nn::init::normal_(torch::empty(shape), 0.0, kInitStd);
 }
 
-void initialise_linears(torch::nn::Module& model) {
-  const torch::NoGradGuard no_grad;
-  for (const auto& module : model.modules(/*include_self=*/false)) {
-    if (auto* linear = module->as<torch::nn::LinearImpl>()) {
-      torch::nn::init::normal_(linear->weight, 0.0, kInitStd);
-      if (linear->bias.defined()) torch::nn::init::zeros_(linear->bias);
-    }
-  }
+void initialise(torch::nn::LinearImpl& linear) {
+  torch::nn::init::normal_(linear.weight, 0.0, kInitStd);
+  if (linear.bias.defined()) torch::nn::init::zeros_(linear.bias);
 }
 
 }  // namespace
@@ -38,7 +34,8 @@ torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
   return proj_->forward(images).flatten(2).transpose(1, 2);
 }
 
-VisionTransformerImpl::VisionTransformerImpl(VitConfig config) : config_(std::move(config)) {
+VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation initialisation)
+    : config_(std::move(config)) {
   validate(config_);
   config_.attention = with_all_options(std::move(config_.attention));
   const std::int64_t dim = config_.embed_dim;
@@ -62,11 +59,20 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config) : config_(std::mo
   } else {
     norm_ = register_module("norm", make_layer_norm(config_));
   }
-  head_ = register_module("head", torch::nn::Linear(dim, config_.num_classes));
+  head_ = register_module("head", uninitialised_linear(dim, config_.num_classes));
   if (config_.distilled) {
-    head_dist_ = register_module("head_dist", torch::nn::Linear(dim, config_.num_classes));
+    head_dist_ = register_module("head_dist", uninitialised_linear(dim, config_.num_classes));
   }
-  initialise_linears(*this);
+  if (initialisation == Initialisation::random)
+    for (std::int64_t layer = 0; layer < config_.depth; ++layer) initialise_block(layer);
+  // Always: a checkpoint may lack the classifier.
+  initialise(*head_);
+  if (config_.distilled) initialise(*head_dist_);
+}
+
+void VisionTransformerImpl::initialise_block(std::int64_t layer) {
+  for (const auto& module : block(layer).modules(/*include_self=*/false))
+    if (auto* linear = module->as<torch::nn::LinearImpl>()) initialise(*linear);
 }
 
 torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid,

@@ -35,11 +35,16 @@ struct ForwardOptions {
   std::vector<AttentionTrace>* traces = nullptr;
 };
 
+enum class Initialisation { random, for_loading };
+
 class VisionTransformerImpl : public torch::nn::Module {
  public:
   /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases,
-  /// torch's default for the patch convolution. Throws what `validate` throws.
-  explicit VisionTransformerImpl(VitConfig config);
+  /// torch's default for the patch convolution. Throws what `validate` throws. With
+  /// `Initialisation::for_loading` the blocks' linear layers are left as the memory is: a checkpoint
+  /// must fill them, and until then they take none.
+  explicit VisionTransformerImpl(VitConfig config,
+                                 Initialisation initialisation = Initialisation::random);
 
   /// images (B, 3, H, W), normalised, H and W multiples of patch_size -> logits (B, num_classes).
   /// Distilled models return the mean of both heads.
@@ -48,6 +53,9 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
   /// Pooling and classifier: tokens -> logits.
   torch::Tensor forward_head(const torch::Tensor& tokens);
+
+  /// The random values that `Initialisation::for_loading` leaves out.
+  void initialise_block(std::int64_t layer);
 
   [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
   [[nodiscard]] BlockImpl& block(std::int64_t layer) {

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
+#include "model/uninitialised_linear.h"
 
 namespace hydrascope::model {
 
@@ -56,8 +57,8 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
   const std::int64_t dim = config.embed_dim;
   qkv_ = register_module(
-      "qkv", torch::nn::Linear(torch::nn::LinearOptions(dim, 3 * dim).bias(config.qkv_bias)));
-  proj_ = register_module("proj", torch::nn::Linear(dim, dim));
+      "qkv", uninitialised_linear(dim, 3 * dim, config.qkv_bias));
+  proj_ = register_module("proj", uninitialised_linear(dim, dim));
   const AttentionSpec spec = config.attention_of(layer_index);
   const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
                                 config.grid_columns()};

@@ -7,11 +7,14 @@
 #include "model/checkpoint/weight_file.h"
 #include "model/config.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model {
@@ -56,6 +59,23 @@ struct LoadReport {
   /// Tensors of the file, by its own names, that belong to mechanisms which the model does not use,
   /// or to a classifier that is replaced.
   std::vector<std::string> unused;
+};
+
+/// A load that is checked and not yet done.
+class Loading {
+ public:
+  [[nodiscard]] const LoadReport& report() const noexcept { return report_; }
+  /// Copies a block's tensors, and gives the file's pages back.
+  void copy_block(std::int64_t layer) const;
+  /// Those that are no block's.
+  void copy_rest() const;
+
+ private:
+  friend class Checkpoint;
+  template <class Chosen>
+  void copy_if(Chosen chosen) const;
+  LoadReport report_;
+  std::vector<std::pair<const NamedTensor*, at::Tensor>> copies_;
 };
 
 class Checkpoint {
@@ -111,6 +131,9 @@ class Checkpoint {
   /// one Error(failed) that lists all other missing, unexpected and mismatched tensors together, by
   /// the file's own names.
   LoadReport load_into(model::VisionTransformerImpl& model, const HeadOptions& head = {}) const;
+  /// The same in parts; the checkpoint and the model must outlive it.
+  [[nodiscard]] Loading start_loading(model::VisionTransformerImpl& model,
+                                      const HeadOptions& head = {}) const;
 
  private:
   void name_tensors();

@@ -1,6 +1,7 @@
 // Checkpoint::load_into: what fits is copied, what does not is listed.
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/mapped_file.h"
 #include "model/checkpoint/safetensors_header.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/vision_transformer.h"
@@ -89,9 +90,35 @@ struct Differences {
 
 }  // namespace
 
+template <class Chosen>
+void Loading::copy_if(Chosen chosen) const {
+  const at::NoGradGuard no_grad;
+  for (const auto& [tensor, target] : copies_) {
+    if (!chosen(tensor->name)) continue;
+    copy_into(*tensor, target);
+    for (const TensorView* part : tensor->parts) release_pages(part->data);
+  }
+}
+
+void Loading::copy_block(std::int64_t layer) const {
+  const std::string prefix = "blocks." + std::to_string(layer) + ".";
+  copy_if([&](const std::string& name) { return name.starts_with(prefix); });
+}
+
+void Loading::copy_rest() const {
+  copy_if([](const std::string& name) { return !name.starts_with("blocks."); });
+}
+
 LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
                                  const HeadOptions& head) const {
-  const at::NoGradGuard no_grad;
+  const Loading loading = start_loading(model, head);
+  loading.copy_rest();
+  for (std::int64_t layer = 0; layer < model.config().depth; ++layer) loading.copy_block(layer);
+  return loading.report();
+}
+
+Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
+                                  const HeadOptions& head) const {
   const auto table = model::named_tensors(model);
   const auto fits = [&](const NamedTensor* tensor, const at::Tensor& target) {
     return tensor != nullptr && tensor->shape == target.sizes().vec();
@@ -101,10 +128,10 @@ LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
     if (head.num_classes && is_head_tensor(name) && !fits(find(name), target)) new_head = true;
   }
 
-  LoadReport report;
+  Loading loading;
+  LoadReport& report = loading.report_;
   Differences differences;
   std::set<std::string_view> used;
-  std::vector<std::pair<const NamedTensor*, at::Tensor>> copies;
   for (const auto& [name, target] : table) {
     const NamedTensor* tensor = find(name);
     if ((new_head && is_head_tensor(name)) || (tensor == nullptr && is_mechanism_tensor(name))) {
@@ -113,7 +140,7 @@ LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
     }
     if (fits(tensor, target)) {
       used.insert(tensor->name);
-      copies.emplace_back(tensor, target);
+      loading.copies_.emplace_back(tensor, target);
       continue;
     }
     differences.of_head = differences.of_head || is_head_tensor(name);
@@ -144,12 +171,11 @@ LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
                 file().string(), differences.of_head ? kNewHeadHint : "");
   }
   // Nothing is copied before everything is known to be copied.
-  for (const auto& [tensor, target] : copies) {
+  for (const auto& [tensor, target] : loading.copies_) {
     for (const TensorView* part : tensor->parts)
       static_cast<void>(scalar_type(part->dtype, part->name));
   }
-  for (const auto& [tensor, target] : copies) copy_into(*tensor, target);
-  return report;
+  return loading;
 }
 
 }  // namespace hydrascope::checkpoint

@@ -2,8 +2,11 @@
 
 #include "kernels/error.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <map>
+#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,6 +16,10 @@
 
 namespace hydrascope::checkpoint {
 namespace {
+
+// Of all files that are mapped: begin and length. DONTNEED on other memory would wipe it.
+std::mutex mappings_mutex;
+std::map<const std::byte*, std::size_t> mappings;
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -60,6 +67,8 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
                 file.native());
   }
   bytes_ = {static_cast<const std::byte*>(address), size};
+  const std::lock_guard lock(mappings_mutex);
+  mappings[bytes_.data()] = size;
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
@@ -70,7 +79,24 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  const std::lock_guard lock(mappings_mutex);
+  mappings.erase(bytes_.data());
+  ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+}
+
+void release_pages(std::span<const std::byte> bytes) noexcept {
+  const std::lock_guard lock(mappings_mutex);
+  const auto after = mappings.upper_bound(bytes.data());
+  if (after == mappings.begin()) return;
+  const auto& [start, size] = *std::prev(after);
+  if (bytes.data() + bytes.size() > start + size) return;
+  // Whole pages only, counted from the mapping's begin, which is one's.
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto first = static_cast<std::size_t>(bytes.data() - start) / page * page;
+  const auto end = std::min(
+      (static_cast<std::size_t>(bytes.data() - start) + bytes.size() + page - 1) / page * page, size);
+  ::madvise(const_cast<std::byte*>(start) + first, end - first, MADV_DONTNEED);
 }
 
 }  // namespace hydrascope::checkpoint

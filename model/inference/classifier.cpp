@@ -17,6 +17,17 @@
 
 namespace hydrascope::model {
 
+namespace {
+
+/// Matrices that were packed: the allocator would keep them resident.
+void give_back_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
+}  // namespace
+
 struct Classifier::State {
   ClassifierOptions options;
   VisionTransformer model{nullptr};
@@ -29,19 +40,24 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
                        const ClassifierOptions& options)
     : state_(std::make_unique<State>()) {
   state_->options = options;
-  state_->model = VisionTransformer(config);
-  state_->report = weights.load_into(*state_->model, options.head);
-  make_ready();
+  state_->model = VisionTransformer(config, Initialisation::for_loading);
+  const checkpoint::Loading loading = weights.start_loading(*state_->model, options.head);
+  state_->report = loading.report();
+  loading.copy_rest();
+  make_ready([&](std::int64_t layer) { loading.copy_block(layer); });
 }
 
 Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options)
     : state_(std::make_unique<State>()) {
   state_->options = options;
-  state_->model = VisionTransformer(config);
-  make_ready();
+  state_->model = VisionTransformer(config, Initialisation::for_loading);
+  make_ready([this](std::int64_t layer) {
+    const at::NoGradGuard no_grad;
+    state_->model->initialise_block(layer);
+  });
 }
 
-void Classifier::make_ready() {
+void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_block) {
   const ClassifierOptions& options = state_->options;
   state_->model->eval();
   const std::string no_plan =
@@ -67,12 +83,15 @@ void Classifier::make_ready() {
     plan.pos_interp = options.pos_interp;
     plan.threads = at::get_num_threads();
     plan.release_model = true;
+    plan.fill_block = [&](std::int64_t layer) {
+      give_back_freed_memory();
+      fill_block(layer);
+    };
     state_->plan.emplace(state_->model, plan);
-#ifdef __GLIBC__
-    malloc_trim(0);  // the matrices that were packed: the allocator would keep them resident
-#endif
+    give_back_freed_memory();
     return;
   }
+  for (std::int64_t layer = 0; layer < state_->model->config().depth; ++layer) fill_block(layer);
   state_->model->to(options.device, options.precision.dtype);
   for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
   at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);

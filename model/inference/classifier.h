@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -65,7 +66,8 @@ class Classifier {
 
  private:
   /// Compiles the filled model, or moves it to its device.
-  void make_ready();
+  /// `fill_block` loads a block's weights.
+  void make_ready(const std::function<void(std::int64_t layer)>& fill_block);
 
   struct State;
   std::unique_ptr<State> state_;

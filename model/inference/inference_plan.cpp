@@ -86,6 +86,7 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   packing.kernels = options.kernels;
   packing.pixels = options.pixels;
   ChannelRanges ranges;
+  packing.fill_block = options.fill_block;
   if (options.int8 && options.calibration.defined()) {
     state_->network = pack_network(*state_->model, packing);  // in float32
     Observers observers;
@@ -94,6 +95,7 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
       run(options.calibration.narrow(0, i, 1), observers);
     state_->executor.reset();
     packing.ranges = &ranges;
+    packing.fill_block = {};
   }
   packing.storage =
       options.dtype == at::kFloat ? kernels::Storage::float32 : kernels::Storage::bfloat16;
@@ -102,6 +104,7 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   state_->network = {};  // before the new one is there: both would count in the peak
   state_->network = pack_network(*state_->model, packing);
   state_->options.calibration.reset();
+  state_->options.fill_block = {};
   // What is left of the model serves the mechanisms without kernels, in the plan's type.
   for (std::int64_t layer : module_layers(state_->network)) {
     const at::NoGradGuard no_grad;

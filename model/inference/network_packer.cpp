@@ -237,8 +237,10 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
     network.patch_pixels =
         pack(packing.storage, for_pixels(patch_weight, patch_bias, *packing.pixels));
 
-  for (std::int64_t layer = 0; layer < config.depth; ++layer)
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    if (packing.fill_block) packing.fill_block(layer);
     network.blocks.push_back(pack_block(model, layer, packing));
+  }
 
   const std::string norm = config.fc_norm ? "fc_norm" : "norm";
   network.head.average = config.global_pool == Pooling::avg;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct Packing {
   /// Drop every matrix from the model as soon as it is packed, so that both never exist whole; what
   /// mechanisms without kernels need stays.
   bool release = false;
+  /// Called before a block is read, to load it; may be empty.
+  std::function<void(std::int64_t layer)> fill_block;
 };
 
 /// Packs `model`, whose parameters are float32 on the CPU. Folding is done in float64, rounding to
