@@ -80,10 +80,10 @@ Precision resolve_precision(std::string_view word, const c10::Device& device) {
   const std::string reason = word == "tf32"   ? "tf32 exists on GPUs only"
                              : word == "int8" ? "int8 exists on the CPU only"
                                               : "this build does not run it";
-  throw Error(ErrorCode::invalid_argument,
-              "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason,
-              "--precision",
-              device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16, int8");
+  throw Error(
+      ErrorCode::invalid_argument,
+      "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "--precision",
+      device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16, int8");
 }
 
 }  // namespace hydrascope::model

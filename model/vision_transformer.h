@@ -41,8 +41,8 @@ class VisionTransformerImpl : public torch::nn::Module {
  public:
   /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases,
   /// torch's default for the patch convolution. Throws what `validate` throws. With
-  /// `Initialisation::for_loading` the blocks' linear layers are left as the memory is: a checkpoint
-  /// must fill them, and until then they take none.
+  /// `Initialisation::for_loading` the blocks' linear layers are left as the memory is: a
+  /// checkpoint must fill them, and until then they take none.
   explicit VisionTransformerImpl(VitConfig config,
                                  Initialisation initialisation = Initialisation::random);
 

@@ -1,27 +1,30 @@
 // What each token gives to one query's output (the class token's), without the N x N matrix.
 //
 // Equations, for the query of one token and the keys and values of all tokens t:
-//   hydra_map       heat_t = sum_f w_f c_t (k_tf / r(k_t)) v_tf, with w = qh * gradient: the token's
-//                   contribution to gradient . y; or, by squares, |qh * c_t kh_t * v_t|^2 with w = qh
-//                   (Bolya et al. 2022, arXiv 2209.07484, equation 8; kernels/hydra/hydra.h)
-//   softmax_scores  s_ht = q_h . k_th                       (arXiv 1706.03762, equation 1; q scaled)
-//   linear_scores   s_ht = phi(q_h) . phi(k_th) c_t, for exponential maps its logarithm
+//   hydra_map       heat_t = sum_f w_f c_t (k_tf / r(k_t)) v_tf, with w = qh * gradient: the
+//   token's
+//                   contribution to gradient . y; or, by squares, |qh * c_t kh_t * v_t|^2 with w =
+//                   qh (Bolya et al. 2022, arXiv 2209.07484, equation 8; kernels/hydra/hydra.h)
+//   softmax_scores  s_ht = q_h . k_th                       (arXiv 1706.03762, equation 1; q
+//   scaled) linear_scores   s_ht = phi(q_h) . phi(k_th) c_t, for exponential maps its logarithm
 //                   log sum_f exp(u_f(q_h) + u_f(k_th)) + log c_t, which cannot overflow
 //                   (arXiv 2006.16236, equation 4; kernels/linear_attention/linear_attention.h)
-//   normalise       scores of all tokens -> weights A_ht: softmax over t (also right for logarithms of linear
+//   normalise       scores of all tokens -> weights A_ht: softmax over t (also right for logarithms
+//   of linear
 //                   scores), s / (sum_t s + eps), or s as it is
-//   value_heat      heat_t = sum_h A_ht (g_h . v_th): with g the gradient at y, contributions that sum to
+//   value_heat      heat_t = sum_h A_ht (g_h . v_th): with g the gradient at y, contributions that
+//   sum to
 //                   g . y
 //   mean_over_heads heat_t = (1 / H) sum_h A_ht
-// u_f are the exponents of linear_attention.h's Feature, c_t its weights of tokens, r hydra.h's norm
-// with its epsilon. Weights are exactly those of the attention kernels but for rounding: sum_t A_ht v_th
-// is what softmax_attention's attend and linear_attention's read_out give that query (normaliser
-// add_eps: over_sum with the shape's eps, none: raw, exponential maps: softmax).
+// u_f are the exponents of linear_attention.h's Feature, c_t its weights of tokens, r hydra.h's
+// norm with its epsilon. Weights are exactly those of the attention kernels but for rounding: sum_t
+// A_ht v_th is what softmax_attention's attend and linear_attention's read_out give that query
+// (normaliser add_eps: over_sum with the shape's eps, none: raw, exponential maps: softmax).
 //
 // Tensors: q, k, v in T, everything else float32; rows and heads contiguous, their strides and all
-//   alignment free; any rows >= 0, any dim, H, w, d >= 1. k and v are read, scores and heat written;
-//   normalise works in place, nothing else may overlap. Tiles of tokens go one by one (scores and
-//   heat pointing at the tile's first token), but normalise needs all tokens of a head.
+//   alignment free; any rows >= 0, any dim, H, w, d >= 1. k and v are read, scores and heat
+//   written; normalise works in place, nothing else may overlap. Tiles of tokens go one by one
+//   (scores and heat pointing at the tile's first token), but normalise needs all tokens of a head.
 // Traffic and FLOPs (exponentials count as one), for n rows:
 //   hydra_map       2 n D elements of T (25 MB for 8161 tokens of ViT-B in bfloat16), 5 n D FLOPs
 //   softmax_scores, value_heat   n D elements of T, 2 n D FLOPs
@@ -33,11 +36,11 @@
 // Numerics: float32; sums within a row in an order that depends on the vectors' length, so
 //   instruction sets differ in last bits, but a row's result depends on no other row and on no
 //   tiling. hydra_map multiplies by 1/r (its square) behind the sum. Features are not rounded to T,
-//   as read_out's are. normalise subtracts the maximum, adds blocks of 1024 tokens, multiplies by the
-//   inverse; weights below 2^-126 are zero. linear_scores of exponential maps: an error of
-//   the largest exponent's rounding; weights c_t must not be negative, 0 gives -infinity, as does a
-//   key whose features are all zero. NaN in k or v reaches its token (and head), in q its head, in
-//   a score its head of normalise; a head of -infinity alone, or with +infinity, becomes NaN.
+//   as read_out's are. normalise subtracts the maximum, adds blocks of 1024 tokens, multiplies by
+//   the inverse; weights below 2^-126 are zero. linear_scores of exponential maps: an error of the
+//   largest exponent's rounding; weights c_t must not be negative, 0 gives -infinity, as does a key
+//   whose features are all zero. NaN in k or v reaches its token (and head), in q its head, in a
+//   score its head of normalise; a head of -infinity alone, or with +infinity, becomes NaN.
 // Preconditions (not checked): the sizes above, and H >= 1 for mean_over_heads.
 // Test: tests/kernels/attention_map/attention_map_test.cpp against the twins of
 //   attention_map_reference.h, attention_map_identities_test.cpp against the attention kernels.

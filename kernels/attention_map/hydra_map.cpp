@@ -1,5 +1,7 @@
 #include "kernels/attention_map/attention_map.h"
 
+#include "kernels/hydra/inverse_norm.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_map/hydra_map.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -9,9 +11,7 @@
 
 #include "kernels/vector/pair-inl.h"
 
-#include <cmath>
 #include <cstddef>
-#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -40,25 +40,6 @@ HWY_INLINE GivenSums add_given(VecF32 w, VecF32 k, VecF32 v, GivenSums sums) {
     sums.given = hn::MulAdd(taken, taken, sums.given);
   }
   return sums;
-}
-
-/// 1 / r from the sum over a row, by the rules of kernels/hydra.
-template <hydra::Norm kNorm>
-HWY_INLINE float inverse_of_sum(float sum, const hydra::Kernel& kernel) {
-  if constexpr (kNorm == hydra::Norm::none) return 1;
-  const float eps = kernel.eps;
-  float r = 0;
-  if (kernel.eps_rule == hydra::Eps::rsqrt) {
-    r = sqrtf((kNorm == hydra::Norm::l2 ? sum : sum * sum) + eps * eps);
-  } else {
-    r = kNorm == hydra::Norm::l2 ? sqrtf(sum) : sum;
-    if (kernel.eps_rule == hydra::Eps::add) {
-      r += eps;
-    } else if (r < eps) {  // asked this way round a NaN stays
-      r = eps;
-    }
-  }
-  return 1 / r;
 }
 
 /// The norm and the products of a row in one pass: 1 / r is a factor of the whole sum.
@@ -94,7 +75,7 @@ HWY_INLINE void hydra_map_rows(const attention_map::HydraMapParams<T>& p, std::i
   }
   for (int r = 0; r < kRows; ++r) {
     const float c = row + r < p.num_prefix ? p.prefix_weight : p.patch_weight;
-    const float by = c * inverse_of_sum<kNorm>(sum_of_lanes(sums[r].norm), p.kernel);
+    const float by = c * hydra::inverse_norm_from_sum(sum_of_lanes(sums[r].norm), kNorm, p.kernel);
     const float given = sum_of_lanes(sums[r].given);
     p.heat[row + r] = kMeasure == HydraMeasure::sum ? by * given : by * by * given;
   }

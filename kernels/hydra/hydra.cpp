@@ -1,14 +1,13 @@
 #include "kernels/hydra/hydra.h"
 
+#include "kernels/hydra/inverse_norm.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/hydra/hydra.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "kernels/vector/pair-inl.h"
-
-#include <cmath>
-#include <limits>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -55,19 +54,7 @@ HWY_INLINE float inverse_norm(const T* x, std::size_t dim, hydra::Norm norm,
   if (norm == hydra::Norm::none) return 1;
   const float sum = norm == hydra::Norm::l2 ? norm_sum<hydra::Norm::l2>(x, dim)
                                             : norm_sum<hydra::Norm::l1>(x, dim);
-  const float eps = kernel.eps;
-  float r = 0;
-  if (kernel.eps_rule == hydra::Eps::rsqrt) {
-    r = sqrtf((norm == hydra::Norm::l2 ? sum : sum * sum) + eps * eps);
-  } else {
-    r = norm == hydra::Norm::l2 ? sqrtf(sum) : sum;
-    if (kernel.eps_rule == hydra::Eps::add) {
-      r += eps;
-    } else if (r < eps) {  // asked this way round a NaN stays
-      r = eps;
-    }
-  }
-  return r != r ? std::numeric_limits<float>::quiet_NaN() : 1 / r;
+  return hydra::inverse_norm_from_sum(sum, norm, kernel);
 }
 
 HWY_INLINE Pair scaled(Pair x, float by) {
@@ -126,35 +113,12 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
   store_pair(sum, sum_tail);
 }
 
-/// | class_query * kh * v |^2 of one row, in plain order: only pictures ask for it.
-template <class T>
-HWY_INLINE float score_of(const hydra::ProjectParams<T>& p, std::int64_t row) {
-  const auto dim = static_cast<std::size_t>(p.dim);
-  const T* k = p.k + row * p.stride;
-  const T* v = p.v + row * p.stride;
-  const VecF32 of_k = hn::Set(F32(), inverse_norm(k, dim, p.kernel.norm_k, p.kernel));
-  VecF32 sum = hn::Zero(F32());
-  for (std::size_t f = 0; f < dim; f += lanes()) {
-    const std::size_t rest = dim - f;
-    const bool whole = rest >= lanes();
-    const VecF32 kh = hn::Mul(whole ? load(k + f) : load_n(k + f, rest), of_k);
-    const VecF32 given = hn::Mul(kh, whole ? load(v + f) : load_n(v + f, rest));
-    const VecF32 taken =
-        hn::Mul(given, whole ? load(p.class_query + f) : load_n(p.class_query + f, rest));
-    sum = hn::MulAdd(taken, taken, sum);
-  }
-  return sum_of_lanes(sum);
-}
-
 template <class T>
 void project_with(const hydra::ProjectParams<T>& p) {
   const std::size_t step = 2 * lanes();
   const auto dim = static_cast<std::size_t>(p.dim);
   for (std::size_t f = 0; f < dim; ++f) p.sum[f] = 0;
   HWY_ALIGN float sum_tail[kMaxPair] = {};
-  // Before the rows: q_hat may lie where q does, but never on k or v.
-  if (p.class_query != nullptr)
-    for (std::int64_t row = 0; row < p.rows; ++row) p.scores[row] = score_of(p, row);
   std::int64_t row = 0;
   for (; row + kHydraRows <= p.query_rows; row += kHydraRows)
     project_rows<kHydraRows, true>(p, row, sum_tail);

@@ -4,10 +4,11 @@
 //   combine   g = scale * sum of all tiles' c
 //   gate      y_t = qh_t * g
 // r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
-// weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature scale.
+// weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature
+// scale.
 //
 // Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and
-//   any number of rows; sums, g, feature_scale, class_query, scores in float32. Only q_hat = q
+//   any number of rows; sums, g, feature_scale in float32. Only q_hat = q
 //   and y = q_hat may overlap.
 // Traffic of a tile of n rows: project reads 3 n D and writes n D elements (q and k twice, the
 //   second time from L1), gate reads and writes n D; 8 n D and n D FLOPs. A tile lies in L2.
@@ -47,8 +48,9 @@ template <class T>
 struct ProjectParams {
   const T* q;  ///< (query_rows, dim), rows `q_stride` apart
   std::int64_t q_stride;
-  std::int64_t query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
-  const T* k;               ///< (rows, dim) each, rows `stride` apart
+  std::int64_t
+      query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
+  const T* k;      ///< (rows, dim) each, rows `stride` apart
   const T* v;
   std::int64_t stride;
   std::int64_t rows;
@@ -60,10 +62,6 @@ struct ProjectParams {
   T* q_hat;  ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
   std::int64_t q_hat_stride;
   float* sum;  ///< (dim): set to the tile's c
-  /// Null, or what scores are asked for: score[t] = | class_query * kh_t * v_t |^2, the squared norm of
-  /// what token t gives to the class token (class_query: (dim), already divided by its norm).
-  const float* class_query;
-  float* scores;  ///< (rows)
 };
 /// Sums over tokens in float32, in the order of the rows.
 void project(const ProjectParams<float>& params);

@@ -41,15 +41,11 @@ ProjectResult project_reference(const ProjectParams<T>& p) {
     const double r_q = has_query ? divisor(q, p.dim, p.kernel.norm_q, p.kernel) : 1;
     const double r_k = divisor(k, p.dim, p.kernel.norm_k, p.kernel);
     const auto weight = static_cast<double>(row < p.num_prefix ? p.prefix_weight : p.patch_weight);
-    double score = 0;
     for (std::int64_t f = 0; f < p.dim; ++f) {
       const double given = widened(k[f]) / r_k * widened(v[f]);
       if (has_query) result.q_hat.push_back(widened(q[f]) / r_q);
       result.sum[static_cast<std::size_t>(f)] += weight * given;
-      if (p.class_query != nullptr)
-        score += std::pow(static_cast<double>(p.class_query[f]) * given, 2);
     }
-    if (p.class_query != nullptr) result.scores.push_back(score);
   }
   return result;
 }

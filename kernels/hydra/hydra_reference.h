@@ -8,9 +8,8 @@
 namespace hydrascope::kernels::hydra {
 
 struct ProjectResult {
-  std::vector<double> q_hat;   ///< (rows, dim)
-  std::vector<double> sum;     ///< (dim)
-  std::vector<double> scores;  ///< (rows); empty without class_query
+  std::vector<double> q_hat;  ///< (query_rows, dim)
+  std::vector<double> sum;    ///< (dim)
 };
 
 /// What `project` writes, unrounded.

@@ -95,7 +95,8 @@ void release_pages(std::span<const std::byte> bytes) noexcept {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto first = static_cast<std::size_t>(bytes.data() - start) / page * page;
   const auto end = std::min(
-      (static_cast<std::size_t>(bytes.data() - start) + bytes.size() + page - 1) / page * page, size);
+      (static_cast<std::size_t>(bytes.data() - start) + bytes.size() + page - 1) / page * page,
+      size);
   ::madvise(const_cast<std::byte*>(start) + first, end - first, MADV_DONTNEED);
 }
 

@@ -24,8 +24,9 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// Lets go of what is resident of `bytes` where a mapped file lies: it would count as this process's
-/// memory as long as the mapping lives. Reading them again reads the file again. Other memory stays.
+/// Lets go of what is resident of `bytes` where a mapped file lies: it would count as this
+/// process's memory as long as the mapping lives. Reading them again reads the file again. Other
+/// memory stays.
 void release_pages(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace hydrascope::checkpoint

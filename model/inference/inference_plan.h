@@ -36,8 +36,8 @@ struct PlanOptions {
   std::optional<PixelNormalisation> pixels;  ///< for `logits` of pixels
   /// Drop the modules' matrices while packing; the model is of no other use afterwards.
   bool release_model = false;
-  /// Called once for each block before it is read, to load it, so that a model that is released never
-  /// exists whole; empty: the model is filled.
+  /// Called once for each block before it is read, to load it, so that a model that is released
+  /// never exists whole; empty: the model is filled.
   std::function<void(std::int64_t layer)> fill_block;
 };
 

@@ -27,8 +27,6 @@ struct Tile {
   Guarded<T> qkv;
   Guarded<T> q_hat;
   Guarded<float> sum;
-  Guarded<float> scores;
-  std::vector<float> class_query;
 
   Tile(std::int64_t rows_, std::int64_t dim_, Fill how)
       : rows(rows_),
@@ -36,36 +34,19 @@ struct Tile {
         stride(3 * dim_ + 5),
         qkv(static_cast<std::size_t>(rows_ * stride)),
         q_hat(static_cast<std::size_t>(rows_ * (dim_ + 3))),
-        sum(static_cast<std::size_t>(dim_)),
-        scores(static_cast<std::size_t>(rows_)),
-        class_query(static_cast<std::size_t>(dim_)) {
+        sum(static_cast<std::size_t>(dim_)) {
     std::vector<T> inside(static_cast<std::size_t>(rows * 3 * dim));
     fill(inside, how, 3);
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t f = 0; f < 3 * dim; ++f)
         qkv[static_cast<std::size_t>(r * stride + f)] =
             inside[static_cast<std::size_t>(r * 3 * dim + f)];
-    fill(class_query, Fill::ramp, 4);
   }
 
   hydra::ProjectParams<T> params(const hydra::Kernel& kernel) {
-    return {qkv.data(),
-            stride,
-            rows,
-            qkv.data() + dim,
-            qkv.data() + 2 * dim,
-            stride,
-            rows,
-            dim,
-            kernel,
-            2,
-            0.5F,
-            1.25F,
-            q_hat.data(),
-            dim + 3,
-            sum.data(),
-            class_query.data(),
-            scores.data()};
+    return {qkv.data(), stride, rows,         qkv.data() + dim, qkv.data() + 2 * dim,
+            stride,     rows,   dim,          kernel,           2,
+            0.5F,       1.25F,  q_hat.data(), dim + 3,          sum.data()};
   }
 };
 
@@ -90,8 +71,7 @@ void compare(std::int64_t rows, std::int64_t dim, const hydra::Kernel& kernel, F
   // Float32 whatever T is: terms of either sign, each summed with an error of 1e-7 of its size.
   const double many = 1e-6 * std::sqrt(static_cast<double>(rows));
   expect_close(tile.sum.data(), expected.sum, 2 * many, 1e-30, columns, "sum");
-  expect_close(tile.scores.data(), expected.scores, 1e-5, 1e-30, 1, "scores");
-  EXPECT_TRUE(tile.q_hat.intact() && tile.sum.intact() && tile.scores.intact());
+  EXPECT_TRUE(tile.q_hat.intact() && tile.sum.intact());
   for (std::int64_t r = 0; r + 1 < rows; ++r)
     for (std::int64_t f = dim; f < dim + 3; ++f)
       EXPECT_TRUE(
@@ -123,7 +103,7 @@ TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryKindOfInput) {
       compare<TypeParam>(13, 77, {Norm::l2, Norm::l1, rule, 1e-6F}, how);
 }
 
-TYPED_TEST(HydraKernel, ProjectWorksInPlaceWithoutScores) {
+TYPED_TEST(HydraKernel, ProjectWorksInPlace) {
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);
     Tile<TypeParam> tile(9, 77, Fill::normal);
@@ -133,8 +113,6 @@ TYPED_TEST(HydraKernel, ProjectWorksInPlaceWithoutScores) {
     const std::vector<float> sum(tile.sum.begin(), tile.sum.end());
     params.q_hat = tile.qkv.data();
     params.q_hat_stride = params.stride;
-    params.class_query = nullptr;
-    params.scores = nullptr;
     hydra::project(params);
     const auto in_place = gathered(tile.qkv.data(), tile.stride, 9, 77);
     for (std::size_t i = 0; i < apart.size(); ++i)
@@ -175,8 +153,6 @@ TYPED_TEST(HydraKernel, NanOfAQueryStaysInItsRowAndNanOfAKeyIsEverywhere) {
       tile.qkv[static_cast<std::size_t>(4 * tile.stride + 77 + 3)] = nan;
       hydra::project(tile.params({Norm::l2, Norm::l2, rule, 1e-6F}));
       for (const float s : tile.sum) ASSERT_TRUE(std::isnan(s));
-      ASSERT_TRUE(std::isnan(tile.scores[4]));
-      ASSERT_FALSE(std::isnan(tile.scores[5]));
     }
   });
 }
