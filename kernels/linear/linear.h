@@ -6,8 +6,10 @@
 // Work: 2 rows in out FLOPs; reads in*out weights from the shared cache once for all rows: rows (a
 //   tile of tokens) must be large enough that 2 rows FLOPs an element hide that, and small enough
 //   that x and y stay in the core's own L2.
-// Numerics: float32 accumulation over k in order, one rounding when stored. The result of a row
-//   depends neither on the other rows nor on the number of threads.
+//   bfloat16 by vdpbf16ps or AMX (amx/tile_product.h) where the processor has them.
+// Numerics: float32 accumulation over k in order (AMX: the even and the odd ones of each 32 apart), one
+//   rounding when stored. The result of a row depends neither on the other rows nor on the number of
+//   threads, but on the instructions.
 // Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h.
 #pragma once
 

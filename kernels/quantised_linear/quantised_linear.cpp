@@ -7,8 +7,12 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include "kernels/amx/amx_tiles.h"
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/write_strip-inl.h"
 #include "kernels/quantised_linear/integer_product-inl.h"
+#include "kernels/quantised_linear/scale_products-inl.h"
+#include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -92,9 +96,6 @@ template <class T, linear::Epilogue kEpilogue>
 void quantised_with(const quantised_linear::LinearParams<T>& p) {
   HWY_ALIGN std::int32_t products[kIntegerRows * linear::kPanelColumns];
   HWY_ALIGN float sums[kIntegerRows * linear::kPanelColumns];
-  const F32 d;
-  const hn::Rebind<std::int32_t, F32> d32;
-  const std::size_t n = hn::Lanes(d);
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
@@ -106,18 +107,7 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
     for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
       const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
       integer_product(s, rows);
-      for (int r = 0; r < rows; ++r) {
-        const VecF32 step = hn::Set(d, p.x.scale[row + r]);
-        const VecF32 least = hn::Set(d, p.x.least[row + r]);
-        for (std::size_t c = 0; c < static_cast<std::size_t>(linear::kPanelColumns); c += n) {
-          const std::size_t at = static_cast<std::size_t>(r) * linear::kPanelColumns + c;
-          const VecF32 product = hn::ConvertTo(d, hn::Load(d32, products + at));
-          const VecF32 scale = hn::Mul(step, hn::LoadU(d, weight.scale() + column + c));
-          hn::Store(hn::MulAdd(product, scale,
-                               hn::Mul(least, hn::LoadU(d, weight.sum() + column + c))),
-                    d, sums + at);
-        }
-      }
+      scale_products(p.x, row, rows, weight, column, products, sums);
       write_strip<T, kEpilogue>(sums, rows, p.bias == nullptr ? nullptr : p.bias + column,
                                 p.y + row * p.y_stride + column, p.y_stride, columns);
     }
@@ -126,6 +116,12 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
 
 template <class T>
 void quantised_of(const quantised_linear::LinearParams<T>& p) {
+#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+  if (device::may_use(device::MatrixInstruction::amx_int8)) {
+    amx::AmxTiles tiles;
+    return tiled_quantised_linear(tiles, p);
+  }
+#endif
   switch (p.epilogue) {
     case linear::Epilogue::store: return quantised_with<T, linear::Epilogue::store>(p);
     case linear::Epilogue::gelu: return quantised_with<T, linear::Epilogue::gelu>(p);

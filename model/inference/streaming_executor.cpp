@@ -1,6 +1,7 @@
 #include "model/inference/streaming_executor.h"
 
 #include "kernels/device/cache_sizes.h"
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/patchify/patchify.h"
 #include "kernels/softmax_attention/softmax_attention.h"
@@ -134,8 +135,11 @@ Executor<T>::Executor(const PackedNetwork& network, ImageGeometry geometry, std:
     widest = std::max(widest, block.key_value.weight.out());
   }
   const auto row_bytes = static_cast<std::int64_t>(sizeof(T)) * (2 * dim_ + widest);
+  using kernels::device::MatrixInstruction;
+  const bool matrix_tiles =
+      sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
   tiles_ = choose_tiles(num_tokens_, batch, row_bytes, kernels::device::cache_sizes().l2_bytes,
-                        team.size());
+                        team.size(), matrix_tiles ? kMatrixTileRows : kStripRows);
   const auto images = static_cast<std::size_t>(batch);
   const auto num_tokens = static_cast<std::size_t>(num_tokens_);
   const auto dim = static_cast<std::size_t>(dim_);

@@ -107,24 +107,36 @@ constexpr double rounding() {
   return sizeof(T) == 2 ? 1.0 / 256 : 1e-6;
 }
 
-/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with its
-/// matrix instructions on and off.
+/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with none of
+/// its matrix instructions, with those on vectors, and with all of them.
 template <class Body>
 void for_each_instruction_set(Body body) {
   using device::MatrixInstruction;
-  constexpr MatrixInstruction kAll[] = {MatrixInstruction::avx512_bf16,
-                                        MatrixInstruction::avx512_vnni};
-  bool any = false;
-  for (const MatrixInstruction each : kAll) any = any || device::may_use(each);
+  struct Level {
+    const char* name;
+    MatrixInstruction instructions[2];
+  };
+  constexpr Level kLevels[] = {
+      {"+matrix", {MatrixInstruction::avx512_bf16, MatrixInstruction::avx512_vnni}},
+      {"+amx", {MatrixInstruction::amx_bf16, MatrixInstruction::amx_int8}}};
+  const auto allow = [&](const Level& level, bool allowed) {
+    bool any = false;
+    for (const MatrixInstruction each : level.instructions) {
+      device::allow_for_test(each, allowed);
+      any = any || device::may_use(each);
+    }
+    return any;
+  };
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (const bool allowed : {false, true}) {
-      if (allowed && (target != HWY_AVX3 || !any)) continue;
-      for (const MatrixInstruction each : kAll) device::allow_for_test(each, allowed);
-      body(std::string(hwy::TargetName(target)) + (allowed ? "+matrix" : ""));
+    for (const Level& level : kLevels) allow(level, false);
+    body(std::string(hwy::TargetName(target)));
+    for (const Level& level : kLevels) {
+      if (target == HWY_AVX3 && allow(level, true))
+        body(std::string(hwy::TargetName(target)) + level.name);
     }
   }
-  for (const MatrixInstruction each : kAll) device::allow_for_test(each, true);
+  for (const Level& level : kLevels) allow(level, true);
   hwy::SetSupportedTargetsForTest(0);
 }
 
