@@ -201,6 +201,8 @@ int run_benchmark(const ParsedOptions& options) {
     row.attention = model::to_text(subject.config.attention);
     for (const auto& [key, value] : model::attention_options(subject.config.attention))
       row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
+    for (const auto& [key, value] : subject.classifier.approximations())
+      row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
@@ -251,7 +253,7 @@ Option as_list(Option option) {
 std::vector<Option> swept_options() {
   std::vector<Option> list = join({model_options(), runtime_options()});
   for (Option& option : list) {
-    for (const char* name : {"model", "batch-size", "precision", "device", "kernels"}) {
+    for (const char* name : {"model", "batch-size", "precision", "device", "kernels", "keep-tokens"}) {
       if (option.name == name) option = as_list(option);
     }
     if (option.name == "attn") option.repeatable = true;

@@ -90,7 +90,8 @@ int run_classify(const ParsedOptions& options) {
   if (options.given("save-input")) input_file.emplace(options.text("save-input"));
 
   const std::string attention = model::to_text(source.config.attention);
-  const auto attention_options = model::attention_options(source.config.attention);
+  auto attention_options = model::attention_options(source.config.attention);
+  attention_options.merge(classifier.approximations());
   const bool fail_fast = options.text("on-error") == "fail";
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);

@@ -126,7 +126,9 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("failed", score.failed);
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
-  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+  auto values = model::attention_options(source.config.attention);
+  values.merge(classifier.approximations());
+  if (!values.empty())
     summary.add_json("attention_options", json_object(values));
   summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height,
                                                     transform.config.img_size.width});
@@ -135,6 +137,7 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("interpolation", std::string(image::name(transform.config.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
+  summary.add("kernels", classifier.kernels());
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
   summary.write(choose_format(options.text("format"), options.text("output")), output.stream());

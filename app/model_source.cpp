@@ -1,6 +1,7 @@
 #include "app/model_source.h"
 
 #include "app/assets.h"
+#include "app/calibration.h"
 #include "app/console.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
@@ -362,9 +363,17 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   if (options.text("pos-interp") == "hf") wanted.pos_interp = model::PosInterp::hf;
   wanted.deterministic = options.flag("deterministic");
   wanted.head = source.head;
+  if (options.given("keep-tokens")) wanted.keep_tokens = options.number("keep-tokens");
+  if (options.given("keep-layer")) {
+    if (!options.given("keep-tokens"))
+      throw Error(ErrorCode::invalid_argument, "says where tokens are dropped, not how many",
+                  "--keep-layer without --keep-tokens");
+    wanted.keep_layer = options.integer("keep-layer");
+  }
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   if (source.random_weights) return {source.config, wanted};
+  if (wanted.precision.int8) wanted.calibration = calibration_images(options, source);
   model::Classifier classifier(source.config, source.weights, wanted);
   const Console console(options);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);

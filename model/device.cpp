@@ -60,6 +60,7 @@ c10::Device resolve_device(std::string_view word) {
 }
 
 std::string_view Precision::name() const {
+  if (int8) return "int8";
   switch (dtype) {
     case c10::ScalarType::Half: return "float16";
     case c10::ScalarType::BFloat16: return "bfloat16";
@@ -75,12 +76,14 @@ Precision resolve_precision(std::string_view word, const c10::Device& device) {
   if (word == "bfloat16") return {c10::ScalarType::BFloat16, false};
   if (word == "float16") return {c10::ScalarType::Half, false};
   if (word == "tf32" && device.is_cuda()) return {c10::ScalarType::Float, true};
-  const std::string reason =
-      word == "tf32" ? "tf32 exists on GPUs only" : "this build does not run it";
+  if (word == "int8" && device.is_cpu()) return {c10::ScalarType::BFloat16, false, true};
+  const std::string reason = word == "tf32"   ? "tf32 exists on GPUs only"
+                             : word == "int8" ? "int8 exists on the CPU only"
+                                              : "this build does not run it";
   throw Error(ErrorCode::invalid_argument,
               "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason,
               "--precision",
-              device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16");
+              device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16, int8");
 }
 
 }  // namespace hydrascope::model

@@ -24,7 +24,9 @@ c10::Device resolve_device(std::string_view word);
 struct Precision {
   c10::ScalarType dtype = c10::ScalarType::Float;
   bool tf32 = false;
-  /// The word for records: "float32", "tf32", "float16", "bfloat16".
+  /// Weights of the blocks and their inputs in 8 bits, the rest in `dtype`.
+  bool int8 = false;
+  /// The word for records: "float32", "tf32", "float16", "bfloat16", "int8".
   [[nodiscard]] std::string_view name() const;
 };
 

@@ -4,6 +4,7 @@
 #include "app/signal_stop.h"
 #include "kernels/device/thread_team.h"
 #include "kernels/linear/linear.h"
+#include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/vector/aligned_buffer.h"
 
 #include <ATen/ATen.h>
@@ -58,15 +59,28 @@ constexpr int kRounds = 8;
 
 /// Milliseconds of that product by the plan's own kernel on as many threads as LibTorch has.
 template <class T>
-double own_product_milliseconds(kernels::Storage storage) {
+double own_product_milliseconds(kernels::Storage storage, bool int8) {
+  namespace quantised_linear = kernels::quantised_linear;
+  using kernels::linear::Epilogue;
   constexpr std::int64_t kTile = 96;
   std::vector<float> values(static_cast<std::size_t>(kColumns * kInner));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i * 7919 % 4099) / 4099.0F - 0.5F;
   const kernels::linear::PackedWeight weight(storage, values.data(), kColumns, kInner, kInner);
+  const quantised_linear::QuantisedWeight quantised(values.data(), kColumns, kInner, kInner);
   kernels::AlignedBuffer<T> x(static_cast<std::size_t>(kRows * kInner));
   std::transform(values.begin(), values.end(), x.begin(), [](float value) { return T(value); });
   std::copy_n(x.begin(), x.size() - values.size(), x.begin() + values.size());
+  kernels::AlignedBuffer<std::uint8_t> bytes(
+      static_cast<std::size_t>(kRows * quantised_linear::row_bytes(kInner)));
+  kernels::AlignedBuffer<float> scale(kRows);
+  kernels::AlignedBuffer<float> least(kRows);
+  const auto rows_from = [&](std::int64_t row) {
+    return quantised_linear::Rows{bytes.data() + row * quantised_linear::row_bytes(kInner),
+                                  scale.data() + row, least.data() + row};
+  };
+  quantised_linear::quantise(quantised_linear::QuantiseParams<T>{x.data(), kInner, kRows, kInner,
+                                                                 nullptr, rows_from(0)});
   kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
   kernels::device::ThreadTeam team(at::get_num_threads());
   double best = 1e30;
@@ -74,10 +88,16 @@ double own_product_milliseconds(kernels::Storage storage) {
     best = std::min(best, timed([&] {
                       team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
                         const std::int64_t row = tile * kTile;
-                        kernels::linear::linear(kernels::linear::LinearParams<T>{
-                            x.data() + row * kInner, kInner, std::min(kTile, kRows - row), &weight,
-                            nullptr, y.data() + row * kColumns, kColumns,
-                            kernels::linear::Epilogue::store});
+                        const std::int64_t count = std::min(kTile, kRows - row);
+                        T* out = y.data() + row * kColumns;
+                        if (int8)
+                          quantised_linear::linear(quantised_linear::LinearParams<T>{
+                              rows_from(row), count, &quantised, nullptr, out, kColumns,
+                              Epilogue::store});
+                        else
+                          kernels::linear::linear(kernels::linear::LinearParams<T>{
+                              x.data() + row * kInner, kInner, count, &weight, nullptr, out,
+                              kColumns, Epilogue::store});
                       });
                     }));
   }
@@ -130,6 +150,10 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
 }
 
 double measured_peak_tflops(const c10::Device& device, const model::Precision& precision) {
+  constexpr double kWork = 2.0 * kRows * kInner * kColumns;
+  if (precision.int8)
+    return kWork / own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, true) /
+           1e9;
   const auto type = at::TensorOptions().device(device).dtype(at::kFloat);
   const at::Tensor a = at::randn({kRows, kInner}, type).to(precision.dtype);
   const at::Tensor b = at::randn({kInner, kColumns}, type).to(precision.dtype);
@@ -145,10 +169,11 @@ double measured_peak_tflops(const c10::Device& device, const model::Precision& p
                     }));
   }
   if (device.is_cpu() && precision.dtype == at::kFloat)
-    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32));
+    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32, false));
   if (device.is_cpu() && precision.dtype == at::kBFloat16)
-    best = std::min(best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16));
-  return 2.0 * kRows * kInner * kColumns * products / (best * 1e-3) / 1e12;
+    best = std::min(
+        best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, false));
+  return kWork * products / best / 1e9;
 }
 
 }  // namespace hydrascope::app

@@ -83,7 +83,8 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
 
   Words shared;
   for (const char* name :
-       {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes", "workers"}) {
+       {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes", "workers", "keep-layer",
+        "calibration"}) {
     if (options.given(name)) shared.push_back("--" + std::string(name) + "=" + options.text(name));
   }
   for (const char* name : {"use-ema", "deterministic", "reset-head"}) {
@@ -117,6 +118,7 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   append(runs, "precision", values_of(options, "precision"));
   append(runs, "device", values_of(options, "device"));
   append(runs, "kernels", values_of(options, "kernels"));
+  append(runs, "keep-tokens", values_of(options, "keep-tokens"));
   return runs;
 }
 

@@ -1,30 +1,25 @@
 // The micro-kernel of matrix products by AMX: C (rows, 64) = A (rows, depth) * panel, for linear
-// layers in bfloat16 and in 8 bits. Tiles is AmxTiles, or EmulatedTiles where the processor has
-// none.
+// layers in bfloat16 and in 8 bits. Tiles is AmxTiles, or EmulatedTiles where there is no AMX.
 //
-// Equation: C[i][j] = sum_k A[i][k] B[k][j]; one tile instruction adds 32 k (bfloat16) or 64 (8
-// bits) of
+// Equation: C[i][j] = sum_k A[i][k] B[k][j]; one instruction adds 32 k (bfloat16) or 64 (8 bits) of
 //   16 rows and 16 columns: Intel's manual, volume 2, TDPBF16PS and TDPBUSD.
-// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row a step; the panels
-// of
-//   linear/panel.h and QuantisedWeight as they are: panel[k / 2][64][2] of bfloat16 and panel[k /
-//   4][64][4] of int8 are rows of 256 bytes, 16 rows a step, and a tile of B is 64 bytes of each of
-//   them. C in float32 or int32, written whole, rows of 64, the second tile of rows behind the
-//   first one's 16.
+// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row a step. Panels as
+//   linear/panel.h and QuantisedWeight pack them: panel[k / 2][64][2] of bfloat16 and
+//   panel[k / 4][64][4] of int8 are rows of 256 bytes, 16 rows a step; a tile of B is 64 bytes of
+//   each. C in float32 or int32, written whole, rows of 64, the second tile's rows behind the 16 of
+//   the first one.
 // Work: blocks of 32 rows and 32 columns, twice for a panel. A step of one is 4 loads of a KiB and
-// 4
-//   products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice that): 16 FLOPs a byte, where single tiles (2
-//   loads a product) have 8. A product occupies the unit 16 cycles and a load of 16 lines the load
-//   ports 8 (Sapphire Rapids): 64 cycles of products against 32 of loads, as long as L2 delivers 64
-//   bytes a cycle minus what L1 holds. Four sums are also what covers the product's latency of 52
-//   cycles. All eight tiles are taken (4 sums, 2 + 2 operands), and 3 x 1 or 4 x 1 load more: 4 / 3
-//   and 5 / 4 loads a product. With rows for one tile only it is 1 x 4: 5 loads for 4 products,
-//   again four sums.
-// Numerics: float32 sums in the order of k, but of each 32 k the even and the odd ones apart, the
-// two of
-//   them added to C: rounds differently than vdpbf16ps, which adds pairs one after the other;
-//   subnormals count as zero in both. int32 sums are exact. What a row's result is does not
-//   depend on the other rows of its tile.
+//   4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice that): 16 FLOPs a byte, where single tiles
+//   (2 loads a product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3 x 1 and 4 x 1
+//   load more (4 / 3 and 5 / 4 loads a product). A product takes its unit 16 cycles and a load of
+//   16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64 cycles of
+//   products against 32 of loads, but 64 bytes a cycle from L2 where nothing stays in L1. Four sums
+//   also cover most of a product's latency of 52 cycles. With rows for one tile only the block is
+//   1 x 4: 5 loads for 4 products, again four sums.
+// Numerics: float32 sums in the order of k, but of each 32 k the even and the odd ones apart, and
+//   the two added to C: rounds differently than vdpbf16ps, which adds one pair after the other;
+//   subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
+//   other rows of its tile.
 // Preconditions: tiles configured by a TileSession whose rows are those of A's tiles.
 // Test: tests/kernels/amx/tile_product_test.cpp; twin: EmulatedTiles, and linear_reference.h.
 #pragma once

@@ -74,8 +74,9 @@ void tiled_linear_with(Tiles& tiles, const linear::LinearParams<BFloat16>& p) {
       for (int t = 0; t < group.tiles; ++t) {
         const amx::RowTile& tile = group.tile[t];
         write_strip<BFloat16, kEpilogue>(
-            sums + (t * amx::kTileRows + tile.done) * linear::kPanelColumns, tile_rows - tile.done,
-            bias, p.y + (tile.first + tile.done) * p.y_stride + column, p.y_stride, columns);
+            FloatSums{sums + (t * amx::kTileRows + tile.done) * linear::kPanelColumns},
+            tile_rows - tile.done, bias, p.y + (tile.first + tile.done) * p.y_stride + column,
+            p.y_stride, columns);
       }
     }
   }

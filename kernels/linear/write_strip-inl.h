@@ -23,23 +23,32 @@ HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old
   }
 }
 
-/// Rounds one strip of sums (rows, 64) into y.
-template <class T, linear::Epilogue kEpilogue>
-HWY_INLINE void write_strip(const float* sums, int rows, const float* bias, T* y,
+/// Sums (rows, 64) as the micro-kernel left them.
+struct FloatSums {
+  const float* sums;
+  /// Columns c .. c + lanes() of row r.
+  HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
+    return hn::LoadU(F32(), sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c);
+  }
+};
+
+/// Rounds one strip of sums into y.
+template <class T, linear::Epilogue kEpilogue, class Sums>
+HWY_INLINE void write_strip(const Sums& sums, int rows, const float* bias, T* y,
                             std::int64_t y_stride, std::size_t columns) {
   const F32 d;
   const std::size_t n = hn::Lanes(d);
   constexpr bool kAdd = kEpilogue == linear::Epilogue::add;
-  for (int r = 0; r < rows; ++r, sums += linear::kPanelColumns, y += y_stride) {
+  for (int r = 0; r < rows; ++r, y += y_stride) {
     std::size_t c = 0;
     for (; c + n <= columns; c += n) {
-      VecF32 sum = hn::LoadU(d, sums + c);
+      VecF32 sum = sums(r, c);
       if (bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, bias + c));
       store(finish<T>(sum, kEpilogue, kAdd ? load(y + c) : sum), y + c);
     }
     if (c < columns) {
       const std::size_t rest = columns - c;
-      VecF32 sum = load_n(sums + c, rest);
+      VecF32 sum = sums(r, c);
       if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, rest));
       store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, rest) : sum), y + c, rest);
     }

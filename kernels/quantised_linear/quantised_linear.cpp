@@ -11,7 +11,7 @@
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/write_strip-inl.h"
 #include "kernels/quantised_linear/integer_product-inl.h"
-#include "kernels/quantised_linear/scale_products-inl.h"
+#include "kernels/quantised_linear/integer_sums-inl.h"
 #include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -94,8 +94,7 @@ void quantise_rows(const quantised_linear::QuantiseParams<T>& p) {
 
 template <class T, linear::Epilogue kEpilogue>
 void quantised_with(const quantised_linear::LinearParams<T>& p) {
-  HWY_ALIGN std::int32_t products[kIntegerRows * linear::kPanelColumns];
-  HWY_ALIGN float sums[kIntegerRows * linear::kPanelColumns];
+  HWY_ALIGN std::int32_t sums[kIntegerRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
@@ -103,13 +102,15 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
     const auto columns =
         static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
-                   weight.panel(column / linear::kPanelColumns), products};
+                   weight.panel(column / linear::kPanelColumns), sums};
     for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
       const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
       integer_product(s, rows);
-      scale_products(p.x, row, rows, weight, column, products, sums);
-      write_strip<T, kEpilogue>(sums, rows, p.bias == nullptr ? nullptr : p.bias + column,
-                                p.y + row * p.y_stride + column, p.y_stride, columns);
+      write_strip<T, kEpilogue>(
+          IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
+                      weight.sum() + column},
+          rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + row * p.y_stride + column,
+          p.y_stride, columns);
     }
   }
 }

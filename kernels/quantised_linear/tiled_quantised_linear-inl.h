@@ -13,16 +13,15 @@
 #include "kernels/amx/row_groups.h"
 #include "kernels/amx/tile_product.h"
 #include "kernels/linear/write_strip-inl.h"
+#include "kernels/quantised_linear/integer_sums-inl.h"
 #include "kernels/quantised_linear/quantised_linear.h"
-#include "kernels/quantised_linear/scale_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
 template <class T, linear::Epilogue kEpilogue, class Tiles>
 void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>& p) {
-  HWY_ALIGN std::int32_t products[amx::kGroupRows * linear::kPanelColumns];
-  HWY_ALIGN float sums[amx::kTileRows * linear::kPanelColumns];
+  HWY_ALIGN std::int32_t sums[amx::kGroupRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   const auto* x = reinterpret_cast<const std::byte*>(p.x.values);
@@ -41,14 +40,15 @@ void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>&
           amx::TileProduct{x + group.tile[0].first * bytes,
                            group.tiles == 2 ? x + group.tile[1].first * bytes : nullptr, bytes,
                            bytes / amx::kInt8StepDepth, reinterpret_cast<const std::byte*>(panel),
-                           reinterpret_cast<std::byte*>(products)});
+                           reinterpret_cast<std::byte*>(sums)});
       for (int t = 0; t < group.tiles; ++t) {
         const int done = group.tile[t].done;
         const std::int64_t first = group.tile[t].first + done;
-        scale_products(p.x, first, tile_rows - done, weight, column,
-                       products + (t * amx::kTileRows + done) * linear::kPanelColumns, sums);
-        write_strip<T, kEpilogue>(sums, tile_rows - done, bias, p.y + first * p.y_stride + column,
-                                  p.y_stride, columns);
+        write_strip<T, kEpilogue>(
+            IntegerSums{sums + (t * amx::kTileRows + done) * linear::kPanelColumns,
+                        p.x.scale + first, p.x.least + first, weight.scale() + column,
+                        weight.sum() + column},
+            tile_rows - done, bias, p.y + first * p.y_stride + column, p.y_stride, columns);
       }
     }
   }

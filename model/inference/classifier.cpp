@@ -10,6 +10,7 @@
 #include <c10/util/Exception.h>
 
 #include <optional>
+#include <sstream>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -45,12 +46,23 @@ void Classifier::make_ready() {
   state_->model->eval();
   const std::string no_plan =
       inference::InferencePlan::unsupported(options.device, options.precision.dtype);
+  if (options.precision.int8 && options.kernels == Kernels::reference)
+    throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
+                "--precision int8 with --kernels reference");
+  if (options.keep_tokens != 1 && (options.kernels == Kernels::reference || !no_plan.empty()))
+    throw Error(ErrorCode::invalid_argument,
+                no_plan.empty() ? "the reference modules keep all tokens" : no_plan,
+                "--keep-tokens");
   if (options.kernels == Kernels::fused && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan, "--kernels fused",
                 "--kernels auto runs the modules there");
   if (options.kernels != Kernels::reference && no_plan.empty()) {
     inference::PlanOptions plan;
     plan.dtype = options.precision.dtype;
+    plan.int8 = options.precision.int8;
+    plan.calibration = options.calibration;
+    plan.keep_tokens = options.keep_tokens;
+    plan.keep_layer = options.keep_layer;
     plan.kernels = options.kernels;
     plan.pos_interp = options.pos_interp;
     plan.threads = at::get_num_threads();
@@ -101,6 +113,14 @@ const ClassifierOptions& Classifier::options() const noexcept { return state_->o
 std::string Classifier::kernels() const {
   if (state_->plan) return state_->plan->kernels();
   return options().kernels == Kernels::reference ? "reference" : "modules";
+}
+
+std::map<std::string, std::string> Classifier::approximations() const {
+  if (!state_->plan || state_->plan->keep_layer() < 0) return {};
+  std::ostringstream share;
+  share << options().keep_tokens;
+  return {{"keep_tokens", share.str()},
+          {"keep_layer", std::to_string(state_->plan->keep_layer())}};
 }
 
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {

@@ -11,7 +11,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace hydrascope::model {
@@ -23,6 +25,10 @@ struct ClassifierOptions {
   PosInterp pos_interp = PosInterp::timm;
   bool deterministic = false;
   checkpoint::HeadOptions head;
+  double keep_tokens = 1;  ///< as inference::PlanOptions
+  std::optional<std::int64_t> keep_layer;
+  /// Of int8: images (B, 3, H, W), normalised, that show how large the channels get; may be undefined.
+  at::Tensor calibration;
 };
 
 class Classifier {
@@ -47,6 +53,8 @@ class Classifier {
   /// What runs: "fused", "fused+modules" (the plan; some mechanisms have no kernels), "modules" or
   /// "reference".
   [[nodiscard]] std::string kernels() const;
+  /// What is not as the model was trained, for records: "keep_tokens" -> "0.5".
+  [[nodiscard]] std::map<std::string, std::string> approximations() const;
   /// Seconds of all threads by stage since the first call with it on; false without a plan.
   bool collect_stage_times(inference::StageTimes* times) noexcept;
   /// What was not loaded.

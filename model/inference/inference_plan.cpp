@@ -6,6 +6,11 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
 namespace hydrascope::model::inference {
 
 struct InferencePlan::State {
@@ -16,11 +21,42 @@ struct InferencePlan::State {
   VisionTransformer model;  ///< mixers without kernels, position embedding
   kernels::device::ThreadTeam team;
   PackedNetwork network;
+  std::optional<std::int64_t> reduced_layer;
   std::unique_ptr<StreamingExecutor> executor;
   std::int64_t batch = 0;
   std::int64_t height = 0;
   std::int64_t width = 0;
 };
+
+namespace {
+
+/// Where tokens are dropped, or Error(invalid_argument).
+std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& options,
+                             const VitConfig& config) {
+  const auto refuse = [](const std::string& why, const std::string& subject) {
+    throw Error(ErrorCode::invalid_argument, why, subject);
+  };
+  if (!(options.keep_tokens > 0 && options.keep_tokens <= 1))
+    refuse("expected a number in (0, 1], found " + std::to_string(options.keep_tokens),
+           "--keep-tokens");
+  if (!config.class_token || config.global_pool == Pooling::avg)
+    refuse("tokens are ranked by what they give to the class token, which this model does not use",
+           "--keep-tokens");
+  const std::vector<std::int64_t> modules = module_layers(network);
+  const std::int64_t first = modules.empty() ? 0 : modules.back() + 1;
+  const std::int64_t last = config.depth - 2;
+  const std::string layers = std::to_string(first) + " to " + std::to_string(last);
+  if (first > last)
+    refuse("the mechanism of layer " + std::to_string(modules.back()) +
+               " has no kernels and needs the whole grid",
+           "--keep-tokens");
+  const std::int64_t layer = options.keep_layer.value_or(std::clamp(config.depth / 4, first, last));
+  if (layer < first || layer > last)
+    refuse("expected a layer from " + layers + ", found " + std::to_string(layer), "--keep-layer");
+  return layer;
+}
+
+}  // namespace
 
 std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType dtype) {
   if (!device.is_cpu()) return "the plan has no kernels for " + device.str() + " yet";
@@ -46,16 +82,33 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
                     "--kernels auto runs such layers as modules inside the plan");
     }
   }
-  const auto storage = options.dtype == at::kFloat ? kernels::Storage::float32
-                                                   : kernels::Storage::bfloat16;
-  state_->network = pack_network(*state_->model, storage, options.kernels, options.pixels,
-                                 options.release_model);
-  // What is left of the model serves the mechanisms without kernels, in the plan's type.
-  if (!module_layers(state_->network).empty()) {
-    const at::NoGradGuard no_grad;
-    for (std::int64_t layer : module_layers(state_->network))
-      state_->model->block(layer).attention().to(options.dtype);
+  Packing packing;
+  packing.kernels = options.kernels;
+  packing.pixels = options.pixels;
+  ChannelRanges ranges;
+  if (options.int8 && options.calibration.defined()) {
+    state_->network = pack_network(*state_->model, packing);  // in float32
+    Observers observers;
+    observers.ranges = &ranges;
+    for (std::int64_t i = 0; i < options.calibration.size(0); ++i)
+      run(options.calibration.narrow(0, i, 1), observers);
+    state_->executor.reset();
+    packing.ranges = &ranges;
   }
+  packing.storage = options.dtype == at::kFloat ? kernels::Storage::float32
+                                                : kernels::Storage::bfloat16;
+  packing.int8 = options.int8;
+  packing.release = options.release_model;
+  state_->network = {};  // before the new one is there: both would count in the peak
+  state_->network = pack_network(*state_->model, packing);
+  state_->options.calibration.reset();
+  // What is left of the model serves the mechanisms without kernels, in the plan's type.
+  for (std::int64_t layer : module_layers(state_->network)) {
+    const at::NoGradGuard no_grad;
+    state_->model->block(layer).attention().to(options.dtype);
+  }
+  if (options.keep_tokens != 1)
+    state_->reduced_layer = reduction_layer(state_->network, options, config);
 }
 
 InferencePlan::~InferencePlan() = default;
@@ -72,15 +125,28 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
                     std::to_string(height) + "x" + std::to_string(width),
                 s.model->config().arch);
   s.executor.reset();  // before the new one is there: both would count in the peak
+  const std::int64_t patches = (height / patch) * (width / patch);
+  std::optional<TokenReduction> reduction;
+  if (s.reduced_layer) {
+    const double kept = std::ceil(s.options.keep_tokens * static_cast<double>(patches));
+    if (kept < static_cast<double>(patches))
+      reduction = TokenReduction{*s.reduced_layer, static_cast<std::int64_t>(kept)};
+  }
   s.executor = StreamingExecutor::make(
       s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp), batch,
-      s.team);
+      s.team, reduction);
   s.batch = batch;
   s.height = height;
   s.width = width;
 }
 
 at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times) {
+  Observers observers;
+  observers.times = times;
+  return run(images, observers);
+}
+
+at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observers) {
   const c10::InferenceMode inference;
   State& s = *state_;
   if (images.dim() != 4 || images.size(1) != s.network.in_chans)
@@ -93,9 +159,11 @@ at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times) {
   at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
   ImageBatch batch;
   batch.tensor = input.const_data_ptr<float>();
-  s.executor->run(batch, input.size(0), result.mutable_data_ptr<float>(), times);
+  s.executor->run(batch, input.size(0), result.mutable_data_ptr<float>(), observers);
   return result;
 }
+
+std::int64_t InferencePlan::keep_layer() const { return state_->reduced_layer.value_or(-1); }
 
 std::string InferencePlan::kernels() const {
   return module_layers(state_->network).empty() ? "fused" : "fused+modules";

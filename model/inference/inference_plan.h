@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/inference/network_packer.h"
-#include "model/inference/stage_times.h"
+#include "model/inference/observers.h"
 #include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
@@ -20,6 +20,13 @@ namespace hydrascope::model::inference {
 
 struct PlanOptions {
   at::ScalarType dtype = at::kFloat;  ///< kFloat or kBFloat16
+  /// Blocks' weights and the rows they meet in 8 bits, the rest in `dtype`.
+  bool int8 = false;
+  /// Of int8: images (B, C, H, W), normalised, that show how large the channels get. May be undefined.
+  at::Tensor calibration;
+  /// Share of the patch tokens that go on behind block `keep_layer`, see TokenReduction; 1: all.
+  double keep_tokens = 1;
+  std::optional<std::int64_t> keep_layer;  ///< default: the first that can, from a quarter of the depth on
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   int threads = 1;
@@ -34,7 +41,8 @@ class InferencePlan {
   static std::string unsupported(const c10::Device& device, at::ScalarType dtype);
 
   /// `model`: float32 parameters on the CPU, in evaluation mode. Kernels::fused refuses a layer whose
-  /// mechanism has no kernels: Error(invalid_argument) that names layer and mechanism.
+  /// mechanism has no kernels, `keep_tokens` a model that it cannot serve: Error(invalid_argument) that
+  /// says which layer and why.
   InferencePlan(VisionTransformer model, const PlanOptions& options);
   ~InferencePlan();
   InferencePlan(InferencePlan&&) noexcept;
@@ -46,11 +54,15 @@ class InferencePlan {
   /// null. One call at a time.
   at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr);
 
+  /// The block behind whose attention tokens are dropped; -1: none are.
+  [[nodiscard]] std::int64_t keep_layer() const;
   /// What runs: "fused", or "fused+modules" where mechanisms without kernels run as modules.
   [[nodiscard]] std::string kernels() const;
   [[nodiscard]] std::size_t workspace_bytes() const;
 
  private:
+  at::Tensor run(const at::Tensor& images, const Observers& observers);
+
   struct State;
   std::unique_ptr<State> state_;
 };

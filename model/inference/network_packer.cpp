@@ -58,9 +58,33 @@ AlignedBuffer<float> to_buffer(const Tensor& values) {
 
 PackedLinear pack(kernels::Storage storage, const Affine& linear) {
   const Tensor weight = linear.weight.to(at::kFloat).contiguous();
-  return {kernels::linear::PackedWeight(storage, weight.const_data_ptr<float>(), weight.size(0),
-                                        weight.size(1), weight.size(1)),
-          to_buffer(linear.bias)};
+  PackedLinear packed;
+  packed.weight = kernels::linear::PackedWeight(storage, weight.const_data_ptr<float>(),
+                                                weight.size(0), weight.size(1), weight.size(1));
+  packed.bias = to_buffer(linear.bias);
+  return packed;
+}
+
+/// What the input's channels are multiplied by before they are quantised, and the weight's columns
+/// divided by: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022, arXiv
+/// 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
+Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range) {
+  if (range.empty()) return {};
+  const Tensor inputs = at::tensor(range, at::kDouble);
+  const Tensor weights = std::get<0>(weight.abs().max(0));
+  return at::where(inputs.gt(0).logical_and(weights.gt(0)), (weights / inputs).sqrt(),
+                   at::ones_like(inputs));
+}
+
+PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
+  const Tensor weight =
+      (multiplier.defined() ? linear.weight / multiplier : linear.weight).to(at::kFloat).contiguous();
+  PackedLinear packed;
+  packed.quantised = kernels::quantised_linear::QuantisedWeight(
+      weight.const_data_ptr<float>(), weight.size(0), weight.size(1), weight.size(1));
+  packed.bias = to_buffer(linear.bias);
+  if (multiplier.defined()) packed.multiplier = to_buffer(multiplier);
+  return packed;
 }
 
 /// linear(norm(x)) with the norm's weight and bias taken in.
@@ -114,11 +138,12 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   }};
 }
 
-PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, kernels::Storage storage,
-                       Kernels kernels, bool release) {
+PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const Packing& packing) {
   const VitConfig& config = model.config();
   BlockImpl& module = model.block(layer);
-  Parameters parameters(module, release);
+  Parameters parameters(module, packing.release);
+  const BlockRanges ranges =
+      packing.ranges != nullptr ? packing.ranges->at(static_cast<std::size_t>(layer)) : BlockRanges{};
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const Tensor norm1_weight = parameters.get("norm1.weight");
@@ -146,21 +171,29 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, kernels
                                 static_cast<float>(linear->eps),
                                 static_cast<float>(linear->map.unit_eps)}};
   } else {
-    block.mixing = module_layer(module.attention().mixer(), storage, kernels, config);
+    block.mixing = module_layer(module.attention().mixer(), packing.storage, packing.kernels, config);
   }
-  block.query = pack(storage, behind_norm(query, norm1_weight, norm1_bias));
-  block.key_value = pack(
-      storage, behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias));
-
-  const auto residual = [&](const std::string& name, const std::string& scale) {
-    const Affine linear = parameters.take_linear(name);
-    return pack(storage, parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear);
+  const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
+    return packing.int8 ? pack_int8(linear, multiplier) : pack(packing.storage, linear);
   };
-  block.proj = residual("attn.proj", "ls1.gamma");
-  block.fc1 = pack(storage,
-                   behind_norm(parameters.take_linear("mlp.fc1"), parameters.get("norm2.weight"),
-                               parameters.get("norm2.bias")));
-  block.fc2 = residual("mlp.fc2", "ls2.gamma");
+  query = behind_norm(query, norm1_weight, norm1_bias);
+  key = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
+  // Both read the same rows, quantised once.
+  const Tensor multiplier = channel_multiplier(stacked(query, key).weight, ranges.qkv);
+  block.query = packed(query, multiplier);
+  block.key_value = packed(key, multiplier);
+
+  const auto residual = [&](const std::string& name, const std::string& scale,
+                            const std::vector<float>& range) {
+    Affine linear = parameters.take_linear(name);
+    if (parameters.has(scale)) linear = scaled(linear, parameters.get(scale));
+    return packed(linear, channel_multiplier(linear.weight, range));
+  };
+  block.proj = residual("attn.proj", "ls1.gamma", ranges.proj);
+  const Affine fc1 = behind_norm(parameters.take_linear("mlp.fc1"),
+                                 parameters.get("norm2.weight"), parameters.get("norm2.bias"));
+  block.fc1 = packed(fc1, channel_multiplier(fc1.weight, ranges.fc1));
+  block.fc2 = residual("mlp.fc2", "ls2.gamma", ranges.fc2);
   return block;
 }
 
@@ -176,14 +209,13 @@ Affine for_pixels(const Tensor& weight, const Tensor& bias, const PixelNormalisa
 
 }  // namespace
 
-PackedNetwork pack_network(VisionTransformerImpl& model, kernels::Storage storage, Kernels kernels,
-                           const std::optional<PixelNormalisation>& pixels, bool release) {
+PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing) {
   const at::NoGradGuard no_grad;  // released parameters stay ordinary tensors
   const VitConfig& config = model.config();
   // Tables of the whole model are read again for every image size: they stay.
   Parameters parameters(model, false);
   PackedNetwork network;
-  network.storage = storage;
+  network.storage = packing.storage;
   network.embed_dim = config.embed_dim;
   network.hidden_dim =
       static_cast<std::int64_t>(static_cast<double>(config.embed_dim) * config.mlp_ratio);
@@ -196,12 +228,13 @@ PackedNetwork pack_network(VisionTransformerImpl& model, kernels::Storage storag
 
   const Tensor patch_weight = parameters.get("patch_embed.proj.weight");
   const Tensor patch_bias = parameters.get("patch_embed.proj.bias");
-  network.patch_tensor = pack(storage, {patch_weight.flatten(1), patch_bias});
-  if (pixels && config.in_chans == 3)
-    network.patch_pixels = pack(storage, for_pixels(patch_weight, patch_bias, *pixels));
+  network.patch_tensor = pack(packing.storage, {patch_weight.flatten(1), patch_bias});
+  if (packing.pixels && config.in_chans == 3)
+    network.patch_pixels =
+        pack(packing.storage, for_pixels(patch_weight, patch_bias, *packing.pixels));
 
   for (std::int64_t layer = 0; layer < config.depth; ++layer)
-    network.blocks.push_back(pack_block(model, layer, storage, kernels, release));
+    network.blocks.push_back(pack_block(model, layer, packing));
 
   const std::string norm = config.fc_norm ? "fc_norm" : "norm";
   network.head.average = config.global_pool == Pooling::avg;

@@ -1,6 +1,7 @@
 // From a model of modules to what the CPU plan runs.
 #pragma once
 
+#include "model/inference/channel_ranges.h"
 #include "model/inference/packed_network.h"
 #include "model/position_embedding.h"
 #include "model/vision_transformer.h"
@@ -19,11 +20,21 @@ struct PixelNormalisation {
   std::array<float, 3> std{1, 1, 1};
 };
 
-/// Packs `model`, whose parameters are float32 on the CPU. With `release`, every matrix is dropped
-/// from the model as soon as it is packed, so that both never exist whole; what mechanisms without
-/// kernels need stays. Folding is done in float64, rounding to `storage` once.
-PackedNetwork pack_network(VisionTransformerImpl& model, kernels::Storage storage, Kernels kernels,
-                           const std::optional<PixelNormalisation>& pixels, bool release);
+struct Packing {
+  kernels::Storage storage = kernels::Storage::float32;
+  /// Blocks' weights and inputs in 8 bits; everything else in `storage`.
+  bool int8 = false;
+  const ChannelRanges* ranges = nullptr;  ///< of int8: what calibration found; may be null
+  Kernels kernels = Kernels::automatic;
+  std::optional<PixelNormalisation> pixels;
+  /// Drop every matrix from the model as soon as it is packed, so that both never exist whole; what
+  /// mechanisms without kernels need stays.
+  bool release = false;
+};
+
+/// Packs `model`, whose parameters are float32 on the CPU. Folding is done in float64, rounding to
+/// the storage once.
+PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing);
 
 /// Tables for images of rows x columns patches.
 ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns,

@@ -9,6 +9,7 @@
 #include "kernels/hydra/hydra.h"
 #include "kernels/linear/linear.h"
 #include "kernels/linear_attention/linear_attention.h"
+#include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/vector/aligned_buffer.h"
 
 #include <cstdint>
@@ -18,9 +19,16 @@
 
 namespace hydrascope::model::inference {
 
+/// One of the two weights is there.
 struct PackedLinear {
   kernels::linear::PackedWeight weight;
-  kernels::AlignedBuffer<float> bias;  ///< (out)
+  kernels::quantised_linear::QuantisedWeight quantised;
+  kernels::AlignedBuffer<float> bias;        ///< (out)
+  kernels::AlignedBuffer<float> multiplier;  ///< of the quantised input's channels (in), or empty
+
+  [[nodiscard]] bool is_quantised() const { return quantised.out() > 0; }
+  [[nodiscard]] std::int64_t in() const { return is_quantised() ? quantised.in() : weight.in(); }
+  [[nodiscard]] std::int64_t out() const { return is_quantised() ? quantised.out() : weight.out(); }
 };
 
 struct SoftmaxLayer {};
@@ -47,15 +55,15 @@ using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, ModuleLa
 
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
-  PackedLinear key_value;  ///< D -> key_width() + D
+  PackedLinear key_value;  ///< D -> key_width() + D; reads what query reads, quantised once
   PackedLinear proj;
   PackedLinear fc1;
   PackedLinear fc2;
   MixingLayer mixing;
 
-  [[nodiscard]] std::int64_t query_width() const { return query.weight.out(); }
+  [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
-    return key_value.weight.out() - embed_dim;
+    return key_value.out() - embed_dim;
   }
 };
 

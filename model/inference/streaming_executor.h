@@ -13,13 +13,14 @@
 
 #include "kernels/device/thread_team.h"
 #include "kernels/vector/aligned_buffer.h"
+#include "model/inference/observers.h"
 #include "model/inference/packed_network.h"
-#include "model/inference/stage_times.h"
 #include "model/inference/tile_shape.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace hydrascope::model::inference {
 
@@ -29,20 +30,30 @@ struct ImageBatch {
   const std::uint8_t* const* pixels = nullptr;  ///< B images (H, W, 3), rows contiguous
 };
 
+/// Drops patch tokens on the way: behind the attention of block `layer` go on the prefix tokens and
+/// the `patches` patch tokens that give most to the class token there (as Liang et al. 2022, arXiv
+/// 2202.07800, section 3.1, without their fused token). Needs a class token, kernels for that block's
+/// mechanism and those behind it, and a block behind it.
+struct TokenReduction {
+  std::int64_t layer = 0;
+  std::int64_t patches = 0;
+};
+
 class StreamingExecutor {
  public:
   /// Plans and allocates the workspace for `batch` images of one size a call. `network` and `team`
   /// must outlive it.
-  static std::unique_ptr<StreamingExecutor> make(const PackedNetwork& network,
-                                                 ImageGeometry geometry, std::int64_t batch,
-                                                 kernels::device::ThreadTeam& team);
+  static std::unique_ptr<StreamingExecutor> make(
+      const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
+      kernels::device::ThreadTeam& team, const std::optional<TokenReduction>& reduction = {});
   virtual ~StreamingExecutor() = default;
 
   /// The first `count` (at most `batch`) images -> logits (count, num_classes). No allocation, no
-  /// lock. `times` may be null.
+  /// lock.
   virtual void run(const ImageBatch& images, std::int64_t count, float* logits,
-                   StageTimes* times) = 0;
+                   const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  /// Of the whole image.
   [[nodiscard]] virtual TileShape tiles() const = 0;
 };
 

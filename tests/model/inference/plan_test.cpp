@@ -3,6 +3,7 @@
 
 #include "model/attention/registry.h"
 #include "tests/error_matchers.h"
+#include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
@@ -13,53 +14,6 @@
 
 namespace hydrascope::model::inference {
 namespace {
-
-VitConfig small(const std::string& attention = "softmax") {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 64;
-  config.patch_size = 8;
-  config.embed_dim = 96;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 11;
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  apply_attention_spec(attention, config.attention);
-  return config;
-}
-
-/// Weights far enough from their initialisation that every parameter matters.
-VisionTransformer filled(const VitConfig& config) {
-  at::manual_seed(3);
-  VisionTransformer model(config);
-  const at::NoGradGuard no_grad;
-  for (const auto& item : model->named_parameters()) {
-    at::Tensor value = item.value();
-    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
-    if (item.key().find("feature_map") == std::string::npos)
-      value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
-  }
-  model->eval();
-  for (at::Tensor& parameter : model->parameters()) parameter.set_requires_grad(false);
-  return model;
-}
-
-at::Tensor module_logits(VisionTransformer& model, const at::Tensor& images) {
-  const c10::InferenceMode inference;
-  return model->forward(images);
-}
-
-PlanOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
-  PlanOptions chosen;
-  chosen.dtype = dtype;
-  chosen.threads = threads;
-  return chosen;
-}
-
-/// |a - b| / |b| over all logits.
-double relative(const at::Tensor& a, const at::Tensor& b) {
-  return ((a - b).norm() / b.norm()).item<double>();
-}
 
 void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) {
   VisionTransformer model = filled(config);
@@ -194,6 +148,48 @@ TEST(PlanTest, ReleasedModelGivesTheSame) {
   InferencePlan plan(model, releasing);
   EXPECT_TRUE(at::equal(plan.logits(images), expected));
   EXPECT_EQ(model->block(0).attention().named_parameters()["qkv.weight"].numel(), 0);
+}
+
+TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 64, 64});
+  for (const char* attention : {"softmax", "hydra", "hedgehog", "aft:0,elu:1,hydra:2"}) {
+    SCOPED_TRACE(attention);
+    VisionTransformer model = filled(small(attention));
+    const at::Tensor expected = module_logits(model, images);
+    PlanOptions int8 = options(at::kBFloat16);
+    int8.int8 = true;
+    // Some fourteen products of a block, each with two operands of 8 bits.
+    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.1);
+    int8.calibration = at::randn({4, 3, 64, 64});
+    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.1);
+    int8.release_model = true;
+    InferencePlan released(model, int8);
+    EXPECT_LT(relative(released.logits(images), expected), 0.1);
+  }
+}
+
+TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
+  at::manual_seed(5);
+  VisionTransformer model = filled(small("softmax"));
+  {
+    // What the first MLP's activation has in a few channels of trained models: hundreds of times the rest.
+    const at::NoGradGuard no_grad;
+    for (std::int64_t layer = 0; layer < 3; ++layer) {
+      auto parameters = model->block(layer).named_parameters();
+      parameters["mlp.fc1.weight"].narrow(0, 7, 1).mul_(300);
+      parameters["mlp.fc2.weight"].narrow(1, 7, 1).div_(300);
+    }
+  }
+  const at::Tensor images = at::randn({2, 3, 64, 64});
+  const at::Tensor expected = module_logits(model, images);
+  PlanOptions int8 = options(at::kBFloat16);
+  int8.int8 = true;
+  const double without = relative(InferencePlan(model, int8).logits(images), expected);
+  int8.calibration = at::randn({4, 3, 64, 64});
+  const double with = relative(InferencePlan(model, int8).logits(images), expected);
+  EXPECT_LT(with, 0.1);
+  EXPECT_LT(with, without / 3);
 }
 
 TEST(PlanTest, SaysWhatRunsAndRefusesWhatItCannot) {

@@ -31,8 +31,10 @@ AlignedBuffer<float> random_values(std::size_t count, float size, unsigned seed)
 
 PackedLinear random_linear(Storage storage, std::int64_t out, std::int64_t in, unsigned seed) {
   const auto weight = random_values(static_cast<std::size_t>(out * in), 0.1F, seed);
-  return {kernels::linear::PackedWeight(storage, weight.data(), out, in, in),
-          random_values(static_cast<std::size_t>(out), 0.1F, seed + 1)};
+  PackedLinear linear;
+  linear.weight = kernels::linear::PackedWeight(storage, weight.data(), out, in, in);
+  linear.bias = random_values(static_cast<std::size_t>(out), 0.1F, seed + 1);
+  return linear;
 }
 
 /// Softmax, Hydra, Hedgehog's map and a "module" that averages each token's key and value.
@@ -97,9 +99,9 @@ std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, st
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
   ImageBatch input;
   input.tensor = images.data();
-  executor->run(input, count, logits.data(), nullptr);
+  executor->run(input, count, logits.data(), {});
   std::vector<float> again(logits.size());
-  executor->run(input, count, again.data(), nullptr);
+  executor->run(input, count, again.data(), {});
   EXPECT_EQ(logits, again) << "the same call, the same bits";
   EXPECT_GT(executor->workspace_bytes(), 0U);
   return logits;

@@ -1,0 +1,59 @@
+// A small model whose every parameter matters, and its modules' answer, for tests of the plan.
+#pragma once
+
+#include "model/inference/inference_plan.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+namespace hydrascope::model::inference {
+
+inline VitConfig small(const std::string& attention = "softmax") {
+  VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 64;
+  config.patch_size = 8;
+  config.embed_dim = 96;
+  config.depth = 3;
+  config.num_heads = 3;
+  config.num_classes = 11;
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  apply_attention_spec(attention, config.attention);
+  return config;
+}
+
+/// Weights far enough from their initialisation that every parameter matters.
+inline VisionTransformer filled(const VitConfig& config) {
+  at::manual_seed(3);
+  VisionTransformer model(config);
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    at::Tensor value = item.value();
+    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
+    if (item.key().find("feature_map") == std::string::npos)
+      value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
+  }
+  model->eval();
+  for (at::Tensor& parameter : model->parameters()) parameter.set_requires_grad(false);
+  return model;
+}
+
+inline at::Tensor module_logits(VisionTransformer& model, const at::Tensor& images) {
+  const c10::InferenceMode inference;
+  return model->forward(images);
+}
+
+inline PlanOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
+  PlanOptions chosen;
+  chosen.dtype = dtype;
+  chosen.threads = threads;
+  return chosen;
+}
+
+/// |a - b| / |b| over all logits.
+inline double relative(const at::Tensor& a, const at::Tensor& b) {
+  return ((a - b).norm() / b.norm()).item<double>();
+}
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,149 @@
+// --keep-tokens against the same done with the modules, step by step.
+#include "model/inference/inference_plan.h"
+#include "tests/error_matchers.h"
+#include "tests/model/inference/small_model.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <memory>
+#include <string>
+
+namespace hydrascope::model::inference {
+namespace {
+
+template <class Module>
+std::shared_ptr<Module> child(torch::nn::Module& parent, const std::string& name) {
+  return std::dynamic_pointer_cast<Module>(parent.named_children()[name]);
+}
+
+/// What each token gives to the class token, as its mechanism counts it: (N), of normalised rows
+/// (1, N, D).
+at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hydra,
+                      const TokenGrid& grid) {
+  const auto parts = child<torch::nn::LinearImpl>(attention, "qkv")->forward(rows).chunk(3, 2);
+  const at::Tensor q = split_heads(parts[0], 3);
+  const at::Tensor k = split_heads(parts[1], 3);
+  const at::Tensor v = split_heads(parts[2], 3);
+  if (hydra) return attention.mixer().contributions(q, k, v, grid, 0).square().sum(-1).squeeze(0);
+  return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten();
+}
+
+/// The model's answer (1, classes) when behind the attention of `layer` only the class token and the
+/// `patches` best patches go on. The image has the model's own size.
+at::Tensor reduced_logits(VisionTransformer& model, const at::Tensor& image, std::int64_t layer,
+                          std::int64_t patches, bool hydra) {
+  const c10::InferenceMode inference;
+  const VitConfig& config = model->config();
+  auto parameters = model->named_parameters();
+  const at::Tensor embedded =
+      child<PatchEmbedImpl>(*model, "patch_embed")->forward(image);
+  at::Tensor x = at::cat({parameters["cls_token"], embedded}, 1) + parameters["pos_embed"];
+  TokenGrid grid{1, config.grid_rows(), config.grid_columns()};
+  for (std::int64_t l = 0; l < config.depth; ++l) {
+    BlockImpl& block = model->block(l);
+    if (l != layer) {
+      x = block.forward(x, grid, Kernels::reference, nullptr);
+      continue;
+    }
+    const at::Tensor rows = child<torch::nn::LayerNormImpl>(block, "norm1")->forward(x);
+    const at::Tensor heat = class_heat(block.attention(), rows, hydra, grid);
+    x = x + block.attention().forward(rows, grid, Kernels::reference, nullptr);
+    const at::Tensor best = std::get<1>(heat.narrow(0, 1, heat.size(0) - 1).topk(patches)) + 1;
+    const at::Tensor order = std::get<0>(at::cat({at::zeros({1}, best.options()), best}).sort());
+    x = x.index_select(1, order);
+    const at::Tensor norm2 = child<torch::nn::LayerNormImpl>(block, "norm2")->forward(x);
+    x = x + child<MlpImpl>(block, "mlp")->forward(norm2);
+    grid = {1, 1, patches};
+  }
+  return model->forward_head(child<torch::nn::LayerNormImpl>(*model, "norm")->forward(x));
+}
+
+PlanOptions keeping(double share, std::int64_t layer, at::ScalarType dtype = at::kFloat) {
+  PlanOptions chosen = options(dtype);
+  chosen.keep_tokens = share;
+  chosen.keep_layer = layer;
+  return chosen;
+}
+
+TEST(TokenReduction, EqualsTheModulesOnTheTokensThatAreKept) {
+  at::manual_seed(11);
+  const at::Tensor images = at::randn({2, 3, 64, 64});
+  for (const char* attention :
+       {"softmax", "hydra", "hedgehog", "elu", "hydra:0,softmax:1,hedgehog:2",
+        "softmax:0,hedgehog:1,hydra:2"}) {
+    SCOPED_TRACE(attention);
+    VitConfig config = small(attention);
+    for (AttentionSpec& spec : config.attention) {
+      // Its weight of a token would follow the number of tokens that are left.
+      if (spec.mechanism == "hydra") spec.options["scale"] = "none";
+    }
+    VisionTransformer model = filled(config);
+    for (const std::int64_t layer : {0, 1}) {
+      const bool hydra = config.attention[static_cast<std::size_t>(layer)].mechanism == "hydra";
+      for (const std::int64_t patches : {1, 20, 63}) {
+        SCOPED_TRACE(std::to_string(patches) + " patches behind layer " + std::to_string(layer));
+        InferencePlan plan(model, keeping(static_cast<double>(patches) / 64, layer));
+        const at::Tensor found = plan.logits(images);
+        for (std::int64_t i = 0; i < 2; ++i)
+          EXPECT_LT(relative(found.narrow(0, i, 1),
+                             reduced_logits(model, images.narrow(0, i, 1), layer, patches, hydra)),
+                    1e-4);
+      }
+    }
+  }
+}
+
+TEST(TokenReduction, KeepingAllIsTheFullModelAndSizesMayChange) {
+  at::manual_seed(11);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  VisionTransformer model = filled(small("hydra"));
+  const at::Tensor whole = InferencePlan(model, options()).logits(images);
+  EXPECT_TRUE(at::equal(InferencePlan(model, keeping(0.999, 1)).logits(images), whole));
+  EXPECT_FALSE(at::equal(InferencePlan(model, keeping(0.5, 1)).logits(images), whole));
+  // Other sizes, and back, on one plan.
+  InferencePlan plan(model, keeping(0.5, 1));
+  const at::Tensor half = plan.logits(images);
+  (void)plan.logits(at::randn({2, 3, 96, 40}));
+  EXPECT_TRUE(at::equal(plan.logits(images), half));
+}
+
+TEST(TokenReduction, InBfloat16AndInt8ToTheSameTokensButForTies) {
+  at::manual_seed(11);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  for (const char* attention : {"softmax", "hydra"}) {
+    SCOPED_TRACE(attention);
+    VisionTransformer model = filled(small(attention));
+    const at::Tensor expected = InferencePlan(model, keeping(0.5, 0)).logits(images);
+    PlanOptions narrow = keeping(0.5, 0, at::kBFloat16);
+    EXPECT_LT(relative(InferencePlan(model, narrow).logits(images), expected), 0.1);
+    narrow.int8 = true;
+    EXPECT_LT(relative(InferencePlan(model, narrow).logits(images), expected), 0.2);
+  }
+}
+
+TEST(TokenReduction, RefusesWhatItCannotServe) {
+  const auto plan = [](const VitConfig& config, const PlanOptions& options) {
+    return InferencePlan(filled(config), options);
+  };
+  EXPECT_ERROR(plan(small("hydra"), keeping(0, 1)), invalid_argument, "(0, 1]", "--keep-tokens");
+  EXPECT_ERROR(plan(small("hydra"), keeping(1.5, 1)), invalid_argument, "(0, 1]", "--keep-tokens");
+  EXPECT_ERROR(plan(small("hydra"), keeping(0.5, 2)), invalid_argument, "0 to 1", "--keep-layer");
+  EXPECT_ERROR(plan(small("hydra:0,aft:1,hydra:2"), keeping(0.5, 0)), invalid_argument, "layer 1",
+               "--keep-tokens");
+  EXPECT_ERROR(plan(small("aft:0,hydra:1-2"), keeping(0.5, 0)), invalid_argument, "1 to 1",
+               "--keep-layer");
+  VitConfig average = small("hydra");
+  average.global_pool = Pooling::avg;
+  EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "--keep-tokens");
+  PlanOptions automatic = options();
+  automatic.keep_tokens = 0.5;
+  EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).keep_layer(), 1);
+  EXPECT_EQ(plan(small("hydra"), automatic).keep_layer(), 0);
+  EXPECT_EQ(plan(small("hydra"), options()).keep_layer(), -1);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::inference
