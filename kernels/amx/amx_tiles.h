@@ -1,6 +1,6 @@
-// The instructions of AMX, one function each. Inline assembly instead of intrinsics: g++ 12 has
-// them for whole files compiled with -mamx only, and without telling the compiler which memory they
-// read. Only for processors where device::may_use says so; elsewhere the first one is an illegal
+// The instructions of AMX, one function each. Inline assembly as the intrinsics of g++ 12 are, but
+// with tile numbers that templates can pass and with the memory that is read or written made known.
+// Only for processors where device::may_use says so; elsewhere the first one is an illegal
 // instruction. Its slow twin is EmulatedTiles.
 #pragma once
 

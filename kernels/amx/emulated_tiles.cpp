@@ -83,12 +83,12 @@ void EmulatedTiles::release() noexcept {
   std::memset(tiles_, 0, sizeof tiles_);
 }
 
-void EmulatedTiles::zero_tile(int tile) {
+void EmulatedTiles::zero(int tile) {
   check_usable(tile, "tilezero");
   std::memset(tiles_[tile], 0, sizeof tiles_[tile]);
 }
 
-void EmulatedTiles::load_tile(int tile, const std::byte* from, std::int64_t stride) {
+void EmulatedTiles::load(int tile, const std::byte* from, std::int64_t stride) {
   check_usable(tile, "tileloadd");
   ++counts_.load;
   std::memset(tiles_[tile], 0, sizeof tiles_[tile]);
@@ -98,7 +98,7 @@ void EmulatedTiles::load_tile(int tile, const std::byte* from, std::int64_t stri
   }
 }
 
-void EmulatedTiles::store_tile(int tile, std::byte* to, std::int64_t stride) {
+void EmulatedTiles::store(int tile, std::byte* to, std::int64_t stride) {
   check_usable(tile, "tilestored");
   ++counts_.store;
   for (int row = 0; row < configuration_.rows[tile]; ++row, to += stride) {
@@ -107,7 +107,7 @@ void EmulatedTiles::store_tile(int tile, std::byte* to, std::int64_t stride) {
   }
 }
 
-void EmulatedTiles::dot_bfloat16_tiles(int sum, int a, int b) {
+void EmulatedTiles::dot_bfloat16(int sum, int a, int b) {
   check_product(sum, a, b, "tdpbf16ps");
   ++counts_.dot;
   constexpr int kPairs = kTileRowBytes / 4;
@@ -133,7 +133,7 @@ void EmulatedTiles::dot_bfloat16_tiles(int sum, int a, int b) {
   }
 }
 
-void EmulatedTiles::dot_uint8_int8_tiles(int sum, int a, int b) {
+void EmulatedTiles::dot_uint8_int8(int sum, int a, int b) {
   check_product(sum, a, b, "tdpbusd");
   ++counts_.dot;
   for (int m = 0; m < configuration_.rows[sum]; ++m) {

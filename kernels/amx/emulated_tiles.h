@@ -44,24 +44,31 @@ class EmulatedTiles {
   void release() noexcept;
   template <int kTile>
   void zero(Tile<kTile>) {
-    zero_tile(kTile);
+    zero(kTile);
   }
   template <int kTile>
   void load(Tile<kTile>, const void* from, std::int64_t stride) {
-    load_tile(kTile, static_cast<const std::byte*>(from), stride);
+    load(kTile, static_cast<const std::byte*>(from), stride);
   }
   template <int kTile>
   void store(Tile<kTile>, void* to, std::int64_t stride) {
-    store_tile(kTile, static_cast<std::byte*>(to), stride);
+    store(kTile, static_cast<std::byte*>(to), stride);
   }
   template <int kSum, int kA, int kB>
   void dot_bfloat16(Tile<kSum>, Tile<kA>, Tile<kB>) {
-    dot_bfloat16_tiles(kSum, kA, kB);
+    dot_bfloat16(kSum, kA, kB);
   }
   template <int kSum, int kA, int kB>
   void dot_uint8_int8(Tile<kSum>, Tile<kA>, Tile<kB>) {
-    dot_uint8_int8_tiles(kSum, kA, kB);
+    dot_uint8_int8(kSum, kA, kB);
   }
+
+  /// The same by number, for who decodes instructions.
+  void zero(int tile);
+  void load(int tile, const std::byte* from, std::int64_t stride);
+  void store(int tile, std::byte* to, std::int64_t stride);
+  void dot_bfloat16(int sum, int a, int b);
+  void dot_uint8_int8(int sum, int a, int b);
 
   [[nodiscard]] bool configured() const noexcept { return configuration_.palette != 0; }
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
@@ -72,11 +79,6 @@ class EmulatedTiles {
     const std::byte* last;
     bool writable;
   };
-  void zero_tile(int tile);
-  void load_tile(int tile, const std::byte* from, std::int64_t stride);
-  void store_tile(int tile, std::byte* to, std::int64_t stride);
-  void dot_bfloat16_tiles(int sum, int a, int b);
-  void dot_uint8_int8_tiles(int sum, int a, int b);
   void check_usable(int tile, const char* instruction) const;
   void check_product(int sum, int a, int b, const char* instruction) const;
   void check_memory(const std::byte* row, std::size_t bytes, bool write) const;

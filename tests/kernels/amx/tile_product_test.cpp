@@ -7,6 +7,7 @@
 #include "kernels/amx/row_groups.h"
 #include "kernels/device/amx_permission.h"
 #include "kernels/linear/linear.h"
+#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/kernel_case.h"
 
 #include <gtest/gtest.h>
@@ -129,6 +130,14 @@ TEST(TileProduct, EqualsTheNaiveProductOnAmx) {
     GTEST_SKIP() << (device::amx_refusal() != nullptr ? device::amx_refusal()
                                                       : "AMX without bfloat16 or 8-bit integers");
   compare_all<AmxTiles>();
+}
+
+TEST(TileProduct, MachineCodeDoesWhatItShould) {
+  if (device::amx_refusal() == nullptr) GTEST_SKIP() << "AMX is there: nothing to trap";
+  TrappedTiles trap;
+  compare_all<AmxTiles>();
+  EXPECT_GT(trap.tiles().counts().dot, 0);
+  EXPECT_EQ(trap.tiles().counts().configure, trap.tiles().counts().release);
 }
 
 TEST(TileProduct, LoadsWhatTheBlockingSays) {
