@@ -79,27 +79,27 @@ double own_product_milliseconds(kernels::Storage storage, bool int8) {
     return quantised_linear::Rows{bytes.data() + row * quantised_linear::row_bytes(kInner),
                                   scale.data() + row, least.data() + row};
   };
-  quantised_linear::quantise(quantised_linear::QuantiseParams<T>{x.data(), kInner, kRows, kInner,
-                                                                 nullptr, rows_from(0)});
+  quantised_linear::quantise(
+      quantised_linear::QuantiseParams<T>{x.data(), kInner, kRows, kInner, nullptr, rows_from(0)});
   kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
   kernels::device::ThreadTeam team(at::get_num_threads());
   double best = 1e30;
   for (int round = 0; round < kRounds; ++round) {
-    best = std::min(best, timed([&] {
-                      team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
-                        const std::int64_t row = tile * kTile;
-                        const std::int64_t count = std::min(kTile, kRows - row);
-                        T* out = y.data() + row * kColumns;
-                        if (int8)
-                          quantised_linear::linear(quantised_linear::LinearParams<T>{
-                              rows_from(row), count, &quantised, nullptr, out, kColumns,
-                              Epilogue::store});
-                        else
-                          kernels::linear::linear(kernels::linear::LinearParams<T>{
-                              x.data() + row * kInner, kInner, count, &weight, nullptr, out,
-                              kColumns, Epilogue::store});
-                      });
-                    }));
+    best = std::min(
+        best, timed([&] {
+          team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
+            const std::int64_t row = tile * kTile;
+            const std::int64_t count = std::min(kTile, kRows - row);
+            T* out = y.data() + row * kColumns;
+            if (int8)
+              quantised_linear::linear(quantised_linear::LinearParams<T>{
+                  rows_from(row), count, &quantised, nullptr, out, kColumns, Epilogue::store});
+            else
+              kernels::linear::linear(
+                  kernels::linear::LinearParams<T>{x.data() + row * kInner, kInner, count, &weight,
+                                                   nullptr, out, kColumns, Epilogue::store});
+          });
+        }));
   }
   return best;
 }
@@ -171,8 +171,8 @@ double measured_peak_tflops(const c10::Device& device, const model::Precision& p
   if (device.is_cpu() && precision.dtype == at::kFloat)
     best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32, false));
   if (device.is_cpu() && precision.dtype == at::kBFloat16)
-    best = std::min(
-        best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, false));
+    best = std::min(best,
+                    own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, false));
   return kWork * products / best / 1e9;
 }
 

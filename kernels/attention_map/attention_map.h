@@ -13,6 +13,34 @@
 //   value_heat      heat_t = sum_h A_ht (g_h . v_th): with g the gradient at y, contributions that sum to
 //                   g . y
 //   mean_over_heads heat_t = (1 / H) sum_h A_ht
+// u_f are the exponents of linear_attention.h's Feature, c_t its weights of tokens, r hydra.h's norm
+// with its epsilon. Weights are exactly those of the attention kernels but for rounding: sum_t A_ht v_th
+// is what softmax_attention's attend and linear_attention's read_out give that query (normaliser
+// add_eps: over_sum with the shape's eps, none: raw, exponential maps: softmax).
+//
+// Tensors: q, k, v in T, everything else float32; rows and heads contiguous, their strides and all
+//   alignment free; any rows >= 0, any dim, H, w, d >= 1. k and v are read, scores and heat written;
+//   normalise works in place, nothing else may overlap. Tiles of tokens go one by one (scores and
+//   heat pointing at the tile's first token), but normalise needs all tokens of a head.
+// Traffic and FLOPs (exponentials count as one), for n rows:
+//   hydra_map       2 n D elements of T (25 MB for 8161 tokens of ViT-B in bfloat16), 5 n D FLOPs
+//   softmax_scores, value_heat   n D elements of T, 2 n D FLOPs
+//   linear_scores   n H w elements of T, 2 n H F FLOPs, of them n H F exponentials for exponential
+//                   maps (twice with a softmax in the map)
+//   normalise       n H floats read three times and written twice (a head stays in L2), n H
+//                   exponentials for softmax
+//   All but the maps with exponentials are bound by L2 or memory; none keeps more than a row.
+// Numerics: float32; sums within a row in an order that depends on the vectors' length, so
+//   instruction sets differ in last bits, but a row's result depends on no other row and on no
+//   tiling. hydra_map multiplies by 1/r (its square) behind the sum. Features are not rounded to T,
+//   as read_out's are. normalise subtracts the maximum, adds blocks of 1024 tokens, multiplies by the
+//   inverse; weights below 2^-126 are zero. linear_scores of exponential maps: an error of
+//   the largest exponent's rounding; weights c_t must not be negative, 0 gives -infinity, as does a
+//   key whose features are all zero. NaN in k or v reaches its token (and head), in q its head, in
+//   a score its head of normalise; a head of -infinity alone, or with +infinity, becomes NaN.
+// Preconditions (not checked): the sizes above, and H >= 1 for mean_over_heads.
+// Test: tests/kernels/attention_map/attention_map_test.cpp against the twins of
+//   attention_map_reference.h, attention_map_identities_test.cpp against the attention kernels.
 #pragma once
 
 #include "kernels/hydra/hydra.h"

@@ -1,5 +1,5 @@
-// Instructions that multiply narrow types, beyond what Highway's targets know: kernels carry a function of
-// intrinsics for each and ask here whether it may run.
+// Instructions that multiply narrow types, beyond what Highway's targets know: kernels carry a
+// function of intrinsics for each and ask here whether it may run.
 #pragma once
 
 namespace hydrascope::kernels::device {

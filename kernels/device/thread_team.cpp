@@ -6,7 +6,8 @@ namespace hydrascope::kernels::device {
 namespace {
 
 // Some half a millisecond: longer than a thread waits for the last tile of a layer (waking a
-// sleeping one costs more than that tile), shorter than anything a person notices on an idle machine.
+// sleeping one costs more than that tile), shorter than anything a person notices on an idle
+// machine.
 constexpr int kSpins = 40000;
 
 template <class Done>
@@ -21,7 +22,8 @@ bool spin_until(Done done) {
 }  // namespace
 
 ThreadTeam::ThreadTeam(int size) {
-  for (int thread = 1; thread < size; ++thread) workers_.emplace_back([this, thread] { worker(thread); });
+  for (int thread = 1; thread < size; ++thread)
+    workers_.emplace_back([this, thread] { worker(thread); });
 }
 
 ThreadTeam::~ThreadTeam() {
@@ -51,7 +53,8 @@ void ThreadTeam::run_erased(std::int64_t count, Erased call, void* state) {
   } else {
     work_on_items(0);
   }
-  if (failed_.test(std::memory_order_acquire)) std::rethrow_exception(std::exchange(failure_, nullptr));
+  if (failed_.test(std::memory_order_acquire))
+    std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void ThreadTeam::work_on_items(int thread) noexcept {

@@ -27,11 +27,12 @@ class ThreadTeam {
   template <class Work>
   void run(std::int64_t count, Work&& work) {
     using Callable = std::remove_reference_t<Work>;
-    run_erased(count,
-               [](void* state, std::int64_t item, int thread) {
-                 (*static_cast<Callable*>(state))(item, thread);
-               },
-               const_cast<void*>(static_cast<const void*>(&work)));
+    run_erased(
+        count,
+        [](void* state, std::int64_t item, int thread) {
+          (*static_cast<Callable*>(state))(item, thread);
+        },
+        const_cast<void*>(static_cast<const void*>(&work)));
   }
 
  private:

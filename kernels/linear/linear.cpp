@@ -23,13 +23,19 @@ void linear_with(const linear::LinearParams<T>& p) {
     const std::int64_t left = weight.out() - column;
     const auto columns =
         static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
-    linear::Strip<T> s{p.x,  p.x_stride, sizeof(T) == 2 ? 2 : 1,
-                       weight.in(), weight.template panel<T>(column / linear::kPanelColumns),
-                       sums, linear::kPanelColumns, false};
+    linear::Strip<T> s{p.x,
+                       p.x_stride,
+                       sizeof(T) == 2 ? 2 : 1,
+                       weight.in(),
+                       weight.template panel<T>(column / linear::kPanelColumns),
+                       sums,
+                       linear::kPanelColumns,
+                       false};
     for (std::int64_t row = 0; row < p.rows; row += kStripRows, s.a += kStripRows * p.x_stride) {
       const int rows = static_cast<int>(p.rows - row < kStripRows ? p.rows - row : kStripRows);
       strip(s, rows);
-      write_strip<T, kEpilogue>(FloatSums{sums}, rows, p.bias == nullptr ? nullptr : p.bias + column,
+      write_strip<T, kEpilogue>(FloatSums{sums}, rows,
+                                p.bias == nullptr ? nullptr : p.bias + column,
                                 p.y + row * p.y_stride + column, p.y_stride, columns);
     }
   }
@@ -88,7 +94,8 @@ PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t ou
     : storage_(storage), in_(in), out_(out) {
   const std::int64_t panels = (out + kPanelColumns - 1) / kPanelColumns;
   if (storage == Storage::float32) {
-    panels_ = AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<float>(in)) * 4);
+    panels_ =
+        AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<float>(in)) * 4);
     fill<float>(weight, row_stride);
   } else {
     panels_ =

@@ -7,10 +7,11 @@
 
 namespace hydrascope::kernels::linear {
 
-/// What `linear` leaves in y, unrounded: (rows, out). The weight is given as it was packed: (out, in)
-/// contiguous, already rounded to the storage type.
+/// What `linear` leaves in y, unrounded: (rows, out). The weight is given as it was packed: (out,
+/// in) contiguous, already rounded to the storage type.
 template <class T>
-std::vector<double> linear_reference(const LinearParams<T>& params, const std::vector<float>& weight);
+std::vector<double> linear_reference(const LinearParams<T>& params,
+                                     const std::vector<float>& weight);
 
 extern template std::vector<double> linear_reference(const LinearParams<float>&,
                                                      const std::vector<float>&);

@@ -1,11 +1,11 @@
-// The micro-kernel of every matrix product on the CPU: C (rows, 64) (+)= A (rows, depth) * panel, where a
-// panel holds 64 columns of the right-hand side, packed for broadcasting A:
+// The micro-kernel of every matrix product on the CPU: C (rows, 64) (+)= A (rows, depth) * panel,
+// where a panel holds 64 columns of the right-hand side, packed for broadcasting A:
 //   float32   panel[k][64]                    one step is one k
 //   bfloat16  panel[k / 2][64][2]             one step is two k (what vdpbf16ps and AMX read)
-// Six rows by four AVX-512 vectors are 24 accumulators, four vectors of the panel and a broadcast: 29
-// of 32 registers, so that 24 multiply-adds stand against 4 loads of the panel from the L2 cache and
-// 6 broadcasts. AVX2 has 16 registers: the panel is walked in strips of 16 columns.
-// Included after hwy/highway.h, once per instruction set.
+// Six rows by four AVX-512 vectors are 24 accumulators, four vectors of the panel and a broadcast:
+// 29 of 32 registers, so that 24 multiply-adds stand against 4 loads of the panel from the L2 cache
+// and 6 broadcasts. AVX2 has 16 registers: the panel is walked in strips of 16 columns. Included
+// after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
@@ -65,7 +65,8 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
   const auto* panel = reinterpret_cast<const std::uint32_t*>(s.panel) + column;
   const BFloat16* a = s.a;
   const auto high = hn::Set(d32, 0xffff0000U);
-  for (std::int64_t k = 0; k < s.depth; k += 2, panel += linear::kPanelColumns, a += s.step_stride) {
+  for (std::int64_t k = 0; k < s.depth;
+       k += 2, panel += linear::kPanelColumns, a += s.step_stride) {
     const bool whole = k + 1 < s.depth;  // an odd depth: nothing is read behind the row's end
     for (std::size_t v = 0; v < kStripVectors; ++v) {
       const auto pair = hn::LoadU(d32, panel + v * n);
@@ -85,16 +86,15 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
 
 #if HWY_TARGET == HWY_AVX3
 /// bfloat16 by vdpbf16ps (AVX512_BF16): two products a lane and step, summed in float32; subnormals
-/// count as zero. Unrolled by request: else GCC 12 writes all sums to the stack before and after the
-/// loop over depth, a ninth of the time at depth 64.
+/// count as zero. Unrolled by request: else GCC 12 writes all sums to the stack before and after
+/// the loop over depth, a ninth of the time at depth 64.
 template <int kRows>
 __attribute__((target("avx512bf16"))) inline void strip_product_native(
     const linear::Strip<BFloat16>& s) {
   __m512 sums[kRows][4];
-  HWY_UNROLL(8) for (int r = 0; r < kRows; ++r)
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
-      sums[r][v] =
-          s.accumulate ? _mm512_loadu_ps(s.c + r * s.c_stride + v * 16) : _mm512_setzero_ps();
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v) sums[r][v] =
+      s.accumulate ? _mm512_loadu_ps(s.c + r * s.c_stride + v * 16) : _mm512_setzero_ps();
   const BFloat16* panel = s.panel;
   const BFloat16* a = s.a;
   const std::int64_t pairs = s.depth / 2;
@@ -105,8 +105,9 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
       int pair;
       std::memcpy(&pair, a + r * s.row_stride, sizeof pair);
       const __m512i x = _mm512_set1_epi32(pair);
-      HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
-        sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)x, (__m512bh)b[v]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < 4; ++v) sums[r][v] =
+          _mm512_dpbf16_ps(sums[r][v], (__m512bh)x, (__m512bh)b[v]);
     }
   }
   if (s.depth % 2 != 0) {  // the panel is padded with zeros, the row is not
@@ -118,8 +119,8 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
       }
     }
   }
-  HWY_UNROLL(8) for (int r = 0; r < kRows; ++r)
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
       _mm512_storeu_ps(s.c + r * s.c_stride + v * 16, sums[r][v]);
 }
 #endif
@@ -128,7 +129,8 @@ template <int kRows, class T>
 void strip_of_rows(const linear::Strip<T>& s) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (sizeof(T) == 2) {
-    if (device::may_use(device::MatrixInstruction::avx512_bf16)) return strip_product_native<kRows>(s);
+    if (device::may_use(device::MatrixInstruction::avx512_bf16))
+      return strip_product_native<kRows>(s);
   }
 #endif
   for (std::size_t column = 0; column < linear::kPanelColumns; column += kStripVectors * lanes())

@@ -1,6 +1,6 @@
-// The micro-kernel of quantised products: C (rows, 64) = A (rows, depth) * panel, A in uint8, panel[k / 4]
-// [64][4] in int8, C in int32. A step is four k. Shaped as linear/panel_product-inl.h: six rows by four
-// vectors. Included after hwy/highway.h, once per instruction set.
+// The micro-kernel of quantised products: C (rows, 64) = A (rows, depth) * panel, A in uint8,
+// panel[k / 4] [64][4] in int8, C in int32. A step is four k. Shaped as linear/panel_product-inl.h:
+// six rows by four vectors. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H
 #undef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H
@@ -89,8 +89,9 @@ HWY_INLINE void integer_strip_pairs(const IntegerStrip& s, std::size_t column) {
 template <int kRows>
 __attribute__((target("avx512vnni"))) inline void integer_strip_native(const IntegerStrip& s) {
   __m512i sums[kRows][4];
-  HWY_UNROLL(8) for (int r = 0; r < kRows; ++r)
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v) sums[r][v] = _mm512_setzero_si512();
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v) sums[r][v] =
+      _mm512_setzero_si512();
   const std::int8_t* panel = s.panel;
   const std::uint8_t* a = s.a;
   for (std::int64_t step = 0; step < s.steps; ++step, panel += 256, a += 4) {
@@ -100,12 +101,12 @@ __attribute__((target("avx512vnni"))) inline void integer_strip_native(const Int
       int quad;
       std::memcpy(&quad, a + r * s.row_stride, sizeof quad);
       const __m512i x = _mm512_set1_epi32(quad);
-      HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
-        sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], x, b[v]);
+      HWY_UNROLL(8)
+      for (int v = 0; v < 4; ++v) sums[r][v] = _mm512_dpbusd_epi32(sums[r][v], x, b[v]);
     }
   }
-  HWY_UNROLL(8) for (int r = 0; r < kRows; ++r)
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
+  HWY_UNROLL(8)
+  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
       _mm512_storeu_si512(s.c + r * linear::kPanelColumns + v * 16, sums[r][v]);
 }
 #endif

@@ -106,11 +106,10 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
     for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
       const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
       integer_product(s, rows);
-      write_strip<T, kEpilogue>(
-          IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
-                      weight.sum() + column},
-          rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + row * p.y_stride + column,
-          p.y_stride, columns);
+      write_strip<T, kEpilogue>(IntegerSums{sums, p.x.scale + row, p.x.least + row,
+                                            weight.scale() + column, weight.sum() + column},
+                                rows, p.bias == nullptr ? nullptr : p.bias + column,
+                                p.y + row * p.y_stride + column, p.y_stride, columns);
     }
   }
 }

@@ -1,24 +1,27 @@
-// Linear layers on 8-bit integers: y = epilogue(x W^T + b) with x quantised row by row when it is known,
-// W output by output when packed.
+// Linear layers on 8-bit integers: y = epilogue(x W^T + b) with x quantised row by row when it is
+// known, W output by output when packed.
 //
 // Equations: of a row, with lo and hi its least and greatest value,
-//     u_k = round((x_k - lo) / s), s = (hi - lo) / 255, so that x_k = s u_k + lo up to s / 2   (uint8)
+//     u_k = round((x_k - lo) / s), s = (hi - lo) / 255, so that x_k = s u_k + lo up to s / 2
+//     (uint8)
 //   of an output, with m the greatest |W_ok|,
 //     w_ok = round(W_ok / t_o), t_o = m / 127                                               (int8)
-//   y_io = s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok + b_o, the first sum in int32 (exact for in <=
-//   66000), the second one packed with the weight.
-//   Ranges by token need no calibration and follow each picture; what calibration gives is
-//   `multiplier`: x_k m_k meets W_ok / m_k, so that channels with large values do not take the others'
-//   resolution (Xiao et al. 2022, arXiv 2211.10438, equation 4).
+//   y_io = s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok + b_o, the first sum in int32 (exact for
+//   in <= 66000), the second one packed with the weight. Ranges by token need no calibration and
+//   follow each picture; what calibration gives is `multiplier`: x_k m_k meets W_ok / m_k, so that
+//   channels with large values do not take the others' resolution (Xiao et al. 2022, arXiv
+//   2211.10438, equation 4).
 // Tensors: x (rows, in) and y (rows, out) in T, float32 or bfloat16, rows contiguous, strides free,
 //   any alignment. Quantised rows are kept for several layers: values 64-byte aligned rows of
 //   row_bytes(in), zeros behind `in`.
-// Work: quantise reads a row twice and writes a byte a value; linear as in linear/linear.h with half the
-//   bytes and, by vpdpbusd, twice the products an instruction of bfloat16; by AMX where the processor has
-//   it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16 pairs for it.
-// Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding. NaN or
-//   infinity in x makes that row's y NaN.
-// Test: tests/kernels/quantised_linear/quantised_linear_test.cpp; twin: quantised_linear_reference.h.
+// Work: quantise reads a row twice and writes a byte a value; linear as in linear/linear.h with
+//   half the bytes and, by vpdpbusd, twice the products an instruction of bfloat16; by AMX where
+//   the processor has it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16
+//   pairs for it.
+// Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.
+//   NaN or infinity in x makes that row's y NaN.
+// Test: tests/kernels/quantised_linear/quantised_linear_test.cpp.
+// Twin: quantised_linear_reference.h.
 #pragma once
 
 #include "kernels/linear/linear.h"
@@ -33,8 +36,8 @@ namespace hydrascope::kernels::quantised_linear {
 /// Bytes from one quantised row to the next: zeros fill up what one step of AMX reads.
 constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
 
-/// A weight (out, in) as panels of 64 outputs, four k of an output side by side: panel[k / 4][64][4], with
-/// zeros up to k = row_bytes(in).
+/// A weight (out, in) as panels of 64 outputs, four k of an output side by side, with zeros up to
+/// k = row_bytes(in): panel[k / 4][64][4].
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;

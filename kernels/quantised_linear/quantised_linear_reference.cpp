@@ -13,9 +13,8 @@ std::vector<float> quantised_weight_reference(const std::vector<float>& weight, 
     float largest = 0;
     std::for_each(row, row + in, [&](float w) { largest = std::max(largest, std::abs(w)); });
     const float step = largest / 127;
-    std::transform(row, row + in, std::back_inserter(result), [&](float w) {
-      return step > 0 ? step * std::nearbyint(w / step) : 0.0F;
-    });
+    std::transform(row, row + in, std::back_inserter(result),
+                   [&](float w) { return step > 0 ? step * std::nearbyint(w / step) : 0.0F; });
   }
   return result;
 }

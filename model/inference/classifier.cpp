@@ -119,8 +119,7 @@ std::map<std::string, std::string> Classifier::approximations() const {
   if (!state_->plan || state_->plan->keep_layer() < 0) return {};
   std::ostringstream share;
   share << options().keep_tokens;
-  return {{"keep_tokens", share.str()},
-          {"keep_layer", std::to_string(state_->plan->keep_layer())}};
+  return {{"keep_tokens", share.str()}, {"keep_layer", std::to_string(state_->plan->keep_layer())}};
 }
 
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {

@@ -1,5 +1,5 @@
-// A model ready to classify, behind one call: the inference plan where there is one for the device and
-// precision, else the modules.
+// A model ready to classify, behind one call: the inference plan where there is one for the device
+// and precision, else the modules.
 #pragma once
 
 #include "model/checkpoint/checkpoint.h"
@@ -27,7 +27,8 @@ struct ClassifierOptions {
   checkpoint::HeadOptions head;
   double keep_tokens = 1;  ///< as inference::PlanOptions
   std::optional<std::int64_t> keep_layer;
-  /// Of int8: images (B, 3, H, W), normalised, that show how large the channels get; may be undefined.
+  /// Of int8: images (B, 3, H, W), normalised, that show how large the channels get; may be
+  /// undefined.
   at::Tensor calibration;
 };
 

@@ -95,8 +95,8 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
     state_->executor.reset();
     packing.ranges = &ranges;
   }
-  packing.storage = options.dtype == at::kFloat ? kernels::Storage::float32
-                                                : kernels::Storage::bfloat16;
+  packing.storage =
+      options.dtype == at::kFloat ? kernels::Storage::float32 : kernels::Storage::bfloat16;
   packing.int8 = options.int8;
   packing.release = options.release_model;
   state_->network = {};  // before the new one is there: both would count in the peak
@@ -133,8 +133,8 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
       reduction = TokenReduction{*s.reduced_layer, static_cast<std::int64_t>(kept)};
   }
   s.executor = StreamingExecutor::make(
-      s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp), batch,
-      s.team, reduction);
+      s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp),
+      batch, s.team, reduction);
   s.batch = batch;
   s.height = height;
   s.width = width;

@@ -22,11 +22,13 @@ struct PlanOptions {
   at::ScalarType dtype = at::kFloat;  ///< kFloat or kBFloat16
   /// Blocks' weights and the rows they meet in 8 bits, the rest in `dtype`.
   bool int8 = false;
-  /// Of int8: images (B, C, H, W), normalised, that show how large the channels get. May be undefined.
+  /// Of int8: images (B, C, H, W), normalised, that show how large the channels get. May be
+  /// undefined.
   at::Tensor calibration;
   /// Share of the patch tokens that go on behind block `keep_layer`, see TokenReduction; 1: all.
   double keep_tokens = 1;
-  std::optional<std::int64_t> keep_layer;  ///< default: the first that can, from a quarter of the depth on
+  std::optional<std::int64_t>
+      keep_layer;  ///< default: the first that can, from a quarter of the depth on
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   int threads = 1;
@@ -40,9 +42,9 @@ class InferencePlan {
   /// Why there is no plan for this device and dtype; empty where there is one.
   static std::string unsupported(const c10::Device& device, at::ScalarType dtype);
 
-  /// `model`: float32 parameters on the CPU, in evaluation mode. Kernels::fused refuses a layer whose
-  /// mechanism has no kernels, `keep_tokens` a model that it cannot serve: Error(invalid_argument) that
-  /// says which layer and why.
+  /// `model`: float32 parameters on the CPU, in evaluation mode. Kernels::fused refuses a layer
+  /// whose mechanism has no kernels, `keep_tokens` a model that it cannot serve:
+  /// Error(invalid_argument) that says which layer and why.
   InferencePlan(VisionTransformer model, const PlanOptions& options);
   ~InferencePlan();
   InferencePlan(InferencePlan&&) noexcept;
@@ -50,8 +52,8 @@ class InferencePlan {
 
   /// Plans the workspace for `batch` images of that size, unless the current one serves.
   void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
-  /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `times` may be
-  /// null. One call at a time.
+  /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `times` may
+  /// be null. One call at a time.
   at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr);
 
   /// The block behind whose attention tokens are dropped; -1: none are.

@@ -39,8 +39,8 @@ class Parameters {
   }
   [[nodiscard]] Affine take_linear(const std::string& name) {
     Affine linear{take(name + ".weight"), {}};
-    linear.bias = has(name + ".bias") ? get(name + ".bias")
-                                      : at::zeros({linear.weight.size(0)}, at::kDouble);
+    linear.bias =
+        has(name + ".bias") ? get(name + ".bias") : at::zeros({linear.weight.size(0)}, at::kDouble);
     return linear;
   }
 
@@ -66,8 +66,8 @@ PackedLinear pack(kernels::Storage storage, const Affine& linear) {
 }
 
 /// What the input's channels are multiplied by before they are quantised, and the weight's columns
-/// divided by: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022, arXiv
-/// 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
+/// divided by: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022,
+/// arXiv 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
 Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range) {
   if (range.empty()) return {};
   const Tensor inputs = at::tensor(range, at::kDouble);
@@ -77,8 +77,9 @@ Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range)
 }
 
 PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
-  const Tensor weight =
-      (multiplier.defined() ? linear.weight / multiplier : linear.weight).to(at::kFloat).contiguous();
+  const Tensor weight = (multiplier.defined() ? linear.weight / multiplier : linear.weight)
+                            .to(at::kFloat)
+                            .contiguous();
   PackedLinear packed;
   packed.quantised = kernels::quantised_linear::QuantisedWeight(
       weight.const_data_ptr<float>(), weight.size(0), weight.size(1), weight.size(1));
@@ -142,8 +143,9 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
   const VitConfig& config = model.config();
   BlockImpl& module = model.block(layer);
   Parameters parameters(module, packing.release);
-  const BlockRanges ranges =
-      packing.ranges != nullptr ? packing.ranges->at(static_cast<std::size_t>(layer)) : BlockRanges{};
+  const BlockRanges ranges = packing.ranges != nullptr
+                                 ? packing.ranges->at(static_cast<std::size_t>(layer))
+                                 : BlockRanges{};
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const Tensor norm1_weight = parameters.get("norm1.weight");
@@ -161,17 +163,19 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
     block.mixing = SoftmaxLayer{};
   } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
     HydraLayer mixing{hydra->kernel, {}};
-    if (hydra->feature_scale.defined()) mixing.feature_scale = to_buffer(hydra->feature_scale.detach());
+    if (hydra->feature_scale.defined())
+      mixing.feature_scale = to_buffer(hydra->feature_scale.detach());
     block.mixing = std::move(mixing);
   } else if (const auto* linear = std::get_if<FusedLinear>(&fused)) {
     query = through(linear->map.query, query, heads);
     key = through(linear->map.key, key, heads);
-    block.mixing = LinearLayer{{heads, query.weight.size(0) / heads, config.head_dim(),
-                                linear->map.feature, linear->normaliser,
-                                static_cast<float>(linear->eps),
-                                static_cast<float>(linear->map.unit_eps)}};
+    block.mixing =
+        LinearLayer{{heads, query.weight.size(0) / heads, config.head_dim(), linear->map.feature,
+                     linear->normaliser, static_cast<float>(linear->eps),
+                     static_cast<float>(linear->map.unit_eps)}};
   } else {
-    block.mixing = module_layer(module.attention().mixer(), packing.storage, packing.kernels, config);
+    block.mixing =
+        module_layer(module.attention().mixer(), packing.storage, packing.kernels, config);
   }
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return packing.int8 ? pack_int8(linear, multiplier) : pack(packing.storage, linear);
@@ -190,8 +194,8 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
     return packed(linear, channel_multiplier(linear.weight, range));
   };
   block.proj = residual("attn.proj", "ls1.gamma", ranges.proj);
-  const Affine fc1 = behind_norm(parameters.take_linear("mlp.fc1"),
-                                 parameters.get("norm2.weight"), parameters.get("norm2.bias"));
+  const Affine fc1 = behind_norm(parameters.take_linear("mlp.fc1"), parameters.get("norm2.weight"),
+                                 parameters.get("norm2.bias"));
   block.fc1 = packed(fc1, channel_multiplier(fc1.weight, ranges.fc1));
   block.fc2 = residual("mlp.fc2", "ls2.gamma", ranges.fc2);
   return block;

@@ -14,7 +14,8 @@
 
 namespace hydrascope::model::inference {
 
-/// (v / 255 - mean) / std of each channel: how pixels become the tensor that the model was trained on.
+/// (v / 255 - mean) / std of each channel: how pixels become the tensor that the model was trained
+/// on.
 struct PixelNormalisation {
   std::array<float, 3> mean{};
   std::array<float, 3> std{1, 1, 1};

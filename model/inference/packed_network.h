@@ -69,7 +69,7 @@ struct PackedBlock {
 
 /// What becomes of the tokens behind the last block.
 struct PackedHead {
-  bool average = false;         ///< mean of the patch tokens instead of the class token
+  bool average = false;          ///< mean of the patch tokens instead of the class token
   bool norm_after_pool = false;  ///< timm's fc_norm
   kernels::AlignedBuffer<float> norm_weight;
   kernels::AlignedBuffer<float> norm_bias;
@@ -88,7 +88,8 @@ struct PackedNetwork {
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
   PackedLinear patch_tensor;  ///< for normalised tensors: rows (channel, y, x)
-  PackedLinear patch_pixels;  ///< for uint8 pixels: rows (y, x, channel), normalisation folded in; or empty
+  PackedLinear
+      patch_pixels;  ///< for uint8 pixels: rows (y, x, channel), normalisation folded in; or empty
   std::vector<PackedBlock> blocks;
   PackedHead head;
 

@@ -2,8 +2,8 @@
 //   mix with the layer's global state -> proj -> + x -> LayerNorm -> fc1 -> GELU -> fc2 -> + x
 //   -> LayerNorm -> next layer's q, k, v -> the tile's part of the next global state
 // Only x and q (N x D) live between layers, and what the mechanism keeps: Hydra a D-vector, linear
-// attention a state a head, softmax its keys and values. The MLP's 4 D activation and the 3 D of qkv
-// never leave a core's cache. Threads meet once a layer. In the last block, with a class token
+// attention a state a head, softmax its keys and values. The MLP's 4 D activation and the 3 D of
+// qkv never leave a core's cache. Threads meet once a layer. In the last block, with a class token
 // pooled, only prefix tokens have a query, an output and an MLP: exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
@@ -16,6 +16,7 @@
 #include "model/inference/observers.h"
 #include "model/inference/packed_network.h"
 #include "model/inference/tile_shape.h"
+#include "model/inference/token_reduction.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -26,17 +27,8 @@ namespace hydrascope::model::inference {
 
 /// A batch of images: one of the two.
 struct ImageBatch {
-  const float* tensor = nullptr;                 ///< (B, C, H, W), normalised
+  const float* tensor = nullptr;                ///< (B, C, H, W), normalised
   const std::uint8_t* const* pixels = nullptr;  ///< B images (H, W, 3), rows contiguous
-};
-
-/// Drops patch tokens on the way: behind the attention of block `layer` go on the prefix tokens and
-/// the `patches` patch tokens that give most to the class token there (as Liang et al. 2022, arXiv
-/// 2202.07800, section 3.1, without their fused token). Needs a class token, kernels for that block's
-/// mechanism and those behind it, and a block behind it.
-struct TokenReduction {
-  std::int64_t layer = 0;
-  std::int64_t patches = 0;
 };
 
 class StreamingExecutor {

@@ -9,8 +9,9 @@ namespace hydrascope::model::inference {
 namespace {
 
 // All of a layer's weights pass by for every tile: fewer rows than these do not pay for that even
-// where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36 rows
-// in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is gained.
+// where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36
+// rows in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is
+// gained.
 constexpr std::int64_t kFewestRows = 132;
 constexpr std::int64_t kMostRows = 384;
 
@@ -23,8 +24,8 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
   return shape;
 }
 
-/// Rows after which the last thread ends when tiles are handed out in order and AMX computes 16 rows
-/// even of fewer.
+/// Rows after which the last thread ends when tiles are handed out in order and AMX computes 16
+/// rows even of fewer.
 std::int64_t busiest_rows(const TileShape& shape, std::int64_t num_tokens, std::int64_t batch,
                           int threads) {
   constexpr std::int64_t kTile = 16;

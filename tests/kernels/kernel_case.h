@@ -1,17 +1,17 @@
-// What all CPU kernel tests share: inputs, guarded outputs, comparison, and every instruction set of
-// this machine in turn.
+// What all CPU kernel tests share: inputs, guarded outputs, comparison, and every instruction set
+// of this machine in turn.
 #pragma once
 
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/per_target.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hwy/highway.h>
+#include <hwy/per_target.h>
 #include <limits>
 #include <random>
 #include <span>
@@ -97,8 +97,8 @@ void expect_close(const T* found, std::span<const double> expected, double relat
   }
   EXPECT_EQ(wrong, 0U) << what << ": " << wrong << " of " << expected.size() << " outside "
                        << tolerance << "; worst at row " << worst / columns << ", column "
-                       << worst % columns << ": found "
-                       << static_cast<float>(found[worst]) << ", expected " << expected[worst];
+                       << worst % columns << ": found " << static_cast<float>(found[worst])
+                       << ", expected " << expected[worst];
 }
 
 /// Relative tolerance of one rounding to T.
@@ -107,8 +107,8 @@ constexpr double rounding() {
   return sizeof(T) == 2 ? 1.0 / 256 : 1e-6;
 }
 
-/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with none of
-/// its matrix instructions, with those on vectors, and with all of them.
+/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with
+/// none of its matrix instructions, with those on vectors, and with all of them.
 template <class Body>
 void for_each_instruction_set(Body body) {
   using device::MatrixInstruction;

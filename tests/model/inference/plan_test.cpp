@@ -1,7 +1,6 @@
 // The plan against the modules, which are the definition.
-#include "model/inference/inference_plan.h"
-
 #include "model/attention/registry.h"
+#include "model/inference/inference_plan.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
@@ -117,8 +116,8 @@ TEST(PlanTest, SizesAndBatchesMayChangeBetweenCalls) {
   at::manual_seed(5);
   VisionTransformer model = filled(small("softmax:0,hydra:1-2"));
   InferencePlan plan(model, options());
-  for (const auto& [batch, height, width] :
-       std::vector<std::array<std::int64_t, 3>>{{4, 64, 64}, {2, 64, 64}, {1, 32, 96}, {5, 64, 64}}) {
+  for (const auto& [batch, height, width] : std::vector<std::array<std::int64_t, 3>>{
+           {4, 64, 64}, {2, 64, 64}, {1, 32, 96}, {5, 64, 64}}) {
     const at::Tensor images = at::randn({batch, 3, height, width});
     EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
   }
@@ -173,7 +172,8 @@ TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
   at::manual_seed(5);
   VisionTransformer model = filled(small("softmax"));
   {
-    // What the first MLP's activation has in a few channels of trained models: hundreds of times the rest.
+    // What the first MLP's activation has in a few channels of trained models: hundreds of times
+    // the rest.
     const at::NoGradGuard no_grad;
     for (std::int64_t layer = 0; layer < 3; ++layer) {
       auto parameters = model->block(layer).named_parameters();
@@ -198,8 +198,8 @@ TEST(PlanTest, SaysWhatRunsAndRefusesWhatItCannot) {
   PlanOptions fused = options();
   fused.kernels = Kernels::fused;
   EXPECT_NO_THROW(InferencePlan(filled(small("hydra")), fused));
-  EXPECT_ERROR(InferencePlan(filled(small("hydra:0,aft:1-2")), fused), invalid_argument,
-               "aft", "blocks.1.attn");
+  EXPECT_ERROR(InferencePlan(filled(small("hydra:0,aft:1-2")), fused), invalid_argument, "aft",
+               "blocks.1.attn");
   EXPECT_FALSE(InferencePlan::unsupported(c10::kCPU, at::kHalf).empty());
   EXPECT_FALSE(InferencePlan::unsupported(c10::kCUDA, at::kFloat).empty());
   EXPECT_TRUE(InferencePlan::unsupported(c10::kCPU, at::kFloat).empty());

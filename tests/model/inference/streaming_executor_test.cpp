@@ -94,8 +94,8 @@ std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, st
   kernels::device::ThreadTeam team(threads);
   const auto executor =
       StreamingExecutor::make(network, make_geometry(network, rows, columns), batch, team);
-  const auto images = random_values(
-      static_cast<std::size_t>(batch * 3 * rows * columns * kPatch * kPatch), 1, 30);
+  const auto images =
+      random_values(static_cast<std::size_t>(batch * 3 * rows * columns * kPatch * kPatch), 1, 30);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
   ImageBatch input;
   input.tensor = images.data();
@@ -117,7 +117,8 @@ class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage,
 TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
   const PackedNetwork network = make_network(GetParam().first, GetParam().second);
   const float tolerance = GetParam().first == Storage::float32 ? 1e-4F : 0.1F;
-  for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
+  for (const auto& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
     const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
     for (const float value : one) ASSERT_TRUE(std::isfinite(value));
     expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
@@ -131,16 +132,14 @@ TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
   expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StreamingExecutorTest,
-                         ::testing::Values(std::pair{Storage::float32, false},
-                                           std::pair{Storage::bfloat16, false},
-                                           std::pair{Storage::float32, true}),
-                         [](const auto& storage) {
-                           return std::string(storage.param.first == Storage::float32
-                                                  ? "float32"
-                                                  : "bfloat16") +
-                                  (storage.param.second ? "Average" : "Token");
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    All, StreamingExecutorTest,
+    ::testing::Values(std::pair{Storage::float32, false}, std::pair{Storage::bfloat16, false},
+                      std::pair{Storage::float32, true}),
+    [](const auto& storage) {
+      return std::string(storage.param.first == Storage::float32 ? "float32" : "bfloat16") +
+             (storage.param.second ? "Average" : "Token");
+    });
 
 }  // namespace
 }  // namespace hydrascope::model::inference

@@ -31,15 +31,14 @@ at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hyd
   return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten();
 }
 
-/// The model's answer (1, classes) when behind the attention of `layer` only the class token and the
-/// `patches` best patches go on. The image has the model's own size.
+/// The model's answer (1, classes) when behind the attention of `layer` only the class token and
+/// the `patches` best patches go on. The image has the model's own size.
 at::Tensor reduced_logits(VisionTransformer& model, const at::Tensor& image, std::int64_t layer,
                           std::int64_t patches, bool hydra) {
   const c10::InferenceMode inference;
   const VitConfig& config = model->config();
   auto parameters = model->named_parameters();
-  const at::Tensor embedded =
-      child<PatchEmbedImpl>(*model, "patch_embed")->forward(image);
+  const at::Tensor embedded = child<PatchEmbedImpl>(*model, "patch_embed")->forward(image);
   at::Tensor x = at::cat({parameters["cls_token"], embedded}, 1) + parameters["pos_embed"];
   TokenGrid grid{1, config.grid_rows(), config.grid_columns()};
   for (std::int64_t l = 0; l < config.depth; ++l) {
@@ -71,9 +70,8 @@ PlanOptions keeping(double share, std::int64_t layer, at::ScalarType dtype = at:
 TEST(TokenReduction, EqualsTheModulesOnTheTokensThatAreKept) {
   at::manual_seed(11);
   const at::Tensor images = at::randn({2, 3, 64, 64});
-  for (const char* attention :
-       {"softmax", "hydra", "hedgehog", "elu", "hydra:0,softmax:1,hedgehog:2",
-        "softmax:0,hedgehog:1,hydra:2"}) {
+  for (const char* attention : {"softmax", "hydra", "hedgehog", "elu",
+                                "hydra:0,softmax:1,hedgehog:2", "softmax:0,hedgehog:1,hydra:2"}) {
     SCOPED_TRACE(attention);
     VitConfig config = small(attention);
     for (AttentionSpec& spec : config.attention) {

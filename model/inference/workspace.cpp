@@ -1,0 +1,144 @@
+#include "model/inference/workspace.h"
+
+#include "kernels/device/cache_sizes.h"
+#include "kernels/device/matrix_instructions.h"
+
+namespace hydrascope::model::inference {
+namespace {
+
+namespace linear_attention = kernels::linear_attention;
+namespace softmax_attention = kernels::softmax_attention;
+
+/// Vectors of one thread start on cache lines of their own.
+std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
+
+}  // namespace
+
+template <class T>
+Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& positions,
+                        std::int64_t batch, int threads,
+                        const std::optional<TokenReduction>& chosen)
+    : net_(network),
+      num_tokens(network.num_prefix +
+                 static_cast<std::int64_t>(positions.size()) / network.embed_dim),
+      reduction(chosen) {
+  const std::int64_t dim = net_.embed_dim;
+  std::int64_t widest_query = dim;
+  std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
+  std::int64_t stored_width = 0;
+  bool quantised = false;
+  for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
+    const PackedBlock& block = net_.blocks[layer];
+    widest_query = std::max(widest_query, block.query_width());
+    widest = std::max(widest, block.key_value.out());
+    if (stores_keys(layer)) stored_width = std::max(stored_width, block.key_value.out());
+    quantised = quantised || block.key_value.is_quantised();
+  }
+  const std::int64_t row_bytes =
+      static_cast<std::int64_t>(sizeof(T)) * (2 * dim + widest) + (quantised ? widest : 0);
+  using kernels::device::MatrixInstruction;
+  const bool by_amx = quantised
+                          ? kernels::device::may_use(MatrixInstruction::amx_int8)
+                          : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
+  const std::int64_t unit = by_amx ? kMatrixTileRows : kStripRows;
+  const auto extent = [&](std::int64_t count) {
+    return Extent{count, choose_tiles(count, batch, row_bytes,
+                                      kernels::device::cache_sizes().l2_bytes, threads, unit)};
+  };
+  whole = extent(num_tokens);
+  kept = reduction ? extent(net_.num_prefix + reduction->patches) : whole;
+
+  const auto images = static_cast<std::size_t>(batch);
+  const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
+  x = allocate<T>(rows * static_cast<std::size_t>(dim));
+  q = allocate<T>(rows * static_cast<std::size_t>(widest_query));
+  position = allocate<T>(positions.size());
+  std::transform(positions.begin(), positions.end(), position.begin(),
+                 [](float value) { return T(value); });
+  stored_keys_values = allocate<T>(rows * static_cast<std::size_t>(stored_width));
+  if (reduction) {
+    scores = allocate<float>(rows * static_cast<std::size_t>(net_.num_heads));
+    class_weight = allocate<float>(images * static_cast<std::size_t>(dim));
+    heat = allocate<float>(rows);
+    order = allocate<std::int32_t>(rows);
+  }
+  plan_mixing(images,
+              images * static_cast<std::size_t>(std::max(whole.tiles.count, kept.tiles.count)));
+  plan_scratch(widest, quantised, threads);
+}
+
+template <class T>
+void Workspace<T>::plan_mixing(std::size_t images, std::size_t tiles) {
+  const auto dim = static_cast<std::size_t>(net_.embed_dim);
+  bool hydra = false;
+  bool softmax = false;
+  bool module = false;
+  for (const PackedBlock& block : net_.blocks) {
+    hydra = hydra || std::holds_alternative<HydraLayer>(block.mixing);
+    softmax = softmax || std::holds_alternative<SoftmaxLayer>(block.mixing);
+    module = module || std::holds_alternative<ModuleLayer>(block.mixing);
+    if (const auto* linear = std::get_if<LinearLayer>(&block.mixing)) {
+      linear_sums_stride = std::max(linear_sums_stride, linear_attention::sums_size(linear->shape));
+      linear_state_stride =
+          std::max(linear_state_stride, padded(linear_attention::state_bytes<T>(linear->shape)));
+    }
+  }
+  if (hydra) {
+    hydra_sums = allocate<float>(tiles * dim);
+    hydra_global = allocate<float>(images * dim);
+  }
+  linear_sums = allocate<float>(tiles * linear_sums_stride);
+  linear_state = allocate<std::byte>(images * linear_state_stride);
+  if (softmax) {
+    keys_stride = softmax_attention::keys_size<T>(softmax_shape(whole));
+    values_stride = softmax_attention::values_size<T>(softmax_shape(whole));
+    for (int parity = 0; parity < 2; ++parity) {
+      keys[parity] = allocate<T>(images * keys_stride);
+      values[parity] = allocate<T>(images * values_stride);
+    }
+  }
+  if (module) module_mixed = allocate<T>(x.size());
+}
+
+template <class T>
+void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads) {
+  const std::int64_t most_rows = std::max(whole.tiles.rows, kept.tiles.rows);
+  std::size_t mixing_bytes = 0;
+  for (const PackedBlock& block : net_.blocks) {
+    if (const auto* linear = std::get_if<LinearLayer>(&block.mixing))
+      mixing_bytes =
+          std::max(mixing_bytes, linear_attention::scratch_bytes<T>(linear->shape, most_rows));
+    else if (std::holds_alternative<SoftmaxLayer>(block.mixing))
+      mixing_bytes =
+          std::max(mixing_bytes, softmax_attention::scratch_bytes<T>(softmax_shape(whole)));
+  }
+  const auto rows = static_cast<std::size_t>(most_rows);
+  const auto dim = static_cast<std::size_t>(net_.embed_dim);
+  const std::size_t rows_bytes = padded(rows * dim * sizeof(T));
+  const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));
+  const std::size_t token_bytes = padded(2 * dim * sizeof(float));
+  const auto integers = static_cast<std::size_t>(kernels::quantised_linear::row_bytes(widest));
+  const std::size_t integer_bytes = quantised ? padded(rows * integers) : 0;
+  const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
+  const std::size_t thread_bytes = rows_bytes + wide_bytes + token_bytes + integer_bytes +
+                                   2 * scale_bytes + padded(mixing_bytes);
+  scratch_memory_ = allocate<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
+  std::byte* memory = scratch_memory_.data();
+  const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
+  for (int thread = 0; thread < threads; ++thread) {
+    Scratch<T> s{};
+    s.rows = reinterpret_cast<T*>(take(rows_bytes));
+    s.wide = reinterpret_cast<T*>(take(wide_bytes));
+    s.token = reinterpret_cast<float*>(take(token_bytes));
+    s.quantised.values = reinterpret_cast<std::uint8_t*>(take(integer_bytes));
+    s.quantised.scale = reinterpret_cast<float*>(take(scale_bytes));
+    s.quantised.least = reinterpret_cast<float*>(take(scale_bytes));
+    s.mixing = take(padded(mixing_bytes));
+    scratch.push_back(std::move(s));
+  }
+}
+
+template class Workspace<float>;
+template class Workspace<kernels::BFloat16>;
+
+}  // namespace hydrascope::model::inference

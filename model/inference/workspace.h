@@ -1,0 +1,150 @@
+// The memory of one executor, planned ahead for a batch of images of one size: what lives between
+// two layers, what the mechanisms keep, what each thread works in. Free of LibTorch.
+#pragma once
+
+#include "kernels/quantised_linear/quantised_linear.h"
+#include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "model/inference/observers.h"
+#include "model/inference/packed_network.h"
+#include "model/inference/tile_shape.h"
+#include "model/inference/token_reduction.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+/// The tokens of an image that are alive, and how they are cut.
+struct Extent {
+  std::int64_t num_tokens = 0;
+  TileShape tiles;
+};
+
+/// Rows first .. first + rows of image `image`.
+struct Tile {
+  std::int64_t image;
+  std::int64_t index;
+  std::int64_t first;
+  std::int64_t rows;
+};
+/// Tiles of all images of a batch in order.
+inline Tile tile_of(std::int64_t item, const Extent& extent) {
+  const std::int64_t index = item % extent.tiles.count;
+  const std::int64_t first = index * extent.tiles.rows;
+  return {item / extent.tiles.count, index, first,
+          std::min(extent.tiles.rows, extent.num_tokens - first)};
+}
+
+/// What one thread works in.
+template <class T>
+struct Scratch {
+  T* rows;                                    ///< (tile, D)
+  T* wide;                                    ///< (tile, widest activation)
+  void* mixing;                               ///< the attention kernels'
+  kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
+  float* token;                               ///< (2 D), for the head
+  StageTimes times;
+  ChannelRanges ranges;  ///< empty unless they are asked for
+};
+
+/// T is float or BFloat16. (B, N, ...) buffers have room for all tokens of an image, however many
+/// are alive.
+template <class T>
+class Workspace {
+  template <class Element>
+  using Buffer = kernels::AlignedBuffer<Element>;
+
+ public:
+  /// `positions` (patches, D).
+  Workspace(const PackedNetwork& network, const Buffer<float>& positions, std::int64_t batch,
+            int threads, const std::optional<TokenReduction>& reduction);
+
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+  /// Whether tokens are dropped behind this layer's attention.
+  [[nodiscard]] bool reduces(std::size_t layer) const {
+    return reduction && std::cmp_equal(layer, reduction->layer);
+  }
+  /// Tokens that have keys in `layer`.
+  [[nodiscard]] const Extent& keys_of(std::size_t layer) const {
+    return reduction && std::cmp_greater(layer, reduction->layer) ? kept : whole;
+  }
+  /// Tokens that leave `layer`.
+  [[nodiscard]] const Extent& outputs_of(std::size_t layer) const {
+    return reduction && std::cmp_greater_equal(layer, reduction->layer) ? kept : whole;
+  }
+  /// Whether keys and values are kept whole, not a tile at a time.
+  [[nodiscard]] bool stores_keys(std::size_t layer) const {
+    return reduces(layer) || std::holds_alternative<ModuleLayer>(net_.blocks[layer].mixing);
+  }
+  [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(const Extent& extent) const {
+    return {extent.num_tokens, net_.num_heads, net_.embed_dim / net_.num_heads};
+  }
+  /// First row of a tile.
+  T* tokens(const Tile& t) { return x.data() + row(t) * net_.embed_dim; }
+  T* queries(std::size_t layer, const Tile& t) {
+    return q.data() + row(t) * net_.blocks[layer].query_width();
+  }
+  T* stored_keys(std::size_t layer, const Tile& t) {
+    return stored_keys_values.data() + row(t) * net_.blocks[layer].key_value.out();
+  }
+  /// Of an image.
+  T* softmax_keys(std::size_t layer, std::int64_t image) {
+    return keys[layer % 2].data() + static_cast<std::size_t>(image) * keys_stride;
+  }
+  T* softmax_values(std::size_t layer, std::int64_t image) {
+    return values[layer % 2].data() + static_cast<std::size_t>(image) * values_stride;
+  }
+
+ private:
+  const PackedNetwork& net_;
+  std::size_t bytes_ = 0;
+
+ public:
+  std::int64_t num_tokens;  ///< rows of an image in every buffer
+  std::optional<TokenReduction> reduction;
+  Extent whole;
+  Extent kept;
+
+  Buffer<T> x;                 ///< (B, N, D)
+  Buffer<T> q;                 ///< (B, N, widest query)
+  Buffer<T> position;          ///< (patches, D)
+  Buffer<float> hydra_sums;    ///< (B, tiles, D)
+  Buffer<float> hydra_global;  ///< (B, D)
+  Buffer<float> linear_sums;   ///< (B, tiles, most sums)
+  std::size_t linear_sums_stride = 0;
+  Buffer<std::byte> linear_state;  ///< (B, largest state)
+  std::size_t linear_state_stride = 0;
+  Buffer<T> keys[2];  ///< softmax's, by parity of the layer: the next is written while one is read
+  Buffer<T> values[2];
+  std::size_t keys_stride = 0;
+  std::size_t values_stride = 0;
+  Buffer<T> stored_keys_values;  ///< (B, N, widest keys + D), where `stores_keys`
+  Buffer<T> module_mixed;        ///< (B, N, D)
+  Buffer<float> scores;          ///< (B, H, N): where tokens are dropped
+  Buffer<float> class_weight;    ///< (B, D): the class token's query, for Hydra's map
+  Buffer<float> heat;            ///< (B, N)
+  Buffer<std::int32_t> order;    ///< (B, N)
+  std::vector<Scratch<T>> scratch;
+
+ private:
+  [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
+  template <class Element>
+  Buffer<Element> allocate(std::size_t count) {
+    bytes_ += count * sizeof(Element);
+    return Buffer<Element>(count);
+  }
+  void plan_mixing(std::size_t images, std::size_t tiles);
+  void plan_scratch(std::int64_t widest, bool quantised, int threads);
+
+  Buffer<std::byte> scratch_memory_;
+};
+
+extern template class Workspace<float>;
+extern template class Workspace<kernels::BFloat16>;
+
+}  // namespace hydrascope::model::inference
