@@ -308,9 +308,9 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
   };
   for_each_instruction_set([&](const std::string& name) {
     SCOPED_TRACE(name);
-    for (const std::int64_t rows : {0, 1, 15, 16, 17, 32, 33, 70})
+    for (const std::int64_t rows : {0, 1, 15, 16, 17, 33})
       for (const auto& [in, out] :
-           {std::pair<std::int64_t, std::int64_t>{64, 64}, {130, 70}, {3, 1}, {97, 130}})
+           {std::pair<std::int64_t, std::int64_t>{64, 64}, {130, 70}, {3, 1}})
         compare(rows, in, out, static_cast<Epilogue>(rows % 3));
   });
 }
