@@ -14,14 +14,16 @@ CpuFeatures cpu_features() {
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   features.avx512_bf16 = features.avx512 && __builtin_cpu_supports("avx512bf16");
   features.avx512_vnni = features.avx512 && __builtin_cpu_supports("avx512vnni");
-  // g++ 12 does not know the word "amx-bf16" here: leaf 7, EDX bit 22.
+  // g++ 12 does not know the words "amx-bf16" and "amx-int8" here: leaf 7, EDX bits 22 and 25.
   unsigned eax = 0;
   unsigned ebx = 0;
   unsigned ecx = 0;
   unsigned edx = 0;
   constexpr unsigned kAmxBf16Bit = 1U << 22;
+  constexpr unsigned kAmxInt8Bit = 1U << 25;
   if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0) {
     features.amx_bf16 = (edx & kAmxBf16Bit) != 0;
+    features.amx_int8 = (edx & kAmxInt8Bit) != 0;
   }
   return features;
 }
@@ -33,6 +35,7 @@ std::vector<std::string> names(const CpuFeatures& features) {
   if (features.avx512_vnni) result.emplace_back("avx512_vnni");
   if (features.avx512_bf16) result.emplace_back("avx512_bf16");
   if (features.amx_bf16) result.emplace_back("amx_bf16");
+  if (features.amx_int8) result.emplace_back("amx_int8");
   return result;
 }
 

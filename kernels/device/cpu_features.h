@@ -12,7 +12,8 @@ struct CpuFeatures {
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool avx512_vnni = false;
-  bool amx_bf16 = false;
+  bool amx_bf16 = false;  ///< whether Linux lets a program use it: amx_permission.h
+  bool amx_int8 = false;
 };
 
 /// Features of the processor that runs the program.

@@ -1,5 +1,6 @@
 #include "kernels/device/matrix_instructions.h"
 
+#include "kernels/device/amx_permission.h"
 #include "kernels/device/cpu_features.h"
 
 #include <atomic>
@@ -11,8 +12,11 @@ constexpr unsigned bit(MatrixInstruction instruction) { return static_cast<unsig
 
 unsigned present() {
   const CpuFeatures features = cpu_features();
+  const bool tiles = amx_refusal() == nullptr;
   return (features.avx512_bf16 ? bit(MatrixInstruction::avx512_bf16) : 0U) |
-         (features.avx512_vnni ? bit(MatrixInstruction::avx512_vnni) : 0U);
+         (features.avx512_vnni ? bit(MatrixInstruction::avx512_vnni) : 0U) |
+         (tiles && features.amx_bf16 ? bit(MatrixInstruction::amx_bf16) : 0U) |
+         (tiles && features.amx_int8 ? bit(MatrixInstruction::amx_int8) : 0U);
 }
 
 std::atomic<unsigned> usable{present()};

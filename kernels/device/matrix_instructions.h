@@ -7,9 +7,12 @@ namespace hydrascope::kernels::device {
 enum class MatrixInstruction : unsigned {
   avx512_bf16 = 1,  ///< vdpbf16ps: two bfloat16 products a lane
   avx512_vnni = 2,  ///< vpdpbusd: four products of uint8 and int8 a lane
+  amx_bf16 = 4,     ///< tdpbf16ps: tiles of 16 x 32 by 32 x 16 bfloat16
+  amx_int8 = 8,     ///< tdpbusd: tiles of 16 x 64 by 64 x 16 uint8 and int8
 };
 
-/// Whether this processor has it (and no test forbids it).
+/// Whether this processor has it, Linux lets the process use it (amx_permission.h), and no test
+/// forbids it.
 bool may_use(MatrixInstruction instruction) noexcept;
 /// Forbids or allows what the processor has, for this process.
 void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept;

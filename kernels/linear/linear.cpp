@@ -7,7 +7,9 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include "kernels/amx/amx_tiles.h"
 #include "kernels/linear/panel_product-inl.h"
+#include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/linear/write_strip-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,10 +50,30 @@ void linear_of(const linear::LinearParams<T>& p) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+inline bool by_tiles(std::int64_t depth) {
+  return depth >= amx::kBfloat16StepDepth && device::may_use(device::MatrixInstruction::amx_bf16);
+}
+#endif
+
 void linear_float32(const linear::LinearParams<float>& p) { linear_of(p); }
-void linear_bfloat16(const linear::LinearParams<BFloat16>& p) { linear_of(p); }
+void linear_bfloat16(const linear::LinearParams<BFloat16>& p) {
+#if HWY_TARGET == HWY_AVX3
+  if (by_tiles(p.weight->in())) {
+    amx::AmxTiles tiles;
+    return tiled_linear(tiles, p);
+  }
+#endif
+  linear_of(p);
+}
 void product_float32(const linear::Strip<float>& s, std::int64_t rows) { panel_product(s, rows); }
 void product_bfloat16(const linear::Strip<BFloat16>& s, std::int64_t rows) {
+#if HWY_TARGET == HWY_AVX3
+  if (s.step_stride == 2 && by_tiles(s.depth)) {
+    amx::AmxTiles tiles;
+    return tiled_product(tiles, s, rows);
+  }
+#endif
   panel_product(s, rows);
 }
 

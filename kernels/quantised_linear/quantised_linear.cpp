@@ -7,8 +7,12 @@
 #include <hwy/highway.h>
 // clang-format on
 
+#include "kernels/amx/amx_tiles.h"
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/write_strip-inl.h"
 #include "kernels/quantised_linear/integer_product-inl.h"
+#include "kernels/quantised_linear/integer_sums-inl.h"
+#include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -88,23 +92,6 @@ void quantise_rows(const quantised_linear::QuantiseParams<T>& p) {
   }
 }
 
-/// Integer sums (rows, 64) of quantised rows and a panel, as the numbers that they stand for.
-struct IntegerSums {
-  const std::int32_t* sums;
-  const float* scale;  ///< of the rows
-  const float* least;
-  const float* column_scale;  ///< of the panel
-  const float* column_sum;
-  HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
-    const F32 d;
-    const hn::Rebind<std::int32_t, F32> d32;
-    const VecF32 sum = hn::ConvertTo(
-        d, hn::LoadU(d32, sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c));
-    const VecF32 step = hn::Mul(hn::Set(d, scale[r]), hn::LoadU(d, column_scale + c));
-    return hn::MulAdd(sum, step, hn::Mul(hn::Set(d, least[r]), hn::LoadU(d, column_sum + c)));
-  }
-};
-
 template <class T, linear::Epilogue kEpilogue>
 void quantised_with(const quantised_linear::LinearParams<T>& p) {
   HWY_ALIGN std::int32_t sums[kIntegerRows * linear::kPanelColumns];
@@ -129,6 +116,12 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
 
 template <class T>
 void quantised_of(const quantised_linear::LinearParams<T>& p) {
+#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+  if (device::may_use(device::MatrixInstruction::amx_int8)) {
+    amx::AmxTiles tiles;
+    return tiled_quantised_linear(tiles, p);
+  }
+#endif
   switch (p.epilogue) {
     case linear::Epilogue::store: return quantised_with<T, linear::Epilogue::store>(p);
     case linear::Epilogue::gelu: return quantised_with<T, linear::Epilogue::gelu>(p);

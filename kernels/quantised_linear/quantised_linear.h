@@ -15,14 +15,13 @@
 //   any alignment. Quantised rows are kept for several layers: values 64-byte aligned rows of
 //   row_bytes(in), zeros behind `in`.
 // Work: quantise reads a row twice and writes a byte a value; linear as in linear/linear.h with
-// half the
-//   bytes and, by vpdpbusd, twice the products an instruction of bfloat16. Without AVX512_VNNI: two
-//   multiply-adds of int16 pairs for it.
+//   half the bytes and, by vpdpbusd, twice the products an instruction of bfloat16; by AMX where
+//   the processor has it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16
+//   pairs for it.
 // Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.
-// NaN or
-//   infinity in x makes that row's y NaN.
-// Test: tests/kernels/quantised_linear/quantised_linear_test.cpp; twin:
-// quantised_linear_reference.h.
+//   NaN or infinity in x makes that row's y NaN.
+// Test: tests/kernels/quantised_linear/quantised_linear_test.cpp.
+// Twin: quantised_linear_reference.h.
 #pragma once
 
 #include "kernels/linear/linear.h"
@@ -34,8 +33,11 @@
 
 namespace hydrascope::kernels::quantised_linear {
 
-/// A weight (out, in) as panels of 64 outputs, four k of an output side by side: panel[k /
-/// 4][64][4].
+/// Bytes from one quantised row to the next: zeros fill up what one step of AMX reads.
+constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
+
+/// A weight (out, in) as panels of 64 outputs, four k of an output side by side, with zeros up to
+/// k = row_bytes(in): panel[k / 4][64][4].
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;
@@ -52,18 +54,13 @@ class QuantisedWeight {
   [[nodiscard]] const float* sum() const noexcept { return sum_.data(); }
 
  private:
-  static std::int64_t panel_size(std::int64_t in) {
-    return (in + 3) / 4 * 4 * linear::kPanelColumns;
-  }
+  static std::int64_t panel_size(std::int64_t in) { return row_bytes(in) * linear::kPanelColumns; }
   std::int64_t in_ = 0;
   std::int64_t out_ = 0;
   AlignedBuffer<std::int8_t> panels_;
   AlignedBuffer<float> scale_;
   AlignedBuffer<float> sum_;
 };
-
-/// Bytes from one quantised row to the next.
-constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
 
 /// Quantised rows: x_k m_k = scale u_k + least.
 struct Rows {

@@ -1,11 +1,13 @@
 #include "model/inference/tile_shape.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <vector>
 
 namespace hydrascope::model::inference {
 namespace {
 
-constexpr std::int64_t kStrip = 6;
 // All of a layer's weights pass by for every tile: fewer rows than these do not pay for that even
 // where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36
 // rows in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is
@@ -15,10 +17,36 @@ constexpr std::int64_t kMostRows = 384;
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_t unit) {
+  TileShape shape;
+  shape.rows = std::max(unit, divide_up(least_rows, unit) * unit);
+  shape.count = divide_up(num_tokens, shape.rows);
+  return shape;
+}
+
+/// Rows after which the last thread ends when tiles are handed out in order and AMX computes 16
+/// rows even of fewer.
+std::int64_t busiest_rows(const TileShape& shape, std::int64_t num_tokens, std::int64_t batch,
+                          int threads) {
+  constexpr std::int64_t kTile = 16;
+  const std::int64_t last = num_tokens - (shape.count - 1) * shape.rows;
+  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> ends;
+  for (int thread = 0; thread < threads; ++thread) ends.push(0);
+  std::int64_t end = 0;
+  for (std::int64_t item = 0; item < batch * shape.count; ++item) {
+    const std::int64_t rows = (item + 1) % shape.count == 0 ? last : shape.rows;
+    const std::int64_t done = ends.top() + divide_up(rows, kTile) * kTile;
+    ends.pop();
+    ends.push(done);
+    end = std::max(end, done);
+  }
+  return end;
+}
+
 }  // namespace
 
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
-                       std::int64_t l2_bytes, int threads) {
+                       std::int64_t l2_bytes, int threads, std::int64_t unit) {
   const std::int64_t fitting =
       std::clamp(l2_bytes / 3 / std::max<std::int64_t>(1, row_bytes), kFewestRows, kMostRows);
   std::int64_t count = divide_up(num_tokens, fitting);
@@ -26,10 +54,13 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
   count = std::max(count, wanted);
   // An even share of the threads leaves none waiting for the last tile of a small image.
   if (batch == 1 && count < 8 * threads) count = divide_up(count, threads) * threads;
-  TileShape shape;
-  shape.rows = std::max(kStrip, divide_up(divide_up(num_tokens, count), kStrip) * kStrip);
-  shape.count = divide_up(num_tokens, shape.rows);
-  return shape;
+  const std::int64_t share = divide_up(num_tokens, count);
+  const TileShape strips = shape_of(num_tokens, share, kStripRows);
+  if (unit == kStripRows) return strips;
+  const TileShape shape = shape_of(num_tokens, share, unit);
+  const bool later = busiest_rows(shape, num_tokens, batch, threads) >
+                     busiest_rows(strips, num_tokens, batch, threads);
+  return later ? strips : shape;
 }
 
 }  // namespace hydrascope::model::inference

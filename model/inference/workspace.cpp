@@ -1,6 +1,7 @@
 #include "model/inference/workspace.h"
 
 #include "kernels/device/cache_sizes.h"
+#include "kernels/device/matrix_instructions.h"
 
 namespace hydrascope::model::inference {
 namespace {
@@ -35,9 +36,14 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
   }
   const std::int64_t row_bytes =
       static_cast<std::int64_t>(sizeof(T)) * (2 * dim + widest) + (quantised ? widest : 0);
+  using kernels::device::MatrixInstruction;
+  const bool by_amx = quantised
+                          ? kernels::device::may_use(MatrixInstruction::amx_int8)
+                          : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
+  const std::int64_t unit = by_amx ? kMatrixTileRows : kStripRows;
   const auto extent = [&](std::int64_t count) {
     return Extent{count, choose_tiles(count, batch, row_bytes,
-                                      kernels::device::cache_sizes().l2_bytes, threads)};
+                                      kernels::device::cache_sizes().l2_bytes, threads, unit)};
   };
   whole = extent(num_tokens);
   kept = reduction ? extent(net_.num_prefix + reduction->patches) : whole;

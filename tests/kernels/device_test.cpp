@@ -1,5 +1,7 @@
+#include "kernels/device/amx_permission.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
+#include "kernels/device/matrix_instructions.h"
 
 #include <gtest/gtest.h>
 
@@ -31,12 +33,27 @@ TEST(CpuFeaturesTest, AgreeWithTheKernel) {
             has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));
   EXPECT_EQ(features.avx512_bf16, features.avx512 && has("avx512_bf16"));
   EXPECT_EQ(features.amx_bf16, has("amx_bf16"));
+  EXPECT_EQ(features.amx_int8, has("amx_int8"));
+}
+
+TEST(MatrixInstructionsTest, AmxNeedsTheProcessorAndPermission) {
+  const CpuFeatures features = cpu_features();
+  const bool permitted = amx_refusal() == nullptr;
+  EXPECT_EQ(may_use(MatrixInstruction::amx_bf16), permitted && features.amx_bf16);
+  EXPECT_EQ(may_use(MatrixInstruction::amx_int8), permitted && features.amx_int8);
+  const std::string flags = kernel_flags();
+  if (!flags.empty() && flags.find(" amx_tile ") == std::string::npos) {
+    EXPECT_FALSE(permitted);
+  }
+  allow_for_test(MatrixInstruction::amx_bf16, true);  // gives nothing that is not there
+  EXPECT_EQ(may_use(MatrixInstruction::amx_bf16), permitted && features.amx_bf16);
 }
 
 TEST(CpuFeaturesTest, NamesFollowTheFlags) {
   EXPECT_TRUE(names({}).empty());
   EXPECT_EQ(names({.avx2 = true, .avx512 = true, .avx512_bf16 = true, .amx_bf16 = true}),
             (std::vector<std::string>{"avx2", "avx512", "avx512_bf16", "amx_bf16"}));
+  EXPECT_EQ(names({.amx_int8 = true}), std::vector<std::string>{"amx_int8"});
 }
 
 TEST(CpuModelTest, IsOneTrimmedLine) {

@@ -1,17 +1,17 @@
-// What all CPU kernel tests share: inputs, guarded outputs, comparison, and every instruction set of
-// this machine in turn.
+// What all CPU kernel tests share: inputs, guarded outputs, comparison, and every instruction set
+// of this machine in turn.
 #pragma once
 
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
-#include <hwy/per_target.h>
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hwy/highway.h>
+#include <hwy/per_target.h>
 #include <limits>
 #include <random>
 #include <span>
@@ -97,8 +97,8 @@ void expect_close(const T* found, std::span<const double> expected, double relat
   }
   EXPECT_EQ(wrong, 0U) << what << ": " << wrong << " of " << expected.size() << " outside "
                        << tolerance << "; worst at row " << worst / columns << ", column "
-                       << worst % columns << ": found "
-                       << static_cast<float>(found[worst]) << ", expected " << expected[worst];
+                       << worst % columns << ": found " << static_cast<float>(found[worst])
+                       << ", expected " << expected[worst];
 }
 
 /// Relative tolerance of one rounding to T.
@@ -107,24 +107,36 @@ constexpr double rounding() {
   return sizeof(T) == 2 ? 1.0 / 256 : 1e-6;
 }
 
-/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with its
-/// matrix instructions on and off.
+/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with
+/// none of its matrix instructions, with those on vectors, and with all of them.
 template <class Body>
 void for_each_instruction_set(Body body) {
   using device::MatrixInstruction;
-  constexpr MatrixInstruction kAll[] = {MatrixInstruction::avx512_bf16,
-                                        MatrixInstruction::avx512_vnni};
-  bool any = false;
-  for (const MatrixInstruction each : kAll) any = any || device::may_use(each);
+  struct Level {
+    const char* name;
+    MatrixInstruction instructions[2];
+  };
+  constexpr Level kLevels[] = {
+      {"+matrix", {MatrixInstruction::avx512_bf16, MatrixInstruction::avx512_vnni}},
+      {"+amx", {MatrixInstruction::amx_bf16, MatrixInstruction::amx_int8}}};
+  const auto allow = [&](const Level& level, bool allowed) {
+    bool any = false;
+    for (const MatrixInstruction each : level.instructions) {
+      device::allow_for_test(each, allowed);
+      any = any || device::may_use(each);
+    }
+    return any;
+  };
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    for (const bool allowed : {false, true}) {
-      if (allowed && (target != HWY_AVX3 || !any)) continue;
-      for (const MatrixInstruction each : kAll) device::allow_for_test(each, allowed);
-      body(std::string(hwy::TargetName(target)) + (allowed ? "+matrix" : ""));
+    for (const Level& level : kLevels) allow(level, false);
+    body(std::string(hwy::TargetName(target)));
+    for (const Level& level : kLevels) {
+      if (target == HWY_AVX3 && allow(level, true))
+        body(std::string(hwy::TargetName(target)) + level.name);
     }
   }
-  for (const MatrixInstruction each : kAll) device::allow_for_test(each, true);
+  for (const Level& level : kLevels) allow(level, true);
   hwy::SetSupportedTargetsForTest(0);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 namespace hydrascope::model::inference {
 namespace {
 
@@ -31,6 +33,31 @@ TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
   EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 2).count, 2);
   EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 4).count, 4);
   EXPECT_EQ(choose_tiles(197, 32, 2304, 4 << 20, 4).count, 1) << "the batch does";
+}
+
+TEST(TileShapeTest, MatrixTilesAreMultiplesOf48UnlessThatDelaysAThread) {
+  for (const std::int64_t tokens : {1, 5, 47, 48, 49, 197, 198, 577, 8161, 32401}) {
+    for (const std::int64_t batch : {1, 2, 32}) {
+      for (const int threads : {1, 2, 3, 64}) {
+        SCOPED_TRACE(std::to_string(tokens) + " tokens, batch " + std::to_string(batch) + ", " +
+                     std::to_string(threads) + " threads");
+        const TileShape strips = choose_tiles(tokens, batch, 2304, 1 << 20, threads);
+        const TileShape shape =
+            choose_tiles(tokens, batch, 2304, 1 << 20, threads, kMatrixTileRows);
+        EXPECT_TRUE(shape.rows % 48 == 0 || shape.rows == strips.rows);
+        EXPECT_GE(shape.rows * shape.count, tokens);
+        EXPECT_LT(shape.rows * (shape.count - 1), tokens) << "no empty tile";
+      }
+    }
+  }
+  const auto rows = [](std::int64_t tokens, std::int64_t batch, int threads) {
+    return choose_tiles(tokens, batch, 2304, 1 << 20, threads, kMatrixTileRows).rows;
+  };
+  EXPECT_EQ(rows(8161, 32, 2), 192);
+  EXPECT_EQ(rows(197, 32, 2), 144) << "112 + 96 rows or 144 + 64: as many";
+  EXPECT_EQ(rows(577, 1, 1) % 48, 0);
+  EXPECT_EQ(rows(577, 1, 2), 150) << "with 192 one thread would have 384 rows, with 150 320";
+  EXPECT_EQ(rows(197, 1, 4), 54) << "three tiles of 96 would leave a thread idle";
 }
 
 }  // namespace

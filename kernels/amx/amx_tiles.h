@@ -1,0 +1,45 @@
+// The instructions of AMX, one function each. Inline assembly as the intrinsics of g++ 12 are, but
+// with tile numbers that templates can pass and with the memory that is read or written made known.
+// Only for processors where device::may_use says so; elsewhere the first one is an illegal
+// instruction. Its slow twin is EmulatedTiles.
+#pragma once
+
+#include "kernels/amx/tile_configuration.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::amx {
+
+class AmxTiles {
+ public:
+  void configure(const TileConfiguration& configuration) {
+    asm volatile("ldtilecfg %0" : : "m"(configuration) : "memory");
+  }
+  void release() { asm volatile("tilerelease" : : : "memory"); }
+
+  template <int kTile>
+  void zero(Tile<kTile>) {
+    asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+  }
+  /// Rows `stride` bytes apart.
+  template <int kTile>
+  void load(Tile<kTile>, const void* from, std::int64_t stride) {
+    asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(stride), "i"(kTile) : "memory");
+  }
+  template <int kTile>
+  void store(Tile<kTile>, void* to, std::int64_t stride) {
+    asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(to), "r"(stride), "i"(kTile) : "memory");
+  }
+  /// sum += a b: pairs of bfloat16 into float32.
+  template <int kSum, int kA, int kB>
+  void dot_bfloat16(Tile<kSum>, Tile<kA>, Tile<kB>) {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+  /// sum += a b: quadruples of uint8 (a) and int8 (b) into int32.
+  template <int kSum, int kA, int kB>
+  void dot_uint8_int8(Tile<kSum>, Tile<kA>, Tile<kB>) {
+    asm volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSum), "i"(kA), "i"(kB));
+  }
+};
+
+}  // namespace hydrascope::kernels::amx

@@ -1,0 +1,36 @@
+// From int32 sums to what they stand for: s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok
+// (quantised_linear.h). Included after hwy/highway.h, once per instruction set.
+#if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
+#undef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
+#else
+#define HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
+#endif
+
+#include "kernels/linear/panel.h"
+#include "kernels/vector/vector_io-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+/// Integer sums (rows, 64) of quantised rows and a panel, as the numbers that they stand for.
+struct IntegerSums {
+  const std::int32_t* sums;
+  const float* scale;  ///< of the rows
+  const float* least;
+  const float* column_scale;  ///< of the panel
+  const float* column_sum;
+  HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
+    const F32 d;
+    const hn::Rebind<std::int32_t, F32> d32;
+    const VecF32 sum = hn::ConvertTo(
+        d, hn::LoadU(d32, sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c));
+    const VecF32 step = hn::Mul(hn::Set(d, scale[r]), hn::LoadU(d, column_scale + c));
+    return hn::MulAdd(sum, step, hn::Mul(hn::Set(d, least[r]), hn::LoadU(d, column_sum + c)));
+  }
+};
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

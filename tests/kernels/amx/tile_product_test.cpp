@@ -1,0 +1,191 @@
+// The micro-kernel and the cutting of rows, on emulated tiles everywhere and on AMX where there is
+// one.
+#include "kernels/amx/tile_product.h"
+
+#include "kernels/amx/amx_tiles.h"
+#include "kernels/amx/emulated_tiles.h"
+#include "kernels/amx/row_groups.h"
+#include "kernels/device/amx_permission.h"
+#include "kernels/linear/linear.h"
+#include "tests/kernels/amx/trapped_tiles.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using amx::AmxTiles;
+using amx::EmulatedTiles;
+
+TEST(RowGroups, EveryRowIsWrittenOnceAndNoneOutsideIsRead) {
+  for (std::int64_t rows = 1; rows <= 200; ++rows) {
+    std::vector<int> written(static_cast<std::size_t>(rows));
+    const int tile_rows = amx::tile_rows(rows);
+    for (std::int64_t from = 0; from < rows; from += amx::kGroupRows) {
+      const amx::RowGroup group = amx::row_group(rows, from);
+      for (int t = 0; t < group.tiles; ++t) {
+        const amx::RowTile& tile = group.tile[t];
+        ASSERT_GE(tile.first, 0);
+        ASSERT_LE(tile.first + tile_rows, rows);
+        ASSERT_LT(tile.done, tile_rows) << "a tile for nothing";
+        for (std::int64_t r = tile.first + tile.done; r < tile.first + tile_rows; ++r)
+          ++written[static_cast<std::size_t>(r)];
+      }
+    }
+    for (const int times : written) ASSERT_EQ(times, 1) << rows << " rows";
+  }
+}
+
+template <amx::Elements kElements>
+struct Types {
+  using A = BFloat16;
+  using B = BFloat16;
+  using C = float;
+  static constexpr std::int64_t kGroup = 2;  ///< k that lie side by side in a panel
+};
+template <>
+struct Types<amx::Elements::uint8_int8> {
+  using A = std::uint8_t;
+  using B = std::int8_t;
+  using C = std::int32_t;
+  static constexpr std::int64_t kGroup = 4;
+};
+
+/// Emulated tiles get to know what they may touch.
+void restrict_to(EmulatedTiles& tiles, std::span<const std::byte> a, std::span<const std::byte> b,
+                 std::span<std::byte> c) {
+  tiles.allow_reading(a.data(), a.size());
+  tiles.allow_reading(b.data(), b.size());
+  tiles.allow_writing(c.data(), c.size());
+}
+void restrict_to(AmxTiles&, std::span<const std::byte>, std::span<const std::byte>,
+                 std::span<std::byte>) {}
+
+template <amx::Elements kElements, class Tiles>
+void compare(int rows, bool two, std::int64_t steps) {
+  using Type = Types<kElements>;
+  SCOPED_TRACE(std::to_string(rows) + (two ? " + 16 rows, " : " rows, ") + std::to_string(steps) +
+               " steps");
+  const std::int64_t depth = steps * 64 / static_cast<std::int64_t>(sizeof(typename Type::A));
+  const std::int64_t stride = depth + 10;
+  const std::int64_t all_rows = two ? 32 : rows;
+  std::mt19937 random(static_cast<unsigned>(steps + rows));
+  std::uniform_int_distribution<int> small(-8, 8);
+  // Whole numbers: float32 sums are exact, in any order.
+  std::vector<typename Type::A> a(static_cast<std::size_t>(all_rows * stride));
+  std::vector<typename Type::B> b(static_cast<std::size_t>(depth * 64));
+  std::vector<typename Type::C> c(static_cast<std::size_t>(all_rows * 64), typename Type::C{77});
+  if constexpr (kElements == amx::Elements::bfloat16) {
+    for (auto& x : a) x = BFloat16(static_cast<float>(small(random)));
+    for (auto& x : b) x = BFloat16(static_cast<float>(small(random)));
+  } else {
+    for (auto& x : a) x = static_cast<std::uint8_t>(random());
+    for (auto& x : b) x = static_cast<std::int8_t>(random());
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(a.data());
+  const auto row_bytes = static_cast<std::int64_t>(sizeof(typename Type::A)) * stride;
+  Tiles tiles;
+  restrict_to(tiles, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)),
+              std::as_writable_bytes(std::span(c)));
+  {
+    const amx::TileSession<Tiles> session(tiles, rows);
+    amx::tile_product<kElements>(
+        tiles, amx::TileProduct{bytes, two ? bytes + 16 * row_bytes : nullptr, row_bytes, steps,
+                                reinterpret_cast<const std::byte*>(b.data()),
+                                reinterpret_cast<std::byte*>(c.data())});
+  }
+  for (std::int64_t r = 0; r < all_rows; ++r) {
+    for (std::int64_t column = 0; column < 64; ++column) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        const std::int64_t at = (k / Type::kGroup * 64 + column) * Type::kGroup + k % Type::kGroup;
+        sum +=
+            static_cast<double>(static_cast<float>(a[static_cast<std::size_t>(r * stride + k)])) *
+            static_cast<double>(static_cast<float>(b[static_cast<std::size_t>(at)]));
+      }
+      ASSERT_EQ(static_cast<double>(c[static_cast<std::size_t>(r * 64 + column)]), sum)
+          << "row " << r << ", column " << column;
+    }
+  }
+}
+
+template <class Tiles>
+void compare_all() {
+  for (const std::int64_t steps : {0, 1, 2, 5}) {
+    for (const int rows : {1, 2, 7, 15, 16}) {
+      compare<amx::Elements::bfloat16, Tiles>(rows, false, steps);
+      compare<amx::Elements::uint8_int8, Tiles>(rows, false, steps);
+    }
+    compare<amx::Elements::bfloat16, Tiles>(16, true, steps);
+    compare<amx::Elements::uint8_int8, Tiles>(16, true, steps);
+  }
+}
+
+TEST(TileProduct, EqualsTheNaiveProductOnEmulatedTiles) { compare_all<EmulatedTiles>(); }
+
+TEST(TileProduct, EqualsTheNaiveProductOnAmx) {
+  if (!device::may_use(device::MatrixInstruction::amx_bf16) ||
+      !device::may_use(device::MatrixInstruction::amx_int8))
+    GTEST_SKIP() << (device::amx_refusal() != nullptr ? device::amx_refusal()
+                                                      : "AMX without bfloat16 or 8-bit integers");
+  compare_all<AmxTiles>();
+}
+
+TEST(TileProduct, MachineCodeDoesWhatItShould) {
+  if (device::amx_refusal() == nullptr) GTEST_SKIP() << "AMX is there: nothing to trap";
+  TrappedTiles trap;
+  compare_all<AmxTiles>();
+  EXPECT_GT(trap.tiles().counts().dot, 0);
+  EXPECT_EQ(trap.tiles().counts().configure, trap.tiles().counts().release);
+}
+
+TEST(TileProduct, LoadsWhatTheBlockingSays) {
+  constexpr std::int64_t kSteps = 3;
+  std::vector<std::byte> a(32 * 64 * kSteps);
+  std::vector<std::byte> b(amx::kPanelStepBytes * kSteps);
+  std::vector<std::byte> c(32 * 256);
+  amx::TileProduct product{a.data(), a.data() + 16 * 64 * kSteps, 64 * kSteps, kSteps, b.data(),
+                           c.data()};
+  EmulatedTiles tiles;
+  const amx::TileSession<EmulatedTiles> session(tiles, 16);
+  amx::tile_product<amx::Elements::bfloat16>(tiles, product);
+  EXPECT_EQ(tiles.counts().dot, 8 * kSteps);
+  EXPECT_EQ(tiles.counts().load, 8 * kSteps) << "one load a product";
+  EXPECT_EQ(tiles.counts().store, 8);
+  product.lower = nullptr;
+  EmulatedTiles single;
+  const amx::TileSession<EmulatedTiles> other(single, 16);
+  amx::tile_product<amx::Elements::bfloat16>(single, product);
+  EXPECT_EQ(single.counts().dot, 4 * kSteps);
+  EXPECT_EQ(single.counts().load, 5 * kSteps);
+  EXPECT_EQ(single.counts().store, 4);
+}
+
+// Defects that a test of the micro-kernel must notice, seeded from outside.
+TEST(TileProduct, NoticesAWrongConfigurationAndAWrongStride) {
+  std::vector<std::byte> a(16 * 128);
+  std::vector<std::byte> b(2 * amx::kPanelStepBytes);
+  std::vector<std::byte> c(16 * 256);
+  const amx::TileProduct right{a.data(), nullptr, 128, 2, b.data(), c.data()};
+  const auto run = [&](const amx::TileProduct& p, bool configure) {
+    EmulatedTiles tiles;
+    restrict_to(tiles, a, b, c);
+    if (configure) tiles.configure(amx::configuration_for(16));
+    amx::tile_product<amx::Elements::bfloat16>(tiles, p);
+  };
+  EXPECT_NO_THROW(run(right, true));
+  EXPECT_THROW(run(right, false), amx::TileFault) << "no session";
+  amx::TileProduct wrong = right;
+  wrong.a_stride = 136;
+  EXPECT_THROW(run(wrong, true), amx::TileFault) << "a stride of elements, not bytes, say";
+  wrong = right;
+  wrong.steps = 3;
+  EXPECT_THROW(run(wrong, true), amx::TileFault) << "reads behind the panel";
+  wrong = right;
+  wrong.lower = a.data();
+  EXPECT_THROW(run(wrong, true), amx::TileFault) << "writes behind the sums";
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,321 @@
+// Whole layers on emulated tiles: row groups, tails, the session and the epilogue are the code that
+// runs on AMX, instantiated with the other Tiles.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tests/kernels/amx/tiled_layers_test.cpp"
+// clang-format off: the rest of the file is repeated by the first of these.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// clang-format on
+
+#include "kernels/amx/amx_tiles.h"
+#include "kernels/amx/emulated_tiles.h"
+#include "kernels/linear/tiled_linear-inl.h"
+#include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+void emulated_linear(amx::EmulatedTiles& tiles, const linear::LinearParams<BFloat16>& p) {
+  tiled_linear(tiles, p);
+}
+void emulated_product(amx::EmulatedTiles& tiles, const linear::Strip<BFloat16>& s,
+                      std::int64_t rows) {
+  tiled_product(tiles, s, rows);
+}
+void emulated_quantised_float32(amx::EmulatedTiles& tiles,
+                                const quantised_linear::LinearParams<float>& p) {
+  tiled_quantised_linear(tiles, p);
+}
+void emulated_quantised_bfloat16(amx::EmulatedTiles& tiles,
+                                 const quantised_linear::LinearParams<BFloat16>& p) {
+  tiled_quantised_linear(tiles, p);
+}
+void machine_linear(const linear::LinearParams<BFloat16>& p) {
+  amx::AmxTiles tiles;
+  tiled_linear(tiles, p);
+}
+void machine_quantised(const quantised_linear::LinearParams<BFloat16>& p) {
+  amx::AmxTiles tiles;
+  tiled_quantised_linear(tiles, p);
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+#include "kernels/device/amx_permission.h"
+#include "kernels/linear/linear_reference.h"
+#include "tests/kernels/amx/trapped_tiles.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace hydrascope::kernels {
+HWY_EXPORT(emulated_linear);
+HWY_EXPORT(emulated_product);
+HWY_EXPORT(emulated_quantised_float32);
+HWY_EXPORT(emulated_quantised_bfloat16);
+HWY_EXPORT(machine_linear);
+HWY_EXPORT(machine_quantised);
+
+namespace test {
+namespace {
+
+namespace ql = quantised_linear;
+using amx::EmulatedTiles;
+using linear::Epilogue;
+using linear::PackedWeight;
+
+void run(EmulatedTiles& tiles, const linear::LinearParams<BFloat16>& p) {
+  HWY_DYNAMIC_DISPATCH(emulated_linear)(tiles, p);
+}
+void run(EmulatedTiles& tiles, const ql::LinearParams<float>& p) {
+  HWY_DYNAMIC_DISPATCH(emulated_quantised_float32)(tiles, p);
+}
+void run(EmulatedTiles& tiles, const ql::LinearParams<BFloat16>& p) {
+  HWY_DYNAMIC_DISPATCH(emulated_quantised_bfloat16)(tiles, p);
+}
+
+/// A bfloat16 layer and its rows, NaN between and around them.
+struct Layer {
+  Layer(std::int64_t num_rows, std::int64_t in, std::int64_t out, Fill how = Fill::normal)
+      : rows(num_rows),
+        weight(random_weight(out, in)),
+        packed(Storage::bfloat16, weight.data(), out, in, in),
+        bias(static_cast<std::size_t>(out)),
+        x(static_cast<std::size_t>(rows * (in + 5))),
+        y(static_cast<std::size_t>(rows * (out + 3))) {
+    fill(bias, Fill::normal, 2);
+    std::vector<BFloat16> inside(static_cast<std::size_t>(rows * in));
+    fill(inside, how, 3);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::copy_n(inside.begin() + r * in, in, x.begin() + r * (in + 5));
+      for (std::int64_t o = 0; o < out; ++o)
+        y[static_cast<std::size_t>(r * (out + 3) + o)] =
+            BFloat16(0.25F * static_cast<float>(o % 7));
+    }
+  }
+  static std::vector<float> random_weight(std::int64_t out, std::int64_t in) {
+    std::vector<float> values(static_cast<std::size_t>(out * in));
+    fill(values, Fill::normal, 1);
+    for (float& w : values) w = static_cast<float>(BFloat16(w / std::sqrt(static_cast<float>(in))));
+    return values;
+  }
+  [[nodiscard]] linear::LinearParams<BFloat16> params(Epilogue epilogue) {
+    return {x.data(), packed.in() + 5,  rows,    &packed, bias.data(),
+            y.data(), packed.out() + 3, epilogue};
+  }
+  /// x and the panels, and nothing else, may be read.
+  void restrict(EmulatedTiles& tiles) const {
+    if (rows > 0)
+      tiles.allow_reading(
+          x.data(), static_cast<std::size_t>((rows - 1) * (packed.in() + 5) + packed.in()) * 2);
+    tiles.allow_reading(packed.panel<BFloat16>(0), packed.bytes());
+  }
+
+  std::int64_t rows;
+  std::vector<float> weight;
+  PackedWeight packed;
+  Guarded<float> bias;
+  Guarded<BFloat16> x;
+  Guarded<BFloat16> y;
+};
+
+void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue, Fill how) {
+  Layer layer(rows, in, out, how);
+  const linear::LinearParams<BFloat16> params = layer.params(epilogue);
+  const std::vector<double> expected = linear::linear_reference(params, layer.weight);
+  EmulatedTiles tiles;
+  layer.restrict(tiles);
+  run(tiles, params);
+  EXPECT_FALSE(tiles.configured());
+  EXPECT_EQ(tiles.counts().configure, rows == 0 ? 0 : 1);
+  EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);
+  std::vector<BFloat16> found;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const BFloat16* y = layer.y.data() + r * params.y_stride;
+    found.insert(found.end(), y, y + out);
+    for (std::int64_t o = out; o < params.y_stride; ++o)
+      ASSERT_TRUE(std::isnan(static_cast<float>(y[o])));
+  }
+  if (rows > 0)
+    expect_close(found.data(), expected, rounding<BFloat16>(), 2e-5, static_cast<std::size_t>(out),
+                 std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
+  EXPECT_TRUE(layer.y.intact());
+}
+
+TEST(TiledLinear, EqualsTheNaiveProductOnEveryShapeAndInstructionSet) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t rows : {0, 1, 2, 15, 16, 17, 31, 32, 33, 49})
+      for (const auto& [in, out] :
+           {std::pair<std::int64_t, std::int64_t>{64, 64}, {108, 70}, {31, 130}, {33, 1}})
+        compare(rows, in, out, static_cast<Epilogue>(rows % 3), Fill::normal);
+    for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add})
+      compare(40, 64, 65, epilogue, Fill::normal);
+  });
+  for (const std::int64_t rows : {197, 198, 577})
+    compare(rows, 77, 65, Epilogue::add, Fill::normal);
+}
+
+TEST(TiledLinear, EqualsTheNaiveProductOnEveryKindOfInput) {
+  for (const Fill how : kAllFills) compare(29, 77, 65, Epilogue::store, how);
+}
+
+TEST(TiledLinear, ARowIsRoundedTheSameWhereverTheCutsFall) {
+  constexpr std::int64_t kRows = 101;
+  Layer whole(kRows, 77, 65);
+  linear::LinearParams<BFloat16> params = whole.params(Epilogue::store);
+  EmulatedTiles tiles;
+  run(tiles, params);
+  for (const std::int64_t tile : {1, 6, 16, 30, 48}) {
+    Layer parts(kRows, 77, 65);
+    for (std::int64_t row = 0; row < kRows; row += tile) {
+      linear::LinearParams<BFloat16> part = parts.params(Epilogue::store);
+      part.x += row * part.x_stride;
+      part.y += row * part.y_stride;
+      part.rows = std::min(tile, kRows - row);
+      run(tiles, part);
+    }
+    for (std::size_t i = 0; i < whole.y.size(); ++i)
+      ASSERT_EQ(whole.y[i].bits, parts.y[i].bits) << "tiles of " << tile;
+  }
+}
+
+TEST(TiledLinear, NanReachesItsRowOnly) {
+  for (const std::int64_t bad : {0, 15, 16, 31, 32, 36}) {
+    Layer layer(37, 70, 64);
+    layer.x[static_cast<std::size_t>(bad * 75 + 69)] = BFloat16(std::nanf(""));
+    EmulatedTiles tiles;
+    run(tiles, layer.params(Epilogue::gelu));
+    for (std::int64_t r = 0; r < 37; ++r)
+      ASSERT_EQ(std::isnan(static_cast<float>(layer.y[static_cast<std::size_t>(r * 67)])),
+                r == bad);
+  }
+}
+
+TEST(TiledLinear, TilesAreReleasedAfterAFaultToo) {
+  Layer layer(37, 70, 64);
+  linear::LinearParams<BFloat16> params = layer.params(Epilogue::store);
+  ++params.rows;  // one more than there are
+  EmulatedTiles tiles;
+  layer.restrict(tiles);
+  EXPECT_THROW(run(tiles, params), amx::TileFault);
+  EXPECT_FALSE(tiles.configured());
+}
+
+/// The compiled layer with AmxTiles, instruction for instruction what it is with EmulatedTiles.
+TEST(TiledLinear, MachineCodeGivesTheSameBits) {
+  if (device::amx_refusal() == nullptr) GTEST_SKIP() << "AMX is there: nothing to trap";
+  for (const std::int64_t rows : {0, 1, 15, 16, 17, 37}) {
+    for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add}) {
+      Layer emulated(rows, 77, 70);
+      Layer machine(rows, 77, 70);
+      EmulatedTiles tiles;
+      run(tiles, emulated.params(epilogue));
+      TrappedTiles trap;
+      machine.restrict(trap.tiles());
+      HWY_DYNAMIC_DISPATCH(machine_linear)(machine.params(epilogue));
+      EXPECT_FALSE(trap.tiles().configured());
+      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
+      EXPECT_EQ(trap.tiles().counts().release, tiles.counts().release);
+      EXPECT_TRUE(machine.y.intact());
+      for (std::size_t i = 0; i < machine.y.size(); ++i)
+        ASSERT_EQ(machine.y[i].bits, emulated.y[i].bits) << rows << " rows";
+    }
+  }
+}
+
+TEST(TiledProduct, AccumulatesAndTakesStrides) {
+  for (const std::int64_t rows : {0, 3, 16, 21, 40}) {
+    for (const bool accumulate : {false, true}) {
+      Layer layer(rows, 70, 64);
+      constexpr std::int64_t kStride = 66;
+      Guarded<float> c(static_cast<std::size_t>(rows * kStride));
+      for (std::int64_t i = 0; i < rows * kStride; ++i)
+        if (i % kStride < 64) c[static_cast<std::size_t>(i)] = 1;
+      linear::LinearParams<BFloat16> params = layer.params(Epilogue::store);
+      params.bias = nullptr;
+      const std::vector<double> product = linear::linear_reference(params, layer.weight);
+      EmulatedTiles tiles;
+      layer.restrict(tiles);
+      HWY_DYNAMIC_DISPATCH(emulated_product)
+      (tiles,
+       linear::Strip<BFloat16>{params.x, params.x_stride, 2, 70, layer.packed.panel<BFloat16>(0),
+                               c.data(), kStride, accumulate},
+       rows);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        for (std::int64_t o = 0; o < 64; ++o)
+          ASSERT_NEAR(c[static_cast<std::size_t>(r * kStride + o)],
+                      product[static_cast<std::size_t>(r * 64 + o)] + (accumulate ? 1 : 0), 2e-5);
+        ASSERT_TRUE(std::isnan(c[static_cast<std::size_t>(r * kStride + 64)]));
+      }
+      EXPECT_TRUE(c.intact());
+    }
+  }
+}
+
+template <class T>
+class TiledQuantisedLinear : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(TiledQuantisedLinear, Stored);
+
+/// Integer sums are exact: not a bit may differ from the strips of the same instruction set.
+TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
+  using T = TypeParam;
+  const auto compare = [](std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue) {
+    SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
+    const ql::QuantisedWeight packed(Layer::random_weight(out, in).data(), out, in, in);
+    Guarded<float> bias(static_cast<std::size_t>(out));
+    fill(bias, Fill::normal, 2);
+    std::vector<T> x(static_cast<std::size_t>(rows * in));
+    fill(x, Fill::normal, 3);
+    AlignedBuffer<std::uint8_t> values(static_cast<std::size_t>(rows * ql::row_bytes(in)));
+    Guarded<float> scale(static_cast<std::size_t>(rows));
+    Guarded<float> least(static_cast<std::size_t>(rows));
+    const ql::Rows quantised{values.data(), scale.data(), least.data()};
+    ql::quantise(ql::QuantiseParams<T>{x.data(), in, rows, in, nullptr, quantised});
+    const std::int64_t stride = out + 3;
+    Guarded<T> expected(static_cast<std::size_t>(rows * stride));
+    for (std::int64_t r = 0; r < rows; ++r)
+      std::fill_n(expected.begin() + r * stride, out, T(0.5F));
+    Guarded<T> found = expected;
+    ql::LinearParams<T> p{quantised, rows, &packed, bias.data(), expected.data(), stride, epilogue};
+    ql::linear(p);
+    p.y = found.data();
+    EmulatedTiles tiles;
+    tiles.allow_reading(values.data(), values.size());
+    tiles.allow_reading(packed.panel(0),
+                        static_cast<std::size_t>((out + 63) / 64 * 64 * ql::row_bytes(in)));
+    run(tiles, p);
+    EXPECT_FALSE(tiles.configured());
+    EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);
+    EXPECT_TRUE(found.intact());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
+    if constexpr (sizeof(T) == 2) {
+      if (device::amx_refusal() == nullptr) return;  // done for real by ql::linear
+      std::fill_n(found.begin(), found.size(), T(0.5F));
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::fill_n(found.begin() + r * stride + out, 3, T(std::nanf("")));
+      TrappedTiles trap;
+      HWY_DYNAMIC_DISPATCH(machine_quantised)(p);
+      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
+    }
+  };
+  for_each_instruction_set([&](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const std::int64_t rows : {0, 1, 15, 16, 17, 33})
+      for (const auto& [in, out] :
+           {std::pair<std::int64_t, std::int64_t>{64, 64}, {130, 70}, {3, 1}})
+        compare(rows, in, out, static_cast<Epilogue>(rows % 3));
+  });
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace hydrascope::kernels
+#endif  // HWY_ONCE
