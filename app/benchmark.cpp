@@ -168,12 +168,11 @@ int compare_files(const ParsedOptions& options) {
   return kExitOk;
 }
 
-int check_baseline(const ParsedOptions& options, const BenchmarkResult& result,
-                   const Console& console) {
+int check_baseline(const ParsedOptions& options, const BenchmarkResult& result) {
   if (!options.given("baseline")) return kExitOk;
   const auto slower = slower_rows(read_benchmark(options.text("baseline")), result,
                                   options.number("fail-if-slower"));
-  for (const std::string& line : slower) console.note("check failed: " + line);
+  for (const std::string& line : slower) std::cerr << "check failed: " << line << '\n';
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
 
@@ -190,8 +189,7 @@ int run_benchmark(const ParsedOptions& options) {
   BenchmarkWriter writer(choose_benchmark_format(options.text("format"), options.text("output")),
                          output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
-  for (const std::vector<std::string>& words : sweep(options)) {
-    if (stop_requested()) break;
+  const auto measure_combination = [&](const std::vector<std::string>& words) {
     const ParsedOptions run = parse(single_run_spec(), words);
     Subject subject = make_subject(run);
     const model::ClassifierOptions& chosen = subject.classifier.options();
@@ -202,14 +200,14 @@ int run_benchmark(const ParsedOptions& options) {
     for (const auto& [key, value] : model::attention_options(subject.config.attention))
       row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
     for (const auto& [key, value] : subject.classifier.approximations())
-      row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
+      row.approximations += (row.approximations.empty() ? "" : ",") + key + "=" + value;
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
     row.kernels = subject.classifier.kernels();
-    row.gflops_per_image = model::gflops_per_image(subject.config, row.tokens);
+    row.gflops_per_image = subject.classifier.gflops_per_image(size.height, size.width);
     const auto [peak, is_new] = peaks.try_emplace({row.device, row.precision}, 0.0);
     if (is_new) peak->second = measured_peak_tflops(chosen.device, chosen.precision);
     row.peak_tflops_measured = peak->second;
@@ -228,12 +226,25 @@ int run_benchmark(const ParsedOptions& options) {
       writer.write(row);
       result.rows.push_back(row);
     }
+  };
+  const std::vector<std::vector<std::string>> runs = sweep(options);
+  int failed = 0;
+  for (const std::vector<std::string>& words : runs) {
+    if (stop_requested()) break;
+    try {
+      measure_combination(words);
+    } catch (const Error& error) {
+      if (runs.size() == 1) throw;
+      print_error(error);  // what the others measured is not lost
+      ++failed;
+    }
   }
   writer.finish();
   output.close();
   if (options.given("plot") && !result.rows.empty()) write_chart(result, options.text("plot"));
   if (stop_requested()) return exit_code_after_stop(kExitOk);
-  return check_baseline(options, result, console);
+  if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
+  return check_baseline(options, result);
 }
 
 std::vector<Option> benchmark_output_options() {
@@ -253,7 +264,8 @@ Option as_list(Option option) {
 std::vector<Option> swept_options() {
   std::vector<Option> list = join({model_options(), runtime_options()});
   for (Option& option : list) {
-    for (const char* name : {"model", "batch-size", "precision", "device", "kernels", "keep-tokens"}) {
+    for (const char* name :
+         {"model", "batch-size", "precision", "device", "kernels", "keep-tokens"}) {
       if (option.name == name) option = as_list(option);
     }
     if (option.name == "attn") option.repeatable = true;

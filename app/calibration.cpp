@@ -55,7 +55,7 @@ at::Tensor calibration_images(const ParsedOptions& options, const ModelSource& s
       if (input.error) throw Error(*input.error, input.message, input.given);
       images.push_back(image::apply_transform(transform, image::read_picture(input.path, {})));
     } catch (const Error& error) {
-      console.note(std::string("note: not calibrated on: ") + error.what());
+      console.note("note: not calibrated on " + input.given + ": " + error.what());
     }
   }
   if (images.empty()) {

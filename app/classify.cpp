@@ -90,8 +90,7 @@ int run_classify(const ParsedOptions& options) {
   if (options.given("save-input")) input_file.emplace(options.text("save-input"));
 
   const std::string attention = model::to_text(source.config.attention);
-  auto attention_options = model::attention_options(source.config.attention);
-  attention_options.merge(classifier.approximations());
+  const auto attention_options = model::attention_options(source.config.attention);
   const bool fail_fast = options.text("on-error") == "fail";
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
@@ -114,6 +113,8 @@ int run_classify(const ParsedOptions& options) {
       record.precision = classifier.options().precision.name();
       record.attention = attention;
       record.attention_options = attention_options;
+      record.approximations = classifier.approximations();
+      record.kernels = classifier.kernels();
       record.seconds = result.seconds;
       record.note = result.note;
     }

@@ -58,6 +58,8 @@ std::string input_line(const ClassifyRecord& record, bool color) {
     if (!how.empty() && !part->empty()) how += ' ';
     how += printable(*part);
   }
+  for (const auto& [key, value] : record.approximations)
+    if (key == "keep_tokens") how += " keep-tokens " + value;
   if (!how.empty()) line += "  " + styled(how, Style::dim, color);
   return line + '\n';
 }
@@ -109,6 +111,9 @@ std::string to_json(const ClassifyRecord& record) {
       .add("attention", json_string(record.attention));
   if (!record.attention_options.empty())
     object.add("attention_options", json_object(record.attention_options));
+  if (!record.approximations.empty())
+    object.add("approximations", json_object(record.approximations));
+  if (!record.kernels.empty()) object.add("kernels", json_string(record.kernels));
   if (!record.note.empty()) object.add("note", json_string(record.note));
   return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
 }
@@ -131,6 +136,8 @@ std::vector<std::string> classify_columns() {
           "precision",
           "attention",
           "attention_options",
+          "approximations",
+          "kernels",
           "note",
           "seconds",
           "error_code",
@@ -159,6 +166,8 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
       record.precision,
       record.attention,
       record.attention_options.empty() ? "" : json_object(record.attention_options),
+      record.approximations.empty() ? "" : json_object(record.approximations),
+      record.kernels,
       record.note,
       decimal(record.seconds, kSecondsDecimals),
       "",

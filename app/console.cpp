@@ -27,6 +27,13 @@ void Console::detail(std::string_view text) const {
   if (verbose) std::cerr << text << '\n';
 }
 
+void print_error(const Error& error) {
+  std::cerr << "error: " << error.what();
+  if (!error.subject().empty()) std::cerr << " (" << error.subject() << ")";
+  std::cerr << '\n';
+  if (!error.hint().empty()) std::cerr << "hint: " << error.hint() << '\n';
+}
+
 OutputFile::OutputFile(const std::string& output) : name_(output) {
   if (output.empty() || output == "-") return;
   file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/options.h"
+#include "kernels/error.h"
 
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,9 @@ struct Console {
   /// A line on stderr with --verbose only.
   void detail(std::string_view text) const;
 };
+
+/// `error: what (where)`, and the hint, on stderr.
+void print_error(const Error& error);
 
 /// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unreadable).
 class OutputFile {

@@ -126,9 +126,7 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("failed", score.failed);
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
-  auto values = model::attention_options(source.config.attention);
-  values.merge(classifier.approximations());
-  if (!values.empty())
+  if (const auto values = model::attention_options(source.config.attention); !values.empty())
     summary.add_json("attention_options", json_object(values));
   summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height,
                                                     transform.config.img_size.width});
@@ -138,6 +136,8 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
   summary.add("kernels", classifier.kernels());
+  if (const auto values = classifier.approximations(); !values.empty())
+    summary.add_json("approximations", json_object(values));
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
   summary.write(choose_format(options.text("format"), options.text("output")), output.stream());
@@ -146,7 +146,8 @@ int run_evaluate(const ParsedOptions& options) {
 
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (options.given("require-top1") && score.percent(score.top1) < options.number("require-top1")) {
-    console.note("check failed: top-1 is below --require-top1 " + options.text("require-top1"));
+    std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
+              << '\n';
     return kExitCheckFailed;
   }
   if (score.failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;

@@ -1,5 +1,6 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: dispatch, and errors -> exit codes.
 #include "app/command.h"
+#include "app/console.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
@@ -21,10 +22,7 @@ void keep_large_blocks() {
 }
 
 int report(const Error& error, bool verbose) {
-  std::cerr << "error: " << error.what();
-  if (!error.subject().empty()) std::cerr << " (" << error.subject() << ")";
-  std::cerr << '\n';
-  if (!error.hint().empty()) std::cerr << "hint: " << error.hint() << '\n';
+  print_error(error);
   if (verbose)
     std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
   return error.code() == ErrorCode::invalid_argument ? kExitUsage : kExitFailed;

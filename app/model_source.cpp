@@ -361,19 +361,28 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   if (kernels == "fused") wanted.kernels = model::Kernels::fused;
   if (kernels == "reference") wanted.kernels = model::Kernels::reference;
   if (options.text("pos-interp") == "hf") wanted.pos_interp = model::PosInterp::hf;
+  if (options.given("calibration") && !wanted.precision.int8)
+    throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
+                "--calibration with --precision " + std::string(wanted.precision.name()),
+                "add --precision int8");
   wanted.deterministic = options.flag("deterministic");
   wanted.head = source.head;
   if (options.given("keep-tokens")) wanted.keep_tokens = options.number("keep-tokens");
   if (options.given("keep-layer")) {
     if (!options.given("keep-tokens"))
-      throw Error(ErrorCode::invalid_argument, "says where tokens are dropped, not how many",
-                  "--keep-layer without --keep-tokens");
+      throw Error(ErrorCode::invalid_argument,
+                  "the layer where tokens are dropped is given, but not how many stay",
+                  "--keep-layer without --keep-tokens", "add --keep-tokens 0.7, for example");
     wanted.keep_layer = options.integer("keep-layer");
   }
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   if (source.random_weights) return {source.config, wanted};
-  if (wanted.precision.int8) wanted.calibration = calibration_images(options, source);
+  if (wanted.precision.int8) {
+    wanted.calibration = calibration_images(options, source);
+    const std::string& named = options.text("calibration");
+    wanted.calibration_source = named.empty() ? "bundled" : named;
+  }
   model::Classifier classifier(source.config, source.weights, wanted);
   const Console console(options);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);

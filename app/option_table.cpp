@@ -168,6 +168,8 @@ std::vector<std::string> check_values(const Option& option, std::vector<std::str
       throw Error(ErrorCode::invalid_argument, "the value holds a NUL character", subject);
     }
     if (word.empty()) throw Error(ErrorCode::invalid_argument, "the value is empty", subject);
+    if (const auto synonym = option.synonyms.find(word); synonym != option.synonyms.end())
+      word = synonym->second;
     check_choice(option, word, subject);
     switch (option.kind) {
       case ValueKind::text: break;

@@ -32,7 +32,8 @@ struct Option {
   std::string help = {};           ///< one sentence, lower case, no full stop
   std::string default_value = {};  ///< "" = not set
   std::string default_note = {};   ///< without a default value, what happens: "chosen by size"
-  std::vector<std::string> choices = {};  ///< a closed set of words; empty = any
+  std::vector<std::string> choices = {};             ///< a closed set of words; empty = any
+  std::map<std::string, std::string> synonyms = {};  ///< other words for some of them
   std::vector<OptionAlias> aliases = {};
   int values = 1;  ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")

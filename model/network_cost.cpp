@@ -4,7 +4,8 @@
 
 namespace hydrascope::model {
 
-double gflops_per_image(const VitConfig& config, std::int64_t tokens) {
+double gflops_per_image(const VitConfig& config, std::int64_t tokens,
+                        const std::optional<DroppedTokens>& dropped) {
   const auto n = static_cast<double>(tokens);
   const auto d = static_cast<double>(config.embed_dim);
   const double patches = n - static_cast<double>(config.num_prefix_tokens());
@@ -12,11 +13,14 @@ double gflops_per_image(const VitConfig& config, std::int64_t tokens) {
                  static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    const double projections =
-        find_mechanism(config.attention_of(layer).mechanism).query_is_input ? 3 : 4;
-    flops += 2 * n * d * d * (projections + 2 * config.mlp_ratio);
-    flops += find_mechanism(config.attention_of(layer).mechanism)
-                 .cost({tokens, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
+    const MechanismEntry& mechanism = find_mechanism(config.attention_of(layer).mechanism);
+    const std::int64_t in = dropped && layer > dropped->layer ? dropped->left : tokens;
+    const std::int64_t out = dropped && layer >= dropped->layer ? dropped->left : tokens;
+    const double qkv = mechanism.query_is_input ? 2 : 3;
+    flops +=
+        2 * d * d *
+        (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + 2 * config.mlp_ratio));
+    flops += mechanism.cost({in, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
                  .flops;
   }
   return flops / 1e9;

@@ -4,12 +4,20 @@
 #include "model/config.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace hydrascope::model {
+
+/// Only `left` tokens go on behind the attention of `layer`.
+struct DroppedTokens {
+  std::int64_t layer;
+  std::int64_t left;
+};
 
 /// 1e9 FLOPs (2 x multiply-adds) of one image of `tokens` tokens: linears, patch embedding and
 /// heads, and token mixing as each layer's mechanism counts it. Norms, biases and activations
 /// (below 1 %) are left out.
-double gflops_per_image(const VitConfig& config, std::int64_t tokens);
+double gflops_per_image(const VitConfig& config, std::int64_t tokens,
+                        const std::optional<DroppedTokens>& dropped = {});
 
 }  // namespace hydrascope::model

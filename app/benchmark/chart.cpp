@@ -48,6 +48,7 @@ std::vector<Series> series_of(const std::vector<BenchmarkRow>& rows) {
   const bool devices = several(&BenchmarkRow::device);
   const bool kernels = several(&BenchmarkRow::kernels);
   const bool stages = several(&BenchmarkRow::stage);
+  const bool approximations = several(&BenchmarkRow::approximations);
   std::vector<Series> list;
   for (const BenchmarkRow& row : rows) {
     std::string name = row.attention;
@@ -57,6 +58,7 @@ std::vector<Series> series_of(const std::vector<BenchmarkRow>& rows) {
     if (devices) name += ", " + row.device;
     if (kernels) name += ", " + row.kernels;
     if (stages) name += ", " + row.stage;
+    if (approximations && !row.approximations.empty()) name += ", " + row.approximations;
     auto found = std::ranges::find(list, name, &Series::name);
     if (found == list.end()) found = list.insert(list.end(), {name, {}});
     found->rows.push_back(&row);

@@ -63,15 +63,16 @@ std::string markdown_row(const std::vector<std::string>& values) {
 
 /// The columns that fit a terminal.
 void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
-  std::vector<std::vector<std::string>> lines{{"model", "attention", "size", "tokens", "batch",
-                                               "precision", "device", "stage", "images/s", "ms p50",
-                                               "p90", "peak MB", "GFLOP", "% of peak"}};
+  std::vector<std::vector<std::string>> lines{
+      {"model", "attention", "size", "tokens", "batch", "precision", "device", "kernels", "stage",
+       "images/s", "ms p50", "p90", "peak MB", "GFLOP", "% of peak"}};
   for (const BenchmarkRow& row : rows) {
-    lines.push_back({row.model, row.attention, cell(row.img_size), cell(row.tokens),
-                     cell(row.batch), row.precision, row.device, row.stage,
-                     cell(row.images_per_second), cell(row.ms_p50), cell(row.ms_p90),
-                     cell(row.peak_memory_bytes / 1'000'000), cell(row.gflops_per_image),
-                     cell(row.pct_of_peak)});
+    const std::string attention =
+        row.attention + (row.approximations.empty() ? "" : " " + row.approximations);
+    lines.push_back({row.model, attention, cell(row.img_size), cell(row.tokens), cell(row.batch),
+                     row.precision, row.device, row.kernels, row.stage, cell(row.images_per_second),
+                     cell(row.ms_p50), cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
+                     cell(row.gflops_per_image), cell(row.pct_of_peak)});
   }
   std::vector<std::size_t> widths(lines.front().size(), 0);
   for (const auto& line : lines) {
@@ -80,7 +81,7 @@ void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) {
       const std::string padding(widths[i] - line[i].size(), ' ');
-      const bool is_text = i < 3 || (i > 4 && i < 8);
+      const bool is_text = i < 3 || (i > 4 && i < 9);
       out << (i == 0 ? "" : "  ") << (is_text ? line[i] + padding : padding + line[i]);
     }
     out << '\n';
@@ -90,6 +91,7 @@ void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
+    if (name == "approximations" && !json.contains(name)) return;  // of an earlier version
     try {
       value = json.at(std::string(name)).get<std::decay_t<decltype(value)>>();
     } catch (const nlohmann::json::exception& error) {
@@ -104,7 +106,8 @@ BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) 
 std::string BenchmarkRow::key() const {
   return model + " " + attention + " " + cell(img_size) + " batch " + std::to_string(batch) + " " +
          precision + " " + device + " " + kernels + " " + stage +
-         (attention_options.empty() ? "" : " " + attention_options);
+         (attention_options.empty() ? "" : " " + attention_options) +
+         (approximations.empty() ? "" : " " + approximations);
 }
 
 BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output) {

@@ -37,7 +37,9 @@ struct BenchmarkRow {
   double pct_of_peak = 0;
   double peak_tflops_measured = 0;  ///< a large product of the same dtype in the same run
   std::string stage;                ///< "model" or "end_to_end"
-  std::string attention_options;    ///< "hydra.scale=linear,...": beyond the contract's fields
+  // Beyond the contract's fields:
+  std::string attention_options;  ///< "hydra.scale=linear,..."
+  std::string approximations;     ///< "keep_tokens=0.5,keep_layer=3", int8's calibration
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
@@ -64,6 +66,7 @@ struct BenchmarkRow {
     visitor("peak_tflops_measured", self.peak_tflops_measured);
     visitor("stage", self.stage);
     visitor("attention_options", self.attention_options);
+    visitor("approximations", self.approximations);
   }
 
   /// What makes two rows the same experiment: everything but what was measured.

@@ -82,9 +82,8 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   if (attention.empty()) attention = {""};
 
   Words shared;
-  for (const char* name :
-       {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes", "workers", "keep-layer",
-        "calibration"}) {
+  for (const char* name : {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes",
+                           "workers", "keep-layer"}) {
     if (options.given(name)) shared.push_back("--" + std::string(name) + "=" + options.text(name));
   }
   for (const char* name : {"use-ema", "deterministic", "reset-head"}) {
@@ -116,6 +115,11 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   append(runs, "img-size", values_of(options, "img-size", full_hd ? Words{"1080x1920"} : Words{}));
   append(runs, "batch-size", values_of(options, "batch-size"));
   append(runs, "precision", values_of(options, "precision"));
+  if (options.given("calibration")) {
+    for (Words& run : runs)
+      if (std::ranges::find(run, "--precision=int8") != run.end())
+        run.push_back("--calibration=" + options.text("calibration"));
+  }
   append(runs, "device", values_of(options, "device"));
   append(runs, "kernels", values_of(options, "kernels"));
   append(runs, "keep-tokens", values_of(options, "keep-tokens"));

@@ -68,6 +68,8 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
   const auto depth = static_cast<std::int64_t>(layers.size());
   std::vector<AttentionSpec> result =
       layers;  // a part that is refused must not leave half a spec behind
+  std::vector<std::string_view> owner(layers.size());  // the part that decided on a layer last
+  std::vector<std::string_view> parts;
   std::string_view rest = spec;
   while (true) {
     const auto comma = rest.find(',');
@@ -85,9 +87,16 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
       AttentionSpec& current = result[static_cast<std::size_t>(layer)];
       // A layer that already runs the mechanism keeps the options its checkpoint was trained with.
       if (current.mechanism != mechanism) current = {mechanism, {}};
+      owner[static_cast<std::size_t>(layer)] = part;
     }
+    parts.push_back(part);
     if (comma == std::string_view::npos) break;
     rest.remove_prefix(comma + 1);
+  }
+  for (const std::string_view part : parts) {
+    const auto same = [&](std::string_view other) { return other.data() == part.data(); };
+    if (std::ranges::none_of(owner, same))
+      refuse(spec, "later parts take all layers of '" + std::string(part) + "'");
   }
   layers = std::move(result);
 }

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/inference/inference_plan.h"
+#include "model/network_cost.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -77,6 +78,7 @@ void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_
     plan.dtype = options.precision.dtype;
     plan.int8 = options.precision.int8;
     plan.calibration = options.calibration;
+    plan.deterministic = options.deterministic;
     plan.keep_tokens = options.keep_tokens;
     plan.keep_layer = options.keep_layer;
     plan.kernels = options.kernels;
@@ -135,10 +137,27 @@ std::string Classifier::kernels() const {
 }
 
 std::map<std::string, std::string> Classifier::approximations() const {
-  if (!state_->plan || state_->plan->keep_layer() < 0) return {};
-  std::ostringstream share;
-  share << options().keep_tokens;
-  return {{"keep_tokens", share.str()}, {"keep_layer", std::to_string(state_->plan->keep_layer())}};
+  std::map<std::string, std::string> list;
+  if (options().precision.int8)
+    list["calibration"] = options().calibration.defined() ? options().calibration_source : "none";
+  if (state_->plan && state_->plan->keep_layer() >= 0) {
+    std::ostringstream share;
+    share << options().keep_tokens;
+    list["keep_tokens"] = share.str();
+    list["keep_layer"] = std::to_string(state_->plan->keep_layer());
+  }
+  return list;
+}
+
+double Classifier::gflops_per_image(std::int64_t height, std::int64_t width) const {
+  const std::int64_t tokens = num_tokens(height, width);
+  if (!state_->plan || state_->plan->keep_layer() < 0)
+    return model::gflops_per_image(config(), tokens);
+  const std::int64_t prefix = config().num_prefix_tokens();
+  return model::gflops_per_image(
+      config(), tokens,
+      DroppedTokens{state_->plan->keep_layer(),
+                    prefix + state_->plan->kept_patches(tokens - prefix)});
 }
 
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {

@@ -31,6 +31,7 @@ struct ClassifierOptions {
   /// Of int8: images (B, 3, H, W), normalised, that show how large the channels get; may be
   /// undefined.
   at::Tensor calibration;
+  std::string calibration_source;  ///< what they are, for records
 };
 
 class Classifier {
@@ -55,8 +56,11 @@ class Classifier {
   /// What runs: "fused", "fused+modules" (the plan; some mechanisms have no kernels), "modules" or
   /// "reference".
   [[nodiscard]] std::string kernels() const;
-  /// What is not as the model was trained, for records: "keep_tokens" -> "0.5".
+  /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
+  /// -> "3", "calibration" -> "bundled".
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
+  /// What one image of that size costs, without what --keep-tokens drops: 1e9 FLOPs.
+  [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;
   /// Seconds of all threads by stage since the first call with it on; false without a plan.
   bool collect_stage_times(inference::StageTimes* times) noexcept;
   /// What was not loaded.

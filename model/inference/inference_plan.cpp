@@ -37,8 +37,7 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
     throw Error(ErrorCode::invalid_argument, why, subject);
   };
   if (!(options.keep_tokens > 0 && options.keep_tokens <= 1))
-    refuse("expected a number in (0, 1], found " + std::to_string(options.keep_tokens),
-           "--keep-tokens");
+    refuse("expected a fraction above 0, at most 1", "--keep-tokens");
   if (!config.class_token || config.global_pool == Pooling::avg)
     refuse("tokens are ranked by what they give to the class token, which this model does not use",
            "--keep-tokens");
@@ -47,8 +46,9 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
   const std::int64_t last = config.depth - 2;
   const std::string layers = std::to_string(first) + " to " + std::to_string(last);
   if (first > last)
-    refuse("the mechanism of layer " + std::to_string(modules.back()) +
-               " has no kernels and needs the whole grid",
+    refuse("layer " + std::to_string(modules.back()) + " runs '" +
+               config.attention_of(modules.back()).mechanism +
+               "', which has no kernels that take part of the tokens",
            "--keep-tokens");
   const std::int64_t layer = options.keep_layer.value_or(std::clamp(config.depth / 4, first, last));
   if (layer < first || layer > last)
@@ -61,8 +61,8 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
 std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType dtype) {
   if (!device.is_cpu()) return "the plan has no kernels for " + device.str() + " yet";
   if (dtype != at::kFloat && dtype != at::kBFloat16)
-    return std::string("the CPU plan computes in float32 or bfloat16, not in ") +
-           c10::toString(dtype);
+    return "the CPU's kernels compute in float32, bfloat16 or int8, not in " +
+           std::string(dtype == at::kHalf ? "float16" : c10::toString(dtype));
   return {};
 }
 
@@ -129,15 +129,13 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
                 s.model->config().arch);
   s.executor.reset();  // before the new one is there: both would count in the peak
   const std::int64_t patches = (height / patch) * (width / patch);
-  std::optional<TokenReduction> reduction;
-  if (s.reduced_layer) {
-    const double kept = std::ceil(s.options.keep_tokens * static_cast<double>(patches));
-    if (kept < static_cast<double>(patches))
-      reduction = TokenReduction{*s.reduced_layer, static_cast<std::int64_t>(kept)};
-  }
+  ExecutionOptions execution;
+  execution.fixed_tiles = s.options.deterministic;
+  if (s.reduced_layer && kept_patches(patches) < patches)
+    execution.reduction = TokenReduction{*s.reduced_layer, kept_patches(patches)};
   s.executor = StreamingExecutor::make(
       s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp),
-      batch, s.team, reduction);
+      batch, s.team, execution);
   s.batch = batch;
   s.height = height;
   s.width = width;
@@ -167,6 +165,11 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
 }
 
 std::int64_t InferencePlan::keep_layer() const { return state_->reduced_layer.value_or(-1); }
+
+std::int64_t InferencePlan::kept_patches(std::int64_t patches) const {
+  return static_cast<std::int64_t>(
+      std::ceil(state_->options.keep_tokens * static_cast<double>(patches)));
+}
 
 std::string InferencePlan::kernels() const {
   return module_layers(state_->network).empty() ? "fused" : "fused+modules";

@@ -33,6 +33,8 @@ struct PlanOptions {
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   int threads = 1;
+  /// The same tiles whatever the batch and the number of threads, hence the same bits.
+  bool deterministic = false;
   std::optional<PixelNormalisation> pixels;  ///< for `logits` of pixels
   /// Drop the modules' matrices while packing; the model is of no other use afterwards.
   bool release_model = false;
@@ -62,6 +64,8 @@ class InferencePlan {
 
   /// The block behind whose attention tokens are dropped; -1: none are.
   [[nodiscard]] std::int64_t keep_layer() const;
+  /// How many of an image's patches go on behind it.
+  [[nodiscard]] std::int64_t kept_patches(std::int64_t patches) const;
   /// What runs: "fused", or "fused+modules" where mechanisms without kernels run as modules.
   [[nodiscard]] std::string kernels() const;
   [[nodiscard]] std::size_t workspace_bytes() const;

@@ -4,6 +4,7 @@
 #include "model/attention/fused_mixing.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -119,6 +120,25 @@ Affine stacked(const Affine& a, const Affine& b) {
   return {at::cat({a.weight, b.weight}), at::cat({a.bias, b.bias})};
 }
 
+/// LibTorch on one thread while it lives, where `elements` are few: OpenMP's threads go on spinning
+/// for milliseconds after their work, on the processors that the plan's own threads need next.
+class FewElementsOnOneThread {
+ public:
+  explicit FewElementsOnOneThread(std::int64_t elements)
+      : threads_(elements < kMany ? at::get_num_threads() : 0) {
+    if (threads_ > 1) at::set_num_threads(1);
+  }
+  FewElementsOnOneThread(const FewElementsOnOneThread&) = delete;
+  FewElementsOnOneThread& operator=(const FewElementsOnOneThread&) = delete;
+  ~FewElementsOnOneThread() {
+    if (threads_ > 1) at::set_num_threads(threads_);
+  }
+
+ private:
+  static constexpr std::int64_t kMany = 1 << 20;
+  int threads_;
+};
+
 /// The mixer as a step of the plan.
 ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels kernels,
                          const VitConfig& config) {
@@ -131,6 +151,7 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
               void* keys_values, void* mixed) {
     const TokenGrid grid{num_prefix, grid_rows, grid_columns};
     const std::int64_t n = grid.num_tokens();
+    const FewElementsOnOneThread guard(count * n * dim);
     const Tensor q = at::from_blob(queries, {count, n, dim}, dtype);
     const Tensor kv = at::from_blob(keys_values, {count, n, 2 * dim}, dtype);
     at::from_blob(mixed, {count, n, dim}, dtype)

@@ -51,12 +51,12 @@ template <class T>
 class Executor final : public StreamingExecutor {
  public:
   Executor(const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
-           kernels::device::ThreadTeam& team, const std::optional<TokenReduction>& reduction)
+           kernels::device::ThreadTeam& team, const ExecutionOptions& options)
       : net_(network),
         geometry_(std::move(geometry)),
         team_(team),
         dim_(network.embed_dim),
-        work_(network, geometry_.position, batch, team.size(), reduction) {
+        work_(network, geometry_.position, batch, team.size(), options) {
     geometry_.position = {};
   }
   void run(const ImageBatch& images, std::int64_t count, float* logits,
@@ -461,13 +461,15 @@ void Executor<T>::run(const ImageBatch& images, std::int64_t count, float* logit
 
 }  // namespace
 
-std::unique_ptr<StreamingExecutor> StreamingExecutor::make(
-    const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
-    kernels::device::ThreadTeam& team, const std::optional<TokenReduction>& reduction) {
+std::unique_ptr<StreamingExecutor> StreamingExecutor::make(const PackedNetwork& network,
+                                                           ImageGeometry geometry,
+                                                           std::int64_t batch,
+                                                           kernels::device::ThreadTeam& team,
+                                                           const ExecutionOptions& options) {
   if (network.storage == kernels::Storage::float32)
-    return std::make_unique<Executor<float>>(network, std::move(geometry), batch, team, reduction);
+    return std::make_unique<Executor<float>>(network, std::move(geometry), batch, team, options);
   return std::make_unique<Executor<kernels::BFloat16>>(network, std::move(geometry), batch, team,
-                                                       reduction);
+                                                       options);
 }
 
 }  // namespace hydrascope::model::inference

@@ -31,13 +31,20 @@ struct ImageBatch {
   const std::uint8_t* const* pixels = nullptr;  ///< B images (H, W, 3), rows contiguous
 };
 
+struct ExecutionOptions {
+  std::optional<TokenReduction> reduction;
+  /// Tiles follow the image's size alone, not the batch and the threads.
+  bool fixed_tiles = false;
+};
+
 class StreamingExecutor {
  public:
   /// Plans and allocates the workspace for `batch` images of one size a call. `network` and `team`
   /// must outlive it.
-  static std::unique_ptr<StreamingExecutor> make(
-      const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
-      kernels::device::ThreadTeam& team, const std::optional<TokenReduction>& reduction = {});
+  static std::unique_ptr<StreamingExecutor> make(const PackedNetwork& network,
+                                                 ImageGeometry geometry, std::int64_t batch,
+                                                 kernels::device::ThreadTeam& team,
+                                                 const ExecutionOptions& options = {});
   virtual ~StreamingExecutor() = default;
 
   /// The first `count` (at most `batch`) images -> logits (count, num_classes). No allocation, no

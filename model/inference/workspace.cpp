@@ -16,12 +16,11 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 
 template <class T>
 Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& positions,
-                        std::int64_t batch, int threads,
-                        const std::optional<TokenReduction>& chosen)
+                        std::int64_t batch, int threads, const ExecutionOptions& options)
     : net_(network),
       num_tokens(network.num_prefix +
                  static_cast<std::int64_t>(positions.size()) / network.embed_dim),
-      reduction(chosen) {
+      reduction(options.reduction) {
   const std::int64_t dim = net_.embed_dim;
   std::int64_t widest_query = dim;
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
@@ -41,9 +40,11 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
                           ? kernels::device::may_use(MatrixInstruction::amx_int8)
                           : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
   const std::int64_t unit = by_amx ? kMatrixTileRows : kStripRows;
+  const std::int64_t l2_bytes = kernels::device::cache_sizes().l2_bytes;
   const auto extent = [&](std::int64_t count) {
-    return Extent{count, choose_tiles(count, batch, row_bytes,
-                                      kernels::device::cache_sizes().l2_bytes, threads, unit)};
+    return Extent{count, options.fixed_tiles
+                             ? choose_tiles(count, 1, row_bytes, l2_bytes, 1, unit)
+                             : choose_tiles(count, batch, row_bytes, l2_bytes, threads, unit)};
   };
   whole = extent(num_tokens);
   kept = reduction ? extent(net_.num_prefix + reduction->patches) : whole;

@@ -7,6 +7,7 @@
 #include "kernels/vector/aligned_buffer.h"
 #include "model/inference/observers.h"
 #include "model/inference/packed_network.h"
+#include "model/inference/streaming_executor.h"
 #include "model/inference/tile_shape.h"
 #include "model/inference/token_reduction.h"
 
@@ -62,7 +63,7 @@ class Workspace {
  public:
   /// `positions` (patches, D).
   Workspace(const PackedNetwork& network, const Buffer<float>& positions, std::int64_t batch,
-            int threads, const std::optional<TokenReduction>& reduction);
+            int threads, const ExecutionOptions& options);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Whether tokens are dropped behind this layer's attention.
