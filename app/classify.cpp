@@ -114,7 +114,7 @@ int run_classify(const ParsedOptions& options) {
       record.attention = attention;
       record.attention_options = attention_options;
       record.approximations = classifier.approximations();
-      record.kernels = classifier.kernels();
+      if (classifier.kernels() != "fused") record.kernels = classifier.kernels();
       record.seconds = result.seconds;
       record.note = result.note;
     }

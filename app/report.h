@@ -50,7 +50,7 @@ struct ClassifyRecord {
   std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
-  std::string kernels = {};  ///< "fused", "fused+modules", "modules", "reference"
+  std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
   double seconds = 0;        ///< model time of this image: its batch's time / batch size
   /// What the user must know ("padded to 1920x1088"); the field is left out when this is empty.
   std::string note;

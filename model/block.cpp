@@ -1,7 +1,5 @@
 #include "model/block.h"
 
-#include "model/uninitialised_linear.h"
-
 namespace hydrascope::model {
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
@@ -9,9 +7,9 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
       torch::nn::LayerNormOptions({config.embed_dim}).eps(config.layer_norm_eps));
 }
 
-MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim) {
-  fc1_ = register_module("fc1", uninitialised_linear(embed_dim, hidden_dim));
-  fc2_ = register_module("fc2", uninitialised_linear(hidden_dim, embed_dim));
+MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim, Initialisation initialisation) {
+  fc1_ = register_module("fc1", make_linear(embed_dim, hidden_dim, true, initialisation));
+  fc2_ = register_module("fc2", make_linear(hidden_dim, embed_dim, true, initialisation));
 }
 
 torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
@@ -22,14 +20,15 @@ LayerScaleImpl::LayerScaleImpl(std::int64_t embed_dim, double init_value) {
   gamma_ = register_parameter("gamma", torch::full({embed_dim}, init_value));
 }
 
-BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index) {
+BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
+                     Initialisation initialisation) {
   const std::int64_t dim = config.embed_dim;
   norm1_ = register_module("norm1", make_layer_norm(config));
-  attn_ = register_module("attn", Attention(config, layer_index));
+  attn_ = register_module("attn", Attention(config, layer_index, initialisation));
   if (config.layer_scale) ls1_ = register_module("ls1", LayerScale(dim, config.init_values));
   norm2_ = register_module("norm2", make_layer_norm(config));
   const auto hidden_dim = static_cast<std::int64_t>(static_cast<double>(dim) * config.mlp_ratio);
-  mlp_ = register_module("mlp", Mlp(dim, hidden_dim));
+  mlp_ = register_module("mlp", Mlp(dim, hidden_dim, initialisation));
   if (config.layer_scale) ls2_ = register_module("ls2", LayerScale(dim, config.init_values));
 }
 

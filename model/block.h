@@ -5,6 +5,7 @@
 
 #include "model/attention/attention.h"
 #include "model/config.h"
+#include "model/linear_layer.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -15,7 +16,8 @@ namespace hydrascope::model {
 /// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`.
 class MlpImpl : public torch::nn::Module {
  public:
-  MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim);
+  MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim,
+          Initialisation initialisation = Initialisation::random);
   /// (B, N, D) -> (B, N, D)
   torch::Tensor forward(const torch::Tensor& x);
 
@@ -39,7 +41,8 @@ TORCH_MODULE(LayerScale);
 /// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale).
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(const VitConfig& config, std::int64_t layer_index);
+  BlockImpl(const VitConfig& config, std::int64_t layer_index,
+            Initialisation initialisation = Initialisation::random);
   /// x (B, N, D) -> (B, N, D)
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);

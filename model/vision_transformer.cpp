@@ -1,24 +1,14 @@
 #include "model/vision_transformer.h"
 
 #include "kernels/error.h"
-#include "model/uninitialised_linear.h"
 
 #include <torch/nn/init.h>
 
 namespace hydrascope::model {
 namespace {
 
-// DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard deviations: a normal says the
-// same.
-constexpr double kInitStd = 0.02;
-
 torch::Tensor normal_parameter(torch::IntArrayRef shape) {
   return torch::nn::init::normal_(torch::empty(shape), 0.0, kInitStd);
-}
-
-void initialise(torch::nn::LinearImpl& linear) {
-  torch::nn::init::normal_(linear.weight, 0.0, kInitStd);
-  if (linear.bias.defined()) torch::nn::init::zeros_(linear.bias);
 }
 
 }  // namespace
@@ -53,21 +43,19 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.depth; ++layer)
-    blocks_->push_back(Block(config_, layer));
+    blocks_->push_back(Block(config_, layer, initialisation));
   if (config_.fc_norm) {
     fc_norm_ = register_module("fc_norm", make_layer_norm(config_));
   } else {
     norm_ = register_module("norm", make_layer_norm(config_));
   }
-  head_ = register_module("head", uninitialised_linear(dim, config_.num_classes));
+  // Random in any case: a checkpoint may lack the classifier.
+  head_ =
+      register_module("head", make_linear(dim, config_.num_classes, true, Initialisation::random));
   if (config_.distilled) {
-    head_dist_ = register_module("head_dist", uninitialised_linear(dim, config_.num_classes));
+    head_dist_ = register_module(
+        "head_dist", make_linear(dim, config_.num_classes, true, Initialisation::random));
   }
-  if (initialisation == Initialisation::random)
-    for (std::int64_t layer = 0; layer < config_.depth; ++layer) initialise_block(layer);
-  // Always: a checkpoint may lack the classifier.
-  initialise(*head_);
-  if (config_.distilled) initialise(*head_dist_);
 }
 
 void VisionTransformerImpl::initialise_block(std::int64_t layer) {

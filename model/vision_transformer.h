@@ -35,8 +35,6 @@ struct ForwardOptions {
   std::vector<AttentionTrace>* traces = nullptr;
 };
 
-enum class Initialisation { random, for_loading };
-
 class VisionTransformerImpl : public torch::nn::Module {
  public:
   /// Weights are initialised as DeiT's: normal (0.02) for linears and embeddings, zero biases,

@@ -2,7 +2,6 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
-#include "model/uninitialised_linear.h"
 
 namespace hydrascope::model {
 
@@ -53,12 +52,13 @@ torch::Tensor to_compute_type(const torch::Tensor& x) {
   return half ? x.to(at::kFloat) : x;
 }
 
-AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index)
+AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
+                             Initialisation initialisation)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
   const std::int64_t dim = config.embed_dim;
   qkv_ = register_module(
-      "qkv", uninitialised_linear(dim, 3 * dim, config.qkv_bias));
-  proj_ = register_module("proj", uninitialised_linear(dim, dim));
+      "qkv", make_linear(dim, 3 * dim, config.qkv_bias, initialisation));
+  proj_ = register_module("proj", make_linear(dim, dim, true, initialisation));
   const AttentionSpec spec = config.attention_of(layer_index);
   const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
                                 config.grid_columns()};

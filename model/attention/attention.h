@@ -6,6 +6,7 @@
 #include "model/attention/fused_mixing.h"
 #include "model/attention/token_grid.h"
 #include "model/config.h"
+#include "model/linear_layer.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -79,7 +80,8 @@ torch::Tensor to_compute_type(const torch::Tensor& x);
 /// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and what the mixer adds.
 class AttentionImpl : public torch::nn::Module {
  public:
-  AttentionImpl(const VitConfig& config, std::int64_t layer_index);
+  AttentionImpl(const VitConfig& config, std::int64_t layer_index,
+                Initialisation initialisation = Initialisation::random);
   /// x (B, N, D) -> (B, N, D). `trace` may be null.
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);

@@ -32,7 +32,7 @@ TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
   const Json& rows = json.at("rows");
   ASSERT_EQ(rows.size(), 4U);
   for (const Json& row : rows) {
-    EXPECT_EQ(row.size(), 23U) << "the contract's 22 and attention_options";
+    EXPECT_EQ(row.size(), 24U) << "the contract's 22, attention_options and approximations";
     EXPECT_EQ(row.at("img_size"), Json({64, 64}));
     EXPECT_EQ(row.at("tokens"), 5);
     EXPECT_GT(row.at("images_per_second"), 0);
@@ -72,6 +72,30 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   row["images_per_second"] = 1e-9;
   folder.write("slow.jsonl", header + "\n" + row.dump() + "\n");
   EXPECT_EQ(benchmark({"--baseline", (folder.path() / "slow.jsonl").string()}).code, 0);
+}
+
+TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
+  const Outcome outcome = benchmark(
+      {"--precision", "int8,fp32", "--kernels", "auto,reference", "--format", "json"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("error: the reference modules have no 8-bit form"));
+  const Json rows = outcome.json().at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].at("precision"), "int8");
+  EXPECT_EQ(rows[0].at("kernels"), "fused");
+  EXPECT_EQ(rows[2].at("kernels"), "reference");
+  EXPECT_EQ(benchmark({"--precision", "int8", "--kernels", "reference"}).code, 2);
+}
+
+TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
+  const Outcome outcome = benchmark({"--keep-tokens", "0.5,1", "--attn", "hydra", "--img-size",
+                                     "224", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json rows = outcome.json().at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("approximations"), "keep_layer=3,keep_tokens=0.5");
+  EXPECT_EQ(rows[1].at("approximations"), "");
+  EXPECT_LT(rows[0].at("gflops_per_image"), rows[1].at("gflops_per_image"));
 }
 
 TEST(BenchmarkCliTest, WrongUseIsTwo) {

@@ -255,6 +255,43 @@ TEST(ClassifyCliTest, ConfigFilesAreOverruledByFlags) {
   EXPECT_EQ(dumped.json().at("topk"), 4);
 }
 
+TEST(ClassifyCliTest, Int8AndFewerTokensAreInTheRecord) {
+  const auto record = [](std::vector<std::string> more) {
+    std::vector<std::string> words{"classify", kOtters, "--format", "jsonl", "--device", "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return Json::parse(outcome.out);
+  };
+  const Json int8 = record({"--precision", "int8"});
+  EXPECT_EQ(int8.at("precision"), "int8");
+  EXPECT_EQ(int8.at("approximations"), Json({{"calibration", "bundled"}}));
+  EXPECT_EQ(int8.at("top")[0].at("index"), 360);
+  EXPECT_EQ(record({"--precision", "int8", "--calibration", "none"}).at("approximations"),
+            Json({{"calibration", "none"}}));
+  const Json fewer = record({"--precision", "bf16", "--keep-tokens", "0.7"});
+  EXPECT_EQ(fewer.at("precision"), "bfloat16");
+  EXPECT_EQ(fewer.at("approximations"), Json({{"keep_tokens", "0.7"}, {"keep_layer", "3"}}));
+  EXPECT_EQ(fewer.at("top")[0].at("index"), 360);
+  EXPECT_FALSE(fewer.contains("kernels"));
+  EXPECT_EQ(record({"--attn", "aft:11"}).at("kernels"), "fused+modules");
+}
+
+TEST(ClassifyCliTest, CalibrationNamesWhatItCannotRead) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "broken.jpg") << "no picture";
+  const std::string calibration = folder.path().string();
+  const Outcome none =
+      run({"classify", kOtters, "--precision", "int8", "--calibration", calibration});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("no picture to calibrate on"), std::string::npos) << none.err;
+  fs::copy_file(kOtters, folder.path() / "a.jpg");
+  const Outcome some =
+      run({"classify", kOtters, "--precision", "int8", "--calibration", calibration});
+  EXPECT_EQ(some.code, 0);
+  EXPECT_NE(some.err.find("broken.jpg"), std::string::npos) << some.err;
+}
+
 TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"classify", kOtters, "--img-sise", "3"}, "--img-size"},
@@ -266,7 +303,15 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
       {{"classify", kOtters, "--attn", "hydrra"}, "this build has: aft, cos"},
       {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},
-      {{"classify", kOtters, "--precision", "int8"}, "int8"},
+      {{"classify", kOtters, "--precision", "int4"}, "int8"},
+      {{"classify", kOtters, "--precision", "int8", "--kernels", "reference"}, "8-bit"},
+      {{"classify", kOtters, "--calibration", "none"}, "only int8"},
+      {{"classify", kOtters, "--keep-layer", "3"}, "--keep-tokens"},
+      {{"classify", kOtters, "--keep-tokens", "0"}, "above 0"},
+      {{"classify", kOtters, "--keep-tokens", "1.5"}, "at most 1"},
+      {{"classify", kOtters, "--keep-tokens", "0.5", "--attn", "aft"}, "aft"},
+      {{"classify", kOtters, "--keep-tokens", "0.5", "--kernels", "reference"}, "all tokens"},
+      {{"classify", kOtters, "--attn", "hydra,aft"}, "'hydra'"},
       {{"classify", kOtters, "--topk", "0"}, "--topk"},
       {{"classify", kOtters, "--topk", "5abc"}, "5abc"},
       {{"classify", kOtters, "--crop-pct", "1.5"}, "1.5"},

@@ -45,7 +45,8 @@ TEST(AttentionSpecTest, RefusesWhatItCannotMean) {
   for (const char* spec :
        {"", "test_alpha:", "test_alpha:12", "test_alpha:5-3", "test_alpha:last0",
         "test_alpha:last13", "test_alpha:1x", "test_alpha:-1", "test_alpha,,test_beta", ":3",
-        "test_alpha:every", "test_alpha:0-99999999999999999999"}) {
+        "test_alpha:every", "test_alpha:0-99999999999999999999", "test_alpha,test_beta",
+        "test_alpha:0-3,test_beta:first6"}) {
     EXPECT_ERROR(apply_attention_spec(spec, layers), invalid_argument);
   }
   EXPECT_ERROR(apply_attention_spec("hydrra", layers), invalid_argument, "hydrra", "test_alpha");

@@ -83,6 +83,29 @@ TEST(CheckpointTest, SavedModelLoadsAsItWas) {
   }
 }
 
+TEST(CheckpointTest, LoadsBlockByBlockIntoUntouchedMemory) {
+  const testing::TemporaryFolder folder;
+  at::manual_seed(3);
+  VisionTransformer saved(small());
+  save_checkpoint(folder.path() / "a.safetensors", *saved, Dtype::F32, {});
+  const Checkpoint file = Checkpoint::open(folder.path() / "a.safetensors");
+  VisionTransformer loaded(small(), model::Initialisation::for_loading);
+  const Loading loading = file.start_loading(*loaded);
+  EXPECT_TRUE(loading.report().initialised.empty());
+  loading.copy_rest();
+  for (std::int64_t layer = small().depth - 1; layer >= 0; --layer) loading.copy_block(layer);
+  // Pages that were given back are read from the file again.
+  VisionTransformer again(small());
+  file.load_into(*again);
+  const auto expected = model::named_tensors(*saved);
+  const auto found = model::named_tensors(*loaded);
+  const auto twice = model::named_tensors(*again);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(at::equal(found[i].second, expected[i].second)) << expected[i].first;
+    EXPECT_TRUE(at::equal(twice[i].second, expected[i].second)) << expected[i].first;
+  }
+}
+
 TEST(CheckpointTest, HalfPrecisionRoundsAndNothingElse) {
   const testing::TemporaryFolder folder;
   VisionTransformer model(small());

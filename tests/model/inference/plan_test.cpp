@@ -137,6 +137,27 @@ TEST(PlanTest, SameBitsAgainAndNearlyTheSameWithOtherThreads) {
   }
 }
 
+TEST(PlanTest, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({3, 3, 104, 136});
+  for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
+    for (const bool int8 : {false, true}) {
+      SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " float32"));
+      VisionTransformer model = filled(small(attention));
+      PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
+      chosen.int8 = int8;
+      chosen.deterministic = true;
+      const at::Tensor expected = InferencePlan(model, chosen).logits(images);
+      for (const int threads : {1, 3, 5}) {
+        chosen.threads = threads;
+        InferencePlan plan(model, chosen);
+        EXPECT_TRUE(at::equal(plan.logits(images), expected));
+        EXPECT_TRUE(at::equal(plan.logits(images.narrow(0, 1, 1)), expected.narrow(0, 1, 1)));
+      }
+    }
+  }
+}
+
 TEST(PlanTest, ReleasedModelGivesTheSame) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 64, 64});

@@ -1,0 +1,26 @@
+// Linear layers as DeiT initialises them, or left for a checkpoint to fill.
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+
+#include <cstdint>
+
+namespace hydrascope::model {
+
+/// Whether a new module's linear layers get random values. `for_loading` leaves them as the memory
+/// is, and untouched memory takes no room: a checkpoint must fill them.
+enum class Initialisation { random, for_loading };
+
+/// Normal (0.02), zero bias. DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard
+/// deviations: a normal says the same.
+void initialise(torch::nn::LinearImpl& linear);
+
+/// torch::nn::Linear without LibTorch's own random values, which would be overwritten in either
+/// case and cost DeiT-B a second.
+torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias,
+                              Initialisation initialisation);
+
+/// DeiT's standard deviation of weights and embeddings.
+inline constexpr double kInitStd = 0.02;
+
+}  // namespace hydrascope::model
