@@ -178,16 +178,17 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,width,height,model_height,model_width,tokens,rank,index,id,label,prob,logit,"
     "device,"
-    "precision,attention,attention_options,note,seconds,error_code,error_message\n";
+    "precision,attention,attention_options,approximations,kernels,note,seconds,error_code,error_"
+    "message\n";
 
 TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(written(Format::csv, {otter(), broken()}),
             std::string(kHeader) +
                 "otters.jpg,,3840,2160,224,256,225,1,360,n02444819,otter,0.9312,11.84,cpu,float32,"
-                "softmax,,,0.0134,,\n"
+                "softmax,,,,,0.0134,,\n"
                 "otters.jpg,,3840,2160,224,256,225,2,357,n02442845,mink,0.034,8.5,cpu,float32,"
-                "softmax,,,0.0134,,\n"
-                "bad.jpg,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+                "softmax,,,,,0.0134,,\n"
+                "bad.jpg,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 

@@ -91,7 +91,10 @@ TEST(PrecisionTest, WordsAndTheirLimits) {
   EXPECT_EQ(resolve_precision("bfloat16", cpu).name(), "bfloat16");
   EXPECT_EQ(resolve_precision("float16", cpu).name(), "float16");
   EXPECT_ERROR(resolve_precision("tf32", cpu), invalid_argument, "GPUs only");
-  EXPECT_ERROR(resolve_precision("int8", cpu), invalid_argument, "int8", "cpu");
+  EXPECT_EQ(resolve_precision("int8", cpu).name(), "int8");
+  EXPECT_EQ(resolve_precision("int8", cpu).dtype, at::kBFloat16) << "what is not 8 bits";
+  EXPECT_ERROR(resolve_precision("int8", c10::Device(c10::kCUDA, 0)), invalid_argument,
+               "the CPU only");
 }
 
 }  // namespace

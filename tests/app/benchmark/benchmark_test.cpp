@@ -98,7 +98,7 @@ TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
               HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
                         "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
                         "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
-                        "peak_tflops_measured,stage,attention_options\n\"deit "
+                        "peak_tflops_measured,stage,attention_options,approximations\n\"deit "
                         "\"\"tiny\"\"\",hydra,224x224,197,"));
   std::ostringstream md;
   BenchmarkWriter(BenchmarkFormat::md, md, {{"cpu", "X"}}).write(row("a|b", 10));

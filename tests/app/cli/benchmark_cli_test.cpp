@@ -75,8 +75,8 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
 }
 
 TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
-  const Outcome outcome = benchmark(
-      {"--precision", "int8,fp32", "--kernels", "auto,reference", "--format", "json"});
+  const Outcome outcome =
+      benchmark({"--precision", "int8,fp32", "--kernels", "auto,reference", "--format", "json"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("error: the reference modules have no 8-bit form"));
   const Json rows = outcome.json().at("rows");
@@ -88,8 +88,8 @@ TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
 }
 
 TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
-  const Outcome outcome = benchmark({"--keep-tokens", "0.5,1", "--attn", "hydra", "--img-size",
-                                     "224", "--format", "json"});
+  const Outcome outcome = benchmark(
+      {"--keep-tokens", "0.5,1", "--attn", "hydra", "--img-size", "224", "--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json rows = outcome.json().at("rows");
   ASSERT_EQ(rows.size(), 2U);

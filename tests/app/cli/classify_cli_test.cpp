@@ -309,7 +309,6 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "--keep-layer", "3"}, "--keep-tokens"},
       {{"classify", kOtters, "--keep-tokens", "0"}, "above 0"},
       {{"classify", kOtters, "--keep-tokens", "1.5"}, "at most 1"},
-      {{"classify", kOtters, "--keep-tokens", "0.5", "--attn", "aft"}, "aft"},
       {{"classify", kOtters, "--keep-tokens", "0.5", "--kernels", "reference"}, "all tokens"},
       {{"classify", kOtters, "--attn", "hydra,aft"}, "'hydra'"},
       {{"classify", kOtters, "--topk", "0"}, "--topk"},

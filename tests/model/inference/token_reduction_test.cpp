@@ -126,8 +126,10 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
   const auto plan = [](const VitConfig& config, const PlanOptions& options) {
     return InferencePlan(filled(config), options);
   };
-  EXPECT_ERROR(plan(small("hydra"), keeping(0, 1)), invalid_argument, "(0, 1]", "--keep-tokens");
-  EXPECT_ERROR(plan(small("hydra"), keeping(1.5, 1)), invalid_argument, "(0, 1]", "--keep-tokens");
+  EXPECT_ERROR(plan(small("hydra"), keeping(0, 1)), invalid_argument, "above 0, at most 1",
+               "--keep-tokens");
+  EXPECT_ERROR(plan(small("hydra"), keeping(1.5, 1)), invalid_argument, "above 0, at most 1",
+               "--keep-tokens");
   EXPECT_ERROR(plan(small("hydra"), keeping(0.5, 2)), invalid_argument, "0 to 1", "--keep-layer");
   EXPECT_ERROR(plan(small("hydra:0,aft:1,hydra:2"), keeping(0.5, 0)), invalid_argument, "layer 1",
                "--keep-tokens");
