@@ -84,7 +84,6 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   }
   Packing packing;
   packing.kernels = options.kernels;
-  packing.pixels = options.pixels;
   ChannelRanges ranges;
   packing.fill_block = options.fill_block;
   if (options.int8 && options.calibration.defined()) {
@@ -158,9 +157,8 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
   const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
   prepare(input.size(0), input.size(2), input.size(3));
   at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
-  ImageBatch batch;
-  batch.tensor = input.const_data_ptr<float>();
-  s.executor->run(batch, input.size(0), result.mutable_data_ptr<float>(), observers);
+  s.executor->run(input.const_data_ptr<float>(), input.size(0), result.mutable_data_ptr<float>(),
+                  observers);
   return result;
 }
 

@@ -35,7 +35,6 @@ struct PlanOptions {
   int threads = 1;
   /// The same tiles whatever the batch and the number of threads, hence the same bits.
   bool deterministic = false;
-  std::optional<PixelNormalisation> pixels;  ///< for `logits` of pixels
   /// Drop the modules' matrices while packing; the model is of no other use afterwards.
   bool release_model = false;
   /// Called once for each block before it is read, to load it, so that a model that is released

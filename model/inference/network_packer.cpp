@@ -222,16 +222,6 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
   return block;
 }
 
-/// Of the patch convolution's weight (D, C, p, p), for pixels: rows in the order (y, x, channel).
-Affine for_pixels(const Tensor& weight, const Tensor& bias, const PixelNormalisation& pixels) {
-  const auto channels = [](const std::array<float, 3>& values) {
-    return at::tensor(at::ArrayRef<float>(values.data(), 3), at::kDouble).view({1, 3, 1, 1});
-  };
-  const Tensor per_unit = weight / channels(pixels.std);
-  return {(per_unit / 255.0).permute({0, 2, 3, 1}).flatten(1),
-          bias - (per_unit * channels(pixels.mean)).sum({1, 2, 3})};
-}
-
 }  // namespace
 
 PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing) {
@@ -253,10 +243,7 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
 
   const Tensor patch_weight = parameters.get("patch_embed.proj.weight");
   const Tensor patch_bias = parameters.get("patch_embed.proj.bias");
-  network.patch_tensor = pack(packing.storage, {patch_weight.flatten(1), patch_bias});
-  if (packing.pixels && config.in_chans == 3)
-    network.patch_pixels =
-        pack(packing.storage, for_pixels(patch_weight, patch_bias, *packing.pixels));
+  network.patch_embed = pack(packing.storage, {patch_weight.flatten(1), patch_bias});
 
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     if (packing.fill_block) packing.fill_block(layer);

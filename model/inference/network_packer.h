@@ -6,21 +6,11 @@
 #include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
-#include <array>
 #include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace hydrascope::model::inference {
-
-/// (v / 255 - mean) / std of each channel: how pixels become the tensor that the model was trained
-/// on.
-struct PixelNormalisation {
-  std::array<float, 3> mean{};
-  std::array<float, 3> std{1, 1, 1};
-};
 
 struct Packing {
   kernels::Storage storage = kernels::Storage::float32;
@@ -28,7 +18,6 @@ struct Packing {
   bool int8 = false;
   const ChannelRanges* ranges = nullptr;  ///< of int8: what calibration found; may be null
   Kernels kernels = Kernels::automatic;
-  std::optional<PixelNormalisation> pixels;
   /// Drop every matrix from the model as soon as it is packed, so that both never exist whole; what
   /// mechanisms without kernels need stays.
   bool release = false;

@@ -87,9 +87,7 @@ struct PackedNetwork {
   std::int64_t in_chans = 0;
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
-  PackedLinear patch_tensor;  ///< for normalised tensors: rows (channel, y, x)
-  PackedLinear
-      patch_pixels;  ///< for uint8 pixels: rows (y, x, channel), normalisation folded in; or empty
+  PackedLinear patch_embed;  ///< of rows (channel, y, x)
   std::vector<PackedBlock> blocks;
   PackedHead head;
 

@@ -59,7 +59,7 @@ class Executor final : public StreamingExecutor {
         work_(network, geometry_.position, batch, team.size(), options) {
     geometry_.position = {};
   }
-  void run(const ImageBatch& images, std::int64_t count, float* logits,
+  void run(const float* images, std::int64_t count, float* logits,
            const Observers& observers) override;
   [[nodiscard]] std::size_t workspace_bytes() const override { return work_.bytes(); }
   [[nodiscard]] TileShape tiles() const override { return work_.whole.tiles; }
@@ -67,7 +67,7 @@ class Executor final : public StreamingExecutor {
  private:
   using Scratch = inference::Scratch<T>;
 
-  void embed(const ImageBatch& images, const Tile& tile, Scratch& scratch, StageClock& clock);
+  void embed(const float* images, const Tile& tile, Scratch& scratch, StageClock& clock);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
   void reduce(std::size_t layer, std::int64_t count, StageTimes* times);
@@ -129,8 +129,7 @@ class Executor final : public StreamingExecutor {
 };
 
 template <class T>
-void Executor<T>::embed(const ImageBatch& images, const Tile& t, Scratch& scratch,
-                        StageClock& clock) {
+void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, StageClock& clock) {
   T* x = work_.tokens(t);
   for (std::int64_t row = 0; row < t.rows; ++row, x += dim_) {
     const std::int64_t token = t.first + row;
@@ -151,15 +150,10 @@ void Executor<T>::embed(const ImageBatch& images, const Tile& t, Scratch& scratc
         geometry_.grid_columns, net_.patch_size, first_patch, count, scratch.wide, patch_dim};
     const std::int64_t height = geometry_.grid_rows * net_.patch_size;
     const std::int64_t width = geometry_.grid_columns * net_.patch_size;
-    if (images.pixels != nullptr) {
-      kernels::patchify::from_pixels(images.pixels[t.image], width * 3, rows);
-    } else {
-      kernels::patchify::from_tensor(images.tensor + t.image * net_.in_chans * height * width,
-                                     net_.in_chans, height, width, rows);
-    }
-    const PackedLinear& layer = images.pixels != nullptr ? net_.patch_pixels : net_.patch_tensor;
-    linear(layer, {scratch.wide, count, {}}, count, work_.tokens(t) + skipped * dim_, dim_,
-           Epilogue::add);
+    kernels::patchify::from_tensor(images + t.image * net_.in_chans * height * width, net_.in_chans,
+                                   height, width, rows);
+    linear(net_.patch_embed, {scratch.wide, count, {}}, count, work_.tokens(t) + skipped * dim_,
+           dim_, Epilogue::add);
   }
   clock.lap(Stage::patch_embed);
 }
@@ -403,7 +397,7 @@ void Executor<T>::classify(std::int64_t image, float* logits, Scratch& scratch) 
 }
 
 template <class T>
-void Executor<T>::run(const ImageBatch& images, std::int64_t count, float* logits,
+void Executor<T>::run(const float* images, std::int64_t count, float* logits,
                       const Observers& observers) {
   StageTimes* const times = observers.times;
   for (Scratch& scratch : work_.scratch) {

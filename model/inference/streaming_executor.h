@@ -25,12 +25,6 @@
 
 namespace hydrascope::model::inference {
 
-/// A batch of images: one of the two.
-struct ImageBatch {
-  const float* tensor = nullptr;                ///< (B, C, H, W), normalised
-  const std::uint8_t* const* pixels = nullptr;  ///< B images (H, W, 3), rows contiguous
-};
-
 struct ExecutionOptions {
   std::optional<TokenReduction> reduction;
   /// Tiles follow the image's size alone, not the batch and the threads.
@@ -47,9 +41,9 @@ class StreamingExecutor {
                                                  const ExecutionOptions& options = {});
   virtual ~StreamingExecutor() = default;
 
-  /// The first `count` (at most `batch`) images -> logits (count, num_classes). No allocation, no
-  /// lock.
-  virtual void run(const ImageBatch& images, std::int64_t count, float* logits,
+  /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). No
+  /// allocation, no lock.
+  virtual void run(const float* images, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Of the whole image.

@@ -37,6 +37,16 @@ PackedLinear random_linear(Storage storage, std::int64_t out, std::int64_t in, u
   return linear;
 }
 
+PackedLinear quantised_linear(std::int64_t out, std::int64_t in, unsigned seed) {
+  const auto weight = random_values(static_cast<std::size_t>(out * in), 0.1F, seed);
+  PackedLinear linear;
+  linear.quantised = kernels::quantised_linear::QuantisedWeight(weight.data(), out, in, in);
+  linear.bias = random_values(static_cast<std::size_t>(out), 0.1F, seed + 1);
+  linear.multiplier = random_values(static_cast<std::size_t>(in), 0, seed + 2);
+  for (float& m : linear.multiplier) m = 1;
+  return linear;
+}
+
 /// Softmax, Hydra, Hedgehog's map and a "module" that averages each token's key and value.
 PackedNetwork make_network(Storage storage, bool average) {
   PackedNetwork network;
@@ -90,18 +100,17 @@ ImageGeometry make_geometry(const PackedNetwork& network, std::int64_t rows, std
 }
 
 std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, std::int64_t columns,
-                             std::int64_t batch, std::int64_t count, int threads) {
+                             std::int64_t batch, std::int64_t count, int threads,
+                             const ExecutionOptions& options = {}) {
   kernels::device::ThreadTeam team(threads);
   const auto executor =
-      StreamingExecutor::make(network, make_geometry(network, rows, columns), batch, team);
+      StreamingExecutor::make(network, make_geometry(network, rows, columns), batch, team, options);
   const auto images =
       random_values(static_cast<std::size_t>(batch * 3 * rows * columns * kPatch * kPatch), 1, 30);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
-  ImageBatch input;
-  input.tensor = images.data();
-  executor->run(input, count, logits.data(), {});
+  executor->run(images.data(), count, logits.data(), {});
   std::vector<float> again(logits.size());
-  executor->run(input, count, again.data(), {});
+  executor->run(images.data(), count, again.data(), {});
   EXPECT_EQ(logits, again) << "the same call, the same bits";
   EXPECT_GT(executor->workspace_bytes(), 0U);
   return logits;
@@ -130,6 +139,50 @@ TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
   const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);
   std::vector<float> two = logits_of(network, 6, 5, 3, 2, 2);
   expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
+}
+
+TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
+  PackedNetwork network = make_network(Storage::bfloat16, false);
+  const std::vector<float> wide = logits_of(network, 9, 12, 2, 2, 2);
+  kernels::device::ThreadTeam team(3);
+  ChannelRanges ranges;
+  Observers observers;
+  observers.ranges = &ranges;
+  const auto images = random_values(2 * 3 * 9 * 12 * kPatch * kPatch, 1, 30);
+  std::vector<float> logits(2 * kClasses);
+  StreamingExecutor::make(network, make_geometry(network, 9, 12), 2, team)
+      ->run(images.data(), 2, logits.data(), observers);
+  ASSERT_EQ(ranges.size(), network.blocks.size());
+  for (const BlockRanges& block : ranges) {
+    EXPECT_EQ(block.qkv.size(), static_cast<std::size_t>(kDim));
+    EXPECT_EQ(block.fc2.size(), static_cast<std::size_t>(3 * kDim));
+    for (const float range : block.qkv) EXPECT_GT(range, 0);
+  }
+  for (unsigned layer = 0; layer < network.blocks.size(); ++layer) {
+    PackedBlock& block = network.blocks[layer];
+    block.query = quantised_linear(kDim, kDim, 10 * layer + 2);
+    block.key_value = quantised_linear(2 * kDim, kDim, 10 * layer + 3);
+    block.proj = quantised_linear(kDim, kDim, 10 * layer + 4);
+    block.fc1 = quantised_linear(3 * kDim, kDim, 10 * layer + 5);
+    block.fc2 = quantised_linear(kDim, 3 * kDim, 10 * layer + 6);
+  }
+  expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.3F);
+}
+
+TEST(StreamingExecutorOptions, DroppedTokensAndFixedTiles) {
+  PackedNetwork network = make_network(Storage::float32, false);
+  network.blocks[3].mixing = SoftmaxLayer{};  // a module needs all tokens
+  ExecutionOptions options;
+  options.fixed_tiles = true;
+  for (const std::int64_t layer : {0, 1, 2, 3}) {
+    for (const std::int64_t patches : {1, 50, 379}) {
+      options.reduction = TokenReduction{layer, patches};
+      const std::vector<float> one = logits_of(network, 20, 19, 2, 2, 1, options);
+      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+      EXPECT_EQ(logits_of(network, 20, 19, 2, 2, 4, options), one);
+      EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
