@@ -59,7 +59,7 @@ PackedNetwork make_network(Storage storage, bool average) {
   network.in_chans = 3;
   network.num_classes = kClasses;
   network.layer_norm_eps = 1e-6F;
-  network.patch_tensor = random_linear(storage, kDim, 3 * kPatch * kPatch, 1);
+  network.patch_embed = random_linear(storage, kDim, 3 * kPatch * kPatch, 1);
   for (unsigned layer = 0; layer < 5; ++layer) {
     PackedBlock block;
     block.query = random_linear(storage, kDim, kDim, 10 * layer + 2);
