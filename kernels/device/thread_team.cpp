@@ -14,7 +14,11 @@ template <class Done>
 bool spin_until(Done done) {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (done()) return true;
-    __builtin_ia32_pause();
+    // On a busy machine who is waited for may want this very processor.
+    if (spin % 1024 == 1023)
+      std::this_thread::yield();
+    else
+      __builtin_ia32_pause();
   }
   return false;
 }

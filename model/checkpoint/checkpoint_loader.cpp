@@ -1,4 +1,4 @@
-// Checkpoint::load_into: what fits is copied, what does not is listed.
+// Loading: what fits is copied, what does not is listed before anything is.
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/mapped_file.h"

@@ -1,6 +1,7 @@
-// A model compiled for inference on the CPU: prepacked weights once, a workspace for each image
-// size, no allocation and no lock per call. Its logits agree with the modules' within what the
-// storage type's rounding explains (tests/model/inference/plan_test.cpp).
+// A model compiled for inference on the CPU: weights prepacked once, a workspace for the image size at
+// hand (another size replaces it), no lock per call and no allocation but the logits'. Its logits
+// agree with the modules' within what the storage type's rounding explains
+// (tests/model/inference/plan_test.cpp).
 #pragma once
 
 #include "model/inference/network_packer.h"

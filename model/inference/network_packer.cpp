@@ -148,11 +148,12 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   const std::int64_t num_prefix = config.num_prefix_tokens();
   return {[&mixer, kernels, dtype, dim, num_heads, num_prefix](
               std::int64_t count, std::int64_t grid_rows, std::int64_t grid_columns, void* queries,
-              void* keys_values, void* mixed) {
+              std::int64_t query_stride, void* keys_values, void* mixed) {
     const TokenGrid grid{num_prefix, grid_rows, grid_columns};
     const std::int64_t n = grid.num_tokens();
     const FewElementsOnOneThread guard(count * n * dim);
-    const Tensor q = at::from_blob(queries, {count, n, dim}, dtype);
+    const Tensor q =
+        at::from_blob(queries, {count, n, dim}, {n * query_stride, query_stride, 1}, dtype);
     const Tensor kv = at::from_blob(keys_values, {count, n, 2 * dim}, dtype);
     at::from_blob(mixed, {count, n, dim}, dtype)
         .copy_(mixer.mix(split_heads(q, num_heads), split_heads(kv.narrow(2, 0, dim), num_heads),

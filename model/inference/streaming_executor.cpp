@@ -170,7 +170,7 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
       input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
   linear(block.key_value, normalised, t.rows, keys_values, width, Epilogue::store);
   const std::int64_t with_query = query_rows(layer, t);
-  linear(block.query, normalised, with_query, work_.queries(layer, t), block.query_width(),
+  linear(block.query, normalised, with_query, work_.queries(t), work_.query_stride,
          Epilogue::store);
   clock.lap(Stage::qkv);
   const T* keys = keys_values;
@@ -179,11 +179,11 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   const std::int64_t prefix = prefix_rows(t);
   if (const auto* h = std::get_if<HydraLayer>(&block.mixing)) {
     hydra::ProjectParams<T> p{};
-    p.q = work_.queries(layer, t);
-    p.q_stride = dim_;
+    p.q = work_.queries(t);
+    p.q_stride = work_.query_stride;
     p.query_rows = with_query;
-    p.q_hat = work_.queries(layer, t);
-    p.q_hat_stride = dim_;
+    p.q_hat = work_.queries(t);
+    p.q_hat_stride = work_.query_stride;
     p.k = keys;
     p.v = values;
     p.stride = width;
@@ -241,7 +241,7 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
     };
     team_.run(count * heads, combine_head);
   } else if (const auto* m = std::get_if<ModuleLayer>(&mixing)) {
-    m->mix(count, geometry_.grid_rows, geometry_.grid_columns, work_.q.data(),
+    m->mix(count, geometry_.grid_rows, geometry_.grid_columns, work_.q.data(), work_.query_stride,
            work_.stored_keys_values.data(), work_.module_mixed.data());
     clock.lap(Stage::module);
   }
@@ -251,18 +251,18 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
 template <class T>
 const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
   const PackedBlock& block = net_.blocks[layer];
-  const T* q = work_.queries(layer, t);
+  const T* q = work_.queries(t);
   if (std::holds_alternative<HydraLayer>(block.mixing)) {
-    hydra::gate(q, dim_, work_.hydra_global.data() + t.image * dim_, t.rows, dim_, scratch.rows,
-                dim_);
+    hydra::gate(q, work_.query_stride, work_.hydra_global.data() + t.image * dim_, t.rows, dim_,
+                scratch.rows, dim_);
   } else if (const auto* l = std::get_if<LinearLayer>(&block.mixing)) {
     linear_attention::read_out(linear_attention::ReadOutParams<T>{
-        l->shape, q, block.query_width(), t.rows,
+        l->shape, q, work_.query_stride, t.rows,
         work_.linear_state.data() + static_cast<std::size_t>(t.image) * work_.linear_state_stride,
         scratch.rows, dim_, scratch.mixing});
   } else if (std::holds_alternative<SoftmaxLayer>(block.mixing)) {
     softmax_attention::attend(softmax_attention::AttendParams<T>{
-        work_.softmax_shape(work_.keys_of(layer)), q, dim_, t.rows,
+        work_.softmax_shape(work_.keys_of(layer)), q, work_.query_stride, t.rows,
         work_.softmax_keys(layer, t.image), work_.softmax_values(layer, t.image), scratch.rows,
         dim_, scratch.mixing});
   } else {
@@ -303,12 +303,12 @@ void Executor<T>::keep_best(std::size_t layer, std::int64_t image) {
   best_tokens(heat, prefix, tokens, work_.reduction->patches, order);
   const Tile whole{image, 0, 0, tokens};
   T* x = work_.tokens(whole);
-  T* q = work_.queries(layer, whole);
-  const std::int64_t query_width = block.query_width();
+  T* q = work_.queries(whole);
+  const std::int64_t stride = work_.query_stride;
   for (std::int64_t i = 0; i < work_.reduction->patches; ++i) {
     if (order[i] == prefix + i) continue;  // already there
     std::copy_n(x + order[i] * dim_, dim_, x + (prefix + i) * dim_);
-    std::copy_n(q + order[i] * query_width, query_width, q + (prefix + i) * query_width);
+    std::copy_n(q + order[i] * stride, block.query_width(), q + (prefix + i) * stride);
   }
 }
 
@@ -318,7 +318,7 @@ void Executor<T>::reduce(std::size_t layer, std::int64_t count, StageTimes* time
   const PackedBlock& block = net_.blocks[layer];
   if (const auto* h = std::get_if<HydraLayer>(&block.mixing)) {
     for (std::int64_t image = 0; image < count; ++image) {
-      const T* query = work_.queries(layer, {image, 0, 0, 1});
+      const T* query = work_.queries({image, 0, 0, 1});
       float* weight = work_.class_weight.data() + image * dim_;
       for (std::int64_t i = 0; i < dim_; ++i)
         weight[i] =
@@ -330,7 +330,7 @@ void Executor<T>::reduce(std::size_t layer, std::int64_t count, StageTimes* time
     const Tile t = tile_of(item, work_.whole);
     const T* keys = work_.stored_keys(layer, t);
     score_tokens(
-        ScoreParams<T>{&block.mixing, work_.queries(layer, {t.image, 0, 0, 1}),
+        ScoreParams<T>{&block.mixing, work_.queries({t.image, 0, 0, 1}),
                        work_.class_weight.data() + t.image * dim_, keys,
                        keys + block.key_width(dim_), block.key_value.out(), t.rows, prefix_rows(t),
                        geometry_.token_weights[layer], net_.num_heads, dim_ / net_.num_heads,

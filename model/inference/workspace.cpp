@@ -22,13 +22,13 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
                  static_cast<std::int64_t>(positions.size()) / network.embed_dim),
       reduction(options.reduction) {
   const std::int64_t dim = net_.embed_dim;
-  std::int64_t widest_query = dim;
+  query_stride = dim;
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
   std::int64_t stored_width = 0;
   bool quantised = false;
   for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
     const PackedBlock& block = net_.blocks[layer];
-    widest_query = std::max(widest_query, block.query_width());
+    query_stride = std::max(query_stride, block.query_width());
     widest = std::max(widest, block.key_value.out());
     if (stores_keys(layer)) stored_width = std::max(stored_width, block.key_value.out());
     quantised = quantised || block.key_value.is_quantised();
@@ -52,7 +52,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
   const auto images = static_cast<std::size_t>(batch);
   const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
   x = allocate<T>(rows * static_cast<std::size_t>(dim));
-  q = allocate<T>(rows * static_cast<std::size_t>(widest_query));
+  q = allocate<T>(rows * static_cast<std::size_t>(query_stride));
   position = allocate<T>(positions.size());
   std::transform(positions.begin(), positions.end(), position.begin(),
                  [](float value) { return T(value); });

@@ -87,9 +87,7 @@ class Workspace {
   }
   /// First row of a tile.
   T* tokens(const Tile& t) { return x.data() + row(t) * net_.embed_dim; }
-  T* queries(std::size_t layer, const Tile& t) {
-    return q.data() + row(t) * net_.blocks[layer].query_width();
-  }
+  T* queries(const Tile& t) { return q.data() + row(t) * query_stride; }
   T* stored_keys(std::size_t layer, const Tile& t) {
     return stored_keys_values.data() + row(t) * net_.blocks[layer].key_value.out();
   }
@@ -111,12 +109,15 @@ class Workspace {
   Extent whole;
   Extent kept;
 
-  Buffer<T> x;                 ///< (B, N, D)
-  Buffer<T> q;                 ///< (B, N, widest query)
-  Buffer<T> position;          ///< (patches, D)
-  Buffer<float> hydra_sums;    ///< (B, tiles, D)
-  Buffer<float> hydra_global;  ///< (B, D)
-  Buffer<float> linear_sums;   ///< (B, tiles, most sums)
+  Buffer<T> x;  ///< (B, N, D)
+  /// (B, N, query_stride). One stride for all layers: a tile's next queries take the place of those
+  /// it has just used, while other tiles still need theirs.
+  Buffer<T> q;
+  std::int64_t query_stride = 0;  ///< the widest layer's
+  Buffer<T> position;             ///< (patches, D)
+  Buffer<float> hydra_sums;       ///< (B, tiles, D)
+  Buffer<float> hydra_global;     ///< (B, D)
+  Buffer<float> linear_sums;      ///< (B, tiles, most sums)
   std::size_t linear_sums_stride = 0;
   Buffer<std::byte> linear_state;  ///< (B, largest state)
   std::size_t linear_state_stride = 0;

@@ -70,15 +70,24 @@ PackedNetwork make_network(Storage storage, bool average) {
     if (layer == 1) {
       block.mixing = HydraLayer{};
     } else if (layer == 2) {
-      block.mixing = LinearLayer{{kHeads, kDim / kHeads, kDim / kHeads,
+      // Wider queries than its neighbours'.
+      block.query = random_linear(storage, 2 * kDim, kDim, 10 * layer + 2);
+      block.key_value = random_linear(storage, 3 * kDim, kDim, 10 * layer + 3);
+      block.mixing = LinearLayer{{kHeads, 2 * kDim / kHeads, kDim / kHeads,
                                   kernels::linear_attention::Feature::exp_pair,
                                   kernels::linear_attention::Normaliser::add_eps, 1e-6F, 1e-6F}};
     } else if (layer == 3) {
-      const std::size_t row = kDim * static_cast<std::size_t>(kernels::size_of(storage));
-      block.mixing = ModuleLayer{[row](std::int64_t count, std::int64_t rows, std::int64_t columns,
-                                       void* queries, void*, void* mixed) {
-        std::memcpy(mixed, queries, row * static_cast<std::size_t>(count * (1 + rows * columns)));
-      }};
+      const auto element = static_cast<std::size_t>(kernels::size_of(storage));
+      block.mixing =
+          ModuleLayer{[element](std::int64_t count, std::int64_t rows, std::int64_t columns,
+                                void* queries, std::int64_t query_stride, void*, void* mixed) {
+            const auto stride = static_cast<std::size_t>(query_stride);
+            for (std::size_t token = 0;
+                 token < static_cast<std::size_t>(count * (1 + rows * columns)); ++token)
+              std::memcpy(static_cast<std::byte*>(mixed) + token * kDim * element,
+                          static_cast<const std::byte*>(queries) + token * stride * element,
+                          kDim * element);
+          }};
     }
     network.blocks.push_back(std::move(block));
   }
@@ -160,8 +169,8 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   }
   for (unsigned layer = 0; layer < network.blocks.size(); ++layer) {
     PackedBlock& block = network.blocks[layer];
-    block.query = quantised_linear(kDim, kDim, 10 * layer + 2);
-    block.key_value = quantised_linear(2 * kDim, kDim, 10 * layer + 3);
+    block.query = quantised_linear(block.query.out(), kDim, 10 * layer + 2);
+    block.key_value = quantised_linear(block.key_value.out(), kDim, 10 * layer + 3);
     block.proj = quantised_linear(kDim, kDim, 10 * layer + 4);
     block.fc1 = quantised_linear(3 * kDim, kDim, 10 * layer + 5);
     block.fc2 = quantised_linear(kDim, 3 * kDim, 10 * layer + 6);

@@ -138,6 +138,12 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
   VitConfig average = small("hydra");
   average.global_pool = Pooling::avg;
   EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "--keep-tokens");
+  VitConfig shallow = small("hydra");
+  shallow.depth = 1;
+  shallow.attention.resize(1);
+  PlanOptions anywhere = options();
+  anywhere.keep_tokens = 0.5;
+  EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "one block", "--keep-tokens");
   PlanOptions automatic = options();
   automatic.keep_tokens = 0.5;
   EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).keep_layer(), 1);
