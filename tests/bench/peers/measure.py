@@ -287,6 +287,7 @@ class Comparison:
             try:
                 program = str(self.runner.hydrascope)
                 about = self.runner.run([program, "doctor", "--format", "json"])
+                about.pop("assets", None)  # a path of this machine
                 versions[table.OWN] = f"{about['version']} ({about['commit']})"
                 self.result["header"]["hydrascope"] = about
             except Failure as failure:
