@@ -75,6 +75,13 @@ Subject make_subject(const ParsedOptions& run) {
   return {source.name, source.config, transform, make_classifier(run, source)};
 }
 
+/// "key=value,key=value"
+std::string joined(const std::map<std::string, std::string>& settings) {
+  std::string text;
+  for (const auto& [key, value] : settings) text += (text.empty() ? "" : ",") + key + "=" + value;
+  return text;
+}
+
 /// What the transform's `fit` makes of the size asked for.
 image::Size fitted(const image::TransformConfig& transform) {
   return image::plan_transform(transform, transform.img_size).output;
@@ -197,10 +204,8 @@ int run_benchmark(const ParsedOptions& options) {
     BenchmarkRow row;
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
-    for (const auto& [key, value] : model::attention_options(subject.config.attention))
-      row.attention_options += (row.attention_options.empty() ? "" : ",") + key + "=" + value;
-    for (const auto& [key, value] : subject.classifier.approximations())
-      row.approximations += (row.approximations.empty() ? "" : ",") + key + "=" + value;
+    row.attention_options = joined(model::attention_options(subject.config.attention));
+    row.approximations = joined(subject.classifier.approximations());
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;

@@ -57,51 +57,78 @@ constexpr std::int64_t kInner = 768;
 constexpr std::int64_t kColumns = 3072;
 constexpr int kRounds = 8;
 
-/// Milliseconds of that product by the plan's own kernel on as many threads as LibTorch has.
-template <class T>
-double own_product_milliseconds(kernels::Storage storage, bool int8) {
-  namespace quantised_linear = kernels::quantised_linear;
-  using kernels::linear::Epilogue;
-  constexpr std::int64_t kTile = 96;
+constexpr std::int64_t kTile = 96;
+
+/// The same numbers in every run, all different enough.
+std::vector<float> product_weight() {
   std::vector<float> values(static_cast<std::size_t>(kColumns * kInner));
   for (std::size_t i = 0; i < values.size(); ++i)
     values[i] = static_cast<float>(i * 7919 % 4099) / 4099.0F - 0.5F;
-  const kernels::linear::PackedWeight weight(storage, values.data(), kColumns, kInner, kInner);
-  const quantised_linear::QuantisedWeight quantised(values.data(), kColumns, kInner, kInner);
+  return values;
+}
+
+template <class T>
+kernels::AlignedBuffer<T> product_rows(const std::vector<float>& values) {
   kernels::AlignedBuffer<T> x(static_cast<std::size_t>(kRows * kInner));
   std::transform(values.begin(), values.end(), x.begin(), [](float value) { return T(value); });
   std::copy_n(x.begin(), x.size() - values.size(), x.begin() + values.size());
-  kernels::AlignedBuffer<std::uint8_t> bytes(
-      static_cast<std::size_t>(kRows * quantised_linear::row_bytes(kInner)));
+  return x;
+}
+
+/// Best milliseconds of `multiply(row, count)` over all tiles of rows, on as many threads as
+/// LibTorch has.
+template <class Multiply>
+double tiled_milliseconds(Multiply multiply) {
+  kernels::device::ThreadTeam team(at::get_num_threads());
+  double best = 1e30;
+  for (int round = 0; round < kRounds; ++round) {
+    best = std::min(best, timed([&] {
+                      team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
+                        const std::int64_t row = tile * kTile;
+                        multiply(row, std::min(kTile, kRows - row));
+                      });
+                    }));
+  }
+  return best;
+}
+
+/// Of that product by the plan's own kernel.
+template <class T>
+double own_product_milliseconds(kernels::Storage storage) {
+  const std::vector<float> values = product_weight();
+  const kernels::linear::PackedWeight weight(storage, values.data(), kColumns, kInner, kInner);
+  const kernels::AlignedBuffer<T> x = product_rows<T>(values);
+  kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
+  return tiled_milliseconds([&](std::int64_t row, std::int64_t count) {
+    kernels::linear::linear(kernels::linear::LinearParams<T>{
+        x.data() + row * kInner, kInner, count, &weight, nullptr, y.data() + row * kColumns,
+        kColumns, kernels::linear::Epilogue::store});
+  });
+}
+
+/// The same on 8-bit integers, from rows that are already quantised; the result is bfloat16.
+double own_int8_product_milliseconds() {
+  namespace quantised_linear = kernels::quantised_linear;
+  using T = kernels::BFloat16;
+  const std::vector<float> values = product_weight();
+  const quantised_linear::QuantisedWeight weight(values.data(), kColumns, kInner, kInner);
+  const kernels::AlignedBuffer<T> x = product_rows<T>(values);
+  constexpr std::int64_t kRowBytes = quantised_linear::row_bytes(kInner);
+  kernels::AlignedBuffer<std::uint8_t> bytes(static_cast<std::size_t>(kRows * kRowBytes));
   kernels::AlignedBuffer<float> scale(kRows);
   kernels::AlignedBuffer<float> least(kRows);
   const auto rows_from = [&](std::int64_t row) {
-    return quantised_linear::Rows{bytes.data() + row * quantised_linear::row_bytes(kInner),
-                                  scale.data() + row, least.data() + row};
+    return quantised_linear::Rows{bytes.data() + row * kRowBytes, scale.data() + row,
+                                  least.data() + row};
   };
   quantised_linear::quantise(
       quantised_linear::QuantiseParams<T>{x.data(), kInner, kRows, kInner, nullptr, rows_from(0)});
   kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
-  kernels::device::ThreadTeam team(at::get_num_threads());
-  double best = 1e30;
-  for (int round = 0; round < kRounds; ++round) {
-    best = std::min(
-        best, timed([&] {
-          team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
-            const std::int64_t row = tile * kTile;
-            const std::int64_t count = std::min(kTile, kRows - row);
-            T* out = y.data() + row * kColumns;
-            if (int8)
-              quantised_linear::linear(quantised_linear::LinearParams<T>{
-                  rows_from(row), count, &quantised, nullptr, out, kColumns, Epilogue::store});
-            else
-              kernels::linear::linear(
-                  kernels::linear::LinearParams<T>{x.data() + row * kInner, kInner, count, &weight,
-                                                   nullptr, out, kColumns, Epilogue::store});
-          });
-        }));
-  }
-  return best;
+  return tiled_milliseconds([&](std::int64_t row, std::int64_t count) {
+    quantised_linear::linear(quantised_linear::LinearParams<T>{
+        rows_from(row), count, &weight, nullptr, y.data() + row * kColumns, kColumns,
+        kernels::linear::Epilogue::store});
+  });
 }
 
 }  // namespace
@@ -151,9 +178,7 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
 
 double measured_peak_tflops(const c10::Device& device, const model::Precision& precision) {
   constexpr double kWork = 2.0 * kRows * kInner * kColumns;
-  if (precision.int8)
-    return kWork / own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, true) /
-           1e9;
+  if (precision.int8) return kWork / own_int8_product_milliseconds() / 1e9;
   const auto type = at::TensorOptions().device(device).dtype(at::kFloat);
   const at::Tensor a = at::randn({kRows, kInner}, type).to(precision.dtype);
   const at::Tensor b = at::randn({kInner, kColumns}, type).to(precision.dtype);
@@ -169,10 +194,9 @@ double measured_peak_tflops(const c10::Device& device, const model::Precision& p
                     }));
   }
   if (device.is_cpu() && precision.dtype == at::kFloat)
-    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32, false));
+    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32));
   if (device.is_cpu() && precision.dtype == at::kBFloat16)
-    best = std::min(best,
-                    own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16, false));
+    best = std::min(best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16));
   return kWork * products / best / 1e9;
 }
 

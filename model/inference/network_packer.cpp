@@ -205,7 +205,8 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
   query = behind_norm(query, norm1_weight, norm1_bias);
   key = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
   // Both read the same rows, quantised once.
-  const Tensor multiplier = channel_multiplier(stacked(query, key).weight, ranges.qkv);
+  const Tensor multiplier =
+      ranges.qkv.empty() ? Tensor() : channel_multiplier(stacked(query, key).weight, ranges.qkv);
   block.query = packed(query, multiplier);
   block.key_value = packed(key, multiplier);
 

@@ -80,7 +80,6 @@ class Executor final : public StreamingExecutor {
   /// Rows that a linear layer reads, contiguous; for quantised layers also as integers.
   struct Input {
     const T* rows;
-    std::int64_t count;
     quantised_linear::Rows quantised;
   };
   Input input(const PackedLinear& layer, const T* rows, std::int64_t count, Scratch& scratch,
@@ -90,7 +89,7 @@ class Executor final : public StreamingExecutor {
       quantised_linear::quantise(quantised_linear::QuantiseParams<T>{
           rows, layer.in(), count, layer.in(),
           layer.multiplier.empty() ? nullptr : layer.multiplier.data(), scratch.quantised});
-    return {rows, count, scratch.quantised};
+    return {rows, scratch.quantised};
   }
   /// Of the first `count` rows.
   void linear(const PackedLinear& layer, const Input& x, std::int64_t count, T* y,
@@ -152,8 +151,8 @@ void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, St
     const std::int64_t width = geometry_.grid_columns * net_.patch_size;
     kernels::patchify::from_tensor(images + t.image * net_.in_chans * height * width, net_.in_chans,
                                    height, width, rows);
-    linear(net_.patch_embed, {scratch.wide, count, {}}, count, work_.tokens(t) + skipped * dim_,
-           dim_, Epilogue::add);
+    linear(net_.patch_embed, {scratch.wide, {}}, count, work_.tokens(t) + skipped * dim_, dim_,
+           Epilogue::add);
   }
   clock.lap(Stage::patch_embed);
 }
