@@ -1,0 +1,100 @@
+// What the threads of a block and of a warp do together. Every function here is a collective: all
+// threads (of the block, or of the warp) must call it, from the same place; the emulator reports
+// those that do not.
+#pragma once
+
+#include "kernels/device/cuda_language.cuh"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::device {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kWholeWarp = 0xffffffffU;
+
+#ifdef __CUDACC__
+
+/// The block's shared memory as one struct, static: the compiler's report shows its size. One T a
+/// kernel; its content is undefined at first (NaN under the emulator).
+template <class T>
+__device__ __forceinline__ T& block_shared() {
+  static_assert(sizeof(T) <= 48 * 1024, "static shared memory ends at 48 KiB");
+  __shared__ __align__(16) unsigned char memory[sizeof(T)];
+  return *reinterpret_cast<T*>(memory);
+}
+
+__device__ __forceinline__ void block_sync() { __syncthreads(); }
+/// Orders memory among the lanes of a warp.
+__device__ __forceinline__ void warp_sync() { __syncwarp(kWholeWarp); }
+/// The value of lane `lane ^ mask`, of lane `source`.
+template <class T>
+__device__ __forceinline__ T shuffle_xor(T value, int mask) {
+  return __shfl_xor_sync(kWholeWarp, value, mask);
+}
+template <class T>
+__device__ __forceinline__ T shuffle(T value, int source) {
+  return __shfl_sync(kWholeWarp, value, source);
+}
+
+/// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this block's
+/// threads have written before has become visible to all; true in every thread of the block that
+/// came last, which may read what the others wrote and finds the counter at 0 again. A collective of
+/// the block.
+__device__ __forceinline__ bool last_block(unsigned* counter, unsigned blocks) {
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
+    last = atomicInc(counter, blocks - 1) == blocks - 1;
+  __syncthreads();
+  const bool result = last;
+  __threadfence();
+  return result;
+}
+
+#else
+
+template <class T>
+T& block_shared() {
+  return *static_cast<T*>(emulator::block_shared(sizeof(T), typeid(T)));
+}
+#define HYDRASCOPE_SITE std::source_location site = std::source_location::current()
+inline void block_sync(HYDRASCOPE_SITE) { emulator::block_barrier(site); }
+inline void warp_sync(HYDRASCOPE_SITE) { emulator::warp_barrier(kWholeWarp, site); }
+template <class T>
+T shuffle_xor(T value, int mask, HYDRASCOPE_SITE) {
+  return emulator::shuffle(kWholeWarp, value, emulator::lane() ^ mask, site);
+}
+template <class T>
+T shuffle(T value, int source, HYDRASCOPE_SITE) {
+  return emulator::shuffle(kWholeWarp, value, source, site);
+}
+inline bool last_block(unsigned* counter, unsigned blocks, HYDRASCOPE_SITE) {
+  return emulator::last_block(counter, blocks, site);
+}
+#undef HYDRASCOPE_SITE
+
+#endif
+
+__device__ __forceinline__ int lane_index() { return static_cast<int>(threadIdx.x % kWarpSize); }
+__device__ __forceinline__ int warp_index() { return static_cast<int>(threadIdx.x / kWarpSize); }
+
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+/// NaN wins, unlike fmaxf.
+struct Max {
+  __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
+};
+
+/// Of groups of `width` (a power of two, at most 32) neighbouring lanes, in all of them; a tree, so
+/// that the order of the sum is fixed.
+template <int width = kWarpSize, class Operation>
+__device__ __forceinline__ float warp_reduce(float value, Operation operation) {
+#pragma unroll
+  for (int offset = width / 2; offset > 0; offset /= 2)
+    value = operation(value, shuffle_xor(value, offset));
+  return value;
+}
+
+}  // namespace hydrascope::kernels::device

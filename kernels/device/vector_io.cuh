@@ -1,0 +1,97 @@
+// 16-byte loads and stores of storage types, and their conversion to float32.
+#pragma once
+
+#include "kernels/device/cuda_language.cuh"
+#include "kernels/vector/scalar_types.h"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#endif
+
+#include <cstdint>
+
+namespace hydrascope::kernels::device {
+
+/// `count` neighbouring values of T in registers; at most 16 bytes, aligned to their size.
+template <class T, int count>
+struct alignas(sizeof(T) * count) Pack {
+  static_assert(sizeof(T) * count <= 16);
+  T values[count];
+};
+/// Values of T that 16 bytes hold.
+template <class T>
+inline constexpr int kPackSize = 16 / sizeof(T);
+
+template <int count, class T>
+__device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
+  return *reinterpret_cast<const Pack<T, count>*>(from);
+}
+template <int count, class T>
+__device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
+  *reinterpret_cast<Pack<T, count>*>(to) = pack;
+}
+
+__device__ __forceinline__ float to_float(float value) { return value; }
+#ifdef __CUDACC__
+__device__ __forceinline__ float to_float(BFloat16 value) {
+  return __uint_as_float(static_cast<unsigned>(value.bits) << 16);
+}
+__device__ __forceinline__ float to_float(Float16 value) {
+  return __half2float(__ushort_as_half(value.bits));
+}
+/// Two roundings to nearest even in one instruction; `low` lies first in memory.
+__device__ __forceinline__ std::uint32_t round_pair(float low, float high, BFloat16) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const std::uint32_t&>(pair);
+}
+__device__ __forceinline__ std::uint32_t round_pair(float low, float high, Float16) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return reinterpret_cast<const std::uint32_t&>(pair);
+}
+#else
+inline float to_float(BFloat16 value) { return static_cast<float>(value); }
+inline float to_float(Float16 value) { return static_cast<float>(value); }
+template <class T>
+std::uint32_t round_pair(float low, float high, T) {
+  return T(low).bits | static_cast<std::uint32_t>(T(high).bits) << 16;
+}
+#endif
+template <class T>
+__device__ __forceinline__ T from_float(float value) {
+  if constexpr (sizeof(T) == 4) {
+    return value;
+  } else {
+    T result;
+    result.bits = static_cast<std::uint16_t>(round_pair(value, 0.0F, T{}));
+    return result;
+  }
+}
+
+template <class T, int count>
+__device__ __forceinline__ void to_floats(const Pack<T, count>& pack, float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; ++i) values[i] = to_float(pack.values[i]);
+}
+template <class T, int count>
+__device__ __forceinline__ Pack<T, count> from_floats(const float (&values)[count]) {
+  Pack<T, count> pack;
+  if constexpr (sizeof(T) == 2 && count % 2 == 0) {
+    auto* words = reinterpret_cast<std::uint32_t*>(pack.values);
+#pragma unroll
+    for (int i = 0; i < count / 2; ++i)
+      words[i] = round_pair(values[2 * i], values[2 * i + 1], T{});
+  } else {
+#pragma unroll
+    for (int i = 0; i < count; ++i) pack.values[i] = from_float<T>(values[i]);
+  }
+  return pack;
+}
+
+/// Whether rows that begin at `base`, `stride` elements apart, can be read in packs of `count`.
+template <class T>
+inline bool can_pack(const T* base, std::int64_t stride, int count) {
+  return reinterpret_cast<std::uintptr_t>(base) % (sizeof(T) * count) == 0 && stride % count == 0;
+}
+
+}  // namespace hydrascope::kernels::device
