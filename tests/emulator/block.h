@@ -74,7 +74,7 @@ struct Thread {
   Site site;  ///< of the barrier or collective it waits at
   Rendezvous* meeting = nullptr;
   Operands operands;
-  AsyncCopies copies;
+  AsyncCopies* copies = nullptr;
 };
 
 /// A counter of last_block.
@@ -126,6 +126,7 @@ class Block {
   Fiber abandoned_;            ///< stands for the one that failed
   Fiber fibers_[kMaxThreads];  ///< made when needed, kept for later launches
   Thread threads_[kMaxThreads];
+  AsyncCopies copies_[kMaxThreads];  ///< apart, so that what is used at every switch lies together
   Warp warps_[kMaxWarps];
   int thread_count_ = 0;
   int warp_count_ = 0;

@@ -108,8 +108,9 @@ void Block::run_one(std::int64_t turn) {
   // order. So it sees two blocks that write to one place, also where the same thread of both does.
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].fiber = &fibers_[(i + turn) % thread_count_];
-    threads_[i].copies.count = 0;
-    threads_[i].copies.groups = 0;
+    copies_[i].count = 0;
+    copies_[i].groups = 0;
+    threads_[i].copies = &copies_[i];
   }
   begin_pass();
   switch_fiber(host_, *pick()->fiber);
@@ -154,6 +155,8 @@ Block::~Block() {
 bool Block::last(unsigned* counter, unsigned blocks, const Site& site) {
   barrier(site);
   if (current_->number == 0) {
+    if (!accessible(counter, sizeof *counter))
+      fail("counts in memory that it may not write at " + text(site));
     if (blocks == 0) fail("waits for the last of 0 blocks at " + text(site));
     if (first_use(counter, site) && *counter != 0)
       fail("the counter of " + text(site) + " begins at " + std::to_string(*counter) +
