@@ -152,31 +152,13 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
       x[r] = load_row<packs>(row_of(p.x, image, token), p.dim, inside);
       other[r] = load_row<packs>(row_of(p.other, image, token), p.dim, inside);
     }
-    float norms[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      norms[r] = device::warp_reduce(norm_share(x[r], p.rule.norm), device::Sum{});
-
+    float inverse[kRows];
     if constexpr (gradient) {
       const float* gate = p.gate + image * p.dim;
-      float along[kRows] = {};
-#pragma unroll
-      for (int pack = 0; pack < packs; ++pack) {
-        const int at = pack_start<T>(pack);
-        if (at >= p.dim) continue;
-        float g[kWidth];
-        load_floats(gate + at, g);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r)
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i)
-            along[r] = fmaf(device::value_of(x[r].pack[pack], i) * g[i],
-                            device::value_of(other[r].pack[pack], i), along[r]);
-      }
       NormGradient derived[kRows];
+      gradients_of_rows(x, other, gate, p.dim, p.rule, derived);
 #pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        derived[r] = norm_gradient(norms[r], device::warp_reduce(along[r], device::Sum{}), p.rule);
+      for (int r = 0; r < kRows; ++r) inverse[r] = derived[r].inverse;
 #pragma unroll
       for (int pack = 0; pack < packs; ++pack) {
         const int at = pack_start<T>(pack);
@@ -193,16 +175,21 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
                                       device::value_of(other[r].pack[pack], i) * g[i]);
           device::store_pack(row_of(p.grad_x, image, begin + first + r) + at,
                              device::from_floats<T>(gradients));
+          device::forget_values(x[r].pack[pack]);
+          device::forget_values(other[r].pack[pack]);
         }
       }
+    } else {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
+        inverse[r] =
+            inverse_norm(device::warp_reduce(norm_share(x[r], p.rule.norm), device::Sum{}), p.rule);
     }
 
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       // A row behind the last is one of zeros, whose 1 / r may be infinite.
-      const float by = first + r < rows
-                           ? token_weight(p, begin + first + r) * inverse_norm(norms[r], p.rule)
-                           : 0.0F;
+      const float by = first + r < rows ? token_weight(p, begin + first + r) * inverse[r] : 0.0F;
 #pragma unroll
       for (int pack = 0; pack < packs; ++pack)
 #pragma unroll
@@ -260,20 +247,16 @@ __global__ void __launch_bounds__(kThreads) project_any_kernel(const ProjectArgu
     const int rows = static_cast<int>(end - first < kRowsOfBlock ? end - first : kRowsOfBlock);
     for (int r = device::warp_index(); r < rows; r += kWarps) {
       const T* x = row_of(p.x, image, first + r);
-      const T* other = row_of(p.other, image, first + r);
-      float norm = 0;
-      float along = 0;
-      for (int f = lane; f < p.dim; f += device::kWarpSize) {
-        const float value = device::to_float(x[f]);
-        norm = add_to_norm(value, p.rule.norm, norm);
-        if constexpr (gradient) along = fmaf(value * gate[f], device::to_float(other[f]), along);
-      }
-      norm = device::warp_reduce(norm, device::Sum{});
+      float inverse = 0;
       if constexpr (gradient) {
-        along = device::warp_reduce(along, device::Sum{});
-        if (lane == 0) shared.derived[r] = norm_gradient(norm, along, p.rule);
+        const NormGradient derived =
+            gradient_of_row(x, row_of(p.other, image, first + r), gate, p.dim, p.rule);
+        inverse = derived.inverse;
+        if (lane == 0) shared.derived[r] = derived;
+      } else {
+        inverse = inverse_norm(norm_of_row(x, p.dim, p.rule.norm), p.rule);
       }
-      if (lane == 0) shared.factor[r] = token_weight(p, first + r) * inverse_norm(norm, p.rule);
+      if (lane == 0) shared.factor[r] = token_weight(p, first + r) * inverse;
     }
     device::block_sync();
     for (int f = static_cast<int>(threadIdx.x); f < p.dim; f += kThreads) {
@@ -359,10 +342,7 @@ __global__ void __launch_bounds__(kThreads) gate_any_kernel(const GateArguments<
   for (int r = device::warp_index(); r < rows; r += kWarps) {
     const T* q = row_of(p.q, image, begin + r);
     T* y = row_of(p.y, image, begin + r);
-    float norm = 0;
-    for (int f = device::lane_index(); f < p.dim; f += device::kWarpSize)
-      norm = add_to_norm(device::to_float(q[f]), p.rule.norm, norm);
-    const float inverse = inverse_norm(device::warp_reduce(norm, device::Sum{}), p.rule);
+    const float inverse = inverse_norm(norm_of_row(q, p.dim, p.rule.norm), p.rule);
     for (int f = device::lane_index(); f < p.dim; f += device::kWarpSize)
       y[f] = device::from_float<T>(device::to_float(q[f]) * inverse * g[f]);
   }

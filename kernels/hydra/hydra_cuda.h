@@ -95,6 +95,8 @@ struct BackwardParams {
   Rows<T> grad_v;
   float* grad_feature_scale;  ///< (B, D), one row an image, or null
   void* workspace;
+  const float* sum =
+      nullptr;  ///< of `forward`; needed where feature_scale and its gradient are given
 };
 void backward(const BackwardParams<float>& params, device::Stream stream);
 void backward(const BackwardParams<BFloat16>& params, device::Stream stream);

@@ -5,5 +5,8 @@ namespace hydrascope::kernels::hydra::cuda {
 void forward(const ForwardParams<float>& params, device::Stream stream) {
   launch_forward(params, stream);
 }
+void backward(const BackwardParams<float>& params, device::Stream stream) {
+  launch_backward(params, stream);
+}
 
 }  // namespace hydrascope::kernels::hydra::cuda

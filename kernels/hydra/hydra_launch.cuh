@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 #include "kernels/hydra/hydra.cuh"
 #include "kernels/hydra/hydra_cuda.h"
+#include "kernels/hydra/hydra_gradient.cuh"
 
 #include <limits>
 #include <string>
@@ -114,6 +115,57 @@ void launch_forward(const ForwardParams<T>& params, device::Stream stream) {
       device::launch("gate_kernel", gate_kernel<T, packs>, geometry, stream, gate);
     } else {
       device::launch("gate_any_kernel", gate_any_kernel<T>, geometry, stream, gate);
+    }
+  });
+}
+
+template <class T>
+void launch_backward(const BackwardParams<T>& params, device::Stream stream) {
+  const Shape& shape = params.shape;
+  check(shape);
+  if (shape.queries != shape.tokens)
+    throw Error(ErrorCode::invalid_argument, "hydra's backward pass needs a query of every token");
+  if (shape.images == 0 || shape.dim == 0) return;
+  const bool scale_too = params.grad_feature_scale != nullptr;
+  if (scale_too && params.feature_scale != nullptr && params.sum == nullptr)
+    throw Error(ErrorCode::invalid_argument,
+                "hydra's gradient of the feature scale needs the sum that forward leaves");
+  auto* dc = reinterpret_cast<float*>(static_cast<unsigned char*>(params.workspace) +
+                                      workspace_layout(shape.images, shape.tokens, shape.dim).dc);
+
+  auto project = project_arguments<T>(shape, params.workspace);
+  project.x = params.q;
+  project.other = params.grad_y;
+  project.rule = {shape.kernel.norm_q, shape.kernel.eps_rule, shape.kernel.eps};
+  project.feature_scale = params.feature_scale;
+  project.global = dc;
+  project.gate = params.global;
+  project.grad_x = params.grad_q;
+  project.factor = params.feature_scale == nullptr ? params.global : params.sum;
+  project.product = params.grad_feature_scale;
+  launch_project<true>(project, shape, stream);
+
+  if (shape.tokens == 0) return;
+  const device::Geometry geometry = rows_geometry(shape.images, shape.tokens);
+  const KeyGradientArguments<T> keys{params.k,
+                                     params.v,
+                                     params.grad_k,
+                                     params.grad_v,
+                                     dc,
+                                     shape.tokens,
+                                     shape.num_prefix,
+                                     shape.prefix_weight,
+                                     shape.patch_weight,
+                                     {shape.kernel.norm_k, shape.kernel.eps_rule, shape.kernel.eps},
+                                     static_cast<int>(shape.dim),
+                                     static_cast<int>(geometry.grid.x / shape.images)};
+  const bool can = in_packs(params.k) && in_packs(params.v) && in_packs(params.grad_k) &&
+                   in_packs(params.grad_v) && device::can_pack(dc, shape.dim, 4);
+  with_packs<T>(shape.dim, can, [&](auto packs) {
+    if constexpr (packs > 0) {
+      device::launch("key_gradient_kernel", key_gradient_kernel<T, packs>, geometry, stream, keys);
+    } else {
+      device::launch("key_gradient_any_kernel", key_gradient_any_kernel<T>, geometry, stream, keys);
     }
   });
 }

@@ -80,6 +80,15 @@ __device__ __forceinline__ float norm_share(RowShare<T, packs>& x, Norm norm) {
   return sum;
 }
 
+/// The sum of a whole row in memory, a value at a time.
+template <class T>
+__device__ __forceinline__ float norm_of_row(const T* x, int dim, Norm norm) {
+  float sum = 0;
+  for (int f = device::lane_index(); f < dim; f += device::kWarpSize)
+    sum = add_to_norm(device::to_float(x[f]), norm, sum);
+  return device::warp_reduce(sum, device::Sum{});
+}
+
 /// |x| from the sum over the row.
 __device__ __forceinline__ float length_of(float sum, const NormRule& rule) {
   return rule.norm == Norm::l2 ? sqrtf(sum) : sum;
@@ -124,6 +133,53 @@ __device__ __forceinline__ NormGradient norm_gradient(float sum, float along,
   // this way round a NaN stays.
   if (rule.norm == Norm::l2) pull = length <= 0 ? 0.0F : pull / length;
   return {inverse, pull, length < rule.eps, rule.norm == Norm::l1};
+}
+
+/// NormGradients of a warp's rows, with dxh = given * by; `by` (dim) is the same for all.
+template <int rows, int packs, class T>
+__device__ __forceinline__ void gradients_of_rows(RowShare<T, packs> (&x)[rows],
+                                                  RowShare<T, packs> (&given)[rows],
+                                                  const float* by, int dim, const NormRule& rule,
+                                                  NormGradient (&gradients)[rows]) {
+  constexpr int kWidth = device::kPackSize<T>;
+  float norms[rows] = {};
+  float along[rows] = {};
+#pragma unroll
+  for (int pack = 0; pack < packs; ++pack) {
+    const int at = pack_start<T>(pack);
+    float factors[kWidth] = {};
+    if (at < dim) load_floats(by + at, factors);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        const float value = device::value_of(x[r].pack[pack], i);
+        norms[r] = add_to_norm(value, rule.norm, norms[r]);
+        along[r] = fmaf(value * factors[i], device::value_of(given[r].pack[pack], i), along[r]);
+      }
+      device::forget_values(x[r].pack[pack]);
+      device::forget_values(given[r].pack[pack]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < rows; ++r)
+    gradients[r] = norm_gradient(device::warp_reduce(norms[r], device::Sum{}),
+                                 device::warp_reduce(along[r], device::Sum{}), rule);
+}
+
+/// The same of one row in memory, a value at a time.
+template <class T>
+__device__ __forceinline__ NormGradient gradient_of_row(const T* x, const T* given, const float* by,
+                                                        int dim, const NormRule& rule) {
+  float norm = 0;
+  float along = 0;
+  for (int f = device::lane_index(); f < dim; f += device::kWarpSize) {
+    const float value = device::to_float(x[f]);
+    norm = add_to_norm(value, rule.norm, norm);
+    along = fmaf(value * by[f], device::to_float(given[f]), along);
+  }
+  return norm_gradient(device::warp_reduce(norm, device::Sum{}),
+                       device::warp_reduce(along, device::Sum{}), rule);
 }
 
 }  // namespace hydrascope::kernels::hydra::cuda
