@@ -195,7 +195,6 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
     gradient_kernel(const GradientParams<T> p) {
   auto& shared = device::block_shared<GradientShared>();
   const Feature feature = p.map.feature;
-  const bool exponential = is_exponential(feature);
   const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
   const int block = static_cast<int>(blockIdx.x);
   const std::int64_t token = static_cast<std::int64_t>(block % token_tiles) * kTile;
