@@ -259,27 +259,35 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
           multiply_add_both<T>(sums[half][2 * columns], sums[half][2 * columns + 1],
                                left_words[half], right);
       }
-      // One more product for the sums of rows, its right columns all alike: ones, or of queries
-      // g . y as two halves in turn.
-      std::uint32_t right[2];
+      if constexpr (queries) {
+        // In float32, whose range g . y may need.
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int token = 16 * step + 8 * i + pair;
-        if constexpr (queries) {
-          const float low = token < count ? term[2 * i].product : 0.0F;
-          const float high = token + 1 < count ? term[2 * i + 1].product : 0.0F;
-          const std::uint32_t rounded = device::round_pair(low, high, T{});
-          float values[2];
-          unpack<T>(rounded, values);
-          const std::uint32_t rest = device::round_pair(low - values[0], high - values[1], T{});
-          right[i] = group % 2 == 0 ? rounded : rest;
-        } else {
+        for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+          for (int word = 0; word < 4; ++word) {
+            float rounded[2];
+            unpack<T>(left_words[half][word], rounded);
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+              const bool inside = 16 * step + word / 2 * 8 + pair + i < count;
+              const float product = inside ? term[word / 2 * 2 + i].product : 0.0F;
+              float& sum = row_sums[half][word % 2 * 2];
+              sum = fmaf(rounded[i], -product, sum);
+            }
+          }
+        }
+      } else {
+        // One more product, its right columns all ones.
+        std::uint32_t right[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int token = 16 * step + 8 * i + pair;
           right[i] = (token < count ? kOne<T> : 0U) | (token + 1 < count ? kOne<T> << 16 : 0U);
         }
-      }
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half)
-        device::multiply_add<T>(row_sums[half], left_words[half], right);
+        for (int half = 0; half < kHalves; ++half)
+          device::multiply_add<T>(row_sums[half], left_words[half], right);
+      }
     }
   }
 
@@ -296,13 +304,11 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
         values.values[1] = sums[half][chunk][2 * row + 1];
         device::store_pack(p.sums + f * kWidth + kChunk * chunk + pair, values);
       }
+      float row_sum = row_sums[half][2 * row];
+      if constexpr (queries) row_sum = device::warp_reduce<4>(row_sum, device::Sum());
       if (pair == 0) {
-        if constexpr (queries) {
-          p.row_sums[f] = -(row_sums[half][2 * row] + row_sums[half][2 * row + 1]);
-        } else {
-          p.row_sums[f] = row_sums[half][2 * row];
-          p.maxima[f] = kExponential ? most[half][row] * kLn2 : 0.0F;
-        }
+        p.row_sums[f] = row_sum;
+        if constexpr (!queries) p.maxima[f] = kExponential ? most[half][row] * kLn2 : 0.0F;
       }
     }
   }

@@ -14,6 +14,8 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::kernels::test {
@@ -160,15 +162,12 @@ struct Problem {
     Aligned<float> on_state(rows * to_size(shape.features()) * 66);
     Aligned<float> on_denominator(rows * to_size(extent.queries));
     Aligned<unsigned char> workspace(cuda::tensor_core_workspace_bytes<T>(shape, extent));
-    const cuda::ForwardParams<T> params{shape,
-                                        extent,
-                                        on_q.read(),
-                                        on_k.read(),
-                                        on_v.read(),
-                                        on_y.write(),
-                                        on_state.data(),
-                                        want_denominator ? on_denominator.data() : nullptr,
-                                        workspace.data()};
+    const cuda::ForwardParams<T> params{
+        shape,           extent,
+        on_q.read(),     on_k.read(),
+        on_v.read(),     on_y.write(),
+        on_state.data(), want_denominator ? on_denominator.data() : nullptr,
+        workspace.data()};
     ASSERT_TRUE(cuda::tensor_core_serves(params));
     cuda::tensor_core_forward(params, nullptr);
     on_y.download(y);
@@ -240,7 +239,9 @@ struct Problem {
     for (std::int64_t i = 0; i < found.dim; ++i) {
       const auto value = static_cast<double>(static_cast<float>(found.at(b, t, i)));
       const double error = std::abs(value - expected[i]);
-      const double tolerance = bound * magnitude[i] + absolute() * largest + 1e-30;
+      // What float16 stores has a smallest unit, too.
+      const double tolerance =
+          bound * magnitude[i] + absolute() * largest + (std::is_same_v<T, Float16> ? 6e-8 : 1e-30);
       if (std::getenv("SHOW") != nullptr) {
         static double worst = 0;
         if (error / tolerance > worst) {
@@ -290,9 +291,7 @@ std::string name_of(Feature feature) { return "map " + std::to_string(static_cas
 template <class T>
 class LinearAttentionTensorCores : public DeviceTest {
  protected:
-  static bool serves(Feature feature) {
-    return cuda::tensor_core_serves<T>(shape_of(feature, 1));
-  }
+  static bool serves(Feature feature) { return cuda::tensor_core_serves<T>(shape_of(feature, 1)); }
 };
 using Stored = testing::Types<BFloat16, Float16>;
 TYPED_TEST_SUITE(LinearAttentionTensorCores, Stored);
@@ -310,6 +309,306 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {
       if (this->HasFatalFailure()) return;
     }
   }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsInEveryOrderOfThreads) {
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 1), 1, 66);
+    problem.expect(true);
+    for_each_schedule([&] {
+      problem.run(true);
+      problem.check();
+    });
+    if (this->HasFatalFailure()) return;
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinForManyTokens) {
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    for (const auto& [tokens, heads] :
+         {std::pair<std::int64_t, std::int64_t>{64, 1}, {197, 3}, {577, 1}}) {
+      SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
+      Problem<TypeParam> problem(shape_of(feature, heads), 1, tokens);
+      problem.expect(false, tokens / 6);
+      problem.run(false);
+      problem.check(tokens / 6);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, GradientsEqualTheTwinForTokensInSeveralParts) {
+  constexpr std::int64_t kTokens = 450;
+  ASSERT_EQ(tensor_core::splits_of(kTokens, 1), 2);
+  // Keys and queries rise and fall with the tokens, so that every tile and the second part raise
+  // half of the maxima.
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1), 1, kTokens);
+  for (std::int64_t t = 0; t < kTokens; ++t)
+    for (std::int64_t i = 0; i < 64; ++i) {
+      const float rise = 0.02F * static_cast<float>(i % 2 == 0 ? t : -t);
+      problem.k.at(0, t, i) = TypeParam(static_cast<float>(problem.k.at(0, t, i)) + rise);
+      problem.q.at(0, t, i) = TypeParam(static_cast<float>(problem.q.at(0, t, i)) - rise);
+    }
+  problem.expect(true, 7);
+  problem.run(true);
+  problem.check(7);
+}
+
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsOnEveryKindOfInput) {
+  for (const Feature feature : kFeatures) {
+    if (!this->serves(feature)) continue;
+    for (const Fill how : kAllFills) {
+      if (how == Fill::normal) continue;
+      SCOPED_TRACE(name_of(feature) + ", fill " + std::to_string(static_cast<int>(how)));
+      Problem<TypeParam> problem(shape_of(feature, 1), 1, 18, how);
+      problem.expect(true);
+      problem.run(true);
+      problem.check();
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, SmallGradientsAreNotLost) {
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1), 1, 66);
+  for (TypeParam& value : problem.grad_y.values)
+    value = TypeParam(static_cast<float>(value) * 1e-3F);
+  problem.expect(true);
+  problem.run(true);
+  problem.check();
+}
+
+TYPED_TEST(LinearAttentionTensorCores, TokensWeighTheirKeys) {
+  for (const Feature feature :
+       {Feature::exp_pair, Feature::softmax_both, Feature::unit, Feature::relu}) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 1), 1, 67);
+    problem.extent.num_prefix = 5;
+    problem.extent.prefix_weight = 0.75F;
+    problem.extent.patch_weight = 0.2F;
+    problem.expect(true);
+    problem.run(true);
+    problem.check();
+    if (this->HasFatalFailure()) return;
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, TokensOfNoWeightAreNotThere) {
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1), 1, 20);
+  problem.extent.num_prefix = 3;
+  problem.extent.prefix_weight = 0;
+  problem.expect(true);
+  problem.run(true);
+  problem.check();
+}
+
+TYPED_TEST(LinearAttentionTensorCores, QueriesMayBeFewerThanKeys) {
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 2), 2, 70, Fill::normal, 3);
+  problem.expect(false);
+  problem.run(false, false);
+  problem.check();
+  Problem<TypeParam> none(shape_of(Feature::exp_pair, 2), 2, 70, Fill::normal, 0);
+  none.run(false);
+  EXPECT_EQ(none.state, problem.state);
+  Problem<TypeParam> nothing(shape_of(Feature::exp_pair, 2), 2, 0);
+  nothing.run(true);
+  Problem<TypeParam> nobody(shape_of(Feature::exp_pair, 2), 0, 7);
+  nobody.run(true);
+}
+
+/// The state and the denominators are a contract with the other kernels of the folder.
+TYPED_TEST(LinearAttentionTensorCores, StateAndDenominatorsAreWhatTheHeaderSays) {
+  for (const Feature feature : {Feature::exp_pair, Feature::exp_centred, Feature::relu}) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    const bool exponential = la::is_exponential(feature);
+    const la::Shape shape = shape_of(feature, 2);
+    Problem<TypeParam> problem(shape, 1, 66);
+    problem.run(false);
+    const std::int64_t features = shape.features();
+    const auto mapped = [&](Tensor<TypeParam>& rows, std::int64_t t, std::int64_t h) {
+      std::vector<double> u;
+      for (std::int64_t i = 0; i < 64; ++i)
+        u.push_back(static_cast<double>(static_cast<float>(rows.at(0, t, h * 64 + i))));
+      const double most = *std::max_element(u.begin(), u.end());
+      const double least = *std::min_element(u.begin(), u.end());
+      std::vector<double> values;
+      for (std::int64_t f = 0; f < features; ++f) {
+        const double x = u[to_size(f % 64)];
+        if (feature == Feature::relu) values.push_back(std::max(x, 0.0));
+        if (feature == Feature::exp_pair) values.push_back(f < 64 ? x : -x);
+        if (feature == Feature::exp_centred) values.push_back(f < 64 ? x - most : least - x);
+      }
+      return values;
+    };
+    for (std::int64_t h = 0; h < 2; ++h) {
+      std::vector<double> maxima(to_size(features), exponential ? -1e30 : 0.0);
+      for (std::int64_t t = 0; t < 66 && exponential; ++t)
+        for (std::int64_t f = 0; f < features; ++f)
+          maxima[to_size(f)] = std::max(maxima[to_size(f)], mapped(problem.k, t, h)[to_size(f)]);
+      std::vector<double> z(to_size(features));
+      for (std::int64_t f = 0; f < features; ++f) {
+        double s = 0;
+        double size = 0;
+        for (std::int64_t t = 0; t < 66; ++t) {
+          double b = mapped(problem.k, t, h)[to_size(f)];
+          if (exponential) b = std::exp(b - maxima[to_size(f)]);
+          const double value =
+              static_cast<double>(static_cast<float>(problem.v.at(0, t, h * 64 + 9)));
+          z[to_size(f)] += b;
+          s += b * value;
+          size += b * std::abs(value);
+        }
+        const double relative = 1.2 * rounding<TypeParam>();
+        const std::int64_t row = h * features + f;
+        EXPECT_NEAR(problem.state[to_size(row * 64 + 9)], s, relative * size);
+        EXPECT_NEAR(problem.state[to_size(2 * features * 64 + row)], z[to_size(f)],
+                    relative * z[to_size(f)]);
+        EXPECT_NEAR(problem.state[to_size(2 * features * 65 + row)], maxima[to_size(f)], 1e-6);
+      }
+      for (std::int64_t t = 0; t < 66; ++t) {
+        std::vector<double> a = mapped(problem.q, t, h);
+        double most = -1e30;
+        double m = exponential ? 0 : 1e-6;
+        for (std::size_t f = 0; f < a.size() && exponential; ++f)
+          most = std::max(most, a[f] + maxima[f]);
+        for (std::size_t f = 0; f < a.size(); ++f)
+          m += (exponential ? std::exp(a[f] + maxima[f] - most) : a[f]) * z[f];
+        EXPECT_NEAR(problem.denominator[to_size(h * 66 + t)], m, 2 * rounding<TypeParam>() * m);
+      }
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) {
+  const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
+  for (const Feature feature : kFeatures) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 3), 1, 20);
+    problem.q.at(0, 2, 63) = nan;        // row 2 of head 0
+    problem.k.at(0, 19, 64 + 3) = nan;   // all of head 1
+    problem.v.at(0, 6, 128 + 63) = nan;  // the last column of head 2
+    problem.run(false);
+    for (std::int64_t r = 0; r < 20; ++r)
+      for (std::int64_t c = 0; c < 192; ++c) {
+        const bool expected = c < 64 ? r == 2 : c < 128 || c == 191;
+        ASSERT_EQ(std::isnan(static_cast<float>(problem.y.at(0, r, c))), expected)
+            << "row " << r << ", column " << c;
+      }
+    // Gradients: a NaN in grad_y spoils its query, and all keys of its head.
+    Problem<TypeParam> reversed(shape_of(feature, 2), 1, 20);
+    reversed.grad_y.at(0, 4, 7) = nan;
+    reversed.run(true);
+    const auto is_nan = [](Tensor<TypeParam>& rows, std::int64_t t, std::int64_t c) {
+      return std::isnan(static_cast<float>(rows.at(0, t, c)));
+    };
+    for (std::int64_t r = 0; r < 20; ++r) {
+      ASSERT_EQ(is_nan(reversed.grad_q, r, 5), r == 4 && feature != Feature::relu) << "row " << r;
+      ASSERT_TRUE(is_nan(reversed.grad_v, r, 7)) << "row " << r;
+      for (std::int64_t c = 64; c < 128; ++c)
+        ASSERT_FALSE(is_nan(reversed.grad_q, r, c) || is_nan(reversed.grad_k, r, c) ||
+                     is_nan(reversed.grad_v, r, c));
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAgain) {
+  for (const std::int64_t tokens : {90, 460}) {  // in one part and in two
+    const la::Shape shape = shape_of(Feature::exp_pair, 1);
+    Problem<TypeParam> both(shape, 2, tokens);
+    both.run(true);
+    Problem<TypeParam> again(shape, 2, tokens);
+    again.run(true);
+    const auto bits_equal = [](Tensor<TypeParam>& a, std::int64_t image, Tensor<TypeParam>& b,
+                               std::int64_t of) {
+      for (std::int64_t t = 0; t < a.tokens; ++t)
+        for (std::int64_t i = 0; i < a.dim; ++i)
+          ASSERT_EQ(a.at(image, t, i).bits, b.at(of, t, i).bits) << "row " << t << ", " << i;
+    };
+    for (std::int64_t b = 0; b < 2; ++b) {
+      Problem<TypeParam> alone(shape, 1, tokens);
+      for (const auto part : {&Problem<TypeParam>::q, &Problem<TypeParam>::k,
+                              &Problem<TypeParam>::v, &Problem<TypeParam>::grad_y})
+        for (std::int64_t t = 0; t < tokens; ++t)
+          for (std::int64_t i = 0; i < 64; ++i)
+            (alone.*part).at(0, t, i) = (both.*part).at(b, t, i);
+      alone.run(true);
+      for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
+                              &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v}) {
+        bits_equal(both.*part, b, alone.*part, 0);
+        bits_equal(both.*part, b, again.*part, b);
+        if (this->HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(LinearAttentionTensorCoresDoor, ServesWhatItSaysAndRefusesTheRest) {
+  la::Shape shape = shape_of(Feature::exp_pair, 12);
+  EXPECT_TRUE(cuda::tensor_core_serves<BFloat16>(shape));
+  EXPECT_TRUE(cuda::tensor_core_serves<Float16>(shape));
+  EXPECT_FALSE(cuda::tensor_core_serves<float>(shape));
+  EXPECT_TRUE(cuda::tensor_core_serves<BFloat16>(shape_of(Feature::unit, 1)));
+  EXPECT_FALSE(cuda::tensor_core_serves<Float16>(shape_of(Feature::unit, 1)));
+  shape.head_dim = 32;
+  EXPECT_FALSE(cuda::tensor_core_serves<BFloat16>(shape));
+  shape.head_dim = 64;
+  shape.width = 48;
+  EXPECT_FALSE(cuda::tensor_core_serves<BFloat16>(shape));
+
+  const Problem<BFloat16> problem(shape_of(Feature::exp_pair, 1), 1, 4);
+  alignas(16) BFloat16 memory[24] = {};
+  const cuda::Rows<const BFloat16> rows{memory, 64, 256};
+  alignas(16) float state[8] = {};
+  const cuda::ForwardParams<BFloat16> good{problem.shape,    problem.extent, rows,    rows,   rows,
+                                           {memory, 64, 64}, state,          nullptr, nullptr};
+  EXPECT_TRUE(cuda::tensor_core_serves(good));
+  auto bad = good;
+  bad.q.data = memory + 4;
+  EXPECT_FALSE(cuda::tensor_core_serves(bad));
+  bad = good;
+  bad.v.stride = 68;
+  EXPECT_FALSE(cuda::tensor_core_serves(bad));
+  bad = good;
+  bad.y.image_stride = 100;
+  EXPECT_FALSE(cuda::tensor_core_serves(bad));
+  bad = good;
+  bad.state = state + 1;
+  EXPECT_FALSE(cuda::tensor_core_serves(bad));
+  bad = good;
+  bad.extent.patch_weight = -1;
+  EXPECT_FALSE(cuda::tensor_core_serves(bad));
+}
+
+TEST(LinearAttentionTensorCoresGeometry, PartsDependOnTheTokensAndFillTheGpuAtBatchOne) {
+  EXPECT_EQ(tensor_core::splits_of(1, 12), 1);
+  EXPECT_EQ(tensor_core::splits_of(197, 12), 1);
+  EXPECT_EQ(tensor_core::splits_of(577, 12), 2);
+  EXPECT_EQ(tensor_core::splits_of(8161, 12), 22);
+  EXPECT_EQ(tensor_core::splits_of(8161, 3), 32);
+  EXPECT_EQ(tensor_core::splits_of(32401, 12), 22);
+  EXPECT_EQ(tensor_core::splits_of(32401, 1000), 1);
+  for (const std::int64_t tokens : {1, 63, 64, 65, 500, 8161, 100000})
+    for (const std::int64_t heads : {1, 3, 12, 300}) {
+      const std::int64_t splits = tensor_core::splits_of(tokens, heads);
+      EXPECT_LE(splits, tensor_core::tiles_of(tokens));  // none is empty
+      for (const std::int64_t images : {1, 7, 4096}) {
+        EXPECT_EQ(device::illegal(tensor_core::state_geometry(images, heads, tokens)), "");
+        const device::Geometry rows = tensor_core::rows_geometry(images, heads, tokens);
+        EXPECT_EQ(device::illegal(rows), "");
+        // Every tile has a block, and no block is without a tile.
+        const std::int64_t a_block = tensor_core::tiles_a_block(images, heads, tokens);
+        const std::int64_t blocks = rows.grid.x / images;
+        EXPECT_GE(blocks * a_block, tensor_core::tiles_of(tokens));
+        EXPECT_LT((blocks - 1) * a_block, tensor_core::tiles_of(tokens));
+        EXPECT_EQ(device::illegal(tensor_core::combine_geometry(images, heads, 128)), "");
+      }
+    }
 }
 
 }  // namespace
