@@ -114,6 +114,10 @@ int run_evaluate(const ParsedOptions& options) {
     progress.advance();
     return !(result.error && fail_fast);
   };
+  pipeline.notice = [&](const std::string& text) {
+    progress.hide();
+    console.note(text);
+  };
   const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
   progress.finish();
   if (logits_file) logits_file->close();
