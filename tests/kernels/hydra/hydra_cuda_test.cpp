@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/hydra/hydra_geometry.h"
 #include "kernels/hydra/hydra_reference.h"
-#include "tests/kernels/hydra/hydra_batch.h"
+#include "tests/kernels/token_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -22,6 +22,15 @@ template <class T>
 class HydraCuda : public DeviceTest {};
 using Stored = testing::Types<float, BFloat16, Float16>;
 TYPED_TEST_SUITE(HydraCuda, Stored);
+
+template <class T>
+hydra::cuda::Rows<const T> inputs(const TokenRows<T>& rows) {
+  return {rows.data(), rows.stride(), rows.image_stride()};
+}
+template <class T>
+hydra::cuda::Rows<T> outputs(TokenRows<T>& rows) {
+  return {rows.data(), rows.stride(), rows.image_stride()};
+}
 
 struct Case {
   std::int64_t images = 1;
@@ -83,26 +92,26 @@ struct Batch {
 
   hydra::cuda::ForwardParams<T> forward_params() {
     return {shape,
-            q.inputs(),
-            k.inputs(),
-            v.inputs(),
+            inputs(q),
+            inputs(k),
+            inputs(v),
             scaled ? feature_scale.data() : nullptr,
             global.data(),
-            y.rows(),
+            outputs(y),
             workspace.data(),
             sum.data()};
   }
   hydra::cuda::BackwardParams<T> backward_params() {
     return {shape,
-            q.inputs(),
-            k.inputs(),
-            v.inputs(),
+            inputs(q),
+            inputs(k),
+            inputs(v),
             scaled ? feature_scale.data() : nullptr,
             global.data(),
-            grad_y.inputs(),
-            grad_q.rows(),
-            grad_k.rows(),
-            grad_v.rows(),
+            inputs(grad_y),
+            outputs(grad_q),
+            outputs(grad_k),
+            outputs(grad_v),
             grad_feature_scale.data(),
             workspace.data(),
             sum.data()};
@@ -347,7 +356,7 @@ TYPED_TEST(HydraCuda, YMayLieInThePlaceOfQ) {
     Batch<TypeParam> batch({.tokens = 67, .layout = layout});
     batch.forward();
     auto params = batch.forward_params();
-    params.y = batch.q.rows();
+    params.y = outputs(batch.q);
     hydra::cuda::forward(params, nullptr);
     batch.q.download();
     EXPECT_TRUE(same_bits(batch.q.host(), batch.y.host()));

@@ -1,13 +1,12 @@
-// Batches of tokens for the tests of Hydra's CUDA kernels: rows with NaN between and around them.
+// Batches of rows for the tests of CUDA kernels, with NaN between and around them.
 #pragma once
 
-#include "kernels/hydra/hydra_cuda.h"
-#include "kernels/hydra/hydra_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,26 +53,29 @@ class TokenRows {
   void upload() { device_ = DeviceArray<T>(host_); }
   void download() { host_ = device_.download(); }
 
-  hydra::cuda::Rows<T> rows() { return {device_.data(), stride_, image_stride_}; }
-  hydra::cuda::Rows<const T> inputs(std::int64_t image = 0) const {
-    return {device_.data() + image * image_stride_, stride_, image_stride_};
-  }
+  T* data() { return device_.data(); }
+  const T* data() const { return device_.data(); }
+  [[nodiscard]] std::int64_t image_stride() const { return image_stride_; }
   const T* host_of(std::int64_t image) const { return host_.data() + image * image_stride_; }
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] const std::vector<T>& host() const { return host_; }
 
-  /// What a kernel has written to image b: within half a unit of T and `relative` of the size of
-  /// the sums behind each value; nothing between the rows.
-  void expect(std::int64_t b, const hydra::Sums& expected, double relative,
-              const std::string& what) {
+  /// What a kernel has written to image b: within a rounding to T (16-bit types) and `relative` of
+  /// the size of the sums behind each value (`values` and `magnitudes` of a float64 twin), infinite
+  /// ones equal; nothing between the rows.
+  template <class Expected>
+  void expect(std::int64_t b, const Expected& expected, double relative, const std::string& what,
+              double absolute = 6e-8) {
+    constexpr double kRounding = sizeof(T) == 4 ? 0.0 : rounding<T>();
     ASSERT_EQ(expected.values.size(), static_cast<std::size_t>(tokens_ * dim_)) << what;
     ASSERT_TRUE(device_.intact()) << what;
     std::size_t i = 0;
     for (std::int64_t t = 0; t < tokens_; ++t) {
       for (std::int64_t f = 0; f < dim_; ++f, ++i) {
         const auto found = static_cast<double>(static_cast<float>(at(b, t, f)));
+        if (found == expected.values[i]) continue;
         const double tolerance =
-            rounding<T>() * std::abs(expected.values[i]) + relative * expected.magnitudes[i] + 6e-8;
+            kRounding * std::abs(expected.values[i]) + relative * expected.magnitudes[i] + absolute;
         ASSERT_LE(std::abs(found - expected.values[i]), tolerance)
             << what << " of image " << b << ", row " << t << ", column " << f << ": found " << found
             << ", expected " << expected.values[i];
