@@ -1,6 +1,7 @@
 #include "kernels/device/launch.h"
 #include "kernels/gelu/gelu_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/token_rows/token_rows_cuda.h"
 #include "tests/bench/kernel_bench/device_memory.h"
 #include "tests/bench/kernel_bench/work.h"
 
@@ -87,10 +88,32 @@ Case gelu_case() {
           }};
 }
 
+Case mean_case() {
+  return {"token_rows mean",
+          "B 8, N 8161, D 768",
+          "bfloat16",
+          static_cast<double>(kRows * kDim) * sizeof(BFloat16),
+          static_cast<double>(kRows * kDim),
+          [](Stream) -> Work {
+            struct Tensors {
+              DeviceMemory<BFloat16> x;
+              DeviceMemory<float> y;
+            };
+            auto t = std::make_shared<Tensors>();
+            t->x = random_memory<BFloat16>(kRows * kDim, 1);
+            t->y = DeviceMemory<float>(kImages * kDim);
+            const kernels::token_rows::cuda::MeanOfPatchesParams<BFloat16, float> params{
+                t->x.data(), kDim, kTokens * kDim, kImages, kTokens, 1, kDim, t->y.data(), kDim};
+            return {[=](Stream s) { kernels::token_rows::cuda::mean_of_patches(params, s); },
+                    {},
+                    [t] { return is_finite(t->y); }};
+          }};
+}
+
 }  // namespace
 
 std::vector<Case> row_cases() {
-  return {layer_norm_case(false), layer_norm_case(true), gelu_case()};
+  return {layer_norm_case(false), layer_norm_case(true), gelu_case(), mean_case()};
 }
 
 }  // namespace hydrascope::bench
