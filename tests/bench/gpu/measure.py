@@ -13,6 +13,7 @@ Exit codes: 0; 1 a step failed; 2 wrong usage; 77 no GPU.
 import argparse
 import datetime
 import json
+import signal
 import sys
 import unittest
 from collections.abc import Callable
@@ -328,6 +329,8 @@ def main() -> int:
     if arguments.self_test:
         return self_test()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    # `timeout` ends this process only; leaving by an exception ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     measuring = Run(arguments)
     try:
         return measuring.run()

@@ -55,11 +55,10 @@ class Clock:
             raise Failure("no time was left")
 
 
-def stop(process: "subprocess.Popen[str]") -> None:
+def stop(process: "subprocess.Popen[str]", how: signal.Signals = signal.SIGKILL) -> None:
     """Ends a process that `start` began, with what it began itself."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        os.killpg(process.pid, how)
 
 
 def start(command: list[str], **streams: Any) -> "subprocess.Popen[str]":
@@ -81,9 +80,16 @@ def run(command: list[str], clock: Clock, most: float = 200) -> tuple[str, str]:
     try:
         output, errors = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        stop(process)
-        output, errors = process.communicate()
+        stop(process, signal.SIGINT)  # hydrascope writes the rows that it has
+        try:
+            output, errors = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            stop(process)
+            output, errors = process.communicate()
         return output, f"took longer than {limit:.0f} s"
+    except BaseException:  # this program is being ended
+        stop(process)
+        raise
     if process.returncode < 0:
         return output, f"killed by {signal.Signals(-process.returncode).name}"
     return output, last_line(errors) if process.returncode != 0 else ""
@@ -142,6 +148,7 @@ class Worker:
     def end(self) -> None:
         if self.process is not None:
             stop(self.process)
+            self.process.wait()
             for stream in (self.process.stdin, self.process.stdout):
                 if stream is not None:
                     with contextlib.suppress(OSError):

@@ -190,11 +190,12 @@ def answer(job: Json) -> Json:
         return ACTIONS[job["do"]](job)
     except torch.cuda.OutOfMemoryError:
         models.clear()
-        torch.cuda.empty_cache()
         return {"error": "out of memory"}
     except Exception as error:  # a backend that refuses is a result, not the end of the run
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return {"error": f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]}
+    finally:
+        torch.cuda.empty_cache()  # hydrascope is next
 
 
 def main() -> int:
