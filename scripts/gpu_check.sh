@@ -114,7 +114,8 @@ print(f"{torch.cuda.get_device_name()}, {major}.{minor},")' 2>/dev/null) ||
 }
 find_gpu
 if [ -z "$architectures" ]; then
-  capability=$(sed -n 's/^.*, \([0-9]*\)\.\([0-9]*\),.*$/\1\2/p' <<<"$gpu_name")
+  capability=
+  [[ ! $gpu_name =~ ,\ ([0-9]+)\.([0-9]+), ]] || capability=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
   case $capability in
     90 | '') architectures=90a-real ;;  # with Hopper's own instructions
     *) architectures=$capability-real ;;

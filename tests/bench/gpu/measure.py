@@ -289,7 +289,7 @@ class Run:
 
 def self_test() -> int:
     sys.path.insert(0, str(HERE))
-    names = ["measure_test", "targets_test", "report_test", "agreement_test"]
+    names = ["measure_test", "targets_test", "report_test", "agreement_test", "gpu_check_test"]
     tests = unittest.defaultTestLoader.loadTestsFromNames(names)
     return 0 if unittest.TextTestRunner().run(tests).wasSuccessful() else 1
 
