@@ -37,6 +37,9 @@ const std::vector<T>& random_table() {
   return table;
 }
 
+/// Copies on the device and cudaMemset return early, and streams that measure do not wait for them.
+void finish() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
+
 template <class T>
 bool all_finite(const std::vector<T>& values) {
   return std::ranges::all_of(values, [](T value) {
@@ -73,6 +76,7 @@ DeviceMemory<T> random_memory(std::size_t count, unsigned seed) {
   copy(kPeriod - start, table.data(), start);
   for (std::size_t filled = kPeriod; filled < count; filled *= 2)
     copy(filled, memory.data(), filled);
+  finish();
   return memory;
 }
 
@@ -80,6 +84,7 @@ template <class T>
 DeviceMemory<T> zeroed_memory(std::size_t count) {
   DeviceMemory<T> memory(count);
   check_cuda(cudaMemset(memory.data(), 0, memory.bytes()), "cudaMemset");
+  finish();
   return memory;
 }
 
