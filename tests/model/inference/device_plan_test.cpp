@@ -2,6 +2,7 @@
 // products are plain loops, softmax is LibTorch's.
 #include "model/inference/device_plan.h"
 
+#include "kernels/error.h"
 #include "model/attention/registry.h"
 #include "tests/model/inference/host_products.h"
 #include "tests/model/inference/small_model.h"
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
