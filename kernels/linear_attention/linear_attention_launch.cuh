@@ -5,20 +5,28 @@
 #include "kernels/error.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
 #include "kernels/linear_attention/simt_launch.cuh"
+#include "kernels/linear_attention/tensor_core_launch.cuh"
 
+#include <algorithm>
 #include <string>
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
-/// The one place that chooses.
 template <class T>
-bool on_tensor_cores(const Shape&) {
-  return false;
+bool on_tensor_cores(const Shape& shape) {
+  return tensor_core_serves<T>(shape);
 }
 
+/// Enough for both families: alignment and weights, which a shape does not show, decide as well.
 template <class T>
 std::size_t workspace_bytes(const Shape& shape, const Extent& extent) {
-  return simt::workspace_bytes(shape, extent);
+  std::size_t bytes = simt::workspace_bytes(shape, extent);
+  if constexpr (sizeof(T) == 2) {
+    if (tensor_core_serves<T>(shape))
+      bytes = std::max({bytes, tensor_core_workspace_bytes<T>(shape, extent),
+                        tensor_core_backward_workspace_bytes<T>(shape, extent)});
+  }
+  return bytes;
 }
 
 inline void check(const Shape& shape, const Extent& extent) {
@@ -37,11 +45,23 @@ inline void check(const Shape& shape, const Extent& extent) {
 template <class T>
 void run_forward(const ForwardParams<T>& params, device::Stream stream) {
   check(params.shape, params.extent);
+  if constexpr (sizeof(T) == 2) {
+    if (tensor_core_serves(params)) {
+      tensor_core_forward(params, stream);
+      return;
+    }
+  }
   simt::forward(params, stream);
 }
 template <class T>
 void run_backward(const BackwardParams<T>& params, device::Stream stream) {
   check(params.shape, params.extent);
+  if constexpr (sizeof(T) == 2) {
+    if (tensor_core_serves(params)) {
+      tensor_core_backward(params, stream);
+      return;
+    }
+  }
   simt::backward(params, stream);
 }
 

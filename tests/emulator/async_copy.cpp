@@ -32,15 +32,14 @@ void copy_async(void* shared, const void* global, int bytes, const Site& site) {
     block.fail("copies to an address that is not aligned to 16 bytes at " + text(site));
   if (!aligned(global))
     block.fail("copies from an address that is not aligned to 16 bytes at " + text(site));
-  AsyncCopies& own = block.current().copies;
+  AsyncCopies& own = *block.current().copies;
   if (own.count == AsyncCopies::kMax)
     block.fail("has " + std::to_string(own.count) + " copies on their way at " + text(site) +
                "; the emulator holds no more");
-  if (bytes > 0) {  // ASan says here, and not at the wait, that it may not be read
-    char value[kCopyBytes];
+  if (bytes > 0) {
+    if (!accessible(global, kCopyBytes))
+      block.fail("copies from memory that it may not read at " + text(site));
     note_read(global, kCopyBytes);
-    std::memcpy(value, global, kCopyBytes);
-    asm volatile("" ::"r"(value) : "memory");
   }
   note_write(shared, kCopyBytes);
   for (int i = 0; i < kCopyBytes; i += 4)
@@ -53,10 +52,10 @@ void copy_async(void* shared, const void* global, int bytes, const Site& site) {
   copy.site = site;
 }
 
-void copy_commit() { ++running_block().current().copies.groups; }
+void copy_commit() { ++running_block().current().copies->groups; }
 
 void copy_wait(int pending) {
-  AsyncCopies& own = running_block().current().copies;
+  AsyncCopies& own = *running_block().current().copies;
   int landed = 0;
   while (landed < own.count && own.copies[landed].group < own.groups - pending)
     land(own.copies[landed++]);

@@ -108,8 +108,11 @@ void Block::meet(unsigned mask, Collective kind, const Site& site) {
   thread.site = site;
   thread.meeting = &meeting;
   meeting.arrived |= bit(thread);
+  // Only the barrier orders memory: shuffles, products and matrix loads do not (CUDA C++
+  // Programming Guide, "Warp Shuffle Functions": no memory barrier is implied).
+  const bool orders = kind == Collective::barrier;
   char& token = token_of(meeting);
-  arrive(token);
+  if (orders) arrive(token);
   if (meeting.arrived == mask) {
     const int warp = thread.number / kLanes;
     deliver(kind, threads_ + warp * kLanes, mask);
@@ -117,7 +120,7 @@ void Block::meet(unsigned mask, Collective kind, const Site& site) {
     make_ready(warp, mask);
   }
   give_way();
-  depart(token);
+  if (orders) depart(token);
   meeting.staying &= ~bit(thread);
   if (meeting.staying == 0) meeting.arrived = 0;
 }
@@ -177,7 +180,7 @@ char& Block::token_of(const Rendezvous& meeting) const {
 
 void Block::returned() {
   Thread& thread = *current_;
-  if (const std::string copy = unfinished_copy(thread.copies); !copy.empty()) fail(copy);
+  if (const std::string copy = unfinished_copy(*thread.copies); !copy.empty()) fail(copy);
   const Warp& warp = warp_of(thread);
   for (const Rendezvous& meeting : warp.meetings) {
     if (meeting.mask == 0) break;
@@ -216,7 +219,7 @@ void Block::explain_stall() {
 void Block::fail(const std::string& what) {
   failed_ = true;
   failure_ = "block " + text(blockIdx) + ", thread " + text(current_->index) + ": " + what;
-  for (;;) switch_fiber(abandoned_, host_);
+  throw Failed{};
 }
 
 // ---- Shared memory.

@@ -41,6 +41,7 @@ namespace {
 // touched is real memory.
 constexpr std::size_t kStackBytes = 256 << 10;
 constexpr std::size_t kGuardBytes = 4096;
+constexpr std::size_t kCacheLine = 64;
 constexpr int kSavedRegisters = 6;
 constexpr unsigned kSync = 0;
 constexpr unsigned kNoSync = 1;
@@ -49,7 +50,12 @@ Fiber* switched_from = nullptr;
 Fiber* switched_to = nullptr;
 
 void prepare_stack(Fiber& fiber, void (*entry)()) {
-  auto* top = reinterpret_cast<std::uintptr_t*>(fiber.memory + kGuardBytes + kStackBytes);
+  // Stacks that all begin at the same offset in a page would fight for the same lines of the L1
+  // cache.
+  static unsigned colour = 0;
+  colour = (colour + 7) % 64;
+  auto* top = reinterpret_cast<std::uintptr_t*>(fiber.memory + kGuardBytes + kStackBytes -
+                                                kCacheLine * colour);
   *--top = 0;  // keeps the stack aligned as after a call, and ends the chain of return addresses
   *--top = reinterpret_cast<std::uintptr_t>(entry);
   for (int i = 0; i < kSavedRegisters; ++i) *--top = 0;

@@ -2,8 +2,8 @@
 // memory it touches on behalf of a thread. Every call is a no-op in a build without that sanitizer:
 // the symbols are weak.
 //
-// The emulator itself is never compiled with -fsanitize=thread: its own variables are shared by all
-// fibers without any order that TSan knows of.
+// The emulator itself is compiled without sanitizers: it is most of the cost, and its own variables
+// are shared by all fibers without any order that TSan knows of.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@ void __sanitizer_finish_switch_fiber(void* fake_stack, const void** from_bottom,
                                      std::size_t* from_size) __attribute__((weak));
 void __asan_unpoison_memory_region(const volatile void* from, std::size_t size)
     __attribute__((weak));
+void* __asan_region_is_poisoned(void* from, std::size_t size) __attribute__((weak));
 void* __tsan_get_current_fiber() __attribute__((weak));
 void* __tsan_create_fiber(unsigned flags) __attribute__((weak));
 void __tsan_destroy_fiber(void* fiber) __attribute__((weak));
@@ -28,6 +29,8 @@ void AnnotateIgnoreWritesEnd(const char* file, int line) __attribute__((weak));
 }
 
 namespace emulator {
+
+inline bool watched_for_races() { return __tsan_create_fiber != nullptr; }
 
 /// What was done before `arrive` on a token has happened before what follows `depart` on it.
 inline void arrive(char& token) {
@@ -43,6 +46,12 @@ inline void note_read(const void* from, std::size_t bytes) {
 }
 inline void note_write(void* to, std::size_t bytes) {
   if (__tsan_write_range) __tsan_write_range(to, bytes);
+}
+
+/// False where ASan knows that this memory is nobody's.
+inline bool accessible(const void* from, std::size_t bytes) {
+  return !__asan_region_is_poisoned ||
+         __asan_region_is_poisoned(const_cast<void*>(from), bytes) == nullptr;
 }
 
 /// Heap blocks that are taken and returned meanwhile belong to no thread, and their history is

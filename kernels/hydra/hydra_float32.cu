@@ -1,0 +1,16 @@
+#include "kernels/hydra/hydra_launch.cuh"
+
+namespace hydrascope::kernels::hydra::cuda {
+
+std::size_t workspace_bytes(const Shape& shape) {
+  return workspace_layout(shape.images, shape.tokens, shape.dim).bytes;
+}
+
+void forward(const ForwardParams<float>& params, device::Stream stream) {
+  launch_forward(params, stream);
+}
+void backward(const BackwardParams<float>& params, device::Stream stream) {
+  launch_backward(params, stream);
+}
+
+}  // namespace hydrascope::kernels::hydra::cuda
