@@ -105,8 +105,8 @@ LinearForward linear_formula(const Tensor& q, const Tensor& k, const Tensor& v, 
 
 LinearBackward linear_formula_backward(const LinearSaved& saved, const Tensor& grad_y,
                                        const LinearOptions& options) {
-  const auto& [q, k, v, y, state, denominator] = saved;
-  const StateViews views = views_of_state(state, q, v, options);
+  const Tensor &q = saved.q, &k = saved.k, &v = saved.v;
+  const StateViews views = views_of_state(saved.state, q, v, options);
   const std::int64_t features = views.k_sum.size(2);
   Tensor dq = empty_token_rows(q);
   Tensor dk = empty_token_rows(k);
@@ -121,12 +121,14 @@ LinearBackward linear_formula_backward(const LinearSaved& saved, const Tensor& g
   for_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
     const Tensor u = chunk_of(q, first, count);
     const Tensor a = query_features(map_features(u, options), views, options);
+    const Tensor m = options.divides() ? denominator_of(a, views, options) : Tensor();
     Tensor gh = chunk_of(grad_y, first, count);
-    if (options.divides()) gh = gh / denominator_of(a, views, options);
+    if (options.divides()) gh = gh / m;
     Tensor da = gh.matmul(views.kv_sum.transpose(-2, -1));
     d_kv_sum.add_(a.transpose(-2, -1).matmul(gh));
     if (options.divides()) {
-      const Tensor delta = (gh * chunk_of(y, first, count)).sum(-1, /*keepdim=*/true);
+      // g . y, with an y that no half type has rounded: 1 / m may enlarge what is left of da.
+      const Tensor delta = (gh * (a.matmul(views.kv_sum) / m)).sum(-1, /*keepdim=*/true);
       da.sub_(delta * views.k_sum.unsqueeze(2));
       d_k_sum.sub_((delta * a).sum(2));
     }
