@@ -111,10 +111,11 @@ void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& 
       row.peak_tflops_measured > 0 ? 100 * row.achieved_tflops / row.peak_tflops_measured : 0;
 }
 
-/// Tensor in, logits out.
+/// Tensor in, logits out; the tensor lies on the device that computes.
 Timings measure_model(Subject& subject, const image::Size& size, std::int64_t batch,
                       const MeasureOptions& options) {
-  const at::Tensor input = at::randn({batch, 3, size.height, size.width});
+  const at::Tensor input =
+      at::randn({batch, 3, size.height, size.width}).to(subject.classifier.options().device);
   return measure(
       [&] {
         if (!subject.classifier.logits(input).isfinite().all().item<bool>())

@@ -133,14 +133,18 @@ int run_classify(const ParsedOptions& options) {
       if (result.error) {
         input_file->append_nan();
       } else {
-        input_file->append({result.tensor.const_data_ptr<float>(),
-                            static_cast<std::size_t>(result.tensor.numel())},
-                           result.tensor.sizes());
+        const at::Tensor input = model_input(pipeline, result);
+        input_file->append({input.const_data_ptr<float>(), static_cast<std::size_t>(input.numel())},
+                           input.sizes());
       }
     }
     progress.advance();
     if (result.error) ++failed;
     return !(result.error && fail_fast) && static_cast<bool>(output.stream());
+  };
+  pipeline.notice = [&](const std::string& text) {
+    progress.hide();
+    console.note(text);
   };
   const PipelineTiming timing =
       run_pipeline([&] { return inputs.next(); }, classifier, pipeline, report);

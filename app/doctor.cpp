@@ -61,6 +61,7 @@ int run_doctor(const ParsedOptions& options) {
   report.add("memory_bytes", total_memory_bytes());
   report.add("cuda_built_in", gpus.built_in);
   report.add("cuda_runtime", gpus.runtime.empty() ? "none" : gpus.runtime);
+  report.add("cuda_architectures", gpus.architectures.empty() ? "none" : gpus.architectures);
   report.add("cuda_driver", gpus.driver.empty() ? "none" : gpus.driver);
   report.add("cuda_usable", why_no_cuda.empty());
   report.add("cuda_why_not", why_no_cuda.empty() ? "-" : why_no_cuda);
@@ -70,7 +71,8 @@ int run_doctor(const ParsedOptions& options) {
             "\",\"name\":" + json_string(gpu.name) + ",\"compute_capability\":\"" +
             std::to_string(gpu.major) + "." + std::to_string(gpu.minor) +
             "\",\"multiprocessors\":" + std::to_string(gpu.multiprocessors) +
-            ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) + "}";
+            ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) +
+            ",\"has_kernels\":" + (gpu.has_code ? "true" : "false") + "}";
   }
   report.add_json("gpus", list + "]");
   report.add("attention_mechanisms", mechanisms);

@@ -80,7 +80,7 @@ int run_evaluate(const ParsedOptions& options) {
   model::Classifier classifier = make_classifier(options, source);
 
   // Published scores come from tools that ignore EXIF orientation.
-  const PipelineOptions pipeline =
+  PipelineOptions pipeline =
       pipeline_options(options, transform, options.text("exif") == "apply");
 
   OutputFile output(options.text("output"));
@@ -113,6 +113,10 @@ int run_evaluate(const ParsedOptions& options) {
     }
     progress.advance();
     return !(result.error && fail_fast);
+  };
+  pipeline.notice = [&](const std::string& text) {
+    progress.hide();
+    console.note(text);
   };
   const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
   progress.finish();

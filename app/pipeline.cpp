@@ -4,8 +4,6 @@
 #include "kernels/error.h"
 #include "model/image/video.h"
 
-#include <ATen/ops/stack.h>
-
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -95,12 +93,17 @@ class Pipeline {
     for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
     bool go_on = true;
     while (go_on) {
-      std::vector<Item> batch = take_batch();
-      if (batch.empty() && finished_) {
+      // While the model is at work nothing is waited for but the model.
+      std::vector<Item> batch = take_batch(/*wait=*/under_way_.empty());
+      const bool nothing_new = batch.empty();
+      if (!nothing_new) submit(std::move(batch));
+      if (!under_way_.empty() &&
+          (nothing_new || classifier_.under_way() >= classifier_.most_under_way()))
+        collect();
+      if (nothing_new && under_way_.empty() && finished_) {
         emit();
         break;
       }
-      if (!batch.empty()) classify(batch);
       go_on = emit();
     }
     timing_.seconds = seconds_since(begin);
@@ -214,7 +217,9 @@ class Pipeline {
           image::plan_transform(options_.transform, result.picture, options_.decode.max_pixels);
       result.note = image::describe_fit(options_.transform, plan);
       result.model_size = plan.output;
-      result.tensor = image::apply_transform(options_.transform, picture);
+      result.tensor = image::transform_pixels(options_.transform, picture);
+      if (!classifier_.takes_bytes())
+        result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
     } catch (...) {
       fail(result, std::current_exception());
     }
@@ -235,6 +240,8 @@ class Pipeline {
   // ---- model
   // -------------------------------------------------------------------------------------
   [[nodiscard]] std::int64_t batch_for(std::pair<std::int64_t, std::int64_t> size) const {
+    const auto limit = batch_limits_.find(size);
+    if (limit != batch_limits_.end()) return limit->second;
     if (options_.batch_size > 0) return options_.batch_size;
     // Enough tokens to fill the processor; larger batches only add latency and memory.
     const std::int64_t enough_tokens = classifier_.options().device.is_cuda() ? 16384 : 1600;
@@ -243,6 +250,11 @@ class Pipeline {
   }
 
   using Groups = std::map<std::pair<std::int64_t, std::int64_t>, std::deque<Item>>;
+  /// A batch that the model computes, and since when.
+  struct UnderWay {
+    std::vector<Item> items;
+    Clock::time_point begin;
+  };
 
   Groups::iterator full_group() {
     for (auto group = groups_.begin(); group != groups_.end(); ++group) {
@@ -257,8 +269,8 @@ class Pipeline {
   }
 
   /// The next batch; empty when there is something to emit or nothing will come any more
-  /// (`finished_`).
-  std::vector<Item> take_batch() {
+  /// (`finished_`); without `wait` also when there is none yet.
+  std::vector<Item> take_batch(bool wait) {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
     const auto nothing_comes = [&] { return in_flight_ == 0; };
@@ -270,8 +282,9 @@ class Pipeline {
              (nothing_comes() && !reading_);
     };
     // A signal does not wake the condition variable, hence the time limit.
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(wait ? 100 : 0), ready)) {
       if (stop_requested()) break;
+      if (!wait) return {};
     }
     timing_.wait_seconds += seconds_since(begin);
     std::vector<Item> batch;
@@ -296,31 +309,71 @@ class Pipeline {
     return batch;
   }
 
-  void classify(std::vector<Item>& batch) {
-    const Clock::time_point begin = Clock::now();
-    std::vector<at::Tensor> tensors;
-    for (const Item& item : batch) tensors.push_back(item.result.tensor);
+  void submit(std::vector<Item> items) {
+    UnderWay batch{std::move(items), Clock::now()};
+    const image::Size size = batch.items.front().result.model_size;
+    model::inference::ImageBatch images;
+    images.height = size.height;
+    images.width = size.width;
+    images.mean = options_.transform.mean;
+    images.std = options_.transform.std;
+    for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
     try {
-      const at::Tensor logits = classifier_.logits(
-          tensors.size() == 1 ? tensors.front().unsqueeze(0) : at::stack(tensors));
-      const double seconds = seconds_since(begin) / static_cast<double>(batch.size());
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        batch[i].result.logits = logits.select(0, static_cast<std::int64_t>(i));
-        batch[i].result.seconds = seconds;
-      }
+      classifier_.submit(images);
+      under_way_.push_back(std::move(batch));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory) throw;
-      for (Item& item : batch) {
-        item.result.error = error.code();
-        item.result.message = error.what();
-      }
+      halve(std::move(batch.items), error);
     }
+    timing_.model_seconds += seconds_since(batch.begin);
+  }
+
+  /// The batch did not fit: half of it is tried next, or its only input has failed.
+  void halve(std::vector<Item> items, const Error& error) {
+    const image::Size size = items.front().result.model_size;
+    const auto half = static_cast<std::int64_t>(items.size()) / 2;
+    if (half == 0) {
+      items.front().result.error = error.code();
+      items.front().result.message = error.what();
+    } else if (options_.notice) {
+      std::ostringstream text;
+      text << "note: not enough memory for " << items.size() << " pictures of " << size.height
+           << "x" << size.width << " at once, going on with " << half;
+      options_.notice(text.str());
+    }
+    const std::lock_guard lock(mutex_);
+    if (half == 0) {
+      finish(items.front());
+      return;
+    }
+    batch_limits_[{size.height, size.width}] = half;
+    std::deque<Item>& group = groups_[{size.height, size.width}];
+    for (; !items.empty(); items.pop_back()) group.push_front(std::move(items.back()));
+  }
+
+  void collect() {
+    const Clock::time_point begin = Clock::now();
+    UnderWay batch = std::move(under_way_.front());
+    under_way_.pop_front();
+    const at::Tensor logits = classifier_.collect();
+    // Batches that overlap share their time.
+    const double seconds =
+        seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
+    collected_ = Clock::now();
     timing_.model_seconds += seconds_since(begin);
     const std::lock_guard lock(mutex_);
-    for (Item& item : batch) {
-      waiting_bytes_ -= byte_size(item.result);
-      finished_items_.emplace(item.sequence, std::move(item.result));
+    for (std::size_t i = 0; i < batch.items.size(); ++i) {
+      PipelineResult& result = batch.items[i].result;
+      result.logits = logits.select(0, static_cast<std::int64_t>(i));
+      result.seconds = seconds;
+      finish(batch.items[i]);
     }
+  }
+
+  /// Under the mutex.
+  void finish(Item& item) {
+    waiting_bytes_ -= byte_size(item.result);
+    finished_items_.emplace(item.sequence, std::move(item.result));
   }
 
   /// Hands out what is complete, in order. Returns false when the caller has had enough.
@@ -346,6 +399,8 @@ class Pipeline {
   const PipelineOptions& options_;
   const std::function<bool(const PipelineResult&)>& done_;
   std::int64_t window_ = 0;
+  std::deque<UnderWay> under_way_;
+  Clock::time_point collected_{};  // when the last batch was
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -354,6 +409,7 @@ class Pipeline {
   // thread.
   std::deque<Job> jobs_;
   Groups groups_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> batch_limits_;  // found by trying
   std::map<std::int64_t, PipelineResult> finished_items_;
   std::int64_t sequence_ = 0;       // of the next input
   std::int64_t emitted_ = 0;        // inputs handed out
@@ -382,6 +438,12 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::Classifier& classifier, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done) {
   return Pipeline(next, classifier, options, done).run();
+}
+
+at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
+  return result.tensor.scalar_type() == at::kByte
+             ? image::normalise(options.transform, result.tensor, result.model_size)
+             : result.tensor;
 }
 
 }  // namespace hydrascope::app

@@ -26,6 +26,8 @@ struct PipelineOptions {
   std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
   std::int64_t memory_budget = std::int64_t{1}
                                << 30;  ///< bytes of transformed pictures that may wait
+  std::function<void(const std::string&)>
+      notice;  ///< told of what changes on the way; may be empty
 };
 
 /// What became of one input (or one frame of a video).
@@ -34,9 +36,10 @@ struct PipelineResult {
   std::optional<std::int64_t> frame;
   image::Size picture;  ///< after EXIF orientation
   image::Size model_size;
-  std::string note;    ///< "padded 1080x1920 to 1088x1920"
-  at::Tensor tensor;   ///< (3, H, W) float32, the model's input; undefined on error
-  at::Tensor logits;   ///< (num_classes) float32; undefined on error
+  std::string note;   ///< "padded 1080x1920 to 1088x1920"
+  at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
+                      ///< (see `model_input`); undefined on error
+  at::Tensor logits;  ///< (num_classes) float32; undefined on error
   double seconds = 0;  ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;
@@ -57,10 +60,14 @@ struct PipelineTiming {
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
 /// this thread, in input order, as soon as a result and all before it exist) for every result;
 /// `done` returns false to end early. A failing input becomes a result with an error; an exception
-/// from `done`, `next` or the model's code (out of memory excepted: that fails the batch's inputs)
-/// ends the run and is rethrown here.
+/// from `done`, `next` or the model's code (out of memory excepted: it halves the batch for
+/// pictures of that size, and fails the input that does not fit alone) ends the run and is rethrown
+/// here.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::Classifier& classifier, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done);
+
+/// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.
+at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);
 
 }  // namespace hydrascope::app

@@ -1,4 +1,8 @@
 # HYDRASCOPE_CUDA=AUTO|ON|OFF -> HYDRASCOPE_WITH_CUDA. AUTO says in one line why it is off.
+# HYDRASCOPE_CUDA_ARCHITECTURES: what kernels are compiled for; a machine that only builds for its own GPU
+# may name that one. 8.0's PTX serves every GPU that has no code of its own, 12.0's the ones after it.
+set(HYDRASCOPE_CUDA_ARCHITECTURES "80;86-real;89-real;90a-real;100-real;120" CACHE STRING
+    "CUDA architectures, as in CMAKE_CUDA_ARCHITECTURES")
 set(HYDRASCOPE_WITH_CUDA OFF)
 string(TOUPPER "${HYDRASCOPE_CUDA}" HYDRASCOPE_CUDA)
 if(NOT HYDRASCOPE_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -28,6 +32,17 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     cmake_path(GET HYDRASCOPE_NVCC PARENT_PATH nvcc_folder)
     set(CUDAToolkit_ROOT ${nvcc_folder}/..)
     find_package(CUDAToolkit REQUIRED)
+    set(CMAKE_CUDA_COMPILER ${HYDRASCOPE_NVCC})
+    set(CMAKE_CUDA_ARCHITECTURES ${HYDRASCOPE_CUDA_ARCHITECTURES})
+    set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
+    set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+    enable_language(CUDA)
+    # CMake 3.25 does not know that nvcc 13 has C++20.
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    # Keeps ptxas' report (registers, spills, shared memory) beside every object, for
+    # tests/kernels/resources_test.cpp.
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/keep_ptxas_report.sh ${CCACHE_PROGRAM})
     message(STATUS "CUDA: ${HYDRASCOPE_NVCC_VERSION} (${HYDRASCOPE_NVCC})")
   endif()
 else()

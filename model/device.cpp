@@ -5,14 +5,23 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <dlfcn.h>
 
 namespace hydrascope::model {
 namespace {
 
+std::string without_code(const kernels::device::GpuInfo& info, const kernels::device::Gpu& gpu) {
+  return "this build has kernels for the CUDA architectures " + info.architectures +
+         " and none for " + gpu.name + " (" + std::to_string(gpu.major) + "." +
+         std::to_string(gpu.minor) + "); set HYDRASCOPE_CUDA_ARCHITECTURES";
+}
+
 std::string load_cuda() {
   const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
   if (gpus.gpus.empty()) return gpus.why_none;
+  if (std::ranges::none_of(gpus.gpus, &kernels::device::Gpu::has_code))
+    return without_code(gpus, gpus.gpus.front());
   // RTLD_GLOBAL: libtorch_cuda registers its kernels with libtorch_cpu's dispatcher when it is
   // loaded.
   if (dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL) == nullptr) {
@@ -51,11 +60,13 @@ c10::Device resolve_device(std::string_view word) {
                 "--device cpu runs on the processor; `hydrascope doctor` says more");
   }
   const int index = std::stoi(std::string(digits));
-  const auto count = kernels::device::gpu_info().gpus.size();
-  if (static_cast<std::size_t>(index) >= count) {
-    throw Error(ErrorCode::failed, "there are " + std::to_string(count) + " GPUs, counted from 0",
-                "--device " + std::string(word));
-  }
+  const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
+  const std::string subject = "--device " + std::string(word);
+  if (static_cast<std::size_t>(index) >= gpus.gpus.size())
+    throw Error(ErrorCode::failed,
+                "there are " + std::to_string(gpus.gpus.size()) + " GPUs, counted from 0", subject);
+  const kernels::device::Gpu& gpu = gpus.gpus[static_cast<std::size_t>(index)];
+  if (!gpu.has_code) throw Error(ErrorCode::failed, without_code(gpus, gpu), subject);
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #ifdef HYDRASCOPE_WITH_CUDA
 #include <cuda_runtime_api.h>
+
 #include <nvtx3/nvToolsExt.h>
 #endif
 
@@ -17,34 +19,38 @@ void check_geometry(const char* name, const Geometry& geometry) {
     throw Error(ErrorCode::internal, "no GPU can launch a " + why, name);
 }
 
+bool synchronous_launches() {
+  static const bool synchronous = [] {
+    const char* word = std::getenv("HYDRASCOPE_SYNC_LAUNCHES");
+    return word != nullptr && std::string_view(word) == "1";
+  }();
+  return synchronous;
+}
+
 #ifdef HYDRASCOPE_WITH_CUDA
 
 void check_cuda(int status, const char* what) {
   if (status == cudaSuccess) return;
   cudaGetLastError();  // an error of a launch would otherwise be met again by the next call
   const auto error = static_cast<cudaError_t>(status);
-  throw Error(error == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::failed,
-              std::string("CUDA says: ") + cudaGetErrorString(error) + " (" +
-                  cudaGetErrorName(error) + ")",
-              what);
+  throw Error(
+      error == cudaErrorMemoryAllocation ? ErrorCode::out_of_memory : ErrorCode::failed,
+      std::string("CUDA says: ") + cudaGetErrorString(error) + " (" + cudaGetErrorName(error) + ")",
+      what);
 }
 
 void launch_kernel(const char* name, const void* kernel, const Geometry& geometry, Stream stream,
                    void** arguments) {
-  static const bool synchronous = [] {
-    const char* word = std::getenv("HYDRASCOPE_SYNC_LAUNCHES");
-    return word != nullptr && std::string(word) == "1";
-  }();
   check_geometry(name, geometry);
   const auto extent = [](const Extent& e) {
     return dim3(static_cast<unsigned>(e.x), static_cast<unsigned>(e.y), static_cast<unsigned>(e.z));
   };
   nvtxRangePushA(name);
-  const cudaError_t status = cudaLaunchKernel(kernel, extent(geometry.grid), extent(geometry.block),
-                                              arguments, 0, stream);
+  const cudaError_t status =
+      cudaLaunchKernel(kernel, extent(geometry.grid), extent(geometry.block), arguments, 0, stream);
   nvtxRangePop();
   check_cuda(status, name);
-  if (!synchronous) return;
+  if (!synchronous_launches()) return;
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   check_cuda(cudaStreamIsCapturing(stream, &capture), name);
   if (capture == cudaStreamCaptureStatusNone) check_cuda(cudaStreamSynchronize(stream), name);

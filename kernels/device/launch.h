@@ -19,6 +19,9 @@ void check_cuda(int status, const char* what);
 void launch_kernel(const char* name, const void* kernel, const Geometry& geometry, Stream stream,
                    void** arguments);
 
+/// Whether HYDRASCOPE_SYNC_LAUNCHES=1.
+bool synchronous_launches();
+
 /// Multiprocessors of the current device; 132 (an H100's) where there is none, so that heuristics can
 /// be asked without a GPU.
 int multiprocessor_count();

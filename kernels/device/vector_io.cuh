@@ -9,6 +9,7 @@
 #include <cuda_fp16.h>
 #endif
 
+#include <bit>
 #include <cstdint>
 
 namespace hydrascope::kernels::device {
@@ -86,6 +87,38 @@ __device__ __forceinline__ Pack<T, count> from_floats(const float (&values)[coun
     for (int i = 0; i < count; ++i) pack.values[i] = from_float<T>(values[i]);
   }
   return pack;
+}
+
+/// A pack of 16 bytes as four words. The values of a Pack the compiler takes apart when they
+/// arrive, 16-bit ones into a register each; a row that waits for its norm stays as small as this.
+template <class T>
+struct alignas(16) PackedWords {
+  std::uint32_t words[4];
+};
+template <class T>
+__device__ __forceinline__ PackedWords<T> load_words(const T* from) {
+  return *reinterpret_cast<const PackedWords<T>*>(from);
+}
+template <class T>
+__device__ __forceinline__ float value_of(const PackedWords<T>& pack, int index) {
+  if constexpr (sizeof(T) == 4) {
+    return std::bit_cast<float>(pack.words[index]);
+  } else {
+    T value;
+    value.bits = static_cast<std::uint16_t>(pack.words[index / 2] >> (16 * (index % 2)));
+    return to_float(value);
+  }
+}
+/// Makes the compiler forget what it has converted of a pack, which it would otherwise keep for
+/// whoever converts it again.
+template <class T>
+__device__ __forceinline__ void forget_values([[maybe_unused]] PackedWords<T>& pack) {
+#ifdef __CUDACC__
+  if constexpr (sizeof(T) == 2)
+    asm volatile(""
+                 : "+r"(pack.words[0]), "+r"(pack.words[1]), "+r"(pack.words[2]),
+                   "+r"(pack.words[3]));
+#endif
 }
 
 /// Whether rows that begin at `base`, `stride` elements apart, can be read in packs of `count`.

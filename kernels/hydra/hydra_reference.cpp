@@ -9,15 +9,22 @@ template <class T>
 double widened(T value) {
   return static_cast<double>(static_cast<float>(value));
 }
+double widened(double value) { return value; }
+
+/// |x| of a row.
+template <class T>
+double length_of(const T* x, std::int64_t dim, Norm norm) {
+  double sum = 0;
+  for (std::int64_t f = 0; f < dim; ++f)
+    sum += norm == Norm::l2 ? widened(x[f]) * widened(x[f]) : std::abs(widened(x[f]));
+  return norm == Norm::l2 ? std::sqrt(sum) : sum;
+}
 
 /// r of a row.
 template <class T>
 double divisor(const T* x, std::int64_t dim, Norm norm, const Kernel& kernel) {
   if (norm == Norm::none) return 1;
-  double sum = 0;
-  for (std::int64_t f = 0; f < dim; ++f)
-    sum += norm == Norm::l2 ? widened(x[f]) * widened(x[f]) : std::abs(widened(x[f]));
-  const double length = norm == Norm::l2 ? std::sqrt(sum) : sum;
+  const double length = length_of(x, dim, norm);
   const auto eps = static_cast<double>(kernel.eps);
   switch (kernel.eps_rule) {
     case Eps::max: return length < eps ? eps : length;
@@ -25,6 +32,58 @@ double divisor(const T* x, std::int64_t dim, Norm norm, const Kernel& kernel) {
     case Eps::add: return length + eps;
   }
   return length;
+}
+
+template <class T>
+double weight_of(const Tokens<T>& p, std::int64_t token) {
+  return static_cast<double>(token < p.num_prefix ? p.prefix_weight : p.patch_weight);
+}
+template <class T>
+double scale_of(const Tokens<T>& p, std::size_t f) {
+  return p.feature_scale == nullptr ? 1.0 : static_cast<double>(p.feature_scale[f]);
+}
+
+Sums zeros(std::int64_t count) {
+  const std::vector<double> row(static_cast<std::size_t>(count), 0.0);
+  return {row, row};
+}
+void add(Sums& sums, std::size_t at, double value, double magnitude) {
+  sums.values[at] += value;
+  sums.magnitudes[at] += magnitude;
+}
+void append(Sums& sums, double value, double magnitude) {
+  sums.values.push_back(value);
+  sums.magnitudes.push_back(magnitude);
+}
+
+/// Appends J^T g of one row, J the derivative of x / r(x):
+///   dx = (g - (dr/d|x|) (d|x|/dx) (p . g)) / r,  p = x / r.
+template <class T>
+void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, const Kernel& kernel) {
+  const auto dim = static_cast<std::int64_t>(g.values.size());
+  const double r = divisor(x, dim, norm, kernel);
+  const double length = length_of(x, dim, norm);
+  const auto eps = static_cast<double>(kernel.eps);
+  const bool constant = norm != Norm::none && length < eps;
+  double along = 0;
+  double along_magnitude = 0;
+  for (std::size_t f = 0; f < g.values.size(); ++f) {
+    along += widened(x[f]) / r * g.values[f];
+    along_magnitude += std::abs(widened(x[f]) / r) * g.magnitudes[f];
+  }
+  for (std::size_t f = 0; f < g.values.size(); ++f) {
+    const double value = widened(x[f]);
+    double slope = 0;  // of r in x_f
+    if (norm == Norm::l1) slope = value > 0 ? 1 : (value < 0 ? -1 : 0);
+    if (norm == Norm::l2) slope = length > 0 ? value / length : 0;
+    if (kernel.eps_rule == Eps::rsqrt) slope *= length / r;
+    if (constant) {
+      append(gradient, 0, 0);
+    } else {
+      append(gradient, (g.values[f] - slope * along) / r,
+             (g.magnitudes[f] + std::abs(slope) * along_magnitude) / r);
+    }
+  }
 }
 
 }  // namespace
@@ -72,6 +131,80 @@ std::vector<double> gate_reference(const T* q_hat, std::int64_t q_hat_stride, co
       y.push_back(widened(q_hat[row * q_hat_stride + f]) * static_cast<double>(g[f]));
   return y;
 }
+
+template <class T>
+ForwardResult forward_reference(const Tokens<T>& p) {
+  ForwardResult result{zeros(p.dim), {}, {}};
+  const auto dim = static_cast<std::size_t>(p.dim);
+  for (std::int64_t t = 0; t < p.tokens; ++t) {
+    const T* k = p.k + t * p.k_stride;
+    const T* v = p.v + t * p.v_stride;
+    const double by = weight_of(p, t) / divisor(k, p.dim, p.kernel.norm_k, p.kernel);
+    for (std::size_t f = 0; f < dim; ++f) {
+      const double given = by * widened(k[f]) * widened(v[f]);
+      add(result.sum, f, given, std::abs(given));
+    }
+  }
+  for (std::size_t f = 0; f < dim; ++f)
+    append(result.global, scale_of(p, f) * result.sum.values[f],
+           std::abs(scale_of(p, f)) * result.sum.magnitudes[f]);
+  for (std::int64_t i = 0; i < p.queries; ++i) {
+    const T* q = p.q + i * p.q_stride;
+    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    for (std::size_t f = 0; f < dim; ++f)
+      append(result.y, widened(q[f]) / r * result.global.values[f],
+             std::abs(widened(q[f]) / r) * result.global.magnitudes[f]);
+  }
+  return result;
+}
+
+template <class T>
+BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int64_t grad_y_stride) {
+  BackwardResult result;
+  const auto dim = static_cast<std::size_t>(p.dim);
+  const ForwardResult forward = forward_reference(p);
+  Sums gated = zeros(p.dim);  // sum_i qh_i * grad_y_i
+  for (std::int64_t i = 0; i < p.queries; ++i) {
+    const T* q = p.q + i * p.q_stride;
+    const T* given = grad_y + i * grad_y_stride;
+    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    Sums of_q_hat;
+    for (std::size_t f = 0; f < dim; ++f) {
+      const double product = widened(q[f]) / r * widened(given[f]);
+      add(gated, f, product, std::abs(product));
+      append(of_q_hat, widened(given[f]) * forward.global.values[f],
+             std::abs(widened(given[f])) * forward.global.magnitudes[f]);
+    }
+    append_gradient(result.grad_q, q, of_q_hat, p.kernel.norm_q, p.kernel);
+  }
+  for (std::size_t f = 0; f < dim; ++f)
+    append(result.grad_feature_scale, forward.sum.values[f] * gated.values[f],
+           forward.sum.magnitudes[f] * gated.magnitudes[f]);
+  for (std::int64_t t = 0; t < p.tokens; ++t) {
+    const T* k = p.k + t * p.k_stride;
+    const T* v = p.v + t * p.v_stride;
+    const double r = divisor(k, p.dim, p.kernel.norm_k, p.kernel);
+    Sums of_k_hat;
+    for (std::size_t f = 0; f < dim; ++f) {
+      const double by = weight_of(p, t) * scale_of(p, f);
+      append(of_k_hat, by * gated.values[f] * widened(v[f]),
+             std::abs(by * widened(v[f])) * gated.magnitudes[f]);
+      append(result.grad_v, by * gated.values[f] * widened(k[f]) / r,
+             std::abs(by * widened(k[f]) / r) * gated.magnitudes[f]);
+    }
+    append_gradient(result.grad_k, k, of_k_hat, p.kernel.norm_k, p.kernel);
+  }
+  return result;
+}
+
+template ForwardResult forward_reference(const Tokens<double>&);
+template ForwardResult forward_reference(const Tokens<float>&);
+template ForwardResult forward_reference(const Tokens<BFloat16>&);
+template ForwardResult forward_reference(const Tokens<Float16>&);
+template BackwardResult backward_reference(const Tokens<double>&, const double*, std::int64_t);
+template BackwardResult backward_reference(const Tokens<float>&, const float*, std::int64_t);
+template BackwardResult backward_reference(const Tokens<BFloat16>&, const BFloat16*, std::int64_t);
+template BackwardResult backward_reference(const Tokens<Float16>&, const Float16*, std::int64_t);
 
 template ProjectResult project_reference(const ProjectParams<float>&);
 template ProjectResult project_reference(const ProjectParams<BFloat16>&);

@@ -28,5 +28,6 @@ std::vector<double> layer_norm_reference(const LayerNormParams<T>& p) {
 
 template std::vector<double> layer_norm_reference(const LayerNormParams<float>&);
 template std::vector<double> layer_norm_reference(const LayerNormParams<BFloat16>&);
+template std::vector<double> layer_norm_reference(const LayerNormParams<Float16>&);
 
 }  // namespace hydrascope::kernels::layer_norm

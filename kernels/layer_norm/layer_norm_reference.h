@@ -13,5 +13,6 @@ std::vector<double> layer_norm_reference(const LayerNormParams<T>& params);
 
 extern template std::vector<double> layer_norm_reference(const LayerNormParams<float>&);
 extern template std::vector<double> layer_norm_reference(const LayerNormParams<BFloat16>&);
+extern template std::vector<double> layer_norm_reference(const LayerNormParams<Float16>&);
 
 }  // namespace hydrascope::kernels::layer_norm

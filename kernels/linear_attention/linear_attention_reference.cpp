@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
+#include <type_traits>
 
 namespace hydrascope::kernels::linear_attention {
 namespace {
@@ -11,8 +14,13 @@ using Row = std::vector<double>;
 template <class T>
 Row widened(const T* values, std::int64_t count) {
   Row row;
-  for (std::int64_t i = 0; i < count; ++i)
-    row.push_back(static_cast<double>(static_cast<float>(values[i])));
+  for (std::int64_t i = 0; i < count; ++i) {
+    if constexpr (std::is_same_v<T, double>) {
+      row.push_back(values[i]);
+    } else {
+      row.push_back(static_cast<double>(static_cast<float>(values[i])));
+    }
+  }
   return row;
 }
 
@@ -58,6 +66,78 @@ Row mapped(const Shape& shape, const Row& u) {
       return joined(minus(u, most_of(u)), minus(times(-1, u), most_of(times(-1, u))));
   }
   return features;
+}
+
+/// A gradient and its magnitude, element by element.
+struct Gradient {
+  Row value;
+  Row magnitude;
+  explicit Gradient(std::size_t size) : value(size), magnitude(size) {}
+  void add(std::size_t i, double x, double size) {
+    value[i] += x;
+    magnitude[i] += std::abs(size);
+  }
+};
+
+double total(std::span<const double> row) {
+  double sum = 0;
+  for (const double x : row) sum += x;
+  return sum;
+}
+
+/// J^T of `mapped` at u.
+Gradient pulled_back(const Shape& shape, const Row& u, const Gradient& g) {
+  const std::size_t width = u.size();
+  const Row p = mapped(shape, u);
+  Gradient du(width);
+  const auto pass = [&](std::size_t i, double factor, std::size_t from) {
+    du.add(i, factor * g.value[from], factor * g.magnitude[from]);
+  };
+  const bool pair = shape.features() == 2 * shape.width;
+  const auto half = [&](const Row& row, std::size_t which) {
+    return std::span(row).subspan(which * width, width);
+  };
+  double along = 0;
+  double along_size = 0;
+  for (std::size_t i = 0; i < width; ++i) {
+    along += p[i] * g.value[i];
+    along_size += std::abs(p[i]) * g.magnitude[i];
+  }
+  double square = 0;
+  for (const double x : u) square += x * x;
+  const double norm = std::sqrt(square);
+  const double slope = shape.feature == Feature::softmax_both ? 2 : 1;
+  for (std::size_t i = 0; i < width; ++i) {
+    switch (shape.feature) {
+      case Feature::elu_plus_one: pass(i, u[i] > 0 ? 1 : std::exp(u[i]), i); break;
+      case Feature::relu: pass(i, u[i] <= 0 ? 0 : 1, i); break;
+      case Feature::unit:
+        if (norm < static_cast<double>(shape.unit_eps)) break;
+        pass(i, 1 / norm, i);
+        du.add(i, -p[i] * along / norm, p[i] * along_size / norm);
+        break;
+      case Feature::exp: pass(i, 1, i); break;
+      default: pass(i, slope, i); pass(i, -slope, width + i);
+    }
+  }
+  if (!pair || shape.feature == Feature::exp_pair) return du;
+  // What the shift of a row, or of each half, gives back.
+  for (std::size_t part = 0; part < 2; ++part) {
+    const double sign = part == 0 ? slope : -slope;
+    const double sum =
+        shape.feature == Feature::softmax_both ? total(g.value) : total(half(g.value, part));
+    const double size = shape.feature == Feature::softmax_both ? total(g.magnitude)
+                                                               : total(half(g.magnitude, part));
+    const auto exponents = half(p, part);
+    const auto at_most = std::count(exponents.begin(), exponents.end(), 0.0);
+    for (std::size_t i = 0; i < width; ++i) {
+      double share = std::exp(exponents[i]);  // of a softmax
+      if (shape.feature == Feature::exp_centred)
+        share = exponents[i] == 0 ? 1 / static_cast<double>(at_most) : 0;
+      du.add(i, -sign * share * sum, share * size);
+    }
+  }
+  return du;
 }
 
 }  // namespace
@@ -114,5 +194,113 @@ Mixed linear_attention_reference(const Tokens<T>& t, std::int64_t query) {
 
 template Mixed linear_attention_reference(const Tokens<float>&, std::int64_t);
 template Mixed linear_attention_reference(const Tokens<BFloat16>&, std::int64_t);
+template Mixed linear_attention_reference(const Tokens<Float16>&, std::int64_t);
+template Mixed linear_attention_reference(const Tokens<double>&, std::int64_t);
+
+template <class T>
+Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_y,
+                                              std::int64_t grad_y_stride) {
+  const Shape& shape = t.shape;
+  const bool exponential = is_exponential(shape.feature);
+  const bool divides = exponential || shape.normaliser == Normaliser::add_eps;
+  const std::int64_t width = shape.width;
+  const std::int64_t dim = shape.head_dim;
+  const auto features = static_cast<std::size_t>(shape.features());
+  const auto keys = static_cast<std::size_t>(t.keys);
+  Gradients all;
+  all.q.resize(static_cast<std::size_t>(t.queries * shape.num_heads * width));
+  all.k.resize(static_cast<std::size_t>(t.keys * shape.num_heads * width));
+  all.v.resize(static_cast<std::size_t>(t.keys * shape.num_heads * dim));
+  all.q_magnitude = all.q;
+  all.k_magnitude = all.k;
+  all.v_magnitude = all.v;
+  const auto give = [](const Gradient& row, std::int64_t at, Row& value, Row& magnitude) {
+    std::copy(row.value.begin(), row.value.end(), value.begin() + at);
+    std::copy(row.magnitude.begin(), row.magnitude.end(), magnitude.begin() + at);
+  };
+  for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+    std::vector<Row> keys_u;
+    std::vector<Row> b;
+    std::vector<Row> v;
+    for (std::int64_t j = 0; j < t.keys; ++j) {
+      keys_u.push_back(widened(t.k + j * t.k_stride + head * width, width));
+      b.push_back(mapped(shape, keys_u.back()));
+      v.push_back(widened(t.v + j * t.v_stride + head * dim, dim));
+    }
+    std::vector<Gradient> db(keys, Gradient(features));
+    std::vector<Gradient> dv(keys, Gradient(static_cast<std::size_t>(dim)));
+    for (std::int64_t i = 0; i < t.queries; ++i) {
+      const Row u = widened(t.q + i * t.q_stride + head * width, width);
+      const Row a = mapped(shape, u);
+      const Row g = widened(grad_y + i * grad_y_stride + head * dim, dim);
+      double most = -std::numeric_limits<double>::infinity();
+      for (std::size_t j = 0; j < keys && exponential; ++j) {
+        for (std::size_t f = 0; f < features; ++f) {
+          most = std::max(most, a[f] + b[j][f]);
+          all.largest_exponent = std::max(all.largest_exponent, std::abs(a[f]) + std::abs(b[j][f]));
+        }
+      }
+      // P of this query, by key; its sums; y and g . y.
+      std::vector<Row> p(keys, Row(features));
+      Row weight(keys);
+      Row weight_size(keys);
+      double m = exponential ? 0 : static_cast<double>(shape.eps);
+      for (std::size_t j = 0; j < keys; ++j) {
+        const auto token = static_cast<double>(
+            static_cast<std::int64_t>(j) < t.num_prefix ? t.prefix_weight : t.patch_weight);
+        for (std::size_t f = 0; f < features; ++f) {
+          p[j][f] = token * (exponential ? std::exp(a[f] + b[j][f] - most) : a[f] * b[j][f]);
+          weight[j] += p[j][f];
+          weight_size[j] += std::abs(p[j][f]);
+        }
+        m += weight[j];
+      }
+      if (!divides) m = 1;
+      double along = 0;
+      double along_size = 0;
+      for (std::size_t j = 0; j < keys; ++j) {
+        for (std::size_t c = 0; c < g.size(); ++c) {
+          along += g[c] * weight[j] * v[j][c] / m;
+          along_size += std::abs(g[c] * weight_size[j] * v[j][c] / m);
+          dv[j].add(c, weight[j] * g[c] / m, weight_size[j] * g[c] / m);
+        }
+      }
+      Gradient da(features);
+      for (std::size_t j = 0; j < keys; ++j) {
+        const auto token = static_cast<double>(
+            static_cast<std::int64_t>(j) < t.num_prefix ? t.prefix_weight : t.patch_weight);
+        double slope = divides ? -along : 0;
+        double size = divides ? along_size : 0;
+        for (std::size_t c = 0; c < g.size(); ++c) {
+          slope += g[c] * v[j][c];
+          size += std::abs(g[c] * v[j][c]);
+        }
+        for (std::size_t f = 0; f < features; ++f) {
+          const double of_a = exponential ? p[j][f] : token * b[j][f];
+          const double of_b = exponential ? p[j][f] : token * a[f];
+          da.add(f, of_a * slope / m, of_a * size / m);
+          db[j].add(f, of_b * slope / m, of_b * size / m);
+        }
+      }
+      give(pulled_back(shape, u, da), (i * shape.num_heads + head) * width, all.q, all.q_magnitude);
+    }
+    for (std::int64_t j = 0; j < t.keys; ++j) {
+      const auto at = static_cast<std::size_t>(j);
+      give(pulled_back(shape, keys_u[at], db[at]), (j * shape.num_heads + head) * width, all.k,
+           all.k_magnitude);
+      give(dv[at], (j * shape.num_heads + head) * dim, all.v, all.v_magnitude);
+    }
+  }
+  return all;
+}
+
+template Gradients linear_attention_backward_reference(const Tokens<float>&, const float*,
+                                                       std::int64_t);
+template Gradients linear_attention_backward_reference(const Tokens<BFloat16>&, const BFloat16*,
+                                                       std::int64_t);
+template Gradients linear_attention_backward_reference(const Tokens<Float16>&, const Float16*,
+                                                       std::int64_t);
+template Gradients linear_attention_backward_reference(const Tokens<double>&, const double*,
+                                                       std::int64_t);
 
 }  // namespace hydrascope::kernels::linear_attention

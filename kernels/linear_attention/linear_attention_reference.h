@@ -38,5 +38,38 @@ template <class T>
 Mixed linear_attention_reference(const Tokens<T>& tokens, std::int64_t query);
 extern template Mixed linear_attention_reference(const Tokens<float>&, std::int64_t);
 extern template Mixed linear_attention_reference(const Tokens<BFloat16>&, std::int64_t);
+extern template Mixed linear_attention_reference(const Tokens<Float16>&, std::int64_t);
+extern template Mixed linear_attention_reference(const Tokens<double>&, std::int64_t);
+
+struct Gradients {
+  std::vector<double> q;            ///< (queries, H * w)
+  std::vector<double> k;            ///< (keys, H * w)
+  std::vector<double> v;            ///< (keys, H * d)
+  std::vector<double> q_magnitude;  ///< the same sums with all terms positive
+  std::vector<double> k_magnitude;
+  std::vector<double> v_magnitude;
+  double largest_exponent = 0;  ///< |U| + |W|
+};
+
+/// Reverse mode of `linear_attention_reference` for all queries, pair by pair, with
+/// P_ijf = w_j a_if b_jf and A_ij = sum_f P_ijf / m_i (maps with exponents: a b = exp(U + W)):
+///   dv_j   = sum_i A_ij g_i                    dA_ij = g_i . v_j - g_i . y_i  (without normaliser:
+///   dU_if  = sum_j P_ijf dA_ij / m_i           g_i . v_j)
+///   dW_jf  = sum_i P_ijf dA_ij / m_i           other maps: da, db, P without the factor itself
+///   dq, dk = J^T of the map
+/// Where a map is not differentiable: relu' (0) = 0 as elu' (0) = 1; equal maxima of exp_centred
+/// share its gradient evenly; a row of `unit` shorter than unit_eps is a constant, as the model's
+/// normalisation has it. `grad_y` (queries, H * d).
+template <class T>
+Gradients linear_attention_backward_reference(const Tokens<T>& tokens, const T* grad_y,
+                                              std::int64_t grad_y_stride);
+extern template Gradients linear_attention_backward_reference(const Tokens<float>&, const float*,
+                                                              std::int64_t);
+extern template Gradients linear_attention_backward_reference(const Tokens<BFloat16>&,
+                                                              const BFloat16*, std::int64_t);
+extern template Gradients linear_attention_backward_reference(const Tokens<Float16>&,
+                                                              const Float16*, std::int64_t);
+extern template Gradients linear_attention_backward_reference(const Tokens<double>&, const double*,
+                                                              std::int64_t);
 
 }  // namespace hydrascope::kernels::linear_attention

@@ -33,6 +33,26 @@ std::vector<double> from_tensor_reference(const float* tensor, std::int64_t chan
   return y;
 }
 
+template <class T>
+std::vector<double> normalised_pixels_reference(const cuda::PixelParams<T>& p) {
+  std::vector<double> y;
+  const std::int64_t size = p.patch_size;
+  const auto value = [&](std::int64_t image, int channel, std::int64_t i, std::int64_t j) {
+    if (i >= p.valid_height || j >= p.valid_width) return 0.0;
+    const auto pixel =
+        static_cast<double>(p.pixels[image * p.image_bytes + i * p.row_bytes + 3 * j + channel]);
+    return pixel * static_cast<double>(p.scale[channel]) + static_cast<double>(p.shift[channel]);
+  };
+  for (std::int64_t image = 0; image < p.images; ++image)
+    for (std::int64_t top = 0; top < p.grid_rows * size; top += size)
+      for (std::int64_t left = 0; left < p.grid_columns * size; left += size)
+        for (int channel = 0; channel < 3; ++channel)
+          for (std::int64_t i = top; i < top + size; ++i)
+            for (std::int64_t j = left; j < left + size; ++j)
+              y.push_back(value(image, channel, i, j));
+  return y;
+}
+
 template std::vector<double> from_pixels_reference(const std::uint8_t*, std::int64_t,
                                                    const PatchRows<float>&);
 template std::vector<double> from_pixels_reference(const std::uint8_t*, std::int64_t,
@@ -41,5 +61,10 @@ template std::vector<double> from_tensor_reference(const float*, std::int64_t, s
                                                    std::int64_t, const PatchRows<float>&);
 template std::vector<double> from_tensor_reference(const float*, std::int64_t, std::int64_t,
                                                    std::int64_t, const PatchRows<BFloat16>&);
+template std::vector<double> from_tensor_reference(const float*, std::int64_t, std::int64_t,
+                                                   std::int64_t, const PatchRows<Float16>&);
+template std::vector<double> normalised_pixels_reference(const cuda::PixelParams<float>&);
+template std::vector<double> normalised_pixels_reference(const cuda::PixelParams<BFloat16>&);
+template std::vector<double> normalised_pixels_reference(const cuda::PixelParams<Float16>&);
 
 }  // namespace hydrascope::kernels::patchify

@@ -118,39 +118,60 @@ std::uint8_t fill_value(CropMode mode, double mean) {
 
 }  // namespace
 
-at::Tensor apply_transform(const TransformConfig& config, const Picture& picture) {
+at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture) {
   const at::NoGradGuard no_grad;
   const TransformPlan plan = plan_transform(config, {picture.height, picture.width});
   const Pixels pixels = resized_pixels(picture, plan, config.interpolation);
   const Overlap rows = centre(plan.resized.height, plan.cropped.height);
   const Overlap columns = centre(plan.resized.width, plan.cropped.width);
 
-  at::Tensor input = at::empty({3, plan.output.height, plan.output.width}, at::kFloat);
+  at::Tensor cropped = at::empty({plan.cropped.height, plan.cropped.width, 3}, at::kByte);
+  auto* out = cropped.mutable_data_ptr<std::uint8_t>();
+  std::array<std::uint8_t, 3> fill{};
+  for (std::size_t c = 0; c < 3; ++c) fill[c] = fill_value(config.crop_mode, config.mean[c]);
+  const auto fill_to = [&](const std::uint8_t* end) {
+    while (out != end) out = std::copy_n(fill.begin(), 3, out);
+  };
+  for (std::int64_t y = 0; y < plan.cropped.height; ++y) {
+    const std::uint8_t* end = out + plan.cropped.width * 3;
+    const std::int64_t source = y - rows.to;
+    if (source >= 0 && source < rows.count) {
+      fill_to(out + columns.to * 3);
+      const std::uint8_t* in =
+          pixels.data + (rows.from + source) * pixels.row + columns.from * pixels.pixel;
+      if (pixels.pixel == 3 && pixels.channel == 1) {
+        out = std::copy_n(in, columns.count * 3, out);
+      } else {
+        for (std::int64_t x = 0; x < columns.count; ++x, in += pixels.pixel)
+          for (std::int64_t c = 0; c < 3; ++c) *out++ = in[c * pixels.channel];
+      }
+    }
+    fill_to(end);
+  }
+  return cropped;
+}
+
+at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t height = pixels.size(0);
+  const std::int64_t width = pixels.size(1);
+  at::Tensor input = at::empty({3, output.height, output.width}, at::kFloat);
   auto* out = input.mutable_data_ptr<float>();
   for (std::size_t c = 0; c < 3; ++c) {
     const std::array<float, 256> table = normalisation(config.mean[c], config.std[c]);
-    const float fill = table[fill_value(config.crop_mode, config.mean[c])];
-    const std::uint8_t* plane = pixels.data + static_cast<std::int64_t>(c) * pixels.channel +
-                                rows.from * pixels.row + columns.from * pixels.pixel;
-    for (std::int64_t y = 0; y < plan.output.height; ++y, out += plan.output.width) {
-      std::fill(out + plan.cropped.width, out + plan.output.width, 0.0F);
-      if (y >= plan.cropped.height) {
-        std::fill(out, out + plan.cropped.width, 0.0F);
-        continue;
-      }
-      const std::int64_t source = y - rows.to;
-      if (source < 0 || source >= rows.count) {
-        std::fill(out, out + plan.cropped.width, fill);
-        continue;
-      }
-      const std::uint8_t* in = plane + source * pixels.row;
-      std::fill(out, out + columns.to, fill);
-      for (std::int64_t x = 0; x < columns.count; ++x)
-        out[columns.to + x] = table[in[x * pixels.pixel]];
-      std::fill(out + columns.to + columns.count, out + plan.cropped.width, fill);
+    const std::uint8_t* in = pixels.const_data_ptr<std::uint8_t>() + c;
+    for (std::int64_t y = 0; y < height; ++y) {
+      for (std::int64_t x = 0; x < width; ++x, in += 3) *out++ = table[*in];
+      out = std::fill_n(out, output.width - width, 0.0F);
     }
+    out = std::fill_n(out, (output.height - height) * output.width, 0.0F);
   }
   return input;
+}
+
+at::Tensor apply_transform(const TransformConfig& config, const Picture& picture) {
+  const TransformPlan plan = plan_transform(config, {picture.height, picture.width});
+  return normalise(config, transform_pixels(config, picture), plan.output);
 }
 
 }  // namespace hydrascope::image

@@ -9,10 +9,19 @@
 
 namespace hydrascope::image {
 
-/// Picture -> float32 tensor (3, output.height, output.width), contiguous, on the CPU. Runs on the
-/// calling thread only (on processors without AVX2, ATen resamples on its pool). Equal to Pillow
-/// and timm bit for bit where nothing is resampled and with `nearest`; otherwise within two steps
-/// of 255 (ATen's resampling weights have 16 bits, Pillow's 22). Errors as `plan_transform`.
+/// Picture -> resized and cropped, still bytes: uint8 (h, w, 3) of `plan.cropped`'s size,
+/// contiguous, on the CPU. Runs on the calling thread only (on processors without AVX2, ATen
+/// resamples on its pool). Equal to Pillow bit for bit where nothing is resampled and with
+/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's
+/// 22). Errors as `plan_transform`.
+at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture);
+
+/// Those bytes -> float32 (3, output.height, output.width), contiguous: (value / 255 - mean) / std,
+/// and 0 to the right and below, where `--fit pad` has made the output larger. Equal to timm's bit
+/// for bit.
+at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output);
+
+/// Both: picture -> the model's input.
 at::Tensor apply_transform(const TransformConfig& config, const Picture& picture);
 
 }  // namespace hydrascope::image

@@ -1,6 +1,7 @@
 #include "model/inference/classifier.h"
 
 #include "kernels/error.h"
+#include "model/inference/cuda_plan.h"
 #include "model/inference/inference_plan.h"
 #include "model/network_cost.h"
 #include "model/vision_transformer.h"
@@ -8,10 +9,14 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/unbind.h>
 #include <c10/util/Exception.h>
 
+#include <deque>
 #include <optional>
 #include <sstream>
+#include <utility>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -34,6 +39,8 @@ struct Classifier::State {
   VisionTransformer model{nullptr};
   checkpoint::LoadReport report;
   std::optional<inference::InferencePlan> plan;
+  std::unique_ptr<inference::CudaPlan> cuda_plan;
+  std::deque<at::Tensor> finished;  ///< submitted and computed at once, not collected yet
   inference::StageTimes* times = nullptr;
 };
 
@@ -73,6 +80,20 @@ void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_
   if (options.kernels == Kernels::fused && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan, "--kernels fused",
                 "--kernels auto runs the modules there");
+  if (options.keep_tokens != 1 && options.device.is_cuda())
+    throw Error(ErrorCode::invalid_argument, "tokens are dropped on the CPU only", "--keep-tokens",
+                "--device cpu");
+  if (options.kernels != Kernels::reference && no_plan.empty() && options.device.is_cuda()) {
+    inference::CudaPlanOptions plan;
+    plan.device = options.device;
+    plan.precision = options.precision;
+    plan.kernels = options.kernels;
+    plan.pos_interp = options.pos_interp;
+    plan.deterministic = options.deterministic;
+    plan.fill_block = fill_block;
+    state_->cuda_plan = inference::make_cuda_plan(state_->model, plan);
+    return;
+  }
   if (options.kernels != Kernels::reference && no_plan.empty()) {
     inference::PlanOptions plan;
     plan.dtype = options.precision.dtype;
@@ -106,32 +127,95 @@ Classifier::Classifier(Classifier&&) noexcept = default;
 Classifier& Classifier::operator=(Classifier&&) noexcept = default;
 Classifier::~Classifier() = default;
 
-at::Tensor Classifier::logits(const at::Tensor& images) {
-  const c10::InferenceMode inference;
-  const ForwardOptions forward{state_->options.kernels, state_->options.pos_interp, nullptr};
+namespace {
+
+/// Runs `work`; what LibTorch throws becomes an Error.
+template <class Work>
+auto with_errors(const Classifier& classifier, const std::string& images, Work work) {
+  const auto out_of_memory = [&] {
+    return Error(ErrorCode::out_of_memory, "not enough memory for a batch of " + images,
+                 classifier.options().device.str(),
+                 "a smaller --batch-size or --img-size needs less");
+  };
   try {
-    if (state_->plan) return state_->plan->logits(images, state_->times);
-    const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
-    return state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous();
+    return work();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) throw out_of_memory();
+    throw;
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
     // The CPU's allocator has no exception type of its own.
-    const bool out_of_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                               what.find("DefaultCPUAllocator") != std::string::npos;
-    if (!out_of_memory) throw Error(ErrorCode::internal, what, state_->model->config().arch);
-    throw Error(ErrorCode::out_of_memory,
-                "not enough memory for a batch of " + c10::str(images.sizes()),
-                options().device.str(), "a smaller --batch-size or --img-size needs less");
+    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+        what.find("DefaultCPUAllocator") != std::string::npos)
+      throw out_of_memory();
+    throw Error(ErrorCode::internal, what, classifier.config().arch);
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory,
-                "not enough memory for a batch of " + c10::str(images.sizes()),
-                options().device.str(), "a smaller --batch-size or --img-size needs less");
+    throw out_of_memory();
   }
 }
+
+}  // namespace
+
+at::Tensor Classifier::logits(const at::Tensor& images) {
+  inference::ImageBatch batch;
+  if (images.is_cpu()) {
+    batch.images = images.unbind();
+  } else {
+    batch.on_device = images.contiguous();
+  }
+  batch.height = images.size(2);
+  batch.width = images.size(3);
+  submit(batch);
+  return collect();
+}
+
+void Classifier::submit(const inference::ImageBatch& batch) {
+  const c10::InferenceMode inference;
+  std::ostringstream shape;
+  shape << batch.size() << " images of " << batch.height << "x" << batch.width;
+  with_errors(*this, shape.str(), [&] {
+    if (state_->cuda_plan) {
+      state_->cuda_plan->submit(batch);
+      return;
+    }
+    const at::Tensor images = batch.on_device.defined() ? batch.on_device
+                              : batch.size() == 1       ? batch.images.front().unsqueeze(0)
+                                                        : at::stack(batch.images);
+    if (state_->plan) {
+      state_->finished.push_back(state_->plan->logits(images, state_->times));
+      return;
+    }
+    const ForwardOptions forward{state_->options.kernels, state_->options.pos_interp, nullptr};
+    const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
+    state_->finished.push_back(
+        state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous());
+  });
+}
+
+at::Tensor Classifier::collect() {
+  if (state_->cuda_plan)
+    return with_errors(*this, "images", [&] { return state_->cuda_plan->collect(); });
+  at::Tensor oldest = std::move(state_->finished.front());
+  state_->finished.pop_front();
+  return oldest;
+}
+
+int Classifier::under_way() const noexcept {
+  if (state_->cuda_plan) return state_->cuda_plan->pending();
+  return static_cast<int>(state_->finished.size());
+}
+
+int Classifier::most_under_way() const noexcept {
+  if (state_->cuda_plan) return inference::CudaPlan::kSlots;
+  return 1;
+}
+
+bool Classifier::takes_bytes() const noexcept { return state_->cuda_plan != nullptr; }
 
 const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }
 const ClassifierOptions& Classifier::options() const noexcept { return state_->options; }
 std::string Classifier::kernels() const {
+  if (state_->cuda_plan) return state_->cuda_plan->kernels();
   if (state_->plan) return state_->plan->kernels();
   return options().kernels == Kernels::reference ? "reference" : "modules";
 }
@@ -146,6 +230,8 @@ std::map<std::string, std::string> Classifier::approximations() const {
     list["keep_tokens"] = share.str();
     list["keep_layer"] = std::to_string(state_->plan->keep_layer());
   }
+  if (state_->cuda_plan && !state_->cuda_plan->softmax_backend().empty())
+    list["softmax"] = state_->cuda_plan->softmax_backend();
   return list;
 }
 

@@ -5,6 +5,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "model/device.h"
+#include "model/inference/image_batch.h"
 #include "model/inference/stage_times.h"
 #include "model/position_embedding.h"
 
@@ -46,10 +47,19 @@ class Classifier {
   Classifier& operator=(Classifier&&) noexcept;
   ~Classifier();
 
-  /// images: float32 (B, 3, H, W) on the CPU, normalised, H and W multiples of patch_size.
-  /// Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when the device says
-  /// so.
+  /// images: float32 (B, 3, H, W) on the CPU or the model's device, normalised, H and W multiples
+  /// of patch_size. Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when
+  /// the device says so.
   at::Tensor logits(const at::Tensor& images);
+  /// The same in two halves, so that a GPU computes while the caller prepares the next batch: at
+  /// most `most_under_way` batches may be submitted and not collected. What is collected are the
+  /// logits of the oldest. Errors as `logits`; a batch whose `submit` throws is not under way.
+  void submit(const inference::ImageBatch& batch);
+  at::Tensor collect();
+  [[nodiscard]] int under_way() const noexcept;
+  [[nodiscard]] int most_under_way() const noexcept;
+  /// Whether `submit` takes bytes, and spares the caller their normalisation.
+  [[nodiscard]] bool takes_bytes() const noexcept;
 
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
@@ -57,7 +67,7 @@ class Classifier {
   /// "reference".
   [[nodiscard]] std::string kernels() const;
   /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
-  /// -> "3", "calibration" -> "bundled".
+  /// -> "3", "calibration" -> "bundled", "softmax" -> "cudnn" (LibTorch's backend on a GPU).
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
   /// What one image of that size costs, without what --keep-tokens drops: 1e9 FLOPs.
   [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;

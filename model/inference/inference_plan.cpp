@@ -1,6 +1,7 @@
 #include "model/inference/inference_plan.h"
 
 #include "kernels/error.h"
+#include "model/inference/folded_network.h"
 #include "model/inference/streaming_executor.h"
 
 #include <ATen/ATen.h>
@@ -60,7 +61,7 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
 }  // namespace
 
 std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType dtype) {
-  if (!device.is_cpu()) return "the plan has no kernels for " + device.str() + " yet";
+  if (device.is_cuda()) return {};  // CudaPlan's
   if (dtype != at::kFloat && dtype != at::kBFloat16)
     return "the CPU's kernels compute in float32, bfloat16 or int8, not in " +
            std::string(dtype == at::kHalf ? "float16" : c10::toString(dtype));
@@ -72,17 +73,7 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   if (const std::string why = unsupported(c10::kCPU, options.dtype); !why.empty())
     throw Error(ErrorCode::invalid_argument, why);
   const VitConfig& config = state_->model->config();
-  if (options.kernels == Kernels::fused) {
-    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      if (std::holds_alternative<std::monostate>(
-              state_->model->block(layer).attention().mixer().fused()))
-        throw Error(ErrorCode::invalid_argument,
-                    "there are no kernels for '" + config.attention_of(layer).mechanism +
-                        "' with these options",
-                    "blocks." + std::to_string(layer) + ".attn",
-                    "--kernels auto runs such layers as modules inside the plan");
-    }
-  }
+  if (options.kernels == Kernels::fused) require_kernels_everywhere(*state_->model);
   Packing packing;
   packing.kernels = options.kernels;
   ChannelRanges ranges;

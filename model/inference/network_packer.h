@@ -25,8 +25,8 @@ struct Packing {
   std::function<void(std::int64_t layer)> fill_block;
 };
 
-/// Packs `model`, whose parameters are float32 on the CPU. Folding is done in float64, rounding to
-/// the storage once.
+/// Packs `model`, whose parameters are float32 on the CPU: folded in float64, rounded to the
+/// storage once.
 PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing);
 
 /// Tables for images of rows x columns patches.

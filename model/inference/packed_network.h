@@ -1,9 +1,5 @@
-// A vision transformer as the CPU plan runs it: weights packed for the micro-kernels, everything
-// that is constant folded in, no LibTorch.
-//   LayerNorm's weight and bias   -> the linear layer behind it
-//   LayerScale                    -> proj, fc2
-//   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
-//   Hedgehog's and T2R's networks -> the query and key projections
+// A vision transformer as the CPU plan runs it: what folded_network.h has folded, packed for the
+// micro-kernels; no LibTorch.
 #pragma once
 
 #include "kernels/hydra/hydra.h"

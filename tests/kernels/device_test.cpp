@@ -73,5 +73,30 @@ TEST(GpuInfoTest, HasEitherGpusOrAReason) {
   }
 }
 
+TEST(GpuInfo, KnowsWhichGpusABuildRunsOn) {
+  constexpr std::string_view kDefault = "80, 86-real, 89-real, 90a-real, 100-real, 120";
+  for (const auto& [major, minor] : {std::pair{8, 0},
+                                     {8, 6},
+                                     {8, 7},
+                                     {8, 9},
+                                     {9, 0},
+                                     {10, 0},
+                                     {10, 3},
+                                     {11, 0},
+                                     {12, 0},
+                                     {12, 1},
+                                     {13, 0}})
+    EXPECT_TRUE(device::has_code_for(kDefault, major, minor)) << major << "." << minor;
+  EXPECT_FALSE(device::has_code_for(kDefault, 7, 5)) << "older than the oldest PTX";
+  EXPECT_FALSE(device::has_code_for("90a-real", 10, 0));
+  EXPECT_FALSE(device::has_code_for("90a-real", 8, 9));
+  EXPECT_FALSE(device::has_code_for("90a", 10, 0)) << "PTX of 9.0a is 9.0's alone";
+  EXPECT_TRUE(device::has_code_for("90a-real", 9, 0));
+  EXPECT_TRUE(device::has_code_for("86-real", 8, 9)) << "machine code serves later minor versions";
+  EXPECT_FALSE(device::has_code_for("89-real", 8, 6));
+  EXPECT_TRUE(device::has_code_for("80-virtual", 9, 0));
+  EXPECT_FALSE(device::has_code_for("", 9, 0));
+}
+
 }  // namespace
 }  // namespace hydrascope::kernels::device

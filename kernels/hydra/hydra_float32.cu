@@ -1,0 +1,12 @@
+#include "kernels/hydra/hydra_launch.cuh"
+
+namespace hydrascope::kernels::hydra::cuda {
+
+void forward(const ForwardParams<float>& params, device::Stream stream) {
+  launch_forward(params, stream);
+}
+void backward(const BackwardParams<float>& params, device::Stream stream) {
+  launch_backward(params, stream);
+}
+
+}  // namespace hydrascope::kernels::hydra::cuda

@@ -1,0 +1,186 @@
+// Device code of layer_norm_cuda.h; equation, traffic and numerics are told there.
+//
+// Geometry: 128 threads, a warp a row (layer_norm_geometry.h); no shared memory, no barrier.
+//   layer_norm_kernel<T, packs>: the row lies in the registers of its warp, `packs` packs of 16
+//   bytes a lane, read once in accesses that are 512 bytes wide. layer_norm_strided_kernel<T>: any
+//   width and alignment, value by value; the row is read three times, twice from the caches.
+// Budget: layer_norm_kernel: 144 registers, 0 shared bytes
+// Budget: layer_norm_strided_kernel: 40 registers, 0 shared bytes
+#pragma once
+
+#include "kernels/device/block.cuh"
+#include "kernels/device/vector_io.cuh"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/layer_norm/layer_norm_geometry.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::layer_norm::cuda {
+
+/// What a row's values become: (x - mean) * scale + shift.
+struct Standard {
+  float scale;
+  float shift;
+};
+/// `sum` and `squares` are those of x - mean over the row. The mean was rounded: what is left of
+/// the sum corrects the variance and joins the result behind the difference, which is exact where
+/// it matters.
+__device__ __forceinline__ Standard standard(float sum, float squares, float each, float eps) {
+  const float rest = sum * each;
+  const float left = squares - sum * rest;
+  // A constant row may come out below zero by a rounding. A NaN stays.
+  const float variance = left < 0 ? 0.0F : left * each;
+  const float scale = 1.0F / sqrtf(variance + eps);
+  return {scale, -rest * scale};
+}
+
+/// `count` neighbouring floats, 16-byte aligned.
+template <int count>
+__device__ __forceinline__ void load_floats(const float* from, float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+    const auto four = device::load_pack<4>(from + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) values[i + j] = four.values[j];
+  }
+}
+
+/// Preconditions: all pointers 16-byte aligned, strides and dim whole packs, dim at most 32 `packs`
+/// packs.
+template <class T, int packs>
+__global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormParams<T> p) {
+  constexpr int kPack = device::kPackSize<T>;
+  constexpr int kStep = kPack * device::kWarpSize;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + device::warp_index();
+  if (row >= p.rows) return;  // the whole warp
+  const int dim = static_cast<int>(p.dim);
+  const int first = device::lane_index() * kPack;
+
+  float values[packs][kPack];
+  const T* x = p.x + row * p.x_stride;
+#pragma unroll
+  for (int k = 0; k < packs; ++k) {
+    const int i = first + k * kStep;
+    if (i < dim) {
+      device::to_floats(device::load_pack<kPack>(x + i), values[k]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[k][j] = 0;
+    }
+  }
+  if (p.residual != nullptr) {
+    const T* residual = p.residual + row * p.residual_stride;
+    T* sum = p.sum + row * p.sum_stride;
+    device::Pack<T, kPack> added[packs];  // all in flight before the first is used
+#pragma unroll
+    for (int k = 0; k < packs; ++k)
+      if (const int i = first + k * kStep; i < dim)
+        added[k] = device::load_pack<kPack>(residual + i);
+#pragma unroll
+    for (int k = 0; k < packs; ++k) {
+      const int i = first + k * kStep;
+      if (i >= dim) continue;
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[k][j] += device::to_float(added[k].values[j]);
+      const auto rounded = device::from_floats<T>(values[k]);
+      device::store_pack(sum + i, rounded);
+      device::to_floats(rounded, values[k]);
+    }
+  }
+
+  const float each = 1.0F / static_cast<float>(dim);
+  float total = 0;
+#pragma unroll
+  for (int k = 0; k < packs; ++k)
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) total += values[k][j];
+  const float mean = device::warp_reduce(total, device::Sum{}) * each;
+  float away = 0;
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < packs; ++k) {
+    if (first + k * kStep >= dim) continue;  // zeros there, and not the mean
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) {
+      values[k][j] -= mean;
+      away += values[k][j];
+      squares += values[k][j] * values[k][j];
+    }
+  }
+  away = device::warp_reduce(away, device::Sum{});
+  squares = device::warp_reduce(squares, device::Sum{});
+  const Standard to = standard(away, squares, each, p.eps);
+
+  T* y = p.y + row * p.y_stride;
+  // Of a tensor that y is not: they may be read ahead of the stores.
+  const float* __restrict__ weight = p.weight;
+  const float* __restrict__ bias = p.bias;
+#pragma unroll
+  for (int k = 0; k < packs; ++k) {
+    const int i = first + k * kStep;
+    if (i >= dim) continue;
+#pragma unroll
+    for (int j = 0; j < kPack; ++j) values[k][j] = values[k][j] * to.scale + to.shift;
+    float affine[kPack];
+    if (weight != nullptr) {
+      load_floats(weight + i, affine);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[k][j] *= affine[j];
+    }
+    if (bias != nullptr) {
+      load_floats(bias + i, affine);
+#pragma unroll
+      for (int j = 0; j < kPack; ++j) values[k][j] += affine[j];
+    }
+    device::store_pack(y + i, device::from_floats<T>(values[k]));
+  }
+}
+
+/// A lane reads back only what it has written itself (`sum`), or what nobody writes before its last
+/// reading (x where y is x): no barrier.
+template <class T>
+__global__ void __launch_bounds__(kThreads) layer_norm_strided_kernel(const LayerNormParams<T> p) {
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + device::warp_index();
+  if (row >= p.rows) return;
+  const int lane = device::lane_index();
+  const T* x = p.x + row * p.x_stride;
+  float total = 0;
+  if (p.residual != nullptr) {
+    const T* residual = p.residual + row * p.residual_stride;
+    T* sum = p.sum + row * p.sum_stride;
+    for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
+      const T rounded =
+          device::from_float<T>(device::to_float(x[i]) + device::to_float(residual[i]));
+      sum[i] = rounded;
+      total += device::to_float(rounded);
+    }
+    x = sum;
+  } else {
+    for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) total += device::to_float(x[i]);
+  }
+
+  const float each = 1.0F / static_cast<float>(p.dim);
+  const float mean = device::warp_reduce(total, device::Sum{}) * each;
+  float away = 0;
+  float squares = 0;
+  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
+    const float value = device::to_float(x[i]) - mean;
+    away += value;
+    squares += value * value;
+  }
+  away = device::warp_reduce(away, device::Sum{});
+  squares = device::warp_reduce(squares, device::Sum{});
+  const Standard to = standard(away, squares, each, p.eps);
+
+  T* y = p.y + row * p.y_stride;
+  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
+    float value = (device::to_float(x[i]) - mean) * to.scale + to.shift;
+    if (p.weight != nullptr) value *= p.weight[i];
+    if (p.bias != nullptr) value += p.bias[i];
+    y[i] = device::from_float<T>(value);
+  }
+}
+
+}  // namespace hydrascope::kernels::layer_norm::cuda

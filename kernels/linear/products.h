@@ -1,0 +1,54 @@
+// Matrix products as GPUs run them, behind one interface: cublas_lt_products.h on a GPU, plain
+// loops where a test runs the rest of a plan on the host.
+//
+//   y = gelu?(x W^T + b) + c?
+#pragma once
+
+#include <cstdint>
+
+namespace hydrascope::kernels::linear::cuda {
+
+enum class ProductType {
+  float32,
+  tf32,  ///< float32 in memory, products rounded to 11 bits
+  bfloat16,
+  float16
+};
+
+/// Rows of x, c and y lie `*_stride` elements apart, matrices of a batch `*_batch_stride`; all
+/// matrices of a batch meet the same W and b. Sums are float32; one rounding when y is stored.
+struct ProductShape {
+  ProductType type = ProductType::float32;
+  std::int64_t rows = 0;
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t x_stride = 0;
+  std::int64_t y_stride = 0;
+  std::int64_t batch = 1;
+  std::int64_t x_batch_stride = 0;
+  std::int64_t y_batch_stride = 0;
+  bool add = false;  ///< c is added; it may be y
+  std::int64_t c_stride = 0;
+  std::int64_t c_batch_stride = 0;  ///< 0: the same c for all
+  /// The tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
+  /// from the erf form by at most 5e-4; not together with `add`.
+  bool gelu = false;
+};
+
+class Products {
+ public:
+  Products() = default;
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+  virtual ~Products() = default;
+
+  /// Prepares a product and returns its number; what is asked for twice gets the number it had.
+  /// Finds the fastest algorithm by running it on memory of its own, so it waits for the device.
+  virtual int plan(const ProductShape& shape) = 0;
+  /// x (batch, rows, in), weight (out, in) contiguous, bias (out), c and y (batch, rows, out), all
+  /// in the shape's type; c null unless it adds. Returns at once.
+  virtual void run(int product, const void* x, const void* weight, const void* bias, const void* c,
+                   void* y) = 0;
+};
+
+}  // namespace hydrascope::kernels::linear::cuda

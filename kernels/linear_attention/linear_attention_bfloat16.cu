@@ -1,0 +1,14 @@
+#include "kernels/linear_attention/linear_attention_launch.cuh"
+
+namespace hydrascope::kernels::linear_attention::cuda {
+
+template bool on_tensor_cores<BFloat16>(const Shape&);
+template std::size_t workspace_bytes<BFloat16>(const Shape&, const Extent&);
+void forward(const ForwardParams<BFloat16>& params, device::Stream stream) {
+  run_forward(params, stream);
+}
+void backward(const BackwardParams<BFloat16>& params, device::Stream stream) {
+  run_backward(params, stream);
+}
+
+}  // namespace hydrascope::kernels::linear_attention::cuda

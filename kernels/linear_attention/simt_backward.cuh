@@ -1,0 +1,273 @@
+// What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
+// rows read out (simt_read_out.cuh), in float32 arithmetic, for any w, d, H, N, type, stride and
+// alignment. M and m are constants of the derivative; with the keys' b weighed by w_j it is
+//   delta_i = (g_i . y_i) / m_i                 query_rows_kernel (without a normaliser 0, m_i = 1)
+//   dS = sum_i a_i g_i^T / m_i                  state_kernel
+//   dz = -sum_i delta_i a_i
+//   da_i = S g_i / m_i - delta_i z              gradient_kernel, queries
+//   dq_i = J(q_i)^T da_i
+//   db_j = w_j (dS v_j + dz)                    gradient_kernel, keys
+//   dk_j = J(k_j)^T db_j
+//   dv_j = dS^T (w_j b_j)                       read_out_kernel
+// (Katharopoulos et al. 2020, arXiv 2006.16236, section 3.3, for the bidirectional form). Features
+// are made again from q and k; J^T by features.cuh.
+//
+// query_rows_kernel gives of each query, to planes of (B, H, queries) float32: the map's two values
+// of the row, the largest U + M, 1 / m and delta, which the other kernels would each have to find
+// again. Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of
+// the
+//   forward pass, dS, dz; float32.
+// Geometry: a block of 128 threads has 64 tokens of one head. gradient: 64 elements of their rows
+// at a
+//   time, of both parts of the features; operands in steps of 32 of the d columns. Maps whose J^T
+//   sums over a row make the products twice where w > 64.
+// Budget: query_rows_kernel: 64 registers, 0 shared bytes
+// Budget: gradient_kernel: 168 registers, 28672 shared bytes
+// Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
+// once
+//   for 64 tokens from L2. FLOPs 2 N F d a head and side, of the whole backward pass 8 N F d.
+//   ViT-B, Hedgehog, float32: 155 MFLOP and 12 MB an image and layer; bound by the arithmetic.
+// Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
+//   mathematics takes it: one in a query's row of q or grad_y, by dS, to all keys and values.
+// Preconditions: at least one query (query_rows) or token.
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+//   linear_attention_backward_reference.
+#pragma once
+
+#include "kernels/linear_attention/simt_tile.cuh"
+
+namespace hydrascope::kernels::linear_attention::cuda::simt {
+
+template <class T>
+struct QueryRowsParams {
+  Map map;
+  Rows<const T> q;
+  Rows<const T> y;
+  Rows<const T> grad_y;
+  std::int64_t tokens;
+  int dim;
+  State state;
+  bool divides;
+  const float* denominator;
+  QueryRows to;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) query_rows_kernel(const QueryRowsParams<T> p) {
+  const int tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
+  const int block = static_cast<int>(blockIdx.x);
+  const std::int64_t first_token = static_cast<std::int64_t>(block % tiles) * kTile;
+  const std::int64_t image = block / tiles;
+  const std::int64_t head = image * gridDim.y + blockIdx.y;
+  const int lane = static_cast<int>(threadIdx.x) % kRowLanes;
+  for (int i = static_cast<int>(threadIdx.x) / kRowLanes; i < kTile; i += kThreads / kRowLanes) {
+    const bool inside = first_token + i < p.tokens;
+    const std::int64_t token = inside ? first_token + i : first_token;
+    const int width = inside ? p.map.width : 0;
+    const T* u = at(p.q, image, token, p.map.width, 0);
+    const OfRow of = of_row<kRowLanes>(p.map.feature, u, width, p.map.unit_eps, lane);
+    float most = 0;
+    if (is_exponential(p.map.feature))
+      most = largest_exponent<kRowLanes>(p.map, u, width, of,
+                                         p.state.maximum(head * p.map.features), lane);
+    const T* y = at(p.y, image, token, p.dim, 0);
+    const T* g = at(p.grad_y, image, token, p.dim, 0);
+    float along = 0;
+    for (int c = lane; inside && c < p.dim; c += kRowLanes)
+      along += to_float(g[c]) * to_float(y[c]);
+    along = device::warp_reduce<kRowLanes>(along, device::Sum());
+    if (lane != 0 || !inside) continue;
+    const std::int64_t row = head * p.tokens + token;
+    const float inverse = p.divides ? 1 / p.denominator[row] : 1.0F;
+    *p.to.plane(QueryRows::first, row) = of.first;
+    *p.to.plane(QueryRows::second, row) = of.second;
+    *p.to.plane(QueryRows::most, row) = most;
+    *p.to.plane(QueryRows::inverse, row) = inverse;
+    *p.to.plane(QueryRows::slope, row) = p.divides ? along * inverse : 0.0F;
+  }
+}
+
+template <class T>
+struct GradientParams {
+  Map map;
+  Rows<const T> rows;    ///< q, or k
+  Rows<const T> values;  ///< grad_y, or v
+  std::int64_t tokens;
+  int dim;             ///< d
+  TokenWeights weigh;  ///< keys
+  State state;         ///< of the forward pass: M
+  State matrix;        ///< queries: S and z, keys: dS and dz
+  QueryRows queries;   ///< queries
+  Rows<T> gradient;    ///< grad_q, or grad_k
+  bool packed;         ///< it can be stored four elements at a time
+};
+
+struct GradientShared {
+  union {
+    struct {
+      Operand values;     ///< [column][token]
+      Operand matrix[2];  ///< [column][feature], of both parts
+    } operands;
+    float products[2][kTile][kRowFloats];  ///< of both parts, [token][element]
+  };
+  RowValues<kTile> rows;
+  GradientSums sums[kTile];  ///< of rows longer than a tile
+};
+
+/// The sums over 16 neighbouring lanes, which have one row of the tile.
+__device__ __forceinline__ GradientSums of_lanes(Feature feature, GradientSums sums) {
+  using device::Sum;
+  using device::warp_reduce;
+  sums.first = warp_reduce<16>(sums.first, Sum());
+  if (feature == Feature::unit) return sums;
+  sums.second = warp_reduce<16>(sums.second, Sum());
+  if (feature != Feature::exp_centred) return sums;
+  sums.first_maxima = warp_reduce<16>(sums.first_maxima, Sum());
+  sums.second_maxima = warp_reduce<16>(sums.second_maxima, Sum());
+  return sums;
+}
+
+/// products = values . matrix^T for elements `tile` and the next 63, of each part. A collective
+/// that ends with a block_sync.
+template <class T, int parts>
+__device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
+                                                   const GradientParams<T>& p, std::int64_t image,
+                                                   std::int64_t token, int count,
+                                                   std::int64_t state_row, int tile) {
+  const int lane = device::lane_index();
+  const int first_row = device::warp_index() * kFetched;
+  Sums sums[parts];
+#pragma unroll
+  for (int part = 0; part < parts; ++part) clear(sums[part]);
+  for (int first_column = 0; first_column < p.dim; first_column += kStep) {
+    const int column = first_column + lane;
+    float fetched[kFetched];
+    fetch(fetched, at(p.values, image, token + first_row, p.dim, column), p.values.stride,
+          count - first_row, column < p.dim);
+    device::block_sync();  // all have read what is overwritten now
+    put_row(shared.operands.values, lane, first_row, fetched);
+#pragma unroll
+    for (int part = 0; part < parts; ++part) {
+      fetch(fetched, p.matrix.s(state_row + part * p.map.width + tile + first_row) + column, p.dim,
+            p.map.width - tile - first_row, column < p.dim);
+      put_row(shared.operands.matrix[part], lane, first_row, fetched);
+    }
+    device::block_sync();
+    const int left = p.dim - first_column;
+#pragma unroll
+    for (int part = 0; part < parts; ++part)
+      multiply(sums[part], shared.operands.values, shared.operands.matrix[part],
+               left < kStep ? left : kStep);
+  }
+  device::block_sync();
+#pragma unroll
+  for (int part = 0; part < parts; ++part) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i)
+      store_pack<4>(
+          &shared.products[part][tile_row(i)][tile_column()],
+          Pack<float, 4>{{sums[part][i][0], sums[part][i][1], sums[part][i][2], sums[part][i][3]}});
+  }
+  device::block_sync();
+}
+
+/// The gradient of one feature or, where the map has exponents, of one exponent.
+template <class T, Side side>
+__device__ __forceinline__ float gradient_of_feature(const GradientShared& shared,
+                                                     const GradientParams<T>& p, std::int64_t token,
+                                                     int row, std::int64_t state_row, int element,
+                                                     int part, float u, OfRow of) {
+  float value = shared.products[part][row][element % kTile];
+  const float z = *p.matrix.z(state_row + element);
+  if constexpr (side == Side::query) {
+    value = value * shared.rows.inverse[row] - shared.rows.slope[row] * z;
+  } else {
+    value = p.weigh(token + row) * (value + z);
+  }
+  if (!is_exponential(p.map.feature)) return value;
+  const float maximum = *p.state.maximum(state_row + element);
+  const float x = exponent(p.map.feature, u, part == 1, of);
+  return value * expf(side == Side::query ? x + maximum - shared.rows.most[row] : x - maximum);
+}
+
+template <class T, Side side, int parts>
+__global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
+    gradient_kernel(const GradientParams<T> p) {
+  auto& shared = device::block_shared<GradientShared>();
+  const Feature feature = p.map.feature;
+  const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
+  const int block = static_cast<int>(blockIdx.x);
+  const std::int64_t token = static_cast<std::int64_t>(block % token_tiles) * kTile;
+  const std::int64_t image = block / token_tiles;
+  const std::int64_t head = image * gridDim.y + blockIdx.y;
+  const std::int64_t state_row = head * p.map.features;
+  const int count = p.tokens - token < kTile ? static_cast<int>(p.tokens - token) : kTile;
+
+  if constexpr (side == Side::query) {
+    load_query_rows(shared.rows, p.queries, head * p.tokens + token, count);
+  } else if (needs_row(feature)) {
+    make_rows(shared.rows, p.map, p.rows, image, token, count);
+  }
+  // Sums over rows that no tile holds are found in a pass before.
+  const bool sums_first = needs_gradient_sums(feature) && p.map.width > kTile;
+  for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
+    for (int tile = 0; tile < p.map.width; tile += kTile) {
+      multiply_by_matrix<T, parts>(shared, p, image, token, count, state_row, tile);
+      // 16 lanes have a row, four elements each.
+      const int element = tile + tile_column();
+#pragma unroll 1
+      for (int row = static_cast<int>(threadIdx.x) / 16; row < kTile; row += kThreads / 16) {
+        const OfRow of = has_rows<side>(feature)
+                             ? OfRow{shared.rows.first[row], shared.rows.second[row]}
+                             : OfRow{};
+        const T* from = at(p.rows, image, token + row, p.map.width, element);
+        float u[4];
+        OfParts gradient[4];
+        GradientSums of_all;
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          u[c] = 0;
+          gradient[c] = {0, 0};
+          if (row >= count || element + c >= p.map.width) continue;
+          u[c] = to_float(from[c]);
+          float of_part[2] = {0, 0};
+#pragma unroll
+          for (int part = 0; part < parts; ++part)
+            of_part[part] = gradient_of_feature<T, side>(
+                shared, p, token, row, state_row + part * p.map.width, element + c, part, u[c], of);
+          gradient[c] = {of_part[0], of_part[1]};
+          if (!needs_gradient_sums(feature)) continue;
+          const GradientSums terms = gradient_terms(feature, u[c], of, gradient[c]);
+          of_all.first += terms.first;
+          of_all.second += terms.second;
+          of_all.first_maxima += terms.first_maxima;
+          of_all.second_maxima += terms.second_maxima;
+        }
+        if (needs_gradient_sums(feature)) of_all = of_lanes(feature, of_all);
+        if (sums_first) {
+          GradientSums& kept = shared.sums[row];
+          if (pass == 0) {
+            if (tile_column() != 0) continue;
+            if (tile > 0) {
+              of_all.first += kept.first;
+              of_all.second += kept.second;
+              of_all.first_maxima += kept.first_maxima;
+              of_all.second_maxima += kept.second_maxima;
+            }
+            kept = of_all;
+            continue;
+          }
+          of_all = kept;
+        }
+        if (row >= count) continue;
+        float du[4];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) du[c] = pulled_back(feature, u[c], of, gradient[c], of_all);
+        store_four(at(p.gradient, image, token + row, p.map.width, element), du,
+                   p.map.width - element, p.packed);
+      }
+    }
+  }
+}
+
+}  // namespace hydrascope::kernels::linear_attention::cuda::simt

@@ -1,0 +1,167 @@
+// Rows read out of a state in float32 arithmetic, for any w, d, H, N, type, stride and alignment:
+//   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - most_i)
+//   keys:     dv_j = b_j^T dS                                    b_jf = w_j exp(W_jf - M_f)
+//   (backward)
+// with most_i the largest U_if + M_f of the row (linear_attention.h).
+//
+// Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d), z, M (B, H,
+// F)
+//   float32, read; denominator (B, H, queries), written where asked for.
+// Geometry: a block of 128 threads makes 64 tokens x 64 columns of one head, 32 features at a time:
+//   operands in shared memory, sums in registers, the next operands on their way to registers
+//   during the product.
+// Budget: read_out_kernel: 128 registers, 19072 shared bytes
+// Traffic: N (w ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
+//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.2 MB and 1.5 MB of S an image and layer;
+//   bound by the arithmetic.
+// Numerics: float32; features in their order, a.z of even and odd halves of 32 features apart. NaN
+// in
+//   a query poisons its row of the head. Deterministic: a row depends on nothing but itself and the
+//   state.
+// Preconditions: at least one token.
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+//   linear_attention_reference.h.
+#pragma once
+
+#include "kernels/linear_attention/simt_tile.cuh"
+
+namespace hydrascope::kernels::linear_attention::cuda::simt {
+
+template <class T>
+struct ReadOutParams {
+  Map map;
+  Rows<const T> rows;
+  std::int64_t tokens;
+  int dim;             ///< d
+  TokenWeights weigh;  ///< keys
+  State state;         ///< z and M of the forward pass
+  State matrix;        ///< queries: S, keys: dS
+  Rows<T> y;
+  bool packed;  ///< y can be stored four elements at a time
+  bool divides;
+  float eps;           ///< added to a.z
+  float* denominator;  ///< queries; may be null
+};
+
+struct ReadOutShared {
+  Operand features;  ///< [feature][token]
+  Operand matrix;    ///< [feature][column]
+  RowValues<kTile> rows;
+  float z[kStep];
+};
+
+template <class T, Side side>
+__global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutParams<T> p) {
+  auto& shared = device::block_shared<ReadOutShared>();
+  const Feature feature = p.map.feature;
+  const bool exponential = is_exponential(feature);
+  const int column_tiles = static_cast<int>(device::ceil_div(p.dim, kTile));
+  const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
+  int block = static_cast<int>(blockIdx.x);
+  const int column_tile = block % column_tiles;
+  block /= column_tiles;
+  const std::int64_t token = static_cast<std::int64_t>(block % token_tiles) * kTile;
+  const std::int64_t image = block / token_tiles;
+  const std::int64_t head = image * gridDim.y + blockIdx.y;
+  const int count = p.tokens - token < kTile ? static_cast<int>(p.tokens - token) : kTile;
+
+  // A thread makes one feature of 16 tokens, and fetches one column of 16 rows of S.
+  const int lane = device::lane_index();
+  const int first_token = device::warp_index() * kFetched;
+  const int own_count = count - first_token;
+  const T* rows = at(p.rows, image, token + first_token, p.map.width, 0);
+  const int half = static_cast<int>(threadIdx.x) / kTile;
+  const int own = static_cast<int>(threadIdx.x) % kTile;
+  const int column = column_tile * kTile + own;
+  const float* matrix = p.matrix.s(head * p.map.features + half * kFetched) + column;
+  float u[kFetched];
+  float s[kFetched];
+  float z = 0;
+  float maximum = 0;
+  const auto fetch_step = [&](int first_feature) {
+    const int f = first_feature + lane;
+    const bool inside = f < p.map.features;
+    fetch(u, rows + (f < p.map.width ? f : f - p.map.width), p.rows.stride, own_count, inside);
+    fetch(s, matrix + static_cast<std::int64_t>(first_feature) * p.dim, p.dim,
+          p.map.features - first_feature - half * kFetched, column < p.dim);
+    const std::int64_t row = head * p.map.features + f;
+    maximum = exponential && inside ? *p.state.maximum(row) : 0;
+    z = side == Side::query && p.divides && inside ? *p.state.z(row) : 0;
+  };
+  fetch_step(0);
+  if (has_rows<side>(feature)) {
+    make_rows(
+        shared.rows, p.map, p.rows, image, token, count,
+        side == Side::query && exponential ? p.state.maximum(head * p.map.features) : nullptr);
+    device::block_sync();
+  }
+
+  float m = 0;
+  Sums sums;
+  clear(sums);
+  for (int first_feature = 0; first_feature < p.map.features; first_feature += kStep) {
+    const int f = first_feature + lane;
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) {
+      const int row = first_token + i;
+      float a = 0;
+      if (f < p.map.features && i < own_count) {
+        const OfRow of = has_rows<side>(feature)
+                             ? OfRow{shared.rows.first[row], shared.rows.second[row]}
+                             : OfRow{};
+        if (!exponential) {
+          a = plain_feature(feature, u[i], of);
+        } else if (side == Side::query) {
+          a = expf(exponent(feature, u[i], f >= p.map.width, of) + maximum - shared.rows.most[row]);
+        } else {
+          a = expf(exponent(feature, u[i], f >= p.map.width, of) - maximum);
+        }
+        if constexpr (side == Side::key) a *= p.weigh(token + row);
+      }
+      u[i] = a;
+    }
+    put_row(shared.features, lane, first_token, u);
+    put_column(shared.matrix, half * kFetched, own, s);
+    if (side == Side::query && threadIdx.x < kStep) shared.z[threadIdx.x] = z;
+    device::block_sync();
+    if (first_feature + kStep < p.map.features) fetch_step(first_feature + kStep);
+    if (side == Side::query && p.divides) {
+#pragma unroll
+      for (int i = 0; i < kFetched; ++i) {
+        const int k = half * kFetched + i;
+        m += shared.features[k][own] * shared.z[k];
+      }
+    }
+    const int left = p.map.features - first_feature;
+    multiply(sums, shared.features, shared.matrix, left < kStep ? left : kStep);
+    device::block_sync();
+  }
+
+  if constexpr (side == Side::query) {
+    // Both halves of the features have a part of m.
+    float* halves = half == 0 ? shared.rows.first : shared.rows.second;
+    halves[own] = m;
+    device::block_sync();
+    if (half == 0) {
+      m = p.divides ? shared.rows.first[own] + shared.rows.second[own] + p.eps : 1.0F;
+      shared.rows.inverse[own] = 1 / m;
+      if (p.denominator != nullptr && column_tile == 0 && own < count)
+        p.denominator[head * p.tokens + token + own] = m;
+    }
+    device::block_sync();
+  }
+  const int first_column = column_tile * kTile + tile_column();
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int row = tile_row(i);
+    if (row >= count) continue;
+    if constexpr (side == Side::query) {
+#pragma unroll
+      for (int c = 0; c < 4; ++c) sums[i][c] *= shared.rows.inverse[row];
+    }
+    store_four(at(p.y, image, token + row, p.dim, first_column), sums[i], p.dim - first_column,
+               p.packed);
+  }
+}
+
+}  // namespace hydrascope::kernels::linear_attention::cuda::simt

@@ -1,0 +1,233 @@
+// The sums over tokens of linear attention (linear_attention.h) in float32 arithmetic:
+//   keys:     S_f = sum_t b_tf v_t    z_f = sum_t b_tf             b_tf = w_t exp(W_tf - M_f)
+//   queries:  dS_f = sum_i a_if g_i / m_i    dz_f = -sum_i delta_i a_if    (backward)
+// for any w, d, H, N, type, stride and alignment; then `combine_kernel` brings the runs of tokens
+// to one M.
+//
+// Tensors: k (B, N, H w) or q, v (B, N, H d) or grad_y, by Rows; S (B, H, F, d), z, M (B, H, F)
+//   float32, written; of several runs one such set each, to the workspace.
+// Geometry: a block of 128 threads sums 64 features x 64 columns of one head over one run of tokens
+//   (linear_attention_geometry.h), 32 tokens at a time: operands in shared memory, sums in
+//   registers, the next operands on their way to registers during the product. combine: a warp a
+//   row of S, a lane a run.
+// Budget: state_kernel: 128 registers, 18560 shared bytes
+// Budget: combine_kernel: 40 registers, 0 shared bytes
+// Traffic: N (w ceil(d / 64) ceil(F / w) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run
+//   written and, with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP
+//   and 2.4 MB read an image and layer: 16 FLOP a byte from L2, 32 from memory; bound by the
+//   arithmetic.
+// Numerics: float32; tokens of a run in their order, z of even and odd halves of 32 tokens apart;
+//   runs in their order. M rises as tokens come, and what was summed is rescaled by exp(M_old -
+//   M_new); it starts at -infinity, maps without exponents have M = 0. Nothing depends on other
+//   blocks: results are the same for every batch and every time. NaN in k poisons its head, in v
+//   its column.
+// Preconditions: at least one token.
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+//   linear_attention_reference.h.
+#pragma once
+
+#include "kernels/linear_attention/simt_tile.cuh"
+
+namespace hydrascope::kernels::linear_attention::cuda::simt {
+
+template <class T>
+struct StateParams {
+  Map map;
+  Rows<const T> rows;    ///< k, or q
+  Rows<const T> values;  ///< v, or grad_y
+  Split split;
+  std::int64_t tokens;
+  int dim;             ///< d
+  TokenWeights weigh;  ///< keys
+  State state;         ///< queries: M
+  QueryRows queries;   ///< queries
+  State sums;          ///< of the first run
+  std::int64_t run_stride;
+  bool packed;  ///< rows of S can be stored four elements at a time
+};
+
+struct StateShared {
+  Operand features;  ///< [token][feature]
+  Operand values;    ///< [token][column]
+  RowValues<kStep> rows;
+  float halves[2][kTile];
+  float factor[kTile];
+};
+
+template <class T, Side side>
+__global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T> p) {
+  auto& shared = device::block_shared<StateShared>();
+  const Feature feature = p.map.feature;
+  const bool exponential = is_exponential(feature);
+  // Blocks of the same tokens follow each other: the second finds them in L2.
+  const int column_tiles = static_cast<int>(device::ceil_div(p.dim, kTile));
+  const int feature_tiles = static_cast<int>(device::ceil_div(p.map.features, kTile));
+  const int runs = static_cast<int>(p.split.count);
+  int block = static_cast<int>(blockIdx.x);
+  const int column_tile = block % column_tiles;
+  block /= column_tiles;
+  const int feature_tile = block % feature_tiles;
+  block /= feature_tiles;
+  const int run = block % runs;
+  const std::int64_t image = block / runs;
+  const std::int64_t head = image * gridDim.y + blockIdx.y;
+  const std::int64_t begin = run * p.split.tokens;
+  const std::int64_t end = begin + p.split.tokens < p.tokens ? begin + p.split.tokens : p.tokens;
+
+  // A thread makes one column of both operands for half of the tokens.
+  const int own = static_cast<int>(threadIdx.x) % kTile;
+  const int half = static_cast<int>(threadIdx.x) / kTile;
+  const int f = feature_tile * kTile + own;
+  const int column = column_tile * kTile + own;
+  const bool inside = f < p.map.features;
+  const bool second = f >= p.map.width;
+  const T* rows =
+      at(p.rows, image, begin + half * kFetched, p.map.width, second ? f - p.map.width : f);
+  const T* values = at(p.values, image, begin + half * kFetched, p.dim, column);
+  const auto tokens_left = [&](std::int64_t token) {
+    const std::int64_t left = end - token - half * kFetched;
+    return left < kFetched ? static_cast<int>(left) : kFetched;
+  };
+  float u[kFetched];
+  float v[kFetched];
+  fetch(u, rows, p.rows.stride, tokens_left(begin), inside);
+  fetch(v, values, p.values.stride, tokens_left(begin), column < p.dim);
+
+  float maximum = side == Side::key && exponential ? -INFINITY : 0.0F;
+  if (side == Side::query && exponential && inside)
+    maximum = *p.state.maximum(head * p.map.features + f);
+  float z = 0;
+  Sums sums;
+  clear(sums);
+  for (std::int64_t token = begin; token < end; token += kStep) {
+    const int count = end - token < kStep ? static_cast<int>(end - token) : kStep;
+    if constexpr (side == Side::query) {
+      load_query_rows(shared.rows, p.queries, head * p.tokens + token, count);
+      device::block_sync();
+    } else if (needs_row(feature)) {
+      make_rows(shared.rows, p.map, p.rows, image, token, count);
+      device::block_sync();
+    }
+    const auto of_row = [&](int i) {
+      return OfRow{shared.rows.first[half * kFetched + i], shared.rows.second[half * kFetched + i]};
+    };
+    const int own_count = tokens_left(token);
+    if (exponential) {
+      float most = -INFINITY;
+#pragma unroll
+      for (int i = 0; i < kFetched; ++i) {
+        u[i] = exponent(feature, u[i], second, has_rows<side>(feature) ? of_row(i) : OfRow{});
+        if (side == Side::key && i < own_count) most = device::Max()(most, u[i]);
+        if (side == Side::query) u[i] += maximum - shared.rows.most[half * kFetched + i];
+      }
+      if constexpr (side == Side::key) {
+        shared.halves[half][own] = most;
+        device::block_sync();
+        most = device::Max()(shared.halves[0][own], shared.halves[1][own]);
+        most = device::Max()(most, maximum);
+        const float factor = expf(maximum - most);
+        maximum = most;
+        z *= factor;
+        if (half == 0) shared.factor[own] = factor;
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kFetched; ++i) {
+      const int row = half * kFetched + i;
+      float b = 0;
+      if (inside && i < own_count) {
+        if (exponential) {
+          b = expf(side == Side::key ? u[i] - maximum : u[i]);
+        } else {
+          b = plain_feature(feature, u[i], has_rows<side>(feature) ? of_row(i) : OfRow{});
+        }
+        if constexpr (side == Side::key) {
+          b *= p.weigh(token + row);
+          z += b;
+        } else {
+          z -= b * shared.rows.slope[row];
+          b *= shared.rows.inverse[row];
+        }
+      }
+      u[i] = b;
+    }
+    put_column(shared.features, half * kFetched, own, u);
+    put_column(shared.values, half * kFetched, own, v);
+    device::block_sync();
+    rows += kStep * p.rows.stride;
+    values += kStep * p.values.stride;
+    const int left = tokens_left(token + kStep);
+    fetch(u, rows, p.rows.stride, left, inside);
+    fetch(v, values, p.values.stride, left, column < p.dim);
+    if (side == Side::key && exponential) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const float factor = shared.factor[tile_row(i)];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) sums[i][c] *= factor;
+      }
+    }
+    multiply(sums, shared.features, shared.values, count);
+    device::block_sync();
+  }
+
+  State to = p.sums;
+  to.data += run * p.run_stride;
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const int row = feature_tile * kTile + tile_row(i);
+    const int first_column = column_tile * kTile + tile_column();
+    if (row < p.map.features)
+      store_four(to.s(head * p.map.features + row) + first_column, sums[i], p.dim - first_column,
+                 p.packed);
+  }
+  if (column_tile != 0) return;
+  shared.halves[half][own] = z;
+  device::block_sync();
+  if (half != 0 || !inside) return;
+  *to.z(head * p.map.features + f) = shared.halves[0][own] + shared.halves[1][own];
+  if constexpr (side == Side::key) *to.maximum(head * p.map.features + f) = maximum;
+}
+
+struct CombineParams {
+  State sums;  ///< of the first run
+  std::int64_t run_stride;
+  int runs;          ///< at most 32
+  bool rescales;     ///< M differs from run to run
+  bool has_maximum;  ///< M is to be written
+  State to;
+};
+
+/// T only says which translation unit it is for.
+template <class T>
+__global__ void __launch_bounds__(kThreads) combine_kernel(const CombineParams p) {
+  const int lane = device::lane_index();
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (kThreads / device::kWarpSize) + device::warp_index();
+  if (row >= p.sums.rows) return;
+  const bool has_run = lane < p.runs;
+  State own = p.sums;
+  if (has_run) own.data += lane * p.run_stride;
+  float factor = has_run ? 1.0F : 0.0F;
+  float most = 0;
+  if (p.rescales) {
+    const float maximum = has_run ? *own.maximum(row) : -INFINITY;
+    most = device::warp_reduce(maximum, device::Max());
+    if (has_run) factor = expf(maximum - most);
+  }
+  if (p.has_maximum && lane == 0) *p.to.maximum(row) = most;
+  const float z = device::warp_reduce(has_run ? factor * *own.z(row) : 0.0F, device::Sum());
+  if (lane == 0) *p.to.z(row) = z;
+  for (int first = 0; first < p.sums.dim; first += device::kWarpSize) {
+    const int column = first + lane;
+    const float* from = p.sums.s(row) + column;
+    float sum = 0;
+    for (int run = 0; run < p.runs; ++run, from += p.run_stride) {
+      const float of_run = device::shuffle(factor, run);
+      if (column < p.sums.dim) sum += of_run * *from;
+    }
+    if (column < p.sums.dim) p.to.s(row)[column] = sum;
+  }
+}
+
+}  // namespace hydrascope::kernels::linear_attention::cuda::simt

@@ -1,0 +1,210 @@
+// What the general kernels of linear attention are made of: operands of 32 x 64 numbers in shared
+// memory as float32, how they come there from rows of any type, stride and alignment, and their
+// product in registers.
+//
+// Loads are one element a lane, neighbouring lanes neighbouring elements, 16 rows a thread: whole
+// sectors however rows are aligned, and no tails. They are a thirtieth of the instructions of a
+// product, so that wider ones would gain nothing that can be measured.
+#pragma once
+
+#include "kernels/device/block.cuh"
+#include "kernels/device/vector_io.cuh"
+#include "kernels/linear_attention/features.cuh"
+#include "kernels/linear_attention/linear_attention_geometry.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::linear_attention::cuda::simt {
+
+using device::load_pack;
+using device::Pack;
+using device::store_pack;
+using device::to_float;
+
+/// Whose features: they differ in how exponents are kept from overflowing.
+enum class Side { query, key };
+
+/// Rows of an operand are longer than 64 so that 16-byte writes of neighbouring rows meet different
+/// banks.
+inline constexpr int kRowFloats = kTile + 4;
+/// [k][i] for 32 steps k of the product.
+using Operand = float[kStep][kRowFloats];
+/// What a thread fetches of an operand: 16 rows of one column.
+inline constexpr int kFetched = kStep * kTile / kThreads;
+static_assert(kFetched == 16);
+
+/// 8 x 4 sums a thread: rows tile_row(i), columns tile_column() and the next three.
+using Sums = float[8][4];
+__device__ __forceinline__ int tile_row(int i) {
+  return static_cast<int>(threadIdx.x) / 16 * 4 + i % 4 + i / 4 * 32;
+}
+__device__ __forceinline__ int tile_column() { return static_cast<int>(threadIdx.x) % 16 * 4; }
+
+__device__ __forceinline__ void clear(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+#pragma unroll
+    for (int c = 0; c < 4; ++c) sums[i][c] = 0;
+  }
+}
+
+/// Elements from[i * stride], i < count; zeros for the rest and where not `inside`.
+template <class T>
+__device__ __forceinline__ void fetch(float (&values)[kFetched], const T* from, std::int64_t stride,
+                                      int count, bool inside) {
+#pragma unroll
+  for (int i = 0; i < kFetched; ++i)
+    values[i] = inside && i < count ? to_float(from[i * stride]) : 0.0F;
+}
+/// As rows first .. first + 16 of column `column`.
+__device__ __forceinline__ void put_column(Operand& operand, int first, int column,
+                                           const float (&values)[kFetched]) {
+#pragma unroll
+  for (int i = 0; i < kFetched; ++i) operand[first + i][column] = values[i];
+}
+/// As columns first .. first + 16 of row `row`.
+__device__ __forceinline__ void put_row(Operand& operand, int row, int first,
+                                        const float (&values)[kFetched]) {
+#pragma unroll
+  for (int i = 0; i < kFetched; i += 4)
+    store_pack<4>(&operand[row][first + i],
+                  Pack<float, 4>{{values[i], values[i + 1], values[i + 2], values[i + 3]}});
+}
+
+inline constexpr int kUnrolled = 4;
+/// sums[i][c] += the sum over k < steps (rounded up to 4) of left[k][row] right[k][column].
+__device__ __forceinline__ void multiply(Sums& sums, const Operand& left, const Operand& right,
+                                         int steps) {
+  const int row = tile_row(0);
+  const int column = tile_column();
+  for (int first = 0; first < steps; first += kUnrolled) {
+#pragma unroll
+    for (int i = 0; i < kUnrolled; ++i) {
+      const int k = first + i;
+      const Pack<float, 4> low = load_pack<4>(&left[k][row]);
+      const Pack<float, 4> high = load_pack<4>(&left[k][row + 32]);
+      const Pack<float, 4> b = load_pack<4>(&right[k][column]);
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          sums[r][c] += low.values[r] * b.values[c];
+          sums[r + 4][c] += high.values[r] * b.values[c];
+        }
+      }
+    }
+  }
+}
+
+/// Four neighbouring elements, the first `count` of them; `packed` where addresses allow one store.
+template <class T>
+__device__ __forceinline__ void store_four(T* to, const float (&values)[4], std::int64_t count,
+                                           bool packed) {
+  if (packed && count >= 4) {
+    store_pack<4>(to, device::from_floats<T>(values));
+    return;
+  }
+#pragma unroll
+  for (int c = 0; c < 4; ++c) {
+    if (c < count) to[c] = device::from_float<T>(values[c]);
+  }
+}
+/// Whether every head's rows can be stored four elements at a time.
+template <class T>
+bool packs_of_four(const Rows<T>& rows, std::int64_t dim) {
+  return dim % 4 == 0 && rows.image_stride % 4 == 0 && device::can_pack(rows.data, rows.stride, 4);
+}
+
+/// Row `token` of a head, elements from `column` on.
+template <class T>
+__device__ __forceinline__ T* at(const Rows<T>& rows, std::int64_t image, std::int64_t token,
+                                 int dim, int column) {
+  return rows.data + image * rows.image_stride + token * rows.stride +
+         static_cast<std::int64_t>(blockIdx.y) * dim + column;
+}
+
+/// Weights of keys by token.
+struct TokenWeights {
+  std::int64_t num_prefix;
+  float prefix;
+  float patch;
+  __device__ float operator()(std::int64_t token) const {
+    return token < num_prefix ? prefix : patch;
+  }
+};
+
+/// Of each query, for `backward`: planes of (B, H, queries).
+struct QueryRows {
+  float* data;
+  std::int64_t count;  ///< of a plane
+  enum Value { first, second, most, inverse, slope };
+  __device__ float* plane(Value value, std::int64_t at) const {
+    return data + static_cast<std::int64_t>(value) * count + at;
+  }
+};
+
+/// What kernels know of each of `count` tokens.
+template <int tokens>
+struct RowValues {
+  float first[tokens];  ///< OfRow
+  float second[tokens];
+  float most[tokens];     ///< queries: the largest U + M
+  float inverse[tokens];  ///< queries: 1 / m
+  float slope[tokens];    ///< queries: delta
+};
+/// Whether `first` and `second` are there.
+template <Side side>
+__device__ __forceinline__ bool has_rows(Feature feature) {
+  return side == Side::query || needs_row(feature);
+}
+
+/// Lanes that share a row when what depends on all of it is found.
+inline constexpr int kRowLanes = 8;
+
+/// OfRow of `count` tokens from `token` on, and with a state (queries) the largest U + M.
+/// Collective; wants a block_sync behind it.
+template <int tokens, class T>
+__device__ __forceinline__ void make_rows(RowValues<tokens>& values, const Map& map,
+                                          const Rows<const T>& rows, std::int64_t image,
+                                          std::int64_t token, int count,
+                                          const float* maximum = nullptr) {
+  const int lane = static_cast<int>(threadIdx.x) % kRowLanes;
+  for (int row = static_cast<int>(threadIdx.x) / kRowLanes; row < tokens;
+       row += kThreads / kRowLanes) {
+    const int width = row < count ? map.width : 0;
+    const T* u = at(rows, image, token + (row < count ? row : 0), map.width, 0);
+    const OfRow of = of_row<kRowLanes>(map.feature, u, width, map.unit_eps, lane);
+    float most = 0;
+    if (maximum != nullptr) most = largest_exponent<kRowLanes>(map, u, width, of, maximum, lane);
+    if (lane != 0) continue;
+    values.first[row] = of.first;
+    values.second[row] = of.second;
+    values.most[row] = most;
+  }
+}
+
+/// The same and 1 / m and delta, as they were kept. `at`: of the first token, in a plane.
+template <int tokens>
+__device__ __forceinline__ void load_query_rows(RowValues<tokens>& values, const QueryRows& queries,
+                                                std::int64_t at, int count) {
+  for (int row = static_cast<int>(threadIdx.x); row < tokens; row += kThreads) {
+    const bool inside = row < count;
+    values.first[row] = inside ? *queries.plane(QueryRows::first, at + row) : 0;
+    values.second[row] = inside ? *queries.plane(QueryRows::second, at + row) : 0;
+    values.most[row] = inside ? *queries.plane(QueryRows::most, at + row) : 0;
+    values.inverse[row] = inside ? *queries.plane(QueryRows::inverse, at + row) : 0;
+    values.slope[row] = inside ? *queries.plane(QueryRows::slope, at + row) : 0;
+  }
+}
+
+/// Sums of all heads: S (B, H, F, d), z (B, H, F), M (B, H, F).
+struct State {
+  float* data;
+  std::int64_t rows;  ///< B * H * F
+  int dim;
+  __device__ float* s(std::int64_t row) const { return data + row * dim; }
+  __device__ float* z(std::int64_t row) const { return data + rows * dim + row; }
+  __device__ float* maximum(std::int64_t row) const { return data + rows * (dim + 1) + row; }
+};
+
+}  // namespace hydrascope::kernels::linear_attention::cuda::simt

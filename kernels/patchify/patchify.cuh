@@ -1,0 +1,206 @@
+// Device code of patchify_cuda.h; equation, traffic and numerics are told there.
+//
+// Geometry (patchify_geometry.h): 256 threads.
+//   patch_pixels_kernel<T, patch>: a block takes `patch` image rows of a run of patches through
+//   shared memory, since a patch row of y is written channel after channel and read pixel after
+//   pixel. patch_tensor_kernel<T, patch>: a thread a pack of y; rows of the tensor are read in
+//   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
+//   *_any_*: a block a patch, any size and alignment, value by value.
+// Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes
+// Budget: patch_tensor_kernel: 32 registers, 0 shared bytes
+// Budget: patch_pixels_any_kernel: 40 registers, 0 shared bytes
+// Budget: patch_tensor_any_kernel: 32 registers, 0 shared bytes
+#pragma once
+
+#include "kernels/device/block.cuh"
+#include "kernels/device/vector_io.cuh"
+#include "kernels/patchify/patchify_cuda.h"
+#include "kernels/patchify/patchify_geometry.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::patchify::cuda {
+
+template <int patch>
+struct PixelShared {
+  /// The run's pixels; what the image does not have stays as it was.
+  alignas(16) std::uint8_t rows[patch][PixelTile<patch>::kStride];
+};
+
+/// Copies `bytes` (at most kRowBytes) of each of `rows` image rows in accesses of `width` bytes;
+/// the last ones of a row byte by byte.
+template <int patch, int width>
+__device__ __forceinline__ void load_tile(PixelShared<patch>& shared, const std::uint8_t* from,
+                                          std::int64_t row_bytes, int rows, int bytes) {
+  constexpr int kPieces = PixelTile<patch>::kRowBytes / width;
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < patch * kPieces; i += kThreads) {
+    const int row = i / kPieces;
+    const int begin = i % kPieces * width;
+    if (row >= rows || begin >= bytes) continue;
+    const std::uint8_t* source = from + row * row_bytes + begin;
+    std::uint8_t* to = &shared.rows[row][begin];
+    if (begin + width <= bytes) {
+      device::store_pack(to, device::load_pack<width>(source));
+    } else {
+      for (int k = 0; k < bytes - begin; ++k) to[k] = source[k];
+    }
+  }
+}
+
+/// Precondition: y aligned to the pack.
+template <class T, int patch>
+__global__ void __launch_bounds__(kThreads) patch_pixels_kernel(const PixelParams<T> p) {
+  using Shape = PatchShape<patch, sizeof(T)>;
+  using Tile = PixelTile<patch>;
+  auto& shared = device::block_shared<PixelShared<patch>>();
+  const auto columns = static_cast<unsigned>(p.grid_columns);
+  const unsigned runs = (columns + Tile::kPatches - 1) / Tile::kPatches;
+  const unsigned first_column = blockIdx.x % runs * Tile::kPatches;
+  const unsigned strip = blockIdx.x / runs;  // of all images
+  const unsigned image = strip / static_cast<unsigned>(p.grid_rows);
+  const unsigned grid_row = strip % static_cast<unsigned>(p.grid_rows);
+
+  const std::int64_t top = static_cast<std::int64_t>(grid_row) * patch;
+  const std::int64_t left = static_cast<std::int64_t>(first_column) * patch;
+  // What of the tile the image has, in rows and columns.
+  const auto part = [](std::int64_t value, int limit) {
+    return value < 0 ? 0 : value < limit ? static_cast<int>(value) : limit;
+  };
+  const int rows = part(p.valid_height - top, patch);
+  const int width = part(p.valid_width - left, patch * Tile::kPatches);
+
+  const std::uint8_t* from = p.pixels + image * p.image_bytes + top * p.row_bytes + 3 * left;
+  const std::uint64_t alignment = reinterpret_cast<std::uint64_t>(p.pixels) |
+                                  static_cast<std::uint64_t>(p.row_bytes) |
+                                  static_cast<std::uint64_t>(p.image_bytes);
+  if (alignment % 16 == 0) {
+    load_tile<patch, 16>(shared, from, p.row_bytes, rows, 3 * width);
+  } else if (alignment % 4 == 0) {
+    load_tile<patch, 4>(shared, from, p.row_bytes, rows, 3 * width);
+  } else {
+    load_tile<patch, 1>(shared, from, p.row_bytes, rows, 3 * width);
+  }
+  device::block_sync();
+
+  const int left_over = static_cast<int>(columns - first_column);
+  const int patches = left_over < Tile::kPatches ? left_over : Tile::kPatches;
+  T* y = p.y + (static_cast<std::int64_t>(strip) * columns + first_column) * (3 * Shape::kArea);
+  for (int i = static_cast<int>(threadIdx.x); i < patches * Shape::kPacksOfPlane; i += kThreads) {
+    const int local = i / Shape::kPacksOfPlane;
+    const int offset = i % Shape::kPacksOfPlane * Shape::kPack;
+    float values[3][Shape::kPack];
+#pragma unroll
+    for (int u = 0; u < Shape::kPack; u += Shape::kUnit) {
+      const int row = (offset + u) / patch;
+      const int column = local * patch + (offset + u) % patch;
+      std::uint8_t pixels[3 * Shape::kUnit];
+#pragma unroll
+      for (int third = 0; third < 3; ++third) {
+        const auto bytes =
+            device::load_pack<Shape::kUnit>(&shared.rows[row][3 * column + third * Shape::kUnit]);
+#pragma unroll
+        for (int k = 0; k < Shape::kUnit; ++k) pixels[third * Shape::kUnit + k] = bytes.values[k];
+      }
+#pragma unroll
+      for (int k = 0; k < Shape::kUnit; ++k)
+#pragma unroll
+        for (int c = 0; c < 3; ++c)
+          values[c][u + k] = row < rows && column + k < width
+                                 ? static_cast<float>(pixels[3 * k + c]) * p.scale[c] + p.shift[c]
+                                 : 0.0F;
+    }
+#pragma unroll
+    for (int c = 0; c < 3; ++c)
+      device::store_pack(
+          y + static_cast<std::int64_t>(local) * (3 * Shape::kArea) + c * Shape::kArea + offset,
+          device::from_floats<T>(values[c]));
+  }
+}
+
+/// Preconditions: y aligned to the pack, the tensor and its rows to the unit (at most 4 floats), at
+/// most 2^32 - 1 planes of patches.
+template <class T, int patch>
+__global__ void __launch_bounds__(kThreads) patch_tensor_kernel(const TensorParams<T> p) {
+  using Shape = PatchShape<patch, sizeof(T)>;
+  constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  // Of the sequence of all planes of all patches, as y has them.
+  const auto plane = static_cast<unsigned>(i / Shape::kPacksOfPlane);
+  const int offset = static_cast<int>(i % Shape::kPacksOfPlane) * Shape::kPack;
+  const auto channels = static_cast<unsigned>(p.channels);
+  const auto grid_columns = static_cast<unsigned>(p.grid_columns);
+  const auto grid_rows = static_cast<unsigned>(p.grid_rows);
+  const unsigned cell = plane / channels;
+  const unsigned strip = cell / grid_columns;
+  const unsigned image = strip / grid_rows;
+  if (image >= p.images) return;
+  const std::int64_t channel = plane % channels;
+  const std::int64_t top = static_cast<std::int64_t>(strip % grid_rows) * patch;
+  const std::int64_t left = static_cast<std::int64_t>(cell % grid_columns) * patch;
+  const float* from = p.tensor + ((image * p.channels + channel) * p.height + top) * p.width + left;
+  float values[Shape::kPack];
+#pragma unroll
+  for (int u = 0; u < Shape::kPack; u += kRead) {
+    const int row = (offset + u) / patch;
+    const int column = (offset + u) % patch;
+    const auto piece = device::load_pack<kRead>(from + row * p.width + column);
+#pragma unroll
+    for (int k = 0; k < kRead; ++k) values[u + k] = piece.values[k];
+  }
+  device::store_pack(p.y + static_cast<std::int64_t>(plane) * Shape::kArea + offset,
+                     device::from_floats<T>(values));
+}
+
+/// A patch of the grid, by the number of its block.
+struct Cell {
+  unsigned image;
+  std::int64_t top;
+  std::int64_t left;
+};
+template <class Params>
+__device__ __forceinline__ Cell cell_of_block(const Params& p) {
+  const auto grid_columns = static_cast<unsigned>(p.grid_columns);
+  const auto grid_rows = static_cast<unsigned>(p.grid_rows);
+  const unsigned strip = blockIdx.x / grid_columns;
+  return {strip / grid_rows, strip % grid_rows * p.patch_size,
+          blockIdx.x % grid_columns * p.patch_size};
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) patch_pixels_any_kernel(const PixelParams<T> p) {
+  const Cell cell = cell_of_block(p);
+  const auto size = static_cast<unsigned>(p.patch_size);
+  const unsigned count = 3 * size * size;
+  T* y = p.y + static_cast<std::int64_t>(blockIdx.x) * count;
+  const std::uint8_t* from = p.pixels + cell.image * p.image_bytes;
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    const unsigned channel = i / (size * size);
+    const std::int64_t row = cell.top + i / size % size;
+    const std::int64_t column = cell.left + i % size;
+    const bool inside = row < p.valid_height && column < p.valid_width;
+    // Chosen, not indexed: parameters have no address in registers.
+    const float scale = channel == 0 ? p.scale[0] : channel == 1 ? p.scale[1] : p.scale[2];
+    const float shift = channel == 0 ? p.shift[0] : channel == 1 ? p.shift[1] : p.shift[2];
+    y[i] = device::from_float<T>(
+        inside ? static_cast<float>(from[row * p.row_bytes + 3 * column + channel]) * scale + shift
+               : 0.0F);
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) patch_tensor_any_kernel(const TensorParams<T> p) {
+  const Cell cell = cell_of_block(p);
+  const auto size = static_cast<unsigned>(p.patch_size);
+  const unsigned count = static_cast<unsigned>(p.channels) * size * size;
+  T* y = p.y + static_cast<std::int64_t>(blockIdx.x) * count;
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    const unsigned channel = i / (size * size);
+    const std::int64_t row = cell.top + i / size % size;
+    const std::int64_t column = cell.left + i % size;
+    y[i] = device::from_float<T>(
+        p.tensor[((cell.image * p.channels + channel) * p.height + row) * p.width + column]);
+  }
+}
+
+}  // namespace hydrascope::kernels::patchify::cuda

@@ -1,0 +1,69 @@
+// Two small passes over rows of tokens on CUDA: the prefix tokens (class token, registers) are put
+// in front of every image's patches, and the patches are averaged for models whose head wants their
+// mean.
+//
+// Equations: prefix_tokens: x[b, t, :] = prefix[t, :] for t < P, with prefix = class token (and
+//   registers) + their positions (Dosovitskiy et al. 2020, arXiv 2010.11929, equation 1: the same
+//   for every image). mean_of_patches: y[b, :] = mean over P <= t < N of x[b, t, :] (timm's
+//   global_pool="avg"; the prefix does not count).
+// Tensors: see the fields; T = float, BFloat16 or Float16; any strides and alignment; y must not
+//   overlap x.
+// Geometry (token_rows_geometry.h): prefix_tokens: a block a row, 256 threads. mean_of_patches: a
+//   block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
+//   read in packs), 256 threads as 32 token lanes of 8 packs; their sums meet in shared memory (4
+//   to 8 KiB).
+// Memory: prefix: P D (4 + sizeof(T)) bytes an image, nothing. Mean: N D sizeof(T) bytes read;
+// ViT-B at
+//   1088x1920 in bfloat16: 12.5 MB an image, one FLOP an element: bound by memory, at few images by
+//   the D / 64 multiprocessors that work.
+// Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
+// these
+//   from the first to the last, divided and rounded once: errors as of a sum of N / 64 + 64 values.
+//   NaN and infinity in a column make that column of that image so.
+// Deterministic: the order of a sum depends on N - P only.
+// Preconditions: mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
+//   num_prefix or dim 0): no launch.
+// Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h.
+#pragma once
+
+#include "kernels/device/stream.h"
+#include "kernels/vector/scalar_types.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::token_rows::cuda {
+
+template <class T>
+struct PrefixTokensParams {
+  T* x;                   ///< (images, num_prefix or more tokens, dim): the first rows are written
+  std::int64_t x_stride;  ///< elements between tokens
+  std::int64_t image_stride;  ///< elements between images
+  std::int64_t images;
+  std::int64_t num_prefix;
+  std::int64_t dim;
+  const float* prefix;  ///< (num_prefix, dim), contiguous
+};
+void prefix_tokens(const PrefixTokensParams<float>& params, device::Stream stream);
+void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream stream);
+void prefix_tokens(const PrefixTokensParams<Float16>& params, device::Stream stream);
+
+/// Y: what the mean is stored in, T or float.
+template <class T, class Y = T>
+struct MeanOfPatchesParams {
+  const T* x;  ///< (images, tokens, dim)
+  std::int64_t x_stride;
+  std::int64_t image_stride;
+  std::int64_t images;
+  std::int64_t tokens;      ///< with the prefix
+  std::int64_t num_prefix;  ///< leading tokens that do not count
+  std::int64_t dim;
+  Y* y;  ///< (images, dim), rows `y_stride` apart
+  std::int64_t y_stride;
+};
+void mean_of_patches(const MeanOfPatchesParams<float>& params, device::Stream stream);
+void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream);
+void mean_of_patches(const MeanOfPatchesParams<BFloat16, float>& params, device::Stream stream);
+void mean_of_patches(const MeanOfPatchesParams<Float16>& params, device::Stream stream);
+void mean_of_patches(const MeanOfPatchesParams<Float16, float>& params, device::Stream stream);
+
+}  // namespace hydrascope::kernels::token_rows::cuda

@@ -1,0 +1,60 @@
+// A DevicePlan on a CUDA GPU: its own stream, the launches of a shape captured once as CUDA graphs,
+// and two batches on their way at a time, so that one is copied from pinned memory while the other
+// is computed.
+#pragma once
+
+#include "model/device.h"
+#include "model/inference/image_batch.h"
+#include "model/position_embedding.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace hydrascope::model::inference {
+
+struct CudaPlanOptions {
+  c10::Device device{c10::kCUDA, 0};
+  Precision precision;
+  Kernels kernels = Kernels::automatic;
+  PosInterp pos_interp = PosInterp::timm;
+  /// The same algorithms in every run instead of the fastest ones of this one.
+  bool deterministic = false;
+  std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
+};
+
+class CudaPlan {
+ public:
+  /// Batches that may be on their way at once.
+  static constexpr int kSlots = 2;
+
+  CudaPlan() = default;
+  CudaPlan(const CudaPlan&) = delete;
+  CudaPlan& operator=(const CudaPlan&) = delete;
+  virtual ~CudaPlan() = default;
+
+  /// Starts a batch and returns; at most kSlots may be uncollected. An image size, or more images,
+  /// than planned for waits for what is on its way and plans anew. c10::OutOfMemoryError or
+  /// Error(out_of_memory) leaves nothing started.
+  virtual void submit(const ImageBatch& batch) = 0;
+  /// Waits for the oldest batch: float32 (count, num_classes) on the CPU.
+  virtual at::Tensor collect() = 0;
+  [[nodiscard]] virtual int pending() const = 0;
+
+  /// As DevicePlan's.
+  [[nodiscard]] virtual std::string kernels() const = 0;
+  /// LibTorch's backend that softmax layers run on ("flash", "cudnn", "efficient", "math"), the
+  /// fastest for the shape at hand; empty before the first batch and without such layers.
+  [[nodiscard]] virtual std::string softmax_backend() const = 0;
+};
+
+/// `model`: float32 parameters on the CPU; it is of no other use afterwards. Errors as
+/// InferencePlan's; Error(failed) in a build without CUDA.
+std::unique_ptr<CudaPlan> make_cuda_plan(VisionTransformer model, const CudaPlanOptions& options);
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,538 @@
+#include "model/inference/device_plan.h"
+
+#include "kernels/error.h"
+#include "kernels/gelu/gelu_cuda.h"
+#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/linear_attention/linear_attention_cuda.h"
+#include "kernels/patchify/patchify_cuda.h"
+#include "kernels/token_rows/token_rows_cuda.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::model::inference {
+
+namespace linear = kernels::linear::cuda;
+namespace linear_attention = kernels::linear_attention;
+using kernels::BFloat16;
+using kernels::Float16;
+using linear::ProductType;
+
+namespace {
+
+/// Calls body.operator()<T>() with the kernels' T of a product type.
+template <class Body>
+void with_storage(ProductType type, Body body) {
+  switch (type) {
+    case ProductType::bfloat16: body.template operator()<BFloat16>(); return;
+    case ProductType::float16: body.template operator()<Float16>(); return;
+    default: body.template operator()<float>(); return;
+  }
+}
+
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+linear_attention::cuda::Extent extent(std::int64_t images, std::int64_t tokens,
+                                      std::int64_t queries, std::int64_t num_prefix,
+                                      const TokenWeights& weights) {
+  return {images,
+          tokens,
+          queries,
+          num_prefix,
+          static_cast<float>(weights.prefix),
+          static_cast<float>(weights.patch)};
+}
+
+}  // namespace
+
+DevicePlan::DevicePlan(VisionTransformer model, DevicePlanOptions options,
+                       linear::Products& products, LaunchRecorder& recorder)
+    : model_(std::move(model)),
+      options_(std::move(options)),
+      products_(products),
+      recorder_(recorder) {
+  const at::NoGradGuard no_grad;
+  const VitConfig& config = model_->config();
+  if (options_.kernels == Kernels::fused) require_kernels_everywhere(*model_);
+  num_prefix_ = config.num_prefix_tokens();
+  patch_embed_ = load(fold_patch_embed(*model_), scalar_type());
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    if (options_.fill_block) options_.fill_block(layer);
+    const FoldedBlock folded = fold_block(*model_, layer, /*release=*/true);
+    Block block;
+    block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
+                      at::cat({folded.query.bias, folded.key_value.bias})},
+                     scalar_type());
+    block.query_width = folded.query.weight.size(0);
+    block.proj = load(folded.proj, scalar_type());
+    block.fc1 = load(folded.fc1, scalar_type());
+    block.fc2 = load(folded.fc2, scalar_type());
+    block.mixing = folded.mixing;
+    if (auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
+      if (hydra->feature_scale.defined())
+        hydra->feature_scale = hydra->feature_scale.to(options_.device, at::kFloat).contiguous();
+    } else if (std::holds_alternative<std::monostate>(block.mixing)) {
+      model_->block(layer).attention().to(options_.device, scalar_type());
+    }
+    blocks_.push_back(std::move(block));
+  }
+  options_.fill_block = {};
+  FoldedHead head = fold_head(*model_);
+  if (config.distilled) {
+    // The mean of both heads' logits: each gives its half to the sum.
+    for (Affine* each : {&head.classifier, &head.distilled}) {
+      each->weight = each->weight * 0.5;
+      each->bias = each->bias * 0.5;
+    }
+    distilled_ = load(head.distilled, at::kFloat);
+  }
+  classifier_ = load(head.classifier, at::kFloat);
+  norm_weight_ = head.norm_weight.to(at::kFloat).to(options_.device).contiguous();
+  norm_bias_ = head.norm_bias.to(at::kFloat).to(options_.device).contiguous();
+}
+
+at::ScalarType DevicePlan::scalar_type() const {
+  switch (options_.type) {
+    case ProductType::bfloat16: return at::kBFloat16;
+    case ProductType::float16: return at::kHalf;
+    default: return at::kFloat;
+  }
+}
+
+DevicePlan::Linear DevicePlan::load(const Affine& affine, at::ScalarType type) const {
+  return {affine.weight.to(type).to(options_.device).contiguous(),
+          affine.bias.to(type).to(options_.device).contiguous()};
+}
+
+bool DevicePlan::serves(std::int64_t batch, std::int64_t height, std::int64_t width) const {
+  const std::int64_t patch = model_->config().patch_size;
+  return !steps_.empty() && batch <= batch_ && height == grid_rows_ * patch &&
+         width == grid_columns_ * patch;
+}
+
+void DevicePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width) {
+  const c10::InferenceMode inference;
+  const VitConfig& config = model_->config();
+  const std::int64_t patch = config.patch_size;
+  if (height <= 0 || width <= 0 || height % patch != 0 || width % patch != 0)
+    throw Error(ErrorCode::internal,
+                "expected H and W multiples of " + std::to_string(patch) + ", found " +
+                    std::to_string(height) + "x" + std::to_string(width),
+                config.arch);
+  if (batch == batch_ && serves(batch, height, width)) return;
+  recorder_.forget();
+  steps_.clear();
+  parts_.clear();
+  // Before the new ones are there: both would count in the peak.
+  for (at::Tensor* each : {&position_, &x_, &normed_, &mixed_, &wide_, &queries_, &ends_, &global_,
+                           &workspace_, &pooled_, &logits_})
+    each->reset();
+  batch_ = batch;
+  grid_rows_ = height / patch;
+  grid_columns_ = width / patch;
+  const Embeddings embeddings =
+      make_embeddings(*model_, grid_rows_, grid_columns_, options_.pos_interp);
+  token_weights_ = embeddings.token_weights;
+  if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(options_.device).contiguous();
+  position_ = embeddings.position.to(scalar_type()).to(options_.device).contiguous();
+  try {
+    with_storage(options_.type, [this]<class T>() { build<T>(); });
+  } catch (...) {
+    steps_.clear();  // a part of them would run
+    throw;
+  }
+}
+
+template <class T>
+void DevicePlan::build() {
+  const VitConfig& config = model_->config();
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t patches = tokens - num_prefix_;
+  const std::int64_t dim = config.embed_dim;
+  const at::TensorOptions options = at::TensorOptions(options_.device).dtype(scalar_type());
+  const at::TensorOptions bytes = options.dtype(at::kByte);
+
+  std::int64_t widest = patch_embed_.in();
+  std::int64_t query_width = 0;
+  std::size_t state = 0;
+  std::size_t workspace = 0;
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const Block& block = blocks_[layer];
+    widest = std::max({widest, block.qkv.out(), block.fc1.out()});
+    query_width = std::max(query_width, block.query_width);
+    if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
+      state = std::max(state, static_cast<std::size_t>(batch_ * dim) * sizeof(float));
+      workspace =
+          std::max(workspace, kernels::hydra::cuda::workspace_bytes(
+                                  {batch_, tokens, tokens, dim, hydra->kernel, num_prefix_, 1, 1}));
+    } else if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
+      const auto all = extent(batch_, tokens, tokens, num_prefix_, {});
+      state = std::max(state, linear_attention::cuda::state_floats(*shape, all) * sizeof(float));
+      workspace = std::max(workspace, linear_attention::cuda::workspace_bytes<T>(*shape, all));
+    }
+  }
+  x_ = at::empty({batch_, tokens, dim}, options);
+  normed_ = at::empty_like(x_);
+  mixed_ = at::empty_like(x_);
+  wide_ = at::empty({batch_, tokens, widest}, options);
+  queries_ = at::empty({batch_, num_prefix_, query_width}, options);
+  ends_ = at::empty({batch_, num_prefix_, dim}, options);
+  global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
+  workspace_ = at::zeros({static_cast<std::int64_t>(workspace)}, bytes);
+  pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
+  logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
+
+  T* x = data<T>(x_);
+  ProductCall embed;
+  embed.linear = &patch_embed_;
+  embed.x = data<T>(wide_);
+  embed.y = x + num_prefix_ * dim;
+  embed.c = data<T>(position_);
+  embed.images = batch_;
+  embed.rows = patches;
+  embed.x_image_stride = patches * patch_embed_.in();
+  embed.y_image_stride = tokens * dim;
+  add(product(embed));
+  if (num_prefix_ > 0) {
+    add([this, x, tokens, dim] {
+      kernels::token_rows::cuda::write_prefix(
+          kernels::token_rows::cuda::PrefixParams<T>{data<float>(prefix_), num_prefix_, dim, batch_,
+                                                     x, tokens * dim},
+          options_.stream);
+    });
+  }
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) add_block<T>(layer);
+}
+
+template <class T>
+void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weight,
+                          const at::Tensor& bias, T* y) {
+  const VitConfig& config = model_->config();
+  kernels::layer_norm::cuda::LayerNormParams<T> params{};
+  params.x = x;
+  params.x_stride = config.embed_dim;
+  params.rows = rows;
+  params.dim = config.embed_dim;
+  params.weight = weight.defined() ? data<float>(weight) : nullptr;
+  params.bias = bias.defined() ? data<float>(bias) : nullptr;
+  params.eps = static_cast<float>(config.layer_norm_eps);
+  params.y = y;
+  params.y_stride = config.embed_dim;
+  add([params, stream = options_.stream] {
+    kernels::layer_norm::cuda::layer_norm(params, stream);
+  });
+}
+
+bool DevicePlan::gelu_apart(const ProductCall& call) {
+  // cuBLASLt has no erf form; in float32 its tanh form would be seen.
+  return call.gelu && call.linear->weight.scalar_type() == at::kFloat;
+}
+
+int DevicePlan::plan(const ProductCall& call) {
+  const Linear& weights = *call.linear;
+  linear::ProductShape shape;
+  shape.type = weights.weight.scalar_type() == scalar_type() ? options_.type : ProductType::float32;
+  shape.in = weights.in();
+  shape.out = weights.out();
+  shape.x_stride = shape.in;
+  shape.y_stride = shape.out;
+  shape.add = call.c != nullptr;
+  shape.c_stride = shape.add ? shape.out : 0;
+  shape.gelu = call.gelu && !gelu_apart(call);
+  // Images whose rows follow each other are one matrix.
+  const bool together = call.x_image_stride == call.rows * shape.in &&
+                        call.y_image_stride == call.rows * shape.out &&
+                        (!shape.add || call.c_image_stride == call.y_image_stride);
+  shape.rows = together ? call.images * call.rows : call.rows;
+  if (!together && call.images > 1) {
+    shape.batch = call.images;
+    shape.x_batch_stride = call.x_image_stride;
+    shape.y_batch_stride = call.y_image_stride;
+    shape.c_batch_stride = call.c_image_stride;
+  }
+  return products_.plan(shape);
+}
+
+std::function<void()> DevicePlan::product(const ProductCall& call) {
+  return [this, call, number = plan(call)] {
+    products_.run(number, call.x, call.linear->weight.const_data_ptr(),
+                  call.linear->bias.const_data_ptr(), call.c, call.y);
+    if (gelu_apart(call))
+      kernels::gelu::cuda::gelu(static_cast<float*>(call.y),
+                                call.images * call.rows * call.linear->out(), options_.stream);
+  };
+}
+
+template <class T>
+void DevicePlan::add_block(std::size_t layer) {
+  const VitConfig& config = model_->config();
+  const Block& block = blocks_[layer];
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t width = block.qkv.out();
+  const bool is_last = layer + 1 == blocks_.size();
+  // A module mixes all tokens or none.
+  const bool only_ends = is_last && config.global_pool != Pooling::avg && num_prefix_ > 0 &&
+                         !std::holds_alternative<std::monostate>(block.mixing);
+  T* x = data<T>(x_);
+  T* normed = data<T>(normed_);
+  T* wide = data<T>(wide_);
+  add_norm<T>(x, batch_ * tokens, {}, {}, normed);
+
+  const auto all = [&](const Linear& weights, const T* from, T* to) {
+    ProductCall call;
+    call.linear = &weights;
+    call.x = from;
+    call.y = to;
+    call.images = batch_;
+    call.rows = tokens;
+    call.x_image_stride = tokens * weights.in();
+    call.y_image_stride = tokens * weights.out();
+    return call;
+  };
+  Tokens rest{x, tokens, tokens * dim};
+  if (only_ends) {
+    // Linears of their own: steps keep pointers to them.
+    const auto part = [&](std::int64_t first, std::int64_t count) {
+      parts_.push_back(std::make_unique<Linear>(Linear{block.qkv.weight.narrow(0, first, count),
+                                                       block.qkv.bias.narrow(0, first, count)}));
+      return parts_.back().get();
+    };
+    T* queries = data<T>(queries_);
+    ProductCall call = all(*part(0, block.query_width), normed, queries);
+    call.rows = num_prefix_;
+    call.y_image_stride = num_prefix_ * block.query_width;
+    call.x_image_stride = tokens * dim;
+    add(product(call));
+    add(product(all(*part(block.query_width, width - block.query_width), normed, wide)));
+    rest = {data<T>(ends_), num_prefix_, num_prefix_ * dim};
+    add_mixing<T>(layer, rest, queries, block.query_width, wide, width - block.query_width);
+  } else {
+    add(product(all(block.qkv, normed, wide)));
+    add_mixing<T>(layer, rest, wide, width, wide + block.query_width, width);
+  }
+
+  T* y = static_cast<T*>(rest.x);
+  ProductCall call;
+  add_norm<T>(y, batch_ * rest.count, {}, {}, normed);
+  call.images = batch_;
+  call.rows = rest.count;
+  call.linear = &block.fc1;
+  call.x = normed;
+  call.x_image_stride = rest.count * dim;
+  call.y = wide;
+  call.y_image_stride = rest.count * block.fc1.out();
+  call.gelu = true;
+  add(product(call));
+  call.linear = &block.fc2;
+  call.x = wide;
+  call.x_image_stride = call.y_image_stride;
+  call.y = y;
+  call.c = y;
+  call.y_image_stride = call.c_image_stride = rest.image_stride;
+  call.gelu = false;
+  add(product(call));
+  if (is_last) add_head<T>(rest);
+}
+
+template <class T>
+void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
+                            std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
+  const VitConfig& config = model_->config();
+  const Block& block = blocks_[layer];
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t queries = rest.count;
+  const T* v = kv + (block.qkv.out() - block.query_width - dim);
+  T* y = data<T>(mixed_);
+  const TokenWeights weights = token_weights_[layer];
+
+  ProductCall proj;
+  proj.linear = &block.proj;
+  proj.x = y;
+  proj.x_image_stride = queries * dim;
+  proj.c = x_.const_data_ptr();
+  proj.c_image_stride = tokens * dim;
+  proj.y = rest.x;
+  proj.y_image_stride = rest.image_stride;
+  proj.images = batch_;
+  proj.rows = queries;
+
+  if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
+    kernels::hydra::cuda::ForwardParams<T> params{};
+    params.shape = {batch_,
+                    tokens,
+                    queries,
+                    dim,
+                    hydra->kernel,
+                    num_prefix_,
+                    static_cast<float>(weights.prefix),
+                    static_cast<float>(weights.patch)};
+    params.q = {q, q_stride, queries * q_stride};
+    params.k = {kv, kv_stride, tokens * kv_stride};
+    params.v = {v, kv_stride, tokens * kv_stride};
+    params.feature_scale =
+        hydra->feature_scale.defined() ? data<float>(hydra->feature_scale) : nullptr;
+    params.global = data<float>(global_);
+    params.y = {y, dim, queries * dim};
+    params.workspace = workspace_.mutable_data_ptr();
+    add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
+    add(product(proj));
+    return;
+  }
+  if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
+    linear_attention::cuda::ForwardParams<T> params{};
+    params.shape = *shape;
+    params.extent = extent(batch_, tokens, queries, num_prefix_, weights);
+    params.q = {q, q_stride, queries * q_stride};
+    params.k = {kv, kv_stride, tokens * kv_stride};
+    params.v = {v, kv_stride, tokens * kv_stride};
+    params.y = {y, dim, queries * dim};
+    params.state = data<float>(global_);
+    params.workspace = workspace_.mutable_data_ptr();
+    add([params, stream = options_.stream] { linear_attention::cuda::forward(params, stream); });
+    add(product(proj));
+    return;
+  }
+  // LibTorch's: its result lies where its allocator puts it, so proj reads it there.
+  const std::int64_t heads = config.num_heads;
+  const auto rows = [&](const T* from, std::int64_t stride, std::int64_t count) {
+    return split_heads(at::from_blob(const_cast<T*>(from), {batch_, count, dim},
+                                     {count * stride, stride, 1}, x_.options()),
+                       heads);
+  };
+  const at::Tensor q_heads = rows(q, q_stride, queries);
+  const at::Tensor k_heads = rows(kv, kv_stride, tokens);
+  const at::Tensor v_heads = rows(v, kv_stride, tokens);
+  std::function<at::Tensor()> mix;
+  if (std::holds_alternative<FusedSoftmax>(block.mixing)) {
+    mix = [this, q_heads, k_heads, v_heads] {
+      return merge_heads(options_.softmax(q_heads, k_heads, v_heads));
+    };
+  } else {
+    TokenMixer& mixer = model_->block(static_cast<std::int64_t>(layer)).attention().mixer();
+    mix = [this, q_heads, k_heads, v_heads, &mixer] {
+      return mixer.mix(q_heads, k_heads, v_heads, {num_prefix_, grid_rows_, grid_columns_},
+                       options_.kernels);
+    };
+  }
+  const int number = plan(proj);
+  add_foreign([this, mix, proj, number] {
+    const at::Tensor result = mix().to(scalar_type()).contiguous();
+    products_.run(number, result.const_data_ptr(), proj.linear->weight.const_data_ptr(),
+                  proj.linear->bias.const_data_ptr(), proj.c, proj.y);
+  });
+}
+
+template <class T>
+void DevicePlan::add_head(const Tokens& tokens) {
+  const VitConfig& config = model_->config();
+  const std::int64_t dim = config.embed_dim;
+  const auto* x = static_cast<const T*>(tokens.x);
+  const auto pool = [&](const T* from, std::int64_t first, std::int64_t count, std::int64_t which) {
+    const kernels::token_rows::cuda::MeanParams<T> params{
+        from,
+        tokens.image_stride,
+        batch_,
+        first,
+        count,
+        dim,
+        data<float>(pooled_) + which * batch_ * dim};
+    add([params, stream = options_.stream] {
+      kernels::token_rows::cuda::mean_of_tokens(params, stream);
+    });
+  };
+  const std::int64_t heads = config.distilled ? 2 : 1;
+  bool normed = false;
+  if (config.global_pool == Pooling::avg) {
+    if (!config.fc_norm) {
+      add_norm<T>(x, batch_ * tokens.count, norm_weight_, norm_bias_, data<T>(normed_));
+      x = data<T>(normed_);
+      normed = true;
+    }
+    pool(x, num_prefix_, tokens.count - num_prefix_, 0);
+  } else {
+    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, 1, head);
+  }
+  float* rows = data<float>(pooled_);
+  if (!normed) add_norm<float>(rows, heads * batch_, norm_weight_, norm_bias_, rows);
+  for (std::int64_t head = 0; head < heads; ++head) {
+    ProductCall call;
+    call.linear = head == 0 ? &classifier_ : &distilled_;
+    call.x = rows + head * batch_ * dim;
+    call.x_image_stride = dim;
+    call.images = batch_;
+    call.rows = 1;
+    call.y = logits_.mutable_data_ptr();
+    call.y_image_stride = call.c_image_stride = config.num_classes;
+    call.c = head == 0 ? nullptr : logits_.const_data_ptr();
+    add(product(call));
+  }
+}
+
+void DevicePlan::patchify(const at::Tensor& images) {
+  with_storage(options_.type, [&]<class T>() {
+    kernels::patchify::cuda::from_tensor(
+        kernels::patchify::cuda::TensorParams<T>{
+            images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
+            images.size(3), grid_rows_, grid_columns_, model_->config().patch_size, data<T>(wide_)},
+        options_.stream);
+  });
+}
+
+void DevicePlan::patchify(const PixelImages& images) {
+  with_storage(options_.type, [&]<class T>() {
+    kernels::patchify::cuda::PixelParams<T> params{};
+    params.pixels = images.pixels.const_data_ptr<std::uint8_t>();
+    params.images = images.pixels.size(0);
+    params.valid_height = images.pixels.size(1);
+    params.valid_width = images.pixels.size(2);
+    params.row_bytes = params.valid_width * 3;
+    params.image_bytes = params.valid_height * params.row_bytes;
+    params.grid_rows = grid_rows_;
+    params.grid_columns = grid_columns_;
+    params.patch_size = model_->config().patch_size;
+    for (std::size_t c = 0; c < 3; ++c) {
+      params.scale[c] = static_cast<float>(1 / (255 * images.std[c]));
+      params.shift[c] = static_cast<float>(-images.mean[c] / images.std[c]);
+    }
+    params.y = data<T>(wide_);
+    kernels::patchify::cuda::from_pixels(params, options_.stream);
+  });
+}
+
+void DevicePlan::run() {
+  const c10::InferenceMode inference;
+  std::size_t stretch = 0;
+  for (std::size_t first = 0; first < steps_.size(); ++stretch) {
+    std::size_t end = first;
+    while (end < steps_.size() && steps_[end].recordable) ++end;
+    if (end > first)
+      recorder_.run(stretch, [&] {
+        for (std::size_t i = first; i < end; ++i) steps_[i].run();
+      });
+    if (end < steps_.size()) steps_[end++].run();
+    first = end;
+  }
+}
+
+bool DevicePlan::has_softmax() const {
+  return std::ranges::any_of(blocks_, [](const Block& block) {
+    return std::holds_alternative<FusedSoftmax>(block.mixing);
+  });
+}
+
+std::string DevicePlan::kernels() const {
+  const bool modules = std::ranges::any_of(blocks_, [](const Block& block) {
+    return std::holds_alternative<std::monostate>(block.mixing);
+  });
+  return modules ? "fused+modules" : "fused";
+}
+
+}  // namespace hydrascope::model::inference

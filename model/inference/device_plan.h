@@ -1,0 +1,189 @@
+// A model as a GPU runs it: matrix products by kernels::linear::cuda::Products, what lies between
+// them by the kernels' CUDA functions, softmax and mechanisms without kernels by LibTorch. It knows
+// LibTorch's device-independent interfaces only, so that a test runs all of it on the host with
+// emulated kernels (tests/model/inference/device_plan_test.cpp); cuda_plan.h adds streams, graphs
+// and copies.
+//
+// A block, for B images of N tokens (x: B N rows of D in the plan's type):
+//   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
+//   n = norm(x); h = gelu(n W^T + b); x += h W^T + b
+// Behind the last block's keys and values only the prefix tokens go on, unless all tokens are
+// averaged. GELU: the tanh form in 16-bit types (cuBLASLt's epilogue; within their rounding), erf
+// in float32.
+#pragma once
+
+#include "kernels/device/stream.h"
+#include "kernels/linear/products.h"
+#include "model/inference/folded_network.h"
+#include "model/position_embedding.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+/// Images as bytes, normalised on the device: (value / 255 - mean) / std.
+struct PixelImages {
+  at::Tensor pixels;  ///< uint8 (B, height, width, 3), contiguous
+  std::array<double, 3> mean{};
+  std::array<double, 3> std{};
+  std::int64_t height = 0;  ///< of the model's input, at least the pixels'; what is beyond is 0
+  std::int64_t width = 0;
+};
+
+/// Runs the launches between two calls of LibTorch. The same stretch always launches the same, so
+/// that an implementation may record it once and repeat the record.
+class LaunchRecorder {
+ public:
+  LaunchRecorder() = default;
+  LaunchRecorder(const LaunchRecorder&) = delete;
+  LaunchRecorder& operator=(const LaunchRecorder&) = delete;
+  virtual ~LaunchRecorder() = default;
+  virtual void run(std::size_t stretch, const std::function<void()>& launches) = 0;
+  /// What was recorded is no longer valid.
+  virtual void forget() = 0;
+};
+
+struct DevicePlanOptions {
+  c10::Device device{c10::kCPU};
+  kernels::linear::cuda::ProductType type = kernels::linear::cuda::ProductType::float32;
+  Kernels kernels = Kernels::automatic;
+  PosInterp pos_interp = PosInterp::timm;
+  kernels::device::Stream stream = nullptr;
+  /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
+  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> softmax;
+  std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
+};
+
+class DevicePlan {
+ public:
+  /// `model`: float32 parameters on the CPU; its matrices are dropped block by block. `products`
+  /// and `recorder` must outlive the plan.
+  DevicePlan(VisionTransformer model, DevicePlanOptions options,
+             kernels::linear::cuda::Products& products, LaunchRecorder& recorder);
+
+  /// Plans memory and products for `batch` images of that size, unless they are what is planned.
+  void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
+  [[nodiscard]] std::int64_t batch() const { return batch_; }
+  [[nodiscard]] bool serves(std::int64_t batch, std::int64_t height, std::int64_t width) const;
+
+  /// The first step, apart from `run` because its input lies elsewhere each time. At most `batch`
+  /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
+  void patchify(const at::Tensor& images);
+  void patchify(const PixelImages& images);
+  /// Everything else, for `batch` images (whatever patchify has left of earlier ones).
+  void run();
+  /// float32 (batch, num_classes), written by `run`.
+  [[nodiscard]] const at::Tensor& logits() const { return logits_; }
+
+  /// "fused", or "fused+modules" where mechanisms without kernels run as modules.
+  [[nodiscard]] std::string kernels() const;
+  [[nodiscard]] bool has_softmax() const;
+
+ private:
+  struct Linear {
+    at::Tensor weight;  ///< (out, in), contiguous
+    at::Tensor bias;    ///< (out)
+    [[nodiscard]] std::int64_t in() const { return weight.size(1); }
+    [[nodiscard]] std::int64_t out() const { return weight.size(0); }
+  };
+  struct Block {
+    Linear qkv;
+    std::int64_t query_width = 0;
+    Linear proj;
+    Linear fc1;
+    Linear fc2;
+    FoldedMixing mixing;  ///< its tensors on the device
+  };
+  /// One launch or several of ours, or a call of LibTorch.
+  struct Step {
+    bool recordable = true;
+    std::function<void()> run;
+  };
+  /// Tokens that a block's second half works on.
+  struct Tokens {
+    void* x = nullptr;
+    std::int64_t count = 0;         ///< of an image
+    std::int64_t image_stride = 0;  ///< in elements
+  };
+
+  [[nodiscard]] Linear load(const Affine& affine, at::ScalarType type) const;
+  [[nodiscard]] at::ScalarType scalar_type() const;
+  [[nodiscard]] std::int64_t num_tokens() const { return num_prefix_ + grid_rows_ * grid_columns_; }
+
+  template <class T>
+  void build();
+  template <class T>
+  void add_norm(const T* x, std::int64_t rows, const at::Tensor& weight, const at::Tensor& bias,
+                T* y);
+  template <class T>
+  void add_block(std::size_t layer);
+  template <class T>
+  void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
+                  const T* kv, std::int64_t kv_stride);
+  template <class T>
+  void add_head(const Tokens& tokens);
+  void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
+  void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
+  /// y = x W^T + b (+ c) of `rows` rows an image, as a step.
+  struct ProductCall {
+    const Linear* linear = nullptr;
+    const void* x = nullptr;
+    void* y = nullptr;
+    const void* c = nullptr;
+    std::int64_t images = 1;
+    std::int64_t rows = 0;
+    std::int64_t x_image_stride = 0;
+    std::int64_t y_image_stride = 0;
+    std::int64_t c_image_stride = 0;
+    bool gelu = false;
+  };
+  /// Whether the product's GELU is a launch of its own.
+  static bool gelu_apart(const ProductCall& call);
+  /// Plans it; see Products::plan.
+  int plan(const ProductCall& call);
+  std::function<void()> product(const ProductCall& call);
+
+  VisionTransformer model_;
+  DevicePlanOptions options_;
+  kernels::linear::cuda::Products& products_;
+  LaunchRecorder& recorder_;
+
+  Linear patch_embed_;
+  std::vector<Block> blocks_;
+  at::Tensor norm_weight_;  ///< of the head, float32
+  at::Tensor norm_bias_;
+  Linear classifier_;  ///< float32
+  Linear distilled_;
+  std::int64_t num_prefix_ = 0;
+
+  std::int64_t batch_ = 0;
+  std::int64_t grid_rows_ = 0;
+  std::int64_t grid_columns_ = 0;
+  std::vector<TokenWeights> token_weights_;
+  at::Tensor prefix_;     ///< (num_prefix, D) float32
+  at::Tensor position_;   ///< (patches, D)
+  at::Tensor x_;          ///< (B, N, D)
+  at::Tensor normed_;     ///< (B, N, D)
+  at::Tensor mixed_;      ///< (B, N, D)
+  at::Tensor wide_;       ///< patch rows, then [q k v] and the MLP's hidden features in turns
+  at::Tensor queries_;    ///< of the last block, (B, num_prefix, query width)
+  at::Tensor ends_;       ///< of the last block, (B, num_prefix, D)
+  at::Tensor global_;     ///< what hydra's and linear attention's kernels leave of the keys
+  at::Tensor workspace_;  ///< of the mixing kernels, zero between calls
+  at::Tensor pooled_;     ///< (B, D) float32, twice
+  at::Tensor logits_;
+  std::vector<std::unique_ptr<Linear>> parts_;  ///< rows of a block's weights, as steps need them
+  std::vector<Step> steps_;
+};
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,185 @@
+#include "model/inference/folded_network.h"
+
+#include "kernels/error.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <string>
+
+namespace hydrascope::model::inference {
+namespace {
+
+using at::Tensor;
+
+/// The parameters of a module by name; handed out in float64, dropped after.
+class Parameters {
+ public:
+  Parameters(const torch::nn::Module& module, bool release)
+      : parameters_(module.named_parameters()), release_(release) {}
+
+  [[nodiscard]] bool has(const std::string& name) const { return parameters_.contains(name); }
+  [[nodiscard]] Tensor get(const std::string& name) const {
+    return parameters_[name].detach().to(at::kDouble);
+  }
+  /// The last use of a large one.
+  [[nodiscard]] Tensor take(const std::string& name) {
+    Tensor value = get(name);
+    if (release_) parameters_[name].set_data(at::empty({0}, parameters_[name].options()));
+    return value;
+  }
+  [[nodiscard]] Affine take_linear(const std::string& name) {
+    Affine linear{take(name + ".weight"), {}};
+    linear.bias =
+        has(name + ".bias") ? get(name + ".bias") : at::zeros({linear.weight.size(0)}, at::kDouble);
+    return linear;
+  }
+
+ private:
+  torch::OrderedDict<std::string, Tensor> parameters_;
+  bool release_;
+};
+
+/// linear(norm(x)) with the norm's weight and bias taken in.
+Affine behind_norm(const Affine& linear, const Tensor& norm_weight, const Tensor& norm_bias) {
+  return {linear.weight * norm_weight, linear.bias + linear.weight.mv(norm_bias)};
+}
+
+/// scale * linear(x), by output feature.
+Affine scaled(const Affine& linear, const Tensor& scale) {
+  return {linear.weight * scale.unsqueeze(1), linear.bias * scale};
+}
+
+Affine rows(const Affine& linear, std::int64_t first, std::int64_t count) {
+  return {linear.weight.narrow(0, first, count), linear.bias.narrow(0, first, count)};
+}
+
+/// scale * network(linear(x)) of every head.
+Affine through(const HeadNetwork& network, const Affine& linear, std::int64_t num_heads) {
+  if (!network.weight.defined())
+    return {linear.weight * network.scale, linear.bias * network.scale};
+  Tensor weight = network.weight.detach().to(at::kDouble);  // (H, d, w)
+  if (weight.dim() == 2) weight = weight.unsqueeze(0).expand({num_heads, -1, -1});
+  const Tensor transposed = weight.transpose(1, 2);  // (H, w, d)
+  const Tensor heads = linear.weight.view({num_heads, weight.size(1), -1});
+  Tensor bias = transposed.matmul(linear.bias.view({num_heads, -1, 1})).squeeze(-1);
+  if (network.bias.defined()) bias = bias + network.bias.detach().to(at::kDouble);
+  return {transposed.matmul(heads).flatten(0, 1) * network.scale, bias.flatten() * network.scale};
+}
+
+Affine stacked(const Affine& a, const Affine& b) {
+  return {at::cat({a.weight, b.weight}), at::cat({a.bias, b.bias})};
+}
+
+}  // namespace
+
+FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release) {
+  const at::NoGradGuard no_grad;  // released parameters stay ordinary tensors
+  const VitConfig& config = model.config();
+  BlockImpl& module = model.block(layer);
+  Parameters parameters(module, release);
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t heads = config.num_heads;
+  const Tensor norm1_weight = parameters.get("norm1.weight");
+  const Tensor norm1_bias = parameters.get("norm1.bias");
+  const Affine qkv = parameters.take_linear("attn.qkv");
+  Affine query = rows(qkv, 0, dim);
+  if (module.attention().query_is_input())
+    query = {at::eye(dim, at::kDouble), at::zeros({dim}, at::kDouble)};
+  Affine key = rows(qkv, dim, dim);
+  FoldedBlock block;
+  const FusedMixing fused = module.attention().mixer().fused();
+  if (std::holds_alternative<FusedSoftmax>(fused)) {
+    const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
+    query = {query.weight * scale, query.bias * scale};
+    block.mixing = FusedSoftmax{};
+  } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
+    FusedHydra mixing = *hydra;
+    if (mixing.feature_scale.defined()) mixing.feature_scale = mixing.feature_scale.detach();
+    block.mixing = mixing;
+  } else if (const auto* linear = std::get_if<FusedLinear>(&fused)) {
+    query = through(linear->map.query, query, heads);
+    key = through(linear->map.key, key, heads);
+    block.mixing = kernels::linear_attention::Shape{heads,
+                                                    query.weight.size(0) / heads,
+                                                    config.head_dim(),
+                                                    linear->map.feature,
+                                                    linear->normaliser,
+                                                    static_cast<float>(linear->eps),
+                                                    static_cast<float>(linear->map.unit_eps)};
+  }
+  block.query = behind_norm(query, norm1_weight, norm1_bias);
+  block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
+
+  const auto residual = [&](const std::string& name, const std::string& scale) {
+    const Affine linear = parameters.take_linear(name);
+    return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
+  };
+  block.proj = residual("attn.proj", "ls1.gamma");
+  block.fc1 = behind_norm(parameters.take_linear("mlp.fc1"), parameters.get("norm2.weight"),
+                          parameters.get("norm2.bias"));
+  block.fc2 = residual("mlp.fc2", "ls2.gamma");
+  return block;
+}
+
+// Tables of the whole model are read again for every image size: they are never released.
+FoldedHead fold_head(VisionTransformerImpl& model) {
+  const at::NoGradGuard no_grad;
+  const VitConfig& config = model.config();
+  Parameters parameters(model, false);
+  const std::string norm = config.fc_norm ? "fc_norm" : "norm";
+  FoldedHead head{parameters.get(norm + ".weight"),
+                  parameters.get(norm + ".bias"),
+                  parameters.take_linear("head"),
+                  {}};
+  if (config.distilled) head.distilled = parameters.take_linear("head_dist");
+  return head;
+}
+
+Affine fold_patch_embed(VisionTransformerImpl& model) {
+  const at::NoGradGuard no_grad;
+  const Parameters parameters(model, false);
+  return {parameters.get("patch_embed.proj.weight").flatten(1),
+          parameters.get("patch_embed.proj.bias")};
+}
+
+Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
+                           std::int64_t grid_columns, PosInterp interpolation) {
+  const c10::InferenceMode inference;
+  const VitConfig& config = model.config();
+  const Parameters parameters(model, false);
+  const std::int64_t num_prefix = config.num_prefix_tokens();
+  const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
+  const Tensor position =
+      resample_pos_embed(parameters.get("pos_embed").to(at::kFloat), embedded, config.grid_rows(),
+                         config.grid_columns(), grid_rows, grid_columns, interpolation)
+          .squeeze(0);
+  std::vector<Tensor> tokens;
+  for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
+    if (parameters.has(name)) tokens.push_back(parameters.get(name).squeeze(0));
+  }
+  Embeddings embeddings;
+  if (!tokens.empty()) {
+    embeddings.prefix = at::cat(tokens).to(at::kFloat);
+    if (embedded > 0) embeddings.prefix = embeddings.prefix + position.narrow(0, 0, embedded);
+  }
+  embeddings.position = position.narrow(0, embedded, grid_rows * grid_columns);
+  const TokenGrid grid{num_prefix, grid_rows, grid_columns};
+  for (std::int64_t layer = 0; layer < config.depth; ++layer)
+    embeddings.token_weights.push_back(model.block(layer).attention().mixer().token_weights(grid));
+  return embeddings;
+}
+
+void require_kernels_everywhere(VisionTransformerImpl& model) {
+  const VitConfig& config = model.config();
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    if (std::holds_alternative<std::monostate>(model.block(layer).attention().mixer().fused()))
+      throw Error(ErrorCode::invalid_argument,
+                  "there are no kernels for '" + config.attention_of(layer).mechanism +
+                      "' with these options",
+                  "blocks." + std::to_string(layer) + ".attn",
+                  "--kernels auto runs such layers as modules inside the plan");
+  }
+}
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,68 @@
+// A model's parameters with everything that is constant taken in, as plans of every device load
+// them:
+//   LayerNorm's weight and bias   -> the linear layer behind it
+//   LayerScale                    -> proj, fc2
+//   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
+//   Hedgehog's and T2R's networks -> the query and key projections
+// Folding is done in float64.
+#pragma once
+
+#include "kernels/linear_attention/linear_attention.h"
+#include "model/attention/fused_mixing.h"
+#include "model/position_embedding.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+/// y = x weight^T + bias, float64.
+struct Affine {
+  at::Tensor weight;  ///< (out, in)
+  at::Tensor bias;    ///< (out)
+};
+
+/// std::monostate: no kernels, the mixer runs as a module.
+using FoldedMixing =
+    std::variant<std::monostate, FusedSoftmax, FusedHydra, kernels::linear_attention::Shape>;
+
+struct FoldedBlock {
+  Affine query;      ///< D -> query width
+  Affine key_value;  ///< D -> key width + D
+  Affine proj;
+  Affine fc1;
+  Affine fc2;
+  FoldedMixing mixing;
+};
+
+/// `release` drops each matrix from the model behind its use.
+FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release);
+
+/// What becomes of the tokens behind the last block.
+struct FoldedHead {
+  at::Tensor norm_weight;
+  at::Tensor norm_bias;
+  Affine classifier;
+  Affine distilled;  ///< undefined tensors unless the model has a second head
+};
+FoldedHead fold_head(VisionTransformerImpl& model);
+/// The patch convolution: rows (channel, y, x) -> D.
+Affine fold_patch_embed(VisionTransformerImpl& model);
+
+/// Embeddings of images of rows x columns patches, float32.
+struct Embeddings {
+  at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
+  at::Tensor position;  ///< (rows * columns, D)
+  std::vector<TokenWeights> token_weights;  ///< one a layer
+};
+Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns,
+                           PosInterp interpolation);
+
+/// Error(invalid_argument) that names the first layer whose mechanism has no kernels.
+void require_kernels_everywhere(VisionTransformerImpl& model);
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,33 @@
+// Images on their way to a model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+/// All of one size and kind.
+struct ImageBatch {
+  /// On the CPU: float32 (C, height, width), normalised; or uint8 (h, w, 3), at most as large as
+  /// the model's input, to be normalised on the device: (value / 255 - mean) / std, and 0 around
+  /// it.
+  std::vector<at::Tensor> images;
+  /// Instead of `images`: float32 (B, C, height, width), contiguous, on the model's device already.
+  at::Tensor on_device;
+  std::int64_t height = 0;  ///< of the model's input
+  std::int64_t width = 0;
+  std::array<double, 3> mean{};  ///< of bytes
+  std::array<double, 3> std{};
+
+  [[nodiscard]] bool is_bytes() const {
+    return !images.empty() && images.front().scalar_type() == at::kByte;
+  }
+  [[nodiscard]] std::int64_t size() const {
+    return on_device.defined() ? on_device.size(0) : static_cast<std::int64_t>(images.size());
+  }
+};
+
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,277 @@
+#include "kernels/layer_norm/layer_norm_cuda.h"
+
+#include "kernels/error.h"
+#include "kernels/layer_norm/layer_norm_geometry.h"
+#include "kernels/layer_norm/layer_norm_reference.h"
+#include "tests/kernels/device_array.h"
+#include "tests/kernels/fills.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using layer_norm::cuda::LayerNormParams;
+
+constexpr float kEps = 1e-6F;
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+template <class T>
+class LayerNormCuda : public DeviceTest {};
+using Stored = testing::Types<float, BFloat16, Float16>;
+TYPED_TEST_SUITE(LayerNormCuda, Stored);
+
+struct Case {
+  std::int64_t rows;
+  std::int64_t dim;
+  Fill how = Fill::normal;
+  bool weight = true;
+  bool bias = true;
+  bool residual = false;
+  float mean = 0;           ///< added to every x
+  std::int64_t gap = 5;     ///< NaN between rows; 16: rows stay aligned
+  std::int64_t offset = 0;  ///< elements before the first row: 1 takes its alignment away
+};
+
+std::string name(const Case& c) {
+  return std::to_string(c.rows) + "x" + std::to_string(c.dim) + " gap " + std::to_string(c.gap) +
+         " offset " + std::to_string(c.offset) + (c.residual ? " with residual" : "");
+}
+
+/// Where the results go.
+enum class Place { apart, in_place, sum_over_residual };
+
+/// `values` (rows x dim) as rows `dim + gap` apart behind `offset` elements, NaN everywhere else.
+template <class T>
+std::vector<T> strided(const std::vector<T>& values, const Case& c) {
+  const std::int64_t stride = c.dim + c.gap;
+  std::vector<T> all(static_cast<std::size_t>(c.offset + c.rows * stride), T(kNan));
+  for (std::int64_t row = 0; row < c.rows; ++row)
+    for (std::int64_t i = 0; i < c.dim; ++i)
+      all[static_cast<std::size_t>(c.offset + row * stride + i)] =
+          values[static_cast<std::size_t>(row * c.dim + i)];
+  return all;
+}
+
+/// The rows of `strided`; all around them has to be NaN still.
+template <class T>
+std::vector<T> rows_of(const std::vector<T>& all, const Case& c) {
+  const std::int64_t stride = c.dim + c.gap;
+  std::vector<T> values;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i) {
+    const T value = all[static_cast<std::size_t>(i)];
+    if (i >= c.offset && (i - c.offset) % stride < c.dim)
+      values.push_back(value);
+    else
+      EXPECT_TRUE(std::isnan(static_cast<float>(value))) << "written beside the rows, at " << i;
+  }
+  return values;
+}
+
+template <class T>
+void compare(const Case& c, Place place) {
+  SCOPED_TRACE(name(c));
+  const auto count = static_cast<std::size_t>(c.rows * c.dim);
+  std::vector<float> weight(static_cast<std::size_t>(c.dim));
+  std::vector<float> bias(static_cast<std::size_t>(c.dim));
+  fill(weight, Fill::normal, 1);
+  fill(bias, Fill::normal, 2);
+  std::vector<float> numbers(count);
+  fill(numbers, c.how, 3);
+  std::vector<T> x;
+  for (const float number : numbers) x.push_back(T(number + c.mean));
+  std::vector<T> residual(count);
+  fill(residual, Fill::normal, 4);
+  std::vector<T> sum;
+  for (std::size_t i = 0; i < count; ++i)
+    sum.push_back(T(static_cast<float>(x[i]) + static_cast<float>(residual[i])));
+  const std::vector<double> expected =
+      layer_norm::layer_norm_reference(layer_norm::LayerNormParams<T>{
+          c.residual ? sum.data() : x.data(), c.dim, c.rows, c.dim,
+          c.weight ? weight.data() : nullptr, c.bias ? bias.data() : nullptr, kEps, nullptr, 0});
+
+  const DeviceArray<float> device_weight(weight);
+  const DeviceArray<float> device_bias(bias);
+  const std::vector<T> all_x = strided(x, c);
+  const std::vector<T> all_residual = strided(residual, c);
+  const std::int64_t stride = c.dim + c.gap;
+  for_each_schedule([&] {
+    DeviceArray<T> device_x(all_x);
+    DeviceArray<T> device_residual(all_residual);
+    DeviceArray<T> device_sum(all_x.size());
+    DeviceArray<T> device_y(all_x.size());
+    DeviceArray<T>& y = place == Place::in_place ? device_x : device_y;
+    DeviceArray<T>& s = place == Place::sum_over_residual ? device_residual : device_sum;
+    layer_norm::cuda::layer_norm(
+        LayerNormParams<T>{device_x.data() + c.offset, stride,
+                           c.residual ? device_residual.data() + c.offset : nullptr, stride,
+                           c.residual ? s.data() + c.offset : nullptr, stride, c.rows, c.dim,
+                           c.weight ? device_weight.data() : nullptr,
+                           c.bias ? device_bias.data() : nullptr, kEps, y.data() + c.offset,
+                           stride},
+        nullptr);
+    const std::vector<T> found = rows_of(y.download(), c);
+    ASSERT_EQ(found.size(), count);
+    // One rounding of the result, and of x - mean: a few times 2^-24 of values of order one.
+    expect_close(found.data(), expected, rounding<T>(), 2e-6, static_cast<std::size_t>(c.dim), "y");
+    EXPECT_TRUE(y.intact());
+    if (!c.residual) return;
+    const std::vector<T> found_sum = rows_of(s.download(), c);
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(static_cast<float>(found_sum[i]), static_cast<float>(sum[i])) << "sum, at " << i;
+    EXPECT_TRUE(s.intact());
+  });
+}
+
+TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryShape) {
+  for (const std::int64_t rows : {1, 2, 31, 33})
+    for (const std::int64_t dim : {1, 3, 8, 63, 70}) compare<TypeParam>({rows, dim}, Place::apart);
+  for (const std::int64_t rows : {32, 196, 197, 198, 577})
+    compare<TypeParam>({rows, 40, Fill::normal, true, true, false, 0, 16}, Place::in_place);
+}
+
+// Each number of packs a lane may hold, whole and with lanes that have none; beyond, the row is
+// strided.
+TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryWidth) {
+  for (const std::int64_t dim :
+       {16, 192, 256, 264, 384, 512, 520, 768, 776, 1000, 1024, 1032, 1280, 1536, 2048, 2056}) {
+    const Case c{5, dim, Fill::normal, true, true, dim % 3 == 0, 0, 16};
+    compare<TypeParam>(c, dim % 5 == 0 ? Place::in_place : Place::apart);
+  }
+}
+
+TYPED_TEST(LayerNormCuda, EveryAlignmentIsServed) {
+  for (const std::int64_t gap : {0, 1, 2, 4, 8})
+    for (const std::int64_t offset : {0, 1, 4})
+      compare<TypeParam>({3, 64, Fill::normal, true, true, true, 0, gap, offset}, Place::apart);
+}
+
+TYPED_TEST(LayerNormCuda, WeightBiasAndResidualMayBeAbsent) {
+  for (const bool weight : {false, true})
+    for (const bool bias : {false, true})
+      for (const bool residual : {false, true})
+        for (const std::int64_t dim : {77, 80, 192})
+          compare<TypeParam>({3, dim, Fill::normal, weight, bias, residual, 0, 16},
+                             residual ? Place::sum_over_residual : Place::in_place);
+}
+
+TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryKindOfInput) {
+  for (const Fill how : kAllFills) {
+    compare<TypeParam>({5, 77, how, true, true, true}, Place::apart);
+    compare<TypeParam>({5, 192, how, true, true, false, 0, 16}, Place::apart);
+  }
+}
+
+// Of x = mean + noise float32 keeps 2^-24 mean; what it keeps is normalised exactly. A variance as
+// E[x^2] - E[x]^2 would be wrong from the first digit here.
+TYPED_TEST(LayerNormCuda, LargeMeanCostsNoDigits) {
+  for (const float mean : {-300.0F, 1e4F})
+    for (const std::int64_t dim : {192, 777})
+      compare<TypeParam>({3, dim, Fill::large, true, true, false, mean, 16}, Place::apart);
+}
+
+TYPED_TEST(LayerNormCuda, AConstantRowGivesTheBias) {
+  for (const float value : {0.1F, -3.3F, 1234.567F, 54321.9F}) {
+    for (const std::int64_t dim : {3, 100, 192, 768}) {
+      const auto size = static_cast<std::size_t>(dim);
+      const std::vector<TypeParam> x(size, TypeParam(value));
+      const std::vector<float> bias(size, 0.5F);
+      const DeviceArray<TypeParam> device_x(x);
+      const DeviceArray<float> device_bias(bias);
+      DeviceArray<TypeParam> y(size);
+      layer_norm::cuda::layer_norm(
+          LayerNormParams<TypeParam>{device_x.data(), dim, nullptr, 0, nullptr, 0, 1, dim, nullptr,
+                                     device_bias.data(), kEps, y.data(), dim},
+          nullptr);
+      // What stays of x - mean is below 2^-24 of the mean's own error, times 1 / sqrt(eps).
+      for (const TypeParam found : y.download())
+        ASSERT_NEAR(static_cast<float>(found), 0.5F, 2e-3F) << value << " x " << dim;
+    }
+  }
+}
+
+/// Row `row` of y with `x` (rows x dim, contiguous), and with only that row given.
+template <class T>
+std::vector<T> normalised(const std::vector<T>& x, std::int64_t dim, std::int64_t first,
+                          std::int64_t rows) {
+  const DeviceArray<T> device_x(x);
+  DeviceArray<T> y(static_cast<std::size_t>(rows * dim));
+  layer_norm::cuda::layer_norm(
+      LayerNormParams<T>{device_x.data() + first * dim, dim, nullptr, 0, nullptr, 0, rows, dim,
+                         nullptr, nullptr, kEps, y.data(), dim},
+      nullptr);
+  return y.download();
+}
+
+TYPED_TEST(LayerNormCuda, NanAndInfinityStayInTheirRow) {
+  for (const std::int64_t dim : {70, 192}) {
+    for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
+      for (const std::int64_t at : {std::int64_t{0}, std::int64_t{37}, dim - 1}) {
+        std::vector<TypeParam> x(static_cast<std::size_t>(3 * dim));
+        fill(x, Fill::normal, 1);
+        x[static_cast<std::size_t>(dim + at)] = TypeParam(bad);
+        const std::vector<TypeParam> y = normalised(x, dim, 0, 3);
+        for (std::int64_t i = 0; i < 3 * dim; ++i)
+          ASSERT_EQ(std::isnan(static_cast<float>(y[static_cast<std::size_t>(i)])), i / dim == 1);
+      }
+    }
+  }
+}
+
+TYPED_TEST(LayerNormCuda, ARowDependsOnNoOtherAndOnNoSchedule) {
+  for (const std::int64_t dim : {70, 192, 384}) {
+    std::vector<TypeParam> x(static_cast<std::size_t>(6 * dim));
+    fill(x, Fill::normal, 1);
+    const std::vector<TypeParam> first = normalised(x, dim, 0, 6);
+    for_each_schedule([&] {
+      const std::vector<TypeParam> together = normalised(x, dim, 0, 6);
+      std::vector<TypeParam> alone;
+      for (std::int64_t row = 0; row < 6; ++row)
+        for (const TypeParam value : normalised(x, dim, row, 1)) alone.push_back(value);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        ASSERT_EQ(static_cast<float>(first[i]), static_cast<float>(together[i]));
+        ASSERT_EQ(static_cast<float>(first[i]), static_cast<float>(alone[i]));
+      }
+    });
+  }
+}
+
+TYPED_TEST(LayerNormCuda, NothingIsLaunchedForNoRows) {
+  layer_norm::cuda::layer_norm(LayerNormParams<TypeParam>{nullptr, 8, nullptr, 0, nullptr, 0, 0, 8,
+                                                          nullptr, nullptr, kEps, nullptr, 8},
+                               nullptr);
+}
+
+TYPED_TEST(LayerNormCuda, AResidualNeedsAPlaceForTheSum) {
+  const DeviceArray<TypeParam> x(8);
+  DeviceArray<TypeParam> y(8);
+  EXPECT_THROW(layer_norm::cuda::layer_norm(
+                   LayerNormParams<TypeParam>{x.data(), 8, x.data(), 8, nullptr, 0, 1, 8, nullptr,
+                                              nullptr, kEps, y.data(), 8},
+                   nullptr),
+               Error);
+}
+
+TEST(LayerNormGeometry, RowsOfCommonModelsStayInRegisters) {
+  using layer_norm::cuda::packs_per_lane;
+  EXPECT_EQ(packs_per_lane(192, 2), 1);
+  EXPECT_EQ(packs_per_lane(768, 2), 3);
+  EXPECT_EQ(packs_per_lane(1024, 2), 4);
+  EXPECT_EQ(packs_per_lane(1280, 2), 6);
+  EXPECT_EQ(packs_per_lane(2048, 2), 8);
+  EXPECT_EQ(packs_per_lane(2056, 2), 0);
+  EXPECT_EQ(packs_per_lane(100, 2), 0);  // no whole number of packs
+  EXPECT_EQ(packs_per_lane(768, 4), 6);
+  EXPECT_EQ(packs_per_lane(1536, 4), 12);
+  EXPECT_EQ(packs_per_lane(1540, 4), 0);
+  EXPECT_EQ(layer_norm::cuda::geometry(197).grid.x, 50);
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

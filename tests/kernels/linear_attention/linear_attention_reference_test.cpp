@@ -1,0 +1,130 @@
+// The gradients of the twin against central differences of the twin's own forward, in float64.
+#include "kernels/linear_attention/linear_attention_reference.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+namespace la = linear_attention;
+using la::Feature;
+using la::Normaliser;
+
+struct Problem {
+  la::Shape shape;
+  std::int64_t queries;
+  std::int64_t keys;
+  std::vector<double> q, k, v, g;
+  std::int64_t num_prefix = 2;
+  float prefix_weight = 0.75F;
+  float patch_weight = 1.25F;
+
+  Problem(const la::Shape& shape_, std::int64_t queries_, std::int64_t keys_)
+      : shape(shape_), queries(queries_), keys(keys_) {
+    std::mt19937 random(5);
+    std::normal_distribution<double> normal;
+    const auto fill = [&](std::vector<double>& values, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) values.push_back(normal(random));
+    };
+    fill(q, queries * shape.num_heads * shape.width);
+    fill(k, keys * shape.num_heads * shape.width);
+    fill(v, keys * shape.num_heads * shape.head_dim);
+    fill(g, queries * shape.num_heads * shape.head_dim);
+  }
+  [[nodiscard]] la::Tokens<double> tokens() const {
+    const std::int64_t w = shape.num_heads * shape.width;
+    return {shape,
+            q.data(),
+            w,
+            queries,
+            k.data(),
+            w,
+            v.data(),
+            shape.num_heads * shape.head_dim,
+            keys,
+            num_prefix,
+            prefix_weight,
+            patch_weight};
+  }
+  /// sum of g * y
+  [[nodiscard]] double loss() const {
+    double sum = 0;
+    for (std::int64_t i = 0; i < queries; ++i) {
+      const la::Mixed mixed = la::linear_attention_reference(tokens(), i);
+      for (std::size_t c = 0; c < mixed.y.size(); ++c)
+        sum += mixed.y[c] * g[static_cast<std::size_t>(i) * mixed.y.size() + c];
+    }
+    return sum;
+  }
+  [[nodiscard]] la::Gradients gradients() const {
+    return la::linear_attention_backward_reference(tokens(), g.data(),
+                                                   shape.num_heads * shape.head_dim);
+  }
+  void compare() {
+    const la::Gradients found = gradients();
+    compare(q, found.q, found.q_magnitude, "q");
+    compare(k, found.k, found.k_magnitude, "k");
+    compare(v, found.v, found.v_magnitude, "v");
+  }
+  void compare(std::vector<double>& x, const std::vector<double>& found,
+               const std::vector<double>& magnitude, const char* what) {
+    ASSERT_EQ(found.size(), x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      constexpr double kStep = 1e-5;
+      const double middle = x[i];
+      x[i] = middle + kStep;
+      const double above = loss();
+      x[i] = middle - kStep;
+      const double expected = (above - loss()) / (2 * kStep);
+      x[i] = middle;
+      EXPECT_NEAR(found[i], expected, 1e-7) << what << " " << i;
+      EXPECT_GE(magnitude[i] + 1e-12, std::abs(found[i])) << what << " " << i;
+    }
+  }
+};
+
+constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
+                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
+                                 Feature::softmax_both, Feature::exp_centred};
+
+TEST(LinearAttentionBackwardReference, EqualsCentralDifferences) {
+  for (const Feature feature : kFeatures) {
+    for (const Normaliser normaliser : {Normaliser::add_eps, Normaliser::none}) {
+      // a.z of unit vectors may come near 0, where differences say little.
+      if (feature == Feature::unit && normaliser == Normaliser::add_eps) continue;
+      SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)) + ", normaliser " +
+                   std::to_string(static_cast<int>(normaliser)));
+      Problem({2, 3, 4, feature, normaliser, 0.01F, 1e-6F}, 4, 5).compare();
+      Problem({1, 4, 1, feature, normaliser, 0.01F, 1e-6F}, 2, 3).compare();
+    }
+  }
+}
+
+TEST(LinearAttentionBackwardReference, ADominatingEpsStillHasAGradient) {
+  Problem({1, 3, 2, Feature::unit, Normaliser::add_eps, 50, 1e-6F}, 3, 4).compare();
+}
+
+TEST(LinearAttentionBackwardReference, RowsShorterThanTheLeastNormAreConstants) {
+  const la::Gradients found =
+      Problem({1, 3, 2, Feature::unit, Normaliser::none, 0, 1e6F}, 3, 4).gradients();
+  for (const double x : found.q) EXPECT_EQ(x, 0);
+  for (const double x : found.k) EXPECT_EQ(x, 0);
+}
+
+TEST(LinearAttentionBackwardReference, EqualMaximaShare) {
+  Problem problem({1, 3, 2, Feature::exp_centred, Normaliser::add_eps, 0, 0}, 1, 2);
+  problem.q = {2, 2, -1};
+  const la::Gradients tied = problem.gradients();
+  // Any subgradient leaves the sum over u at 0: adding a constant to u changes no exponent.
+  EXPECT_NEAR(tied.q[0] + tied.q[1] + tied.q[2], 0, 1e-12);
+  problem.q = {2 + 1e-9, 2, -1};
+  const la::Gradients first = problem.gradients();
+  problem.q = {2, 2 + 1e-9, -1};
+  const la::Gradients second = problem.gradients();
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(tied.q[i], (first.q[i] + second.q[i]) / 2, 1e-7);
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,247 @@
+#include "kernels/patchify/patchify_cuda.h"
+
+#include "kernels/patchify/patchify_geometry.h"
+#include "kernels/patchify/patchify_reference.h"
+#include "tests/kernels/device_array.h"
+#include "tests/kernels/fills.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using patchify::cuda::PixelParams;
+using patchify::cuda::TensorParams;
+
+template <class T>
+class PatchifyCuda : public DeviceTest {};
+using Stored = testing::Types<float, BFloat16, Float16>;
+TYPED_TEST_SUITE(PatchifyCuda, Stored);
+
+struct Case {
+  std::int64_t images;
+  std::int64_t grid_rows;
+  std::int64_t grid_columns;
+  std::int64_t patch_size;
+  std::int64_t valid_height;  ///< of the pixels: fewer than the grid wants, or more
+  std::int64_t valid_width;
+  std::int64_t alignment = 16;  ///< of the pixels' rows, in bytes
+  std::int64_t y_offset = 0;    ///< elements before y: 1 takes its alignment away
+};
+
+std::string name(const Case& c) {
+  return std::to_string(c.images) + " x " + std::to_string(c.grid_rows) + " x " +
+         std::to_string(c.grid_columns) + " patches of " + std::to_string(c.patch_size) + ", " +
+         std::to_string(c.valid_height) + " x " + std::to_string(c.valid_width) +
+         " pixels aligned to " + std::to_string(c.alignment) + ", y + " +
+         std::to_string(c.y_offset);
+}
+
+std::int64_t values_of(const Case& c, std::int64_t channels) {
+  return c.images * c.grid_rows * c.grid_columns * channels * c.patch_size * c.patch_size;
+}
+
+/// Every number a pixel may be, then noise.
+std::vector<std::uint8_t> noise(std::int64_t count) {
+  std::vector<std::uint8_t> pixels(static_cast<std::size_t>(count));
+  std::mt19937 random(1);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>(i < 256 ? i : random());
+  return pixels;
+}
+
+/// Runs launch(y) into rows behind `y_offset` elements and hands back what it wrote.
+template <class T, class Launch>
+std::vector<T> written(const Case& c, std::int64_t values, Launch launch) {
+  DeviceArray<T> y(static_cast<std::size_t>(values + c.y_offset));
+  launch(y.data() + c.y_offset);
+  std::vector<T> found = y.download();
+  EXPECT_TRUE(y.intact());
+  for (std::int64_t i = 0; i < c.y_offset; ++i)
+    EXPECT_TRUE(std::isnan(static_cast<float>(found[static_cast<std::size_t>(i)])));
+  found.erase(found.begin(), found.begin() + c.y_offset);
+  return found;
+}
+
+template <class T>
+PixelParams<T> pixel_params(const Case& c) {
+  PixelParams<T> p{};
+  const std::int64_t row = 3 * c.valid_width;
+  p.row_bytes = (row + c.alignment - 1) / c.alignment * c.alignment;
+  if (c.alignment == 1) p.row_bytes += 1 - row % 2;  // odd
+  p.image_bytes = c.valid_height * p.row_bytes;
+  p.images = c.images;
+  p.grid_rows = c.grid_rows;
+  p.grid_columns = c.grid_columns;
+  p.patch_size = c.patch_size;
+  p.valid_height = c.valid_height;
+  p.valid_width = c.valid_width;
+  constexpr float kMean[] = {0.485F, 0.456F, 0.406F};
+  constexpr float kDeviation[] = {0.229F, 0.224F, 0.225F};
+  for (int channel = 0; channel < 3; ++channel) {
+    p.scale[channel] = 1 / (255 * kDeviation[channel]);
+    p.shift[channel] = -kMean[channel] / kDeviation[channel];
+  }
+  return p;
+}
+
+/// Bytes up to the last pixel: not one behind, the address sanitizer watches.
+std::int64_t bytes_of(const Case& c, std::int64_t row_bytes) {
+  return (c.images * c.valid_height - 1) * row_bytes + 3 * c.valid_width;
+}
+
+template <class T>
+void compare_pixels(const Case& c) {
+  SCOPED_TRACE(name(c));
+  PixelParams<T> p = pixel_params<T>(c);
+  const std::vector<std::uint8_t> pixels = noise(bytes_of(c, p.row_bytes));
+  p.pixels = pixels.data();
+  const std::vector<double> expected = patchify::normalised_pixels_reference(p);
+  const DeviceArray<std::uint8_t> device_pixels(pixels);
+  for_each_schedule([&] {
+    p.pixels = device_pixels.data();
+    const std::vector<T> found = written<T>(c, values_of(c, 3), [&](T* y) {
+      p.y = y;
+      patchify::cuda::from_pixels(p, nullptr);
+    });
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto value = static_cast<double>(static_cast<float>(found[i]));
+      if (expected[i] == 0) {
+        ASSERT_TRUE(value == 0 && !std::signbit(value)) << "padding at " << i;
+        continue;
+      }
+      // A product below 4.5 and a sum, rounded to float32; then the rounding to T of the result.
+      ASSERT_LE(std::abs(value - expected[i]), 6e-7 + rounding<T>() * std::abs(expected[i]))
+          << "at " << i << ": found " << value << ", expected " << expected[i];
+    }
+  });
+}
+
+TYPED_TEST(PatchifyCuda, PixelsBecomeNormalisedPatches) {
+  for (const std::int64_t patch : {1, 5, 7, 8, 14, 16, 17, 32}) {
+    compare_pixels<TypeParam>({1, 1, 1, patch, patch, patch});
+    compare_pixels<TypeParam>({2, 2, 3, patch, 2 * patch, 3 * patch});
+  }
+  // More than a run of patches, with one left over.
+  compare_pixels<TypeParam>({1, 1, 65, 8, 8, 520});
+  compare_pixels<TypeParam>({1, 2, 17, 14, 28, 238});
+  compare_pixels<TypeParam>({2, 1, 33, 16, 16, 528});
+  compare_pixels<TypeParam>({1, 1, 5, 32, 32, 160});
+}
+
+TYPED_TEST(PatchifyCuda, OutsideOfThePixelsThereIsZero) {
+  for (const std::int64_t patch : {5, 8, 14, 16, 32}) {
+    compare_pixels<TypeParam>({2, 2, 3, patch, 2 * patch - 1, 3 * patch - 1});
+    compare_pixels<TypeParam>({1, 2, 3, patch, patch + 1, 2 * patch + 3});
+    compare_pixels<TypeParam>({1, 3, 2, patch, patch, patch});  // whole patches without a pixel
+    compare_pixels<TypeParam>({1, 1, 1, patch, 1, 1});
+    compare_pixels<TypeParam>({1, 1, 2, patch, patch + 3, 2 * patch + 5});  // and cropped
+  }
+  compare_pixels<TypeParam>({1, 1, 33, 16, 9, 250});  // whole runs without a pixel
+}
+
+TYPED_TEST(PatchifyCuda, EveryAlignmentIsServed) {
+  for (const std::int64_t patch : {8, 14, 16, 32})
+    for (const std::int64_t alignment : {1, 2, 4, 8})
+      for (const std::int64_t y_offset : {0, 1})
+        compare_pixels<TypeParam>(
+            {2, 1, 2, patch, patch, 2 * patch - alignment % 4, alignment, y_offset});
+}
+
+template <class T>
+void compare_tensor(const Case& c, std::int64_t channels) {
+  SCOPED_TRACE(name(c));
+  const std::int64_t image = channels * c.valid_height * c.valid_width;
+  std::vector<float> tensor(static_cast<std::size_t>(c.images * image));
+  fill(tensor, Fill::normal, 1);
+  tensor[0] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<double> expected;
+  for (std::int64_t i = 0; i < c.images; ++i) {
+    const patchify::PatchRows<T> rows{
+        c.grid_columns, c.patch_size, 0, c.grid_rows * c.grid_columns, nullptr, 0};
+    for (const double value : patchify::from_tensor_reference(tensor.data() + i * image, channels,
+                                                              c.valid_height, c.valid_width, rows))
+      expected.push_back(value);
+  }
+  const DeviceArray<float> device_tensor(tensor);
+  for_each_schedule([&] {
+    const std::vector<T> found = written<T>(c, values_of(c, channels), [&](T* y) {
+      patchify::cuda::from_tensor(
+          TensorParams<T>{device_tensor.data(), c.images, channels, c.valid_height, c.valid_width,
+                          c.grid_rows, c.grid_columns, c.patch_size, y},
+          nullptr);
+    });
+    ASSERT_EQ(found.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      // A copy: no tolerance but the rounding of the storage type.
+      const auto value = static_cast<float>(T(static_cast<float>(expected[i])));
+      const auto result = static_cast<float>(found[i]);
+      ASSERT_TRUE(result == value || (std::isnan(result) && std::isnan(value)))
+          << "at " << i << ": found " << result << ", expected " << value;
+    }
+  });
+}
+
+TYPED_TEST(PatchifyCuda, TensorsAreCopiedExactly) {
+  for (const std::int64_t patch : {1, 5, 8, 14, 16, 17, 32})
+    for (const std::int64_t channels : {1, 3, 4}) {
+      compare_tensor<TypeParam>({2, 2, 3, patch, 2 * patch, 3 * patch}, channels);
+      // Larger than the grid, and rows that lie at no multiple of 8 (16) bytes.
+      compare_tensor<TypeParam>({1, 1, 2, patch, patch + 3, 2 * patch + 1}, channels);
+      compare_tensor<TypeParam>({1, 1, 2, patch, patch, 2 * patch + 2, 16, 1}, channels);
+    }
+}
+
+TYPED_TEST(PatchifyCuda, ABatchEqualsItsImages) {
+  const Case two{2, 1, 3, 16, 15, 47, 1};
+  PixelParams<TypeParam> p = pixel_params<TypeParam>(two);
+  const std::vector<std::uint8_t> pixels = noise(bytes_of(two, p.row_bytes));
+  const DeviceArray<std::uint8_t> device_pixels(pixels);
+  p.pixels = device_pixels.data();
+  const auto run = [&](std::int64_t values) {
+    return written<TypeParam>(two, values, [&](TypeParam* y) {
+      p.y = y;
+      patchify::cuda::from_pixels(p, nullptr);
+    });
+  };
+  const std::int64_t values = values_of(two, 3);
+  const std::vector<TypeParam> together = run(values);
+  p.images = 1;
+  std::vector<TypeParam> alone = run(values / 2);
+  p.pixels += p.image_bytes;
+  for (const TypeParam value : run(values / 2)) alone.push_back(value);
+  for (std::size_t i = 0; i < together.size(); ++i)
+    ASSERT_EQ(static_cast<float>(together[i]), static_cast<float>(alone[i]));
+}
+
+TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImages) {
+  PixelParams<TypeParam> pixels = pixel_params<TypeParam>({0, 2, 2, 16, 32, 32});
+  patchify::cuda::from_pixels(pixels, nullptr);
+  patchify::cuda::from_tensor(TensorParams<TypeParam>{nullptr, 0, 3, 32, 32, 2, 2, 16, nullptr},
+                              nullptr);
+}
+
+TEST(PatchifyGeometry, BlocksAreRunsOfPatches) {
+  using namespace patchify::cuda;
+  EXPECT_EQ(pixel_geometry(1, 14, 14, PixelTile<16>::kPatches).grid.x, 14);
+  EXPECT_EQ(pixel_geometry(8, 24, 24, PixelTile<16>::kPatches).grid.x, 8 * 24 * 2);
+  // A store is as wide as the plane of a patch allows, and stays in one row of it or covers two.
+  EXPECT_EQ((PatchShape<16, 2>::kPack), 8);
+  EXPECT_EQ((PatchShape<14, 2>::kPack), 4);
+  EXPECT_EQ((PatchShape<14, 2>::kUnit), 2);
+  EXPECT_EQ((PatchShape<14, 4>::kPack), 4);
+  EXPECT_EQ((PatchShape<32, 4>::kPack), 4);
+  static_assert(14 * PixelTile<14>::kStride <= 48 * 1024 &&
+                32 * PixelTile<32>::kStride <= 48 * 1024);
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

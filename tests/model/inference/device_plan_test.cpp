@@ -1,0 +1,228 @@
+// The GPU's plan against the modules, on the host: its kernels run under the block emulator, its
+// products are plain loops, softmax is LibTorch's.
+#include "model/inference/device_plan.h"
+
+#include "model/attention/registry.h"
+#include "tests/model/inference/host_products.h"
+#include "tests/model/inference/small_model.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::inference {
+namespace {
+
+using kernels::linear::cuda::ProductType;
+
+/// What a graph does: the first run of a stretch launches, and so does every later one; counts
+/// both.
+class CountingRecorder final : public LaunchRecorder {
+ public:
+  void run(std::size_t stretch, const std::function<void()>& launches) override {
+    ++runs[stretch];
+    launches();
+  }
+  void forget() override { runs.clear(); }
+  std::map<std::size_t, int> runs;
+};
+
+/// A plan and what it needs around it.
+struct HostPlan {
+  HostPlan(VisionTransformer model, ProductType type, Kernels kernels = Kernels::automatic) {
+    DevicePlanOptions chosen;
+    chosen.type = type;
+    chosen.kernels = kernels;
+    chosen.softmax = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
+    };
+    plan.emplace(std::move(model), std::move(chosen), products, recorder);
+  }
+  at::Tensor logits(const at::Tensor& images) {
+    plan->prepare(images.size(0), images.size(2), images.size(3));
+    plan->patchify(images);
+    plan->run();
+    return plan->logits().clone();
+  }
+
+  HostProducts products;
+  CountingRecorder recorder;
+  std::optional<DevicePlan> plan;
+};
+
+/// The plan drops the model's matrices: each gets its own.
+at::Tensor device_logits(const VitConfig& config, ProductType type, const at::Tensor& images) {
+  return HostPlan(filled(config), type).logits(images);
+}
+
+at::Tensor expected_logits(const VitConfig& config, const at::Tensor& images) {
+  VisionTransformer model = filled(config);
+  return module_logits(model, images);
+}
+
+void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) {
+  const at::Tensor expected = expected_logits(config, images);
+  EXPECT_LT(relative(device_logits(config, ProductType::float32, images), expected), 1e-4);
+  // Two roundings of 2^-9 a value, on some ten tensors a block.
+  EXPECT_LT(relative(device_logits(config, ProductType::bfloat16, images), expected), 5e-2);
+}
+
+class DevicePlanOfMechanism : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(DevicePlanOfMechanism, EqualsTheModules) {
+  at::manual_seed(5);
+  expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
+}
+
+std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names;
+  for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(All, DevicePlanOfMechanism, ::testing::ValuesIn(mechanism_names()),
+                         [](const auto& mechanism) { return mechanism.param; });
+
+TEST(DevicePlanTest, TensorCoresServeHeadsOf64) {
+  at::manual_seed(5);
+  for (const char* attention : {"hedgehog", "elu", "hydra:0,hedgehog:1,softmax:2"}) {
+    SCOPED_TRACE(attention);
+    VitConfig config = small(attention);
+    config.embed_dim = 128;
+    config.num_heads = 2;
+    expect_equal_to_modules(config, at::randn({2, 3, 80, 72}));
+  }
+}
+
+TEST(DevicePlanTest, EqualsTheModulesInFloat16) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  for (const char* attention : {"hydra", "hedgehog", "elu"}) {
+    SCOPED_TRACE(attention);
+    EXPECT_LT(relative(device_logits(small(attention), ProductType::float16, images),
+                       expected_logits(small(attention), images)),
+              1e-2);
+  }
+}
+
+TEST(DevicePlanTest, EqualsTheModulesForEveryShapeOfModel) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 48, 80});
+  const auto changed = [&](auto change) {
+    VitConfig config = small("softmax:0,hydra:1,hedgehog:2");
+    change(config);
+    expect_equal_to_modules(config, images);
+  };
+  changed([](VitConfig&) {});
+  changed([](VitConfig& c) { c.distilled = true; });
+  changed([](VitConfig& c) { c.reg_tokens = 4; });
+  changed([](VitConfig& c) { c.layer_scale = true; });
+  changed([](VitConfig& c) { c.qkv_bias = false; });
+  changed([](VitConfig& c) { c.no_embed_class = true; });
+  changed([](VitConfig& c) { c.global_pool = Pooling::avg; });
+  changed([](VitConfig& c) {
+    c.global_pool = Pooling::avg;
+    c.fc_norm = true;
+  });
+  changed([](VitConfig& c) {
+    c.global_pool = Pooling::avg;
+    c.class_token = false;
+  });
+  changed([](VitConfig& c) { c.mlp_ratio = 2.5; });
+  changed([](VitConfig& c) { c.num_heads = 6; });
+}
+
+TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 40, 72});
+  const auto with = [&](const std::string& mechanism, const std::string& key,
+                        const std::string& value) {
+    SCOPED_TRACE(key + "=" + value);
+    VitConfig config = small(mechanism);
+    for (AttentionSpec& spec : config.attention) spec.options[key] = value;
+    EXPECT_LT(relative(device_logits(config, ProductType::float32, images),
+                       expected_logits(config, images)),
+              1e-4);
+  };
+  for (const char* variant : {"exp", "softmax2", "softmax1", "exp_pos", "expdim"})
+    with("hedgehog", "variant", variant);
+  with("hedgehog", "width", "48");
+  with("t2r", "width", "20");
+  with("exp", "t", "2");
+  for (const char* scale : {"linear", "patch", "sqrt"}) with("hydra", "scale", scale);
+  for (const char* kernel : {"l1", "tanh"}) with("hydra", "phi_k", kernel);
+  with("hydra", "feature_scale", "on");
+  with("hydra", "eps_policy", "rsqrt");
+}
+
+TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
+  HostPlan hydra(filled(small("hydra")), ProductType::float32);
+  hydra.logits(at::zeros({1, 3, 64, 64}));
+  EXPECT_EQ(hydra.recorder.runs.size(), 1U) << "no call of LibTorch, one graph";
+  EXPECT_EQ(hydra.plan->kernels(), "fused");
+  EXPECT_FALSE(hydra.plan->has_softmax());
+  HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::float32);
+  mixed.logits(at::zeros({1, 3, 64, 64}));
+  EXPECT_EQ(mixed.recorder.runs.size(), 3U);
+  EXPECT_EQ(mixed.plan->kernels(), "fused+modules");
+  EXPECT_TRUE(mixed.plan->has_softmax());
+}
+
+TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({3, 3, 64, 64});
+  for (const char* attention : {"hydra", "hedgehog"}) {
+    HostPlan host(filled(small(attention)), ProductType::bfloat16);
+    const at::Tensor all = host.logits(images);
+    EXPECT_TRUE(at::equal(host.logits(images), all)) << "the same call, the same bits";
+    EXPECT_TRUE(host.plan->serves(1, 64, 64));
+    EXPECT_FALSE(host.plan->serves(4, 64, 64));
+    EXPECT_FALSE(host.plan->serves(1, 64, 72));
+    host.plan->patchify(images.narrow(0, 2, 1).contiguous());
+    host.plan->run();
+    EXPECT_TRUE(at::equal(host.plan->logits()[0], all[2]))
+        << "an image's logits depend neither on its place nor on its batch";
+    EXPECT_TRUE(at::equal(host.plan->logits()[1], all[1]));
+  }
+}
+
+TEST(DevicePlanTest, SizesMayChangeBetweenCalls) {
+  at::manual_seed(5);
+  HostPlan host(filled(small("hydra:0,hedgehog:1,softmax:2")), ProductType::float32);
+  for (const auto& [height, width] :
+       {std::pair<std::int64_t, std::int64_t>{64, 64}, {40, 88}, {64, 64}}) {
+    const at::Tensor images = at::randn({2, 3, height, width});
+    EXPECT_LT(relative(host.logits(images),
+                       expected_logits(small("hydra:0,hedgehog:1,softmax:2"), images)),
+              1e-4);
+  }
+}
+
+TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {
+  at::manual_seed(5);
+  HostPlan host(filled(small("hydra")), ProductType::float32);
+  PixelImages bytes;
+  bytes.pixels = at::randint(256, {2, 60, 61, 3}, at::kByte);  // the rest is padding
+  bytes.mean = {0.485, 0.456, 0.406};
+  bytes.std = {0.229, 0.224, 0.225};
+  bytes.height = bytes.width = 64;
+  at::Tensor images = at::zeros({2, 3, 64, 64});
+  images.narrow(2, 0, 60).narrow(3, 0, 61).copy_(
+      (bytes.pixels.permute({0, 3, 1, 2}).to(at::kFloat) / 255 -
+       at::tensor({0.485F, 0.456F, 0.406F}).view({1, 3, 1, 1})) /
+      at::tensor({0.229F, 0.224F, 0.225F}).view({1, 3, 1, 1}));
+  const at::Tensor expected = host.logits(images);
+  host.plan->patchify(bytes);
+  host.plan->run();
+  EXPECT_LT(relative(host.plan->logits(), expected), 1e-5);
+}
+
+TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
+  EXPECT_THROW(HostPlan(filled(small("nystrom")), ProductType::float32, Kernels::fused), Error);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::inference
