@@ -8,6 +8,7 @@
 #include <c10/core/SymInt.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace hydrascope::model::ops {
 
@@ -26,6 +27,19 @@ std::int64_t token_stride(const at::Tensor& x);
 template <class T>
 const T* tokens_of(const at::Tensor& x, std::int64_t image) {
   return static_cast<const T*>(x.const_data_ptr()) + image * x.stride(0);
+}
+
+/// Sets a kernel's description of x: {data, elements between tokens, elements between images}.
+template <class Rows>
+void set_rows(Rows& rows, const at::Tensor& x) {
+  using Pointer = decltype(Rows::data);
+  rows.stride = token_stride(x);
+  rows.image_stride = x.stride(0);
+  if constexpr (std::is_const_v<std::remove_pointer_t<Pointer>>) {
+    rows.data = static_cast<Pointer>(x.const_data_ptr());
+  } else {
+    rows.data = static_cast<Pointer>(x.mutable_data_ptr());
+  }
 }
 
 /// What sums over tokens are computed and kept in: float64 for float64, else float32.
