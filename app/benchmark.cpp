@@ -197,6 +197,7 @@ int run_benchmark(const ParsedOptions& options) {
   BenchmarkWriter writer(choose_benchmark_format(options.text("format"), options.text("output")),
                          output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
+  int failed = 0;
   const auto measure_combination = [&](const std::vector<std::string>& words) {
     const ParsedOptions run = parse(single_run_spec(), words);
     Subject subject = make_subject(run);
@@ -222,10 +223,22 @@ int run_benchmark(const ParsedOptions& options) {
       row.stage = name;
       console.detail("measuring " + row.key());
       const bool whole = row.stage == "end_to_end";
-      const Timings timings =
-          whole ? measure_end_to_end(subject, run, files, measure_options(options))
-                : measure_model(subject, size, row.batch, measure_options(options));
+      Timings timings;
+      try {
+        timings = whole ? measure_end_to_end(subject, run, files, measure_options(options))
+                        : measure_model(subject, size, row.batch, measure_options(options));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::out_of_memory) throw;
+        print_error(error);
+        row.error = hydrascope::name(error.code());
+        writer.write(row);
+        result.rows.push_back(row);
+        row.error.clear();
+        ++failed;
+        continue;
+      }
       if (timings.milliseconds.empty()) break;  // interrupted
+      row.kernels = subject.classifier.kernels();  // known in full only now
       if (!whole) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);
@@ -234,7 +247,6 @@ int run_benchmark(const ParsedOptions& options) {
     }
   };
   const std::vector<std::vector<std::string>> runs = sweep(options);
-  int failed = 0;
   for (const std::vector<std::string>& words : runs) {
     if (stop_requested()) break;
     try {

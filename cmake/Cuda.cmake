@@ -37,6 +37,8 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
     enable_language(CUDA)
+    # Named again with -isystem they would lie behind the compiler's own, where <cmath> misses <math.h>.
+    list(APPEND CMAKE_CUDA_IMPLICIT_INCLUDE_DIRECTORIES ${CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES})
     # CMake 3.25 does not know that nvcc 13 has C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")

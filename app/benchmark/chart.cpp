@@ -51,6 +51,7 @@ std::vector<Series> series_of(const std::vector<BenchmarkRow>& rows) {
   const bool approximations = several(&BenchmarkRow::approximations);
   std::vector<Series> list;
   for (const BenchmarkRow& row : rows) {
+    if (!row.error.empty()) continue;
     std::string name = row.attention;
     if (models) name += ", " + row.model;
     if (batches) name += ", batch " + std::to_string(row.batch);

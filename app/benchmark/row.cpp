@@ -69,9 +69,10 @@ void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
   for (const BenchmarkRow& row : rows) {
     const std::string attention =
         row.attention + (row.approximations.empty() ? "" : " " + row.approximations);
+    const bool failed = !row.error.empty();
     lines.push_back({row.model, attention, cell(row.img_size), cell(row.tokens), cell(row.batch),
-                     row.precision, row.device, row.kernels, row.stage, cell(row.images_per_second),
-                     cell(row.ms_p50), cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
+                     row.precision, row.device, row.kernels, row.stage,
+                     failed ? row.error : cell(row.images_per_second), cell(row.ms_p50), cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
                      cell(row.gflops_per_image), cell(row.pct_of_peak)});
   }
   std::vector<std::size_t> widths(lines.front().size(), 0);
@@ -91,7 +92,8 @@ void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
-    if (name == "approximations" && !json.contains(name)) return;  // of an earlier version
+    const bool is_later = name == "approximations" || name == "error";
+    if (is_later && !json.contains(name)) return;  // of an earlier version
     try {
       value = json.at(std::string(name)).get<std::decay_t<decltype(value)>>();
     } catch (const nlohmann::json::exception& error) {
@@ -107,7 +109,7 @@ std::string BenchmarkRow::key() const {
   return model + " " + attention + " " + cell(img_size) + " batch " + std::to_string(batch) + " " +
          precision + " " + device + " " + kernels + " " + stage +
          (attention_options.empty() ? "" : " " + attention_options) +
-         (approximations.empty() ? "" : " " + approximations);
+         (approximations.empty() ? "" : " " + approximations) + (error.empty() ? "" : " " + error);
 }
 
 BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output) {

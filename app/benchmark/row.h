@@ -40,6 +40,7 @@ struct BenchmarkRow {
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
   std::string approximations;     ///< "keep_tokens=0.5,keep_layer=3", int8's calibration
+  std::string error;  ///< "out_of_memory": nothing was measured, all figures are 0; else empty
 
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
@@ -67,9 +68,11 @@ struct BenchmarkRow {
     visitor("stage", self.stage);
     visitor("attention_options", self.attention_options);
     visitor("approximations", self.approximations);
+    visitor("error", self.error);
   }
 
-  /// What makes two rows the same experiment: everything but what was measured.
+  /// What makes two rows the same experiment: everything but what was measured. A row with an error
+  /// is another one than the row that was measured.
   [[nodiscard]] std::string key() const;
 };
 

@@ -235,11 +235,15 @@ Expected mean_over_heads_reference(const float* weights, std::int64_t weight_str
 
 template Expected hydra_map_reference(const HydraMapParams<float>&);
 template Expected hydra_map_reference(const HydraMapParams<BFloat16>&);
+template Expected hydra_map_reference(const HydraMapParams<Float16>&);
 template Expected softmax_scores_reference(const SoftmaxScoresParams<float>&);
 template Expected softmax_scores_reference(const SoftmaxScoresParams<BFloat16>&);
+template Expected softmax_scores_reference(const SoftmaxScoresParams<Float16>&);
 template Expected linear_scores_reference(const LinearScoresParams<float>&);
 template Expected linear_scores_reference(const LinearScoresParams<BFloat16>&);
+template Expected linear_scores_reference(const LinearScoresParams<Float16>&);
 template Expected value_heat_reference(const ValueHeatParams<float>&);
 template Expected value_heat_reference(const ValueHeatParams<BFloat16>&);
+template Expected value_heat_reference(const ValueHeatParams<Float16>&);
 
 }  // namespace hydrascope::kernels::attention_map

@@ -14,6 +14,7 @@
 //   and, as both are in its registers, writes grad_q.
 //
 // Budget: project_kernel: 128 registers, 8448 shared bytes
+// Budget: query_gradient_kernel: 255 registers, 8448 shared bytes
 // Budget: project_any_kernel: 64 registers, 1024 shared bytes
 // Budget: gate_kernel: 128 registers, 0 shared bytes
 // Budget: gate_any_kernel: 64 registers, 0 shared bytes
@@ -75,9 +76,10 @@ __device__ __forceinline__ void finish_sum(const ProjectArguments<T>& p, std::in
                                            int split) {
   unsigned* counters = p.counters + image * (p.groups + 1);
   float* partial = p.partial + image * p.splits * p.dim;
-  const int group = split / kGroup;
-  const int first = group * kGroup;
-  int count = p.splits - first < kGroup ? p.splits - first : kGroup;
+  constexpr int kSplits = static_cast<int>(kGroup);
+  const int group = split / kSplits;
+  const int first = group * kSplits;
+  int count = p.splits - first < kSplits ? p.splits - first : kSplits;
   if (!device::last_block(counters + group, static_cast<unsigned>(count))) return;
   std::int64_t stride = p.dim;
   if (p.groups > 1) {
@@ -125,7 +127,7 @@ struct ProjectShared {
 };
 
 template <class T, int packs, bool gradient>
-__global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArguments<T> p) {
+__device__ __forceinline__ void project_rows(const ProjectArguments<T>& p) {
   constexpr int kWidth = device::kPackSize<T>;
   constexpr int kRows = rows_in_flight(packs);
   auto& shared = device::block_shared<ProjectShared>();
@@ -152,19 +154,16 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
       x[r] = load_row<packs>(row_of(p.x, image, token), p.dim, inside);
       other[r] = load_row<packs>(row_of(p.other, image, token), p.dim, inside);
     }
-    float inverse[kRows];
+    float by[kRows];  // weight / r
     if constexpr (gradient) {
-      const float* gate = p.gate + image * p.dim;
       NormGradient derived[kRows];
-      gradients_of_rows(x, other, gate, p.dim, p.rule, derived);
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) inverse[r] = derived[r].inverse;
+      gradients_of_rows(x, other, p.gate + image * p.dim, p.dim, p.rule, derived);
 #pragma unroll
       for (int pack = 0; pack < packs; ++pack) {
         const int at = pack_start<T>(pack);
         if (at >= p.dim) continue;
-        float g[kWidth];  // again from L1: there is no room for it
-        load_floats(gate + at, g);
+        float g[kWidth];  // again from L1: there is no room to keep it
+        load_floats(p.gate + image * p.dim + at, g);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           if (first + r >= rows) continue;
@@ -179,24 +178,25 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
           device::forget_values(other[r].pack[pack]);
         }
       }
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) by[r] = derived[r].inverse;
     } else {
 #pragma unroll
       for (int r = 0; r < kRows; ++r)
-        inverse[r] =
+        by[r] =
             inverse_norm(device::warp_reduce(norm_share(x[r], p.rule.norm), device::Sum{}), p.rule);
     }
-
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      // A row behind the last is one of zeros, whose 1 / r may be infinite.
-      const float by = first + r < rows ? token_weight(p, begin + first + r) * inverse[r] : 0.0F;
+    for (int r = 0; r < kRows; ++r)  // a row behind the last is one of zeros: 1 / r may be infinite
+      by[r] = first + r < rows ? token_weight(p, begin + first + r) * by[r] : 0.0F;
 #pragma unroll
-      for (int pack = 0; pack < packs; ++pack)
+    for (int pack = 0; pack < packs; ++pack)
+#pragma unroll
+      for (int r = 0; r < kRows; ++r)
 #pragma unroll
         for (int i = 0; i < kWidth; ++i)
-          sums[pack][i] = fmaf(device::value_of(x[r].pack[pack], i) * by,
+          sums[pack][i] = fmaf(device::value_of(x[r].pack[pack], i) * by[r],
                                device::value_of(other[r].pack[pack], i), sums[pack][i]);
-    }
   }
 
   constexpr int kTogether = kThreads / (device::kWarpSize * kWidth);
@@ -222,6 +222,18 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
     }
   }
   finish_sum(p, image, split);
+}
+
+template <class T, int packs>
+__global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArguments<T> p) {
+  project_rows<T, packs, false>(p);
+}
+/// Where a lane holds 6 packs, the sums, both rows and the gradient need more than the registers of
+/// two blocks a multiprocessor; one has 48 KB on their way.
+template <class T, int packs>
+__global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
+    query_gradient_kernel(const ProjectArguments<T> p) {
+  project_rows<T, packs, true>(p);
 }
 
 /// What project_any_kernel knows of kRowsOfBlock rows before it sums their columns.

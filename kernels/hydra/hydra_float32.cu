@@ -2,6 +2,10 @@
 
 namespace hydrascope::kernels::hydra::cuda {
 
+std::size_t workspace_bytes(const Shape& shape) {
+  return workspace_layout(shape.images, shape.tokens, shape.dim).bytes;
+}
+
 void forward(const ForwardParams<float>& params, device::Stream stream) {
   launch_forward(params, stream);
 }

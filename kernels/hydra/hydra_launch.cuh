@@ -71,9 +71,11 @@ void launch_project(const ProjectArguments<T>& arguments, const Shape& shape,
       in_packs(arguments.x) && in_packs(arguments.other) &&
       (!gradient || (in_packs(arguments.grad_x) && device::can_pack(arguments.gate, shape.dim, 4)));
   with_packs<T>(shape.dim, can, [&](auto packs) {
-    if constexpr (packs > 0) {
-      device::launch("project_kernel", project_kernel<T, packs, gradient>, geometry, stream,
+    if constexpr (packs > 0 && gradient) {
+      device::launch("query_gradient_kernel", query_gradient_kernel<T, packs>, geometry, stream,
                      arguments);
+    } else if constexpr (packs > 0) {
+      device::launch("project_kernel", project_kernel<T, packs>, geometry, stream, arguments);
     } else {
       device::launch("project_any_kernel", project_any_kernel<T, gradient>, geometry, stream,
                      arguments);

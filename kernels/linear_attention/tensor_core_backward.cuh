@@ -37,8 +37,6 @@
 #include "kernels/linear_attention/tensor_core_read_out.cuh"
 #include "kernels/linear_attention/tensor_core_state.cuh"
 
-#include <algorithm>
-
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
 template <class T>
@@ -75,18 +73,12 @@ struct RowsBackwardShared {
 /// The power of two that brings the largest of the block's sums, times their rows' factors, to
 /// 2^13, for types of a narrow range; 1 for others. A collective of the block.
 template <class T, int features>
-__device__ __forceinline__ float scale_of(const float* sums, const float* factors, float* largest) {
+__device__ __forceinline__ float scale_of(const HeldSums<features>& held, const float* factors,
+                                          float* largest) {
   if constexpr (std::is_same_v<T, BFloat16>) {
     return 1;
   } else {
-    float most = 0;
-#pragma unroll 4
-    for (int i = static_cast<int>(threadIdx.x); i < features * kWidth / 4; i += kThreads) {
-      float values[4];
-      device::to_floats(device::load_pack<4>(sums + 4 * i), values);
-#pragma unroll
-      for (const float value : values) most = fmaxf(most, fabsf(value * factors[i / 16]));
-    }
+    float most = held.largest(factors);
     most = device::warp_reduce(most, device::Max());
     if (device::lane_index() == 0) largest[device::warp_index()] = most;
     device::block_sync();
@@ -174,6 +166,9 @@ __global__ void __launch_bounds__(kThreads, 3)
   constexpr bool kExponential = Traits::kExponential;
   constexpr int kHalves = Traits::kHalves;
   constexpr int kFeatures = Traits::kFeatures;
+  // Gradients of u may have to wait for sums over the row. They do so in float32, each lane's own,
+  // where the next tile would be on its way, which is started when they have gone.
+  constexpr bool kWaits = Traits::kMayNeedRow;
   auto& shared = device::block_shared<RowsBackwardShared<T, kFeatures>>();
   const int thread = static_cast<int>(threadIdx.x);
   const int lane = device::lane_index();
@@ -201,7 +196,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   };
 
   start_tile(0);
-  const float* const matrix = p.matrix + image_head * kFeatures * kWidth;
+  HeldSums<kFeatures> held;
+  held.load(p.matrix + image_head * kFeatures * kWidth);
   const std::int64_t feature = image_head * kFeatures + thread;
   if (thread < kFeatures) {
     shared.others[thread] = kExponential ? inverse_of_sum(p.row_sums[feature]) : 1.0F;
@@ -213,10 +209,9 @@ __global__ void __launch_bounds__(kThreads, 3)
     shared.offsets[thread] = offset;
   }
   device::block_sync();
-  const float scale =
-      queries ? 1.0F : scale_of<T, kFeatures>(matrix, shared.others, shared.largest);
+  const float scale = queries ? 1.0F : scale_of<T>(held, shared.others, shared.largest);
   const float unscale = 1 / scale;
-  load_sums<kFeatures>(shared.matrix, matrix, shared.others, scale);
+  held.put(shared.matrix, shared.others, scale);
   device::block_sync();
   if (thread < kFeatures) {
     if constexpr (!queries) {
@@ -241,7 +236,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       if (!p.divides) product[0] = product[1] = 0;
     }
     device::warp_sync();
-    if (tile + 1 < p.tiles_a_block) start_tile(tile + 1);
+    if (!kWaits && tile + 1 < p.tiles_a_block) start_tile(tile + 1);
 
     RowTerms terms[2];
     const bool by_row = Traits::kMayNeedRow && needs_row_of<kind>(p.map);
@@ -288,16 +283,16 @@ __global__ void __launch_bounds__(kThreads, 3)
       }
     }
 
-    // Gradients of u, in T; where they have to wait for sums over the row, in float32.
-    constexpr bool kWaits = Traits::kMayNeedRow;
-    float du[kGroups][4][2];
+    const auto waiting = [&](int columns) {
+      return reinterpret_cast<float*>(columns < 2 ? x_rows : shared.u[warp][(tile + 1) % 2]);
+    };
     float sums[2][4] = {};
     float dv[kRowChunks][4] = {};
-#pragma unroll(kWaits ? kGroups : 2)
+#pragma unroll(kWaits ? 1 : 2)
     for (int columns = 0; columns < kGroups; ++columns) {
       std::uint32_t words[4];
       load_left(words, u_rows, 0, columns);
-      float(&of_u)[4][2] = du[kWaits ? columns : 0];
+      float du[4][2];
 #pragma unroll
       for (int half = 0; half < kHalves; ++half) {
         const int chunk = half * kRowChunks + 2 * columns;
@@ -331,9 +326,9 @@ __global__ void __launch_bounds__(kThreads, 3)
             if constexpr (kExponential) {
               const float slope = Traits::kShifted ? p.map.slope * kLn2 : 1.0F;
               if (half == 0) {
-                of_u[word][i] = slope * gradient;
+                du[word][i] = slope * gradient;
               } else {
-                of_u[word][i] -= slope * gradient;
+                du[word][i] -= slope * gradient;
               }
               if constexpr (Traits::kShifted) {
                 sums[row][half] += gradient;
@@ -350,7 +345,7 @@ __global__ void __launch_bounds__(kThreads, 3)
               } else {
                 sums[row][0] = fmaf(u[i] * terms[row].first, gradient, sums[row][0]);
               }
-              of_u[word][i] = gradient;
+              du[word][i] = gradient;
             }
           }
           left[word] = device::round_pair(value[0], value[1], T{});
@@ -364,9 +359,13 @@ __global__ void __launch_bounds__(kThreads, 3)
           }
         }
       }
-      if constexpr (!kWaits) {
+      if constexpr (kWaits) {
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+          waiting(columns)[(columns % 2 * 8 + i) * 32 + lane] = du[i / 2][i % 2];
+      } else {
         device::warp_sync();  // all lanes have taken their words of u, whose place they get
-        put_gradients(u_rows, columns, of_u);
+        put_gradients(u_rows, columns, du);
       }
     }
     if constexpr (kWaits) {
@@ -375,24 +374,28 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
         for (float& sum : sums[row]) sum = device::warp_reduce<4>(sum, device::Sum());
       }
-#pragma unroll
+#pragma unroll 2
       for (int columns = 0; columns < kGroups; ++columns) {
         std::uint32_t words[4];
         load_left(words, u_rows, 0, columns);
-        if (by_row) {
+        float du[4][2];
 #pragma unroll
-          for (int word = 0; word < 4; ++word) {
-            float u[2];
-            unpack<T>(words[word], u);
+        for (int word = 0; word < 4; ++word) {
+          float u[2];
+          unpack<T>(words[word], u);
 #pragma unroll
-            for (int i = 0; i < 2; ++i)
-              du[columns][word][i] = through_row<kind>(p.map, du[columns][word][i], u[i],
-                                                       terms[word % 2], sums[word % 2], queries);
+          for (int i = 0; i < 2; ++i) {
+            du[word][i] = waiting(columns)[(columns % 2 * 8 + 2 * word + i) * 32 + lane];
+            if (by_row)
+              du[word][i] = through_row<kind>(p.map, du[word][i], u[i], terms[word % 2],
+                                              sums[word % 2], queries);
           }
         }
         device::warp_sync();
-        put_gradients(u_rows, columns, du[columns]);
+        put_gradients(u_rows, columns, du);
       }
+      device::warp_sync();
+      if (tile + 1 < p.tiles_a_block) start_tile(tile + 1);
     }
     write_rows(u_rows, head_of(p.grad_u, image, head), p.grad_u.stride, first_row(tile), p.rows);
     if constexpr (!queries) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/device/stream.h"
+#include "kernels/error.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
 #include "kernels/linear_attention/tensor_core_geometry.h"
 
@@ -35,5 +36,31 @@ void tensor_core_forward(const ForwardParams<T>& params, device::Stream stream);
 /// As BackwardParams has it, every query has a key: queries = tokens.
 template <class T>
 void tensor_core_backward(const BackwardParams<T>& params, device::Stream stream);
+
+/// float32 is not served.
+template <>
+inline bool tensor_core_serves(const ForwardParams<float>&) {
+  return false;
+}
+template <>
+inline bool tensor_core_serves(const BackwardParams<float>&) {
+  return false;
+}
+template <>
+inline std::size_t tensor_core_workspace_bytes<float>(const Shape&, const Extent&) {
+  return 0;
+}
+template <>
+inline std::size_t tensor_core_backward_workspace_bytes<float>(const Shape&, const Extent&) {
+  return 0;
+}
+template <>
+inline void tensor_core_forward(const ForwardParams<float>&, device::Stream) {
+  throw Error(ErrorCode::internal, "tensor cores do not serve float32", "linear attention");
+}
+template <>
+inline void tensor_core_backward(const BackwardParams<float>&, device::Stream) {
+  throw Error(ErrorCode::internal, "tensor cores do not serve float32", "linear attention");
+}
 
 }  // namespace hydrascope::kernels::linear_attention::cuda

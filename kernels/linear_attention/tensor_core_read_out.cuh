@@ -141,6 +141,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   start_rows<kWarpRows, 32, false>(shared.rows[warp][0], q_head, p.q.stride, first_row(0),
                                    p.queries, lane);
   device::copy_commit();
+  HeldSums<kFeatures> held;
+  held.load(p.sums + image_head * kFeatures * kWidth);
   if (thread < kFeatures) {
     const float z = p.row_sums[image_head * kFeatures + thread];
     if constexpr (kExponential) {
@@ -155,7 +157,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
   }
   device::block_sync();
-  load_sums<kFeatures>(shared.sums, p.sums + image_head * kFeatures * kWidth, shared.factors, 1.0F);
+  held.put(shared.sums, shared.factors, 1.0F);
   device::block_sync();
   if (kExponential && p.denominator != nullptr) {
     if (thread < kFeatures)

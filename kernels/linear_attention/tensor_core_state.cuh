@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
       }
     }
 
-#pragma unroll 2
+#pragma unroll(queries ? 1 : 2)
     for (int step = 0; step < kTileRows / 16; ++step) {
       std::uint32_t words[4];
       load_left_transposed(words, u_tile, 16 * step, warp);

@@ -136,24 +136,47 @@ __device__ __forceinline__ void write_rows(const T* tile, T* head, std::int64_t 
   device::warp_sync();
 }
 
-/// F rows of 64 float32 sums, row f times factors[f], rounded to T into a tile of F rows, by the
-/// block's threads; the caller synchronises.
-template <int features, class T>
-__device__ __forceinline__ void load_sums(T* tile, const float* sums, const float* factors,
-                                          float scale) {
-  const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll 4
-  for (int i = thread; i < features * kWidth / 4; i += kThreads) {
-    const int row = i / (kWidth / 4);
-    const int column = i % (kWidth / 4) * 4;
-    float values[4];
-    device::to_floats(device::load_pack<4>(sums + row * kWidth + column), values);
-    const float factor = factors[row] * scale;
+/// F rows of 64 float32 sums on their way into a tile, shared among the block's threads: they are
+/// read before their factors are known, so that one wait is enough for all.
+template <int features>
+struct HeldSums {
+  static constexpr int kPacks = features * kWidth / 4 / kThreads;
+  device::Pack<float, 4> packs[kPacks];
+
+  __device__ __forceinline__ void load(const float* sums) {
 #pragma unroll
-    for (float& value : values) value *= factor;
-    device::store_pack(tile + place(row, column / kChunk) + column % kChunk,
-                       device::from_floats<T>(values));
+    for (int i = 0; i < kPacks; ++i)
+      packs[i] = device::load_pack<4>(sums + 4 * (static_cast<int>(threadIdx.x) + i * kThreads));
   }
-}
+  /// The row of pack i.
+  __device__ __forceinline__ static int row_of(int i) {
+    return (static_cast<int>(threadIdx.x) + i * kThreads) / (kWidth / 4);
+  }
+  /// The largest absolute value of this thread's, row f times factors[f].
+  __device__ __forceinline__ float largest(const float* factors) const {
+    float most = 0;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+#pragma unroll
+      for (const float value : packs[i].values)
+        most = fmaxf(most, fabsf(value * factors[row_of(i)]));
+    }
+    return most;
+  }
+  /// Into the tile, row f times factors[f] times `scale`, rounded to T; the caller synchronises.
+  template <class T>
+  __device__ __forceinline__ void put(T* tile, const float* factors, float scale) const {
+    const int column = static_cast<int>(threadIdx.x) % (kWidth / 4) * 4;
+#pragma unroll
+    for (int i = 0; i < kPacks; ++i) {
+      const float factor = factors[row_of(i)] * scale;
+      float values[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) values[j] = packs[i].values[j] * factor;
+      device::store_pack(tile + place(row_of(i), column / kChunk) + column % kChunk,
+                         device::from_floats<T>(values));
+    }
+  }
+};
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core

@@ -6,6 +6,7 @@
 //   pixel. patch_tensor_kernel<T, patch>: a thread a pack of y; rows of the tensor are read in
 //   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
 //   *_any_*: a block a patch, any size and alignment, value by value.
+//
 // Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes
 // Budget: patch_tensor_kernel: 32 registers, 0 shared bytes
 // Budget: patch_pixels_any_kernel: 40 registers, 0 shared bytes

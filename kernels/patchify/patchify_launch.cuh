@@ -13,7 +13,7 @@ namespace hydrascope::kernels::patchify::cuda {
 template <class Params>
 void check_size(const Params& p, std::int64_t channels) {
   constexpr std::int64_t kMost = 2147483647;
-  if (p.patch_size < 1 || channels * p.patch_size * p.patch_size > kMost || p.grid_rows > kMost ||
+  if (p.patch_size < 1 || channels * p.patch_size > kMost / p.patch_size || p.grid_rows > kMost ||
       p.grid_columns > kMost)
     throw Error(ErrorCode::internal, "a patch has 1 to 2^31 - 1 values, a grid as many rows",
                 "patchify");

@@ -230,8 +230,6 @@ std::map<std::string, std::string> Classifier::approximations() const {
     list["keep_tokens"] = share.str();
     list["keep_layer"] = std::to_string(state_->plan->keep_layer());
   }
-  if (state_->cuda_plan && !state_->cuda_plan->softmax_backend().empty())
-    list["softmax"] = state_->cuda_plan->softmax_backend();
   return list;
 }
 

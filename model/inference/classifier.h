@@ -64,10 +64,11 @@ class Classifier {
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
   /// What runs: "fused", "fused+modules" (the plan; some mechanisms have no kernels), "modules" or
-  /// "reference".
+  /// "reference"; on a GPU behind it what LibTorch runs softmax layers on, once that is chosen:
+  /// "fused+softmax:cudnn".
   [[nodiscard]] std::string kernels() const;
   /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
-  /// -> "3", "calibration" -> "bundled", "softmax" -> "cudnn" (LibTorch's backend on a GPU).
+  /// -> "3", "calibration" -> "bundled".
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
   /// What one image of that size costs, without what --keep-tokens drops: 1e9 FLOPs.
   [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;

@@ -163,9 +163,9 @@ class StreamedPlan final : public CudaPlan {
   void submit(const ImageBatch& batch) override;
   at::Tensor collect() override;
   [[nodiscard]] int pending() const override { return static_cast<int>(under_way_.size()); }
-  [[nodiscard]] std::string kernels() const override { return plan_->kernels(); }
-  [[nodiscard]] std::string softmax_backend() const override {
-    return plan_->has_softmax() ? softmax_.name() : "";
+  [[nodiscard]] std::string kernels() const override {
+    const std::string backend = plan_->has_softmax() ? softmax_.name() : "";
+    return plan_->kernels() + (backend.empty() ? "" : "+softmax:" + backend);
   }
 
  private:

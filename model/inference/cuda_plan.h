@@ -46,11 +46,9 @@ class CudaPlan {
   virtual at::Tensor collect() = 0;
   [[nodiscard]] virtual int pending() const = 0;
 
-  /// As DevicePlan's.
+  /// As DevicePlan's, and behind it LibTorch's backend that softmax layers run on, once the fastest
+  /// for the shape at hand is chosen: "fused+softmax:cudnn" (flash, cudnn, efficient, math).
   [[nodiscard]] virtual std::string kernels() const = 0;
-  /// LibTorch's backend that softmax layers run on ("flash", "cudnn", "efficient", "math"), the
-  /// fastest for the shape at hand; empty before the first batch and without such layers.
-  [[nodiscard]] virtual std::string softmax_backend() const = 0;
 };
 
 /// `model`: float32 parameters on the CPU; it is of no other use afterwards. Errors as

@@ -219,7 +219,7 @@ void Block::explain_stall() {
 void Block::fail(const std::string& what) {
   failed_ = true;
   failure_ = "block " + text(blockIdx) + ", thread " + text(current_->index) + ": " + what;
-  for (;;) switch_fiber(abandoned_, host_);
+  throw Failed{};
 }
 
 // ---- Shared memory.

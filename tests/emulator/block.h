@@ -80,8 +80,12 @@ struct Thread {
 /// A counter of last_block.
 struct Counter {
   unsigned* value = nullptr;
+  unsigned blocks = 0;
   Site site;
 };
+
+/// What unwinds the thread that fails.
+struct Failed {};
 
 class Block {
  public:
@@ -104,7 +108,7 @@ class Block {
 
  private:
   static void fiber_main();
-  void set_up();
+  void set_up(std::int64_t blocks);
   void run_one(std::int64_t turn);
   void tear_down();
   void returned();
@@ -119,16 +123,17 @@ class Block {
   char& token_of(const Rendezvous& meeting) const;
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / kLanes]; }
   void make_ready(int warp, unsigned lanes);
-  bool first_use(unsigned* counter, const Site& site);
+  void count(unsigned* counter, unsigned blocks, const Site& site);
   void check_counters();
 
   Fiber host_;
-  Fiber abandoned_;            ///< stands for the one that failed
-  Fiber fibers_[kMaxThreads];  ///< made when needed, kept for later launches
+  Fiber abandoned_;                ///< stands for the one that failed
+  Fiber fibers_[2 * kMaxThreads];  ///< made when needed, kept for later launches
   Thread threads_[kMaxThreads];
   AsyncCopies copies_[kMaxThreads];  ///< apart, so that what is used at every switch lies together
   Warp warps_[kMaxWarps];
   int thread_count_ = 0;
+  int fiber_count_ = 0;
   int warp_count_ = 0;
   Thread* current_ = nullptr;
   void (*call_)(const void*) = nullptr;

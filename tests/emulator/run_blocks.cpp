@@ -56,8 +56,8 @@ std::string Block::run(dim3 grid, dim3 block, void (*call)(const void*), const v
   call_ = call;
   body_ = body;
   schedule_ = Schedule(schedule_seed);
-  set_up();
   const std::int64_t blocks = std::int64_t{grid.x} * grid.y * grid.z;
+  set_up(blocks);
   for (std::int64_t turn = 0; turn < blocks && !failed_; ++turn) {
     blockIdx = index_in(schedule_.block(turn, blocks), grid);
     run_one(turn);
@@ -66,19 +66,26 @@ std::string Block::run(dim3 grid, dim3 block, void (*call)(const void*), const v
   return failure_;
 }
 
-void Block::set_up() {
+// To TSan a fiber is a thread: what it does is in order, and a barrier tells others all that it has
+// ever done. So that blocks are not ordered by the fibers they share, neighbours in time share
+// none.
+void Block::set_up(std::int64_t blocks) {
   thread_count_ = static_cast<int>(blockDim.x * blockDim.y * blockDim.z);
   warp_count_ = (thread_count_ + kLanes - 1) / kLanes;
+  fiber_count_ = blocks > 1 && watched_for_races() ? 2 * thread_count_ : thread_count_;
   failed_ = false;
   failure_.clear();
   shared_type_ = nullptr;
   counter_count_ = 0;
   adopt_host(host_);
+  for (int i = 0; i < fiber_count_; ++i) {
+    if (fibers_[i].memory == nullptr) create_fiber(fibers_[i], fiber_main);
+    order_host_before(host_, fibers_[i]);
+  }
   for (int i = 0; i < thread_count_; ++i) {
     threads_[i].number = i;
     threads_[i].index = index_in(i, blockDim);
-    if (fibers_[i].memory == nullptr) create_fiber(fibers_[i], fiber_main);
-    order_host_before(host_, fibers_[i]);
+    threads_[i].copies = &copies_[i];
   }
 }
 
@@ -98,19 +105,18 @@ void Block::run_one(std::int64_t turn) {
     warp.ready = 0;
     warp.returned = 0;
     for (Rendezvous& meeting : warp.meetings) {
+      if (meeting.mask == 0) break;
       meeting.mask = 0;
       meeting.arrived = 0;
       meeting.staying = 0;
     }
     make_ready(w, warp.lanes);
   }
-  // Every block gives its threads other fibers: to TSan a fiber is a thread, whose accesses are in
-  // order. So it sees two blocks that write to one place, also where the same thread of both does.
+  const auto first_fiber = turn * thread_count_ % fiber_count_;
   for (int i = 0; i < thread_count_; ++i) {
-    threads_[i].fiber = &fibers_[(i + turn) % thread_count_];
+    threads_[i].fiber = &fibers_[first_fiber + i];
     copies_[i].count = 0;
     copies_[i].groups = 0;
-    threads_[i].copies = &copies_[i];
   }
   begin_pass();
   switch_fiber(host_, *pick()->fiber);
@@ -125,20 +131,23 @@ void Block::fiber_main() {
   fiber_entered();
   Block& block = the_block();
   for (;;) {
-    block.call_(block.body_);
-    block.returned();
-    block.give_way();
+    try {
+      block.call_(block.body_);
+      block.returned();
+      block.give_way();
+    } catch (const Failed&) {
+      // Only the thread that fails is unwound; the others are left where they wait.
+    }
+    if (block.failed_) switch_fiber(block.abandoned_, block.host_);
   }
 }
 
 void Block::tear_down() {
-  for (int i = 0; i < thread_count_; ++i) order_before_host(fibers_[i], host_);
+  for (int i = 0; i < fiber_count_; ++i) order_before_host(fibers_[i], host_);
   if (!failed_) {
     check_counters();
   } else {
-    for (int i = 0; i < thread_count_; ++i) {
-      if (threads_[i].state != State::returned) restart_fiber(*threads_[i].fiber, fiber_main);
-    }
+    for (int i = 0; i < thread_count_; ++i) restart_fiber(*threads_[i].fiber, fiber_main);
   }
   const NobodysHeap heap;
   std::free(counters_);
@@ -155,15 +164,7 @@ Block::~Block() {
 bool Block::last(unsigned* counter, unsigned blocks, const Site& site) {
   barrier(site);
   if (current_->number == 0) {
-    if (!accessible(counter, sizeof *counter))
-      fail("counts in memory that it may not write at " + text(site));
-    if (blocks == 0) fail("waits for the last of 0 blocks at " + text(site));
-    if (first_use(counter, site) && *counter != 0)
-      fail("the counter of " + text(site) + " begins at " + std::to_string(*counter) +
-           ", not at 0");
-    if (*counter >= blocks)
-      fail("the counter of " + text(site) + " is " + std::to_string(*counter) + " of " +
-           std::to_string(blocks) + " blocks");
+    count(counter, blocks, site);
     last_ = *counter == blocks - 1;
     *counter = last_ ? 0 : *counter + 1;
     // Acquires before it releases: the last block knows what all others did.
@@ -175,11 +176,21 @@ bool Block::last(unsigned* counter, unsigned blocks, const Site& site) {
   return last_;
 }
 
-// Whether the launch has not used the counter before.
-bool Block::first_use(unsigned* counter, const Site& site) {
+// Fails where the counter cannot be right.
+void Block::count(unsigned* counter, unsigned blocks, const Site& site) {
+  const auto number = [](unsigned value) { return std::to_string(value); };
+  if (!accessible(counter, sizeof *counter))
+    fail("counts in memory that it may not write at " + text(site));
   for (int i = 0; i < counter_count_; ++i) {
-    if (counters_[i].value == counter) return false;
+    const Counter& known = counters_[i];
+    if (known.value != counter) continue;
+    if (known.blocks != blocks)
+      fail("counts to " + number(blocks) + " blocks at " + text(site) + ", an earlier one to " +
+           number(known.blocks) + " at " + text(known.site));
+    return;
   }
+  if (*counter != 0)
+    fail("the counter of " + text(site) + " begins at " + number(*counter) + ", not at 0");
   if (counter_count_ == counter_capacity_) {
     const NobodysHeap heap;
     counter_capacity_ = 2 * counter_capacity_ + 16;
@@ -187,10 +198,10 @@ bool Block::first_use(unsigned* counter, const Site& site) {
         std::realloc(counters_, sizeof(Counter) * static_cast<unsigned>(counter_capacity_));
     counters_ = static_cast<Counter*>(grown);
   }
-  counters_[counter_count_].value = counter;
-  counters_[counter_count_].site = site;
-  ++counter_count_;
-  return true;
+  Counter& added = counters_[counter_count_++];
+  added.value = counter;
+  added.blocks = blocks;
+  added.site = site;
 }
 
 void Block::check_counters() {

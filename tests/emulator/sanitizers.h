@@ -30,6 +30,8 @@ void AnnotateIgnoreWritesEnd(const char* file, int line) __attribute__((weak));
 
 namespace emulator {
 
+inline bool watched_for_races() { return __tsan_create_fiber != nullptr; }
+
 /// What was done before `arrive` on a token has happened before what follows `depart` on it.
 inline void arrive(char& token) {
   if (__tsan_release) __tsan_release(&token);

@@ -98,12 +98,26 @@ TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
               HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
                         "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
                         "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
-                        "peak_tflops_measured,stage,attention_options,approximations\n\"deit "
+                        "peak_tflops_measured,stage,attention_options,approximations,error\n\"deit "
                         "\"\"tiny\"\"\",hydra,224x224,197,"));
   std::ostringstream md;
   BenchmarkWriter(BenchmarkFormat::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
   EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));
   EXPECT_THAT(md.str(), HasSubstr("| a\\|b |"));
+}
+
+TEST(BenchmarkWriterTest, ARowThatDidNotFitSaysSo) {
+  BenchmarkRow failed = row("softmax", 0);
+  failed.error = "out_of_memory";
+  std::ostringstream text;
+  BenchmarkWriter writer(BenchmarkFormat::text, text, {});
+  writer.write(failed);
+  writer.finish();
+  EXPECT_THAT(text.str(), HasSubstr("out_of_memory"));
+  const BenchmarkResult before{{}, {row("softmax", 10)}};
+  const BenchmarkResult now{{}, {failed}};
+  EXPECT_EQ(compare(before, now).rows.size(), 0U) << "there is no ratio";
+  EXPECT_EQ(slower_rows(before, now, 5).size(), 1U) << "it is no success either";
 }
 
 TEST(BenchmarkReaderTest, RefusesWhatIsNoResult) {

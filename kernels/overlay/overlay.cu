@@ -1,0 +1,18 @@
+#include "kernels/device/launch.cuh"
+#include "kernels/error.h"
+#include "kernels/overlay/overlay.cuh"
+#include "kernels/overlay/overlay_cuda.h"
+
+namespace hydrascope::kernels::overlay::cuda {
+
+void overlay(const OverlayParams& params, device::Stream stream) {
+  check(params);
+  if (groups_of(params.height, params.width) > 2147483647)
+    throw Error(ErrorCode::internal, "a picture has at most 2^33 pixels", "overlay");
+  if (params.height == 0 || params.width == 0) return;
+  const auto kernel =
+      params.sampling == Sampling::bilinear ? overlay_kernel<true> : overlay_kernel<false>;
+  device::launch("overlay_kernel", kernel, geometry(params.height, params.width), stream, params);
+}
+
+}  // namespace hydrascope::kernels::overlay::cuda

@@ -1,0 +1,77 @@
+#include "kernels/overlay/overlay_reference.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hydrascope::kernels::overlay {
+namespace {
+
+/// n(r, c)
+double normalised(const OverlayParams& p, std::int64_t row, std::int64_t column) {
+  const auto heat = static_cast<double>(p.heat[row * p.heat_stride + column]);
+  if (std::isnan(heat)) return heat;
+  const auto low = static_cast<double>(p.low);
+  const auto high = static_cast<double>(p.high);
+  return high > low ? std::clamp((heat - low) / (high - low), 0.0, 1.0) : 0.0;
+}
+
+/// The grid's coordinate of a pixel's centre, in cells from the first one's centre. Where it is a
+/// whole number it comes out as one: a quotient of integers, which is rounded correctly.
+double coordinate(std::int64_t pixel, std::int64_t span, std::int64_t cells) {
+  const auto numerator = static_cast<double>((2 * pixel + 1) * cells - span);
+  return std::clamp(numerator / static_cast<double>(2 * span), 0.0, static_cast<double>(cells - 1));
+}
+
+double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
+  const double u = coordinate(i, p.span_height, p.heat_rows);
+  const double v = coordinate(j, p.span_width, p.heat_columns);
+  double t = 0;
+  for (const std::int64_t row : {std::int64_t{0}, std::int64_t{1}}) {
+    for (const std::int64_t column : {std::int64_t{0}, std::int64_t{1}}) {
+      const double down = u - std::floor(u);
+      const double right = v - std::floor(v);
+      const double weight = (row == 0 ? 1 - down : down) * (column == 0 ? 1 - right : right);
+      if (weight > 0)
+        t += weight * normalised(p, static_cast<std::int64_t>(u) + row,
+                                 static_cast<std::int64_t>(v) + column);
+    }
+  }
+  return t;
+}
+
+double nearest(const OverlayParams& p, std::int64_t i, std::int64_t j) {
+  const auto cell = [](std::int64_t pixel, std::int64_t span, std::int64_t cells) {
+    return std::min((2 * pixel + 1) * cells / (2 * span), cells - 1);
+  };
+  return normalised(p, cell(i, p.span_height, p.heat_rows), cell(j, p.span_width, p.heat_columns));
+}
+
+/// Channel `channel` of the colours at t.
+double color(const OverlayParams& p, double t, int channel) {
+  const double at = 255 * t;
+  const double entry = std::floor(at);
+  const auto value = [&](double which) {
+    return static_cast<double>(p.colors[3 * static_cast<int>(std::min(which, 255.0)) + channel]);
+  };
+  return value(entry) + (value(entry + 1) - value(entry)) * (at - entry);
+}
+
+}  // namespace
+
+std::vector<double> overlay_reference(const OverlayParams& p) {
+  std::vector<double> y;
+  for (std::int64_t i = 0; i < p.height; ++i) {
+    for (std::int64_t j = 0; j < p.width; ++j) {
+      const double t = p.sampling == Sampling::bilinear ? bilinear(p, i, j) : nearest(p, i, j);
+      const auto alpha = static_cast<double>(p.alpha);
+      const double a = p.opacity == Opacity::heat ? alpha * t : alpha;
+      for (int channel = 0; channel < 3; ++channel) {
+        const auto pixel = static_cast<double>(p.picture[i * p.picture_stride + 3 * j + channel]);
+        y.push_back(std::isnan(t) ? pixel : (1 - a) * pixel + a * color(p, t, channel));
+      }
+    }
+  }
+  return y;
+}
+
+}  // namespace hydrascope::kernels::overlay

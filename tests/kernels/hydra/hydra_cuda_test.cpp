@@ -1,0 +1,412 @@
+#include "kernels/hydra/hydra_cuda.h"
+
+#include "kernels/error.h"
+#include "kernels/hydra/hydra_geometry.h"
+#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/token_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using hydra::Eps;
+using hydra::Norm;
+
+/// Chains of at most 60 additions, and a few products around them, each half a unit of float32.
+constexpr double kOfSums = 4e-6;
+
+template <class T>
+class HydraCuda : public DeviceTest {};
+using Stored = testing::Types<float, BFloat16, Float16>;
+TYPED_TEST_SUITE(HydraCuda, Stored);
+
+template <class T>
+hydra::cuda::Rows<const T> inputs(const TokenRows<T>& rows) {
+  return {rows.data(), rows.stride(), rows.image_stride()};
+}
+template <class T>
+hydra::cuda::Rows<T> outputs(TokenRows<T>& rows) {
+  return {rows.data(), rows.stride(), rows.image_stride()};
+}
+
+struct Case {
+  std::int64_t images = 1;
+  std::int64_t tokens = 5;
+  std::int64_t dim = 64;
+  std::int64_t queries = -1;  ///< all
+  Layout layout = Layout::packed;
+  Fill how = Fill::normal;
+  hydra::Kernel kernel = {};
+  bool scaled = true;  ///< by feature_scale
+};
+
+/// A batch with all that both passes read and write.
+template <class T>
+struct Batch {
+  hydra::cuda::Shape shape;
+  TokenRows<T> q;
+  TokenRows<T> k;
+  TokenRows<T> v;
+  TokenRows<T> grad_y;
+  TokenRows<T> y;
+  TokenRows<T> grad_q;
+  TokenRows<T> grad_k;
+  TokenRows<T> grad_v;
+  std::vector<float> scale;
+  bool scaled;
+  DeviceArray<float> feature_scale;
+  DeviceArray<float> global;
+  DeviceArray<float> sum;
+  DeviceArray<float> grad_feature_scale;
+  DeviceArray<unsigned char> workspace;
+
+  explicit Batch(const Case& c)
+      : shape{c.images, c.tokens, c.queries < 0 ? c.tokens : c.queries, c.dim, c.kernel, 2,
+              0.5F,     1.25F},
+        q(c.images, shape.queries, c.dim, c.layout, c.how, 1),
+        k(c.images, c.tokens, c.dim, c.layout, c.how, 2),
+        v(c.images, c.tokens, c.dim, c.layout, c.how, 3),
+        grad_y(c.images, shape.queries, c.dim, c.layout, c.how, 4),
+        y(c.images, shape.queries, c.dim, c.layout),
+        grad_q(c.images, shape.queries, c.dim, c.layout),
+        grad_k(c.images, c.tokens, c.dim, c.layout),
+        grad_v(c.images, c.tokens, c.dim, c.layout),
+        scale(scale_values(c.dim)),
+        scaled(c.scaled),
+        feature_scale(scale),
+        global(static_cast<std::size_t>(c.images * c.dim)),
+        sum(global.size()),
+        grad_feature_scale(global.size()),
+        workspace(std::vector<unsigned char>(hydra::cuda::workspace_bytes(shape), 0)) {}
+
+  /// One of them zero: g / feature_scale is not c.
+  static std::vector<float> scale_values(std::int64_t dim) {
+    std::vector<float> values(static_cast<std::size_t>(dim));
+    fill(values, Fill::normal, 5);
+    values[values.size() / 2] = 0;
+    return values;
+  }
+
+  hydra::cuda::ForwardParams<T> forward_params() {
+    return {shape,
+            inputs(q),
+            inputs(k),
+            inputs(v),
+            scaled ? feature_scale.data() : nullptr,
+            global.data(),
+            outputs(y),
+            workspace.data(),
+            sum.data()};
+  }
+  hydra::cuda::BackwardParams<T> backward_params() {
+    return {shape,
+            inputs(q),
+            inputs(k),
+            inputs(v),
+            scaled ? feature_scale.data() : nullptr,
+            global.data(),
+            inputs(grad_y),
+            outputs(grad_q),
+            outputs(grad_k),
+            outputs(grad_v),
+            grad_feature_scale.data(),
+            workspace.data(),
+            sum.data()};
+  }
+  void forward() {
+    hydra::cuda::forward(forward_params(), nullptr);
+    y.download();
+  }
+  void backward() {
+    hydra::cuda::backward(backward_params(), nullptr);
+    grad_q.download();
+    grad_k.download();
+    grad_v.download();
+  }
+  hydra::Tokens<T> image(std::int64_t b) const {
+    return {q.host_of(b),       q.stride(),
+            shape.queries,      k.host_of(b),
+            k.stride(),         v.host_of(b),
+            v.stride(),         shape.tokens,
+            shape.dim,          shape.kernel,
+            shape.num_prefix,   shape.prefix_weight,
+            shape.patch_weight, scaled ? scale.data() : nullptr};
+  }
+
+  void expect_vector(const DeviceArray<float>& found, std::int64_t b, const hydra::Sums& expected,
+                     const std::string& what) const {
+    ASSERT_TRUE(found.intact()) << what;
+    const std::vector<float> values = found.download();
+    for (std::size_t f = 0; f < expected.values.size(); ++f) {
+      const double value = values[static_cast<std::size_t>(b * shape.dim) + f];
+      ASSERT_LE(std::abs(value - expected.values[f]), kOfSums * expected.magnitudes[f] + 1e-30)
+          << what << " of image " << b << ", column " << f << ": found " << value << ", expected "
+          << expected.values[f];
+    }
+  }
+  void expect_forward() {
+    for (std::int64_t b = 0; b < shape.images; ++b) {
+      const hydra::ForwardResult expected = hydra::forward_reference(image(b));
+      expect_vector(sum, b, expected.sum, "sum");
+      expect_vector(global, b, expected.global, "global");
+      y.expect(b, expected.y, kOfSums, "y");
+    }
+    expect_counters_at_zero();
+  }
+  void expect_backward() {
+    for (std::int64_t b = 0; b < shape.images; ++b) {
+      const hydra::BackwardResult expected =
+          hydra::backward_reference(image(b), grad_y.host_of(b), grad_y.stride());
+      grad_q.expect(b, expected.grad_q, kOfSums, "grad_q");
+      grad_k.expect(b, expected.grad_k, kOfSums, "grad_k");
+      grad_v.expect(b, expected.grad_v, kOfSums, "grad_v");
+      expect_vector(grad_feature_scale, b, expected.grad_feature_scale, "grad_feature_scale");
+    }
+    expect_counters_at_zero();
+  }
+  void expect_counters_at_zero() const {
+    ASSERT_TRUE(workspace.intact());
+    const auto bytes = workspace.download();
+    const auto counters =
+        static_cast<std::size_t>(shape.images * (hydra::cuda::project_groups(shape.tokens) + 1));
+    ASSERT_TRUE(std::all_of(bytes.begin(),
+                            bytes.begin() + static_cast<std::ptrdiff_t>(4 * counters),
+                            [](unsigned char byte) { return byte == 0; }));
+  }
+};
+
+std::string text(const Case& c) {
+  return std::to_string(c.images) + " images of " + std::to_string(c.tokens) + " tokens of " +
+         std::to_string(c.dim) + (c.layout == Layout::odd ? ", odd strides" : "") + ", fill " +
+         std::to_string(static_cast<int>(c.how)) + ", norms " +
+         std::to_string(static_cast<int>(c.kernel.norm_q)) + " " +
+         std::to_string(static_cast<int>(c.kernel.norm_k)) + ", eps rule " +
+         std::to_string(static_cast<int>(c.kernel.eps_rule));
+}
+
+/// Both passes, or the first where not every token has a query.
+template <class T>
+void compare(const Case& c) {
+  SCOPED_TRACE(text(c));
+  Batch<T> batch(c);
+  batch.forward();
+  batch.expect_forward();
+  if (batch.shape.queries != batch.shape.tokens || testing::Test::HasFatalFailure()) return;
+  batch.backward();
+  batch.expect_backward();
+}
+
+TYPED_TEST(HydraCuda, EqualsTheTwinForEveryNumberOfTokens) {
+  for_each_schedule([] {
+    for (const std::int64_t tokens : {0, 1, 2, 31, 32, 33})
+      for (const Layout layout : {Layout::packed, Layout::odd})
+        compare<TypeParam>({.images = 2, .tokens = tokens, .layout = layout});
+  });
+  for (const std::int64_t tokens : {196, 197, 198, 577})
+    for (const Layout layout : {Layout::packed, Layout::odd})
+      compare<TypeParam>({.tokens = tokens, .dim = 16, .layout = layout});
+  if (sizeof(TypeParam) == 4) compare<TypeParam>({.tokens = 8195, .dim = 4});  // shares of 64
+}
+
+TYPED_TEST(HydraCuda, EqualsTheTwinForEveryDim) {
+  // Every number of packs, full and not; none where no lane holds them.
+  for (const std::int64_t dim :
+       {1, 8, 31, 97, 128, 136, 256, 264, 384, 400, 512, 768, 776, 1024, 1160, 1536, 1544, 2300})
+    compare<TypeParam>({.tokens = 19, .dim = dim});
+  for (const std::int64_t dim : {8, 768})
+    compare<TypeParam>({.tokens = 19, .dim = dim, .layout = Layout::odd});
+}
+
+TYPED_TEST(HydraCuda, EqualsTheTwinForEveryNormAndEps) {
+  for (const Norm norm_q : {Norm::l2, Norm::l1, Norm::none})
+    for (const Norm norm_k : {Norm::l2, Norm::l1, Norm::none})
+      for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add})
+        for (const float eps : {1e-6F, 5.0F})  // below it are all l2 norms
+          for (const Layout layout : {Layout::packed, Layout::odd})
+            compare<TypeParam>(
+                {.tokens = 3, .dim = 16, .layout = layout, .kernel = {norm_q, norm_k, rule, eps}});
+}
+
+TYPED_TEST(HydraCuda, EqualsTheTwinOnEveryKindOfInput) {
+  for (const Fill how : kAllFills)
+    for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add})
+      for (const Layout layout : {Layout::packed, Layout::odd})
+        for (const bool scaled : {false, true})
+          compare<TypeParam>({.tokens = 13,
+                              .dim = 40,
+                              .layout = layout,
+                              .how = how,
+                              .kernel = {Norm::l2, Norm::l1, rule, 1e-6F},
+                              .scaled = scaled});
+}
+
+TYPED_TEST(HydraCuda, TokensWithoutAQueryAreSummedAllTheSame) {
+  for (const std::int64_t queries : {0, 1, 3, 33})
+    for (const Layout layout : {Layout::packed, Layout::odd})
+      compare<TypeParam>(
+          {.images = 2, .tokens = 37, .dim = 24, .queries = queries, .layout = layout});
+}
+
+TYPED_TEST(HydraCuda, WritesTheEmptySumOfNoTokens) {
+  Batch<TypeParam> batch({.images = 3, .tokens = 0, .scaled = false});
+  batch.forward();
+  for (const float g : batch.global.download()) EXPECT_EQ(g, 0.0F);
+  Batch<TypeParam> none({.images = 0, .tokens = 4});
+  none.forward();
+  none.backward();
+}
+
+TYPED_TEST(HydraCuda, ABatchGivesTheBitsOfItsImagesAlone) {
+  constexpr std::int64_t kImages = 3;
+  for (const Layout layout : {Layout::packed, Layout::odd}) {
+    Batch<TypeParam> batch({.images = kImages, .tokens = 131, .dim = 40, .layout = layout});
+    batch.forward();
+    batch.backward();
+    const auto globals = batch.global.download();
+    for (std::int64_t b = 0; b < kImages; ++b) {
+      Batch<TypeParam> one({.images = 1, .tokens = 131, .dim = 40, .layout = layout});
+      for (std::int64_t t = 0; t < 131; ++t) {
+        for (std::int64_t f = 0; f < 40; ++f) {
+          one.q.at(0, t, f) = batch.q.at(b, t, f);
+          one.k.at(0, t, f) = batch.k.at(b, t, f);
+          one.v.at(0, t, f) = batch.v.at(b, t, f);
+          one.grad_y.at(0, t, f) = batch.grad_y.at(b, t, f);
+        }
+      }
+      for (TokenRows<TypeParam>* rows : {&one.q, &one.k, &one.v, &one.grad_y}) rows->upload();
+      one.forward();
+      one.backward();
+      const auto global = one.global.download();
+      for (std::int64_t f = 0; f < 40; ++f)
+        ASSERT_EQ(global[static_cast<std::size_t>(f)],
+                  globals[static_cast<std::size_t>(b * 40 + f)]);
+      for (std::int64_t t = 0; t < 131; ++t)
+        for (std::int64_t f = 0; f < 40; ++f) {
+          ASSERT_EQ(static_cast<float>(one.y.at(0, t, f)), static_cast<float>(batch.y.at(b, t, f)));
+          ASSERT_EQ(static_cast<float>(one.grad_q.at(0, t, f)),
+                    static_cast<float>(batch.grad_q.at(b, t, f)));
+          ASSERT_EQ(static_cast<float>(one.grad_k.at(0, t, f)),
+                    static_cast<float>(batch.grad_k.at(b, t, f)));
+        }
+    }
+  }
+}
+
+TYPED_TEST(HydraCuda, EveryRunAndScheduleGivesTheSameBits) {
+  for (const Layout layout : {Layout::packed, Layout::odd}) {
+    Batch<TypeParam> batch({.images = 1, .tokens = 545, .dim = 16, .layout = layout});
+    batch.forward();
+    batch.backward();
+    const auto y = batch.y.host();
+    const auto grad_q = batch.grad_q.host();
+    const auto grad_k = batch.grad_k.host();
+    const auto grad_scale = batch.grad_feature_scale.download();
+    for_each_schedule([&] {
+      batch.forward();
+      batch.backward();
+      EXPECT_TRUE(same_bits(y, batch.y.host()));
+      EXPECT_TRUE(same_bits(grad_q, batch.grad_q.host()));
+      EXPECT_TRUE(same_bits(grad_k, batch.grad_k.host()));
+      EXPECT_TRUE(same_bits(grad_scale, batch.grad_feature_scale.download()));
+    });
+  }
+}
+
+TYPED_TEST(HydraCuda, NanOfAQueryStaysInItsRowAndNanOfAKeyIsEverywhere) {
+  for (const Layout layout : {Layout::packed, Layout::odd})
+    for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add}) {
+      Batch<TypeParam> batch({.images = 2,
+                              .tokens = 35,
+                              .dim = 24,
+                              .layout = layout,
+                              .kernel = {Norm::l2, Norm::l2, rule, 1e-6F}});
+      batch.q.at(1, 33, 23) = TokenRows<TypeParam>::nan();
+      batch.q.upload();
+      batch.v.at(0, 34, 7) = TokenRows<TypeParam>::nan();
+      batch.v.upload();
+      batch.forward();
+      const auto nan_at = [&](std::int64_t b, std::int64_t t, std::int64_t f) {
+        return std::isnan(static_cast<float>(batch.y.at(b, t, f)));
+      };
+      for (std::int64_t t = 0; t < 35; ++t)
+        for (std::int64_t f = 0; f < 24; ++f) {
+          ASSERT_EQ(nan_at(1, t, f), t == 33);
+          ASSERT_EQ(nan_at(0, t, f), f == 7);
+        }
+      batch.backward();  // the query's row and, through dc, everything that belongs to keys
+      for (std::int64_t t = 0; t < 35; ++t)
+        for (std::int64_t f = 0; f < 24; ++f) {
+          ASSERT_EQ(std::isnan(static_cast<float>(batch.grad_q.at(1, t, f))), t == 33);
+          ASSERT_TRUE(std::isnan(static_cast<float>(batch.grad_k.at(1, t, f))));
+          ASSERT_TRUE(std::isnan(static_cast<float>(batch.grad_v.at(1, t, f))));
+          ASSERT_FALSE(std::isnan(static_cast<float>(batch.grad_v.at(0, t, f))));
+        }
+      batch.k.at(0, 2, 3) = TokenRows<TypeParam>::nan();
+      batch.k.upload();
+      batch.forward();
+      for (const std::int64_t f : {0, 23}) ASSERT_TRUE(nan_at(0, 34, f) && !nan_at(1, 0, f));
+    }
+}
+
+TYPED_TEST(HydraCuda, YMayLieInThePlaceOfQ) {
+  for (const Layout layout : {Layout::packed, Layout::odd}) {
+    Batch<TypeParam> batch({.tokens = 67, .layout = layout});
+    batch.forward();
+    auto params = batch.forward_params();
+    params.y = outputs(batch.q);
+    hydra::cuda::forward(params, nullptr);
+    batch.q.download();
+    EXPECT_TRUE(same_bits(batch.q.host(), batch.y.host()));
+  }
+}
+
+TYPED_TEST(HydraCuda, RefusesWhatItCannotDo) {
+  Batch<TypeParam> batch({.tokens = 4});
+  auto params = batch.forward_params();
+  params.shape.queries = 5;
+  EXPECT_THROW(hydra::cuda::forward(params, nullptr), Error);
+  auto backward = batch.backward_params();
+  backward.shape.queries = 3;
+  EXPECT_THROW(hydra::cuda::backward(backward, nullptr), Error);
+  backward = batch.backward_params();
+  backward.sum = nullptr;
+  EXPECT_THROW(hydra::cuda::backward(backward, nullptr), Error);
+}
+
+TEST(HydraGeometry, SplitsCoverTheTokensAndFillTheTree) {
+  using namespace hydra::cuda;
+  for (const std::int64_t tokens :
+       {0, 1, 31, 32, 33, 197, 512, 513, 8161, 8192, 8193, 32401, 1000003}) {
+    const std::int64_t share = project_share(tokens);
+    const std::int64_t splits = project_splits(tokens);
+    EXPECT_GE(splits * share, tokens);
+    EXPECT_LT((splits - 1) * share, std::max<std::int64_t>(tokens, 1));
+    EXPECT_EQ(share % kShare, 0);
+    EXPECT_LE(project_groups(tokens), kGroup);
+    EXPECT_EQ(device::illegal(project_geometry(64, tokens)), "");
+    const WorkspaceLayout layout = workspace_layout(3, tokens, 77);
+    EXPECT_GE(layout.partial, static_cast<std::size_t>(3 * (project_groups(tokens) + 1) * 4));
+    EXPECT_EQ(layout.partial % 256, 0U);
+    EXPECT_GE(layout.dc - layout.partial, static_cast<std::size_t>(3 * splits * 77 * 4));
+    EXPECT_GE(layout.bytes - layout.dc, static_cast<std::size_t>(3 * 77 * 4));
+  }
+  EXPECT_EQ(project_splits(8161), 256);  // two blocks on each of 128 multiprocessors
+}
+
+TEST(HydraGeometry, PacksHoldTheRow) {
+  for (const int width : {4, 8})
+    for (std::int64_t dim = 1; dim <= 2048; ++dim) {
+      const int packs = hydra::cuda::packs_of(dim, width);
+      if (packs == 0) {
+        EXPECT_TRUE(dim % width != 0 || dim > 192 * width);
+      } else {
+        EXPECT_GE(packs * 32 * width, dim);
+      }
+    }
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test

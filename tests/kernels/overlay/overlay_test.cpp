@@ -1,0 +1,124 @@
+#include "kernels/overlay/overlay.h"
+
+#include "kernels/error.h"
+#include "kernels/overlay/overlay_reference.h"
+#include "kernels/overlay/sample_position.h"
+#include "tests/kernels/overlay/overlay_case.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using overlay::Opacity;
+using overlay::OverlayParams;
+using overlay::Sampling;
+
+TEST(Overlay, EqualsTheEquationInAnyPartOfTheRows) {
+  for (const OverlayCase& c : overlay_cases()) {
+    SCOPED_TRACE(name(c));
+    const OverlayInput input(c);
+    OverlayParams p = input.params(c);
+    std::vector<std::uint8_t> y(input.picture.size(), 0xff);
+    p.y = y.data() + c.offset;
+    const std::int64_t third = c.height / 3;
+    overlay::overlay(p, third, c.height - third);
+    overlay::overlay(p, 0, third);
+    overlay::overlay(p, 0, 0);
+    expect_overlay(c, input, y, [](std::size_t) { return 0xff; });
+  }
+}
+
+TEST(Overlay, ThePictureMayBeWrittenInPlace) {
+  for (const OverlayCase& c : overlay_cases()) {
+    SCOPED_TRACE(name(c));
+    const OverlayInput input(c);
+    OverlayParams p = input.params(c);
+    std::vector<std::uint8_t> y = input.picture;
+    p.picture = p.y = y.data() + c.offset;
+    overlay::overlay(p, 0, c.height);
+    expect_overlay(c, input, y, [&](std::size_t i) { return input.picture[i]; });
+  }
+}
+
+/// A picture of one colour under a row of cells, from black over grey to white.
+struct Strip {
+  Strip() : colors(768) {
+    for (std::size_t i = 0; i < 768; ++i) colors[i] = static_cast<std::uint8_t>(i / 3);
+  }
+  /// The red channel of y.
+  std::vector<int> drawn(const std::vector<float>& heat, std::int64_t width, Sampling sampling,
+                         Opacity opacity, float alpha) {
+    const std::vector<std::uint8_t> picture(static_cast<std::size_t>(3 * width), 100);
+    std::vector<std::uint8_t> y(picture.size());
+    const auto cells = static_cast<std::int64_t>(heat.size());
+    overlay::overlay({picture.data(), 3 * width, 1, width, heat.data(), cells, 1, cells, 1, width,
+                      0, 1, colors.data(), sampling, opacity, alpha, y.data(), 3 * width},
+                     0, 1);
+    std::vector<int> red;
+    for (std::size_t i = 0; i < y.size(); i += 3) red.push_back(y[i]);
+    return red;
+  }
+  std::vector<std::uint8_t> colors;
+};
+
+TEST(Overlay, ByHand) {
+  using Row = std::vector<int>;
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  Strip strip;
+  EXPECT_EQ(strip.drawn({0, 1}, 4, Sampling::nearest, Opacity::constant, 1), (Row{0, 0, 255, 255}));
+  // Half-pixel centres: pixels at -1/4, 1/4, 3/4, 5/4 of the way from cell to cell, clamped.
+  EXPECT_EQ(strip.drawn({0, 1}, 4, Sampling::bilinear, Opacity::constant, 1),
+            (Row{0, 64, 191, 255}));
+  EXPECT_EQ(strip.drawn({-5, 7}, 2, Sampling::bilinear, Opacity::constant, 1), (Row{0, 255}));
+  EXPECT_EQ(strip.drawn({0, 1}, 2, Sampling::nearest, Opacity::constant, 0.5F), (Row{50, 178}));
+  EXPECT_EQ(strip.drawn({0, 1}, 2, Sampling::nearest, Opacity::heat, 0.5F), (Row{100, 178}));
+  // A NaN leaves the picture wherever it has weight, and only there.
+  EXPECT_EQ(strip.drawn({0, nan, 1}, 9, Sampling::bilinear, Opacity::constant, 1),
+            (Row{0, 0, 100, 100, 100, 100, 100, 255, 255}));
+  EXPECT_EQ(strip.drawn({0, nan, 1}, 6, Sampling::nearest, Opacity::constant, 1),
+            (Row{0, 0, 100, 100, 255, 255}));
+}
+
+TEST(Overlay, PositionsAreExact) {
+  for (const std::int32_t cells : {1, 2, 7, 14, 24}) {
+    for (const std::int32_t span : {1, 2, 13, 224, 1080}) {
+      for (std::int32_t pixel = 0; pixel < span; ++pixel) {
+        const auto at = overlay::position(true, pixel, span, cells);
+        const double exact =
+            std::clamp((pixel + 0.5) * cells / span - 0.5, 0.0, static_cast<double>(cells - 1));
+        ASSERT_NEAR(at.cell + static_cast<double>(at.weight), exact, 1e-6);
+        ASSERT_TRUE(at.weight >= 0 && at.weight < 1 && (at.cell < cells - 1 || at.weight == 0));
+        const auto under = overlay::position(false, pixel, span, cells);
+        ASSERT_EQ(under.cell, static_cast<std::int32_t>((2 * pixel + 1) * cells / (2 * span)));
+        ASSERT_EQ(under.weight, 0.0F);
+      }
+    }
+  }
+  // The largest numbers that are allowed.
+  constexpr std::int32_t kMost = (1 << 29) - 1;
+  EXPECT_EQ(overlay::position(true, kMost - 1, kMost, 1).cell, 0);
+  EXPECT_EQ(overlay::position(false, kMost / 8 - 1, kMost / 8, 8).cell, 7);
+}
+
+TEST(Overlay, WhatCannotBeDrawnIsRefused) {
+  const OverlayCase c{4, 4, 2, 2};
+  const OverlayInput input(c);
+  const auto refused = [&](auto change) {
+    OverlayParams p = input.params(c);
+    change(p);
+    EXPECT_THROW(overlay::check(p), Error);
+  };
+  overlay::check(input.params(c));
+  refused([](OverlayParams& p) { p.heat_rows = 0; });
+  refused([](OverlayParams& p) { p.heat_columns = 0; });
+  refused([](OverlayParams& p) { p.span_height = 0; });
+  refused([](OverlayParams& p) { p.height = -1; });
+  refused([](OverlayParams& p) { p.width = std::int64_t{1} << 28; });
+  refused([](OverlayParams& p) { p.span_width = std::int64_t{1} << 62; });
+  refused([](OverlayParams& p) { p.alpha = 1.5F; });
+  refused([](OverlayParams& p) { p.alpha = std::numeric_limits<float>::quiet_NaN(); });
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test
