@@ -42,7 +42,7 @@ constexpr Split split_tokens(std::int64_t tokens) {
 constexpr std::int64_t tiles_of(std::int64_t count) { return device::ceil_div(count, kTile); }
 
 /// Sums over tokens: a block is a run of tokens of a head and 64 features x 64 columns of them.
-constexpr device::Geometry sum_geometry(const Shape& shape, std::int64_t images,
+constexpr device::Geometry state_geometry(const Shape& shape, std::int64_t images,
                                         const Split& split) {
   const std::int64_t tiles = tiles_of(shape.features()) * tiles_of(shape.head_dim);
   return {{images * split.count * tiles, shape.num_heads, 1}, {kThreads, 1, 1}};

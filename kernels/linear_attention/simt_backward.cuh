@@ -21,8 +21,8 @@
 // at a
 //   time, of both parts of the features; operands in steps of 32 of the d columns. Maps whose J^T
 //   sums over a row make the products twice where w > 64.
-// Budget: query_rows_kernel: 64 registers, 0 shared bytes
-// Budget: gradient_kernel: 168 registers, 28672 shared bytes
+// Budget: query_rows_kernel: 48 registers, 0 shared bytes
+// Budget: gradient_kernel: 184 registers, 37120 shared bytes
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
 // once
 //   for 64 tokens from L2. FLOPs 2 N F d a head and side, of the whole backward pass 8 N F d.
@@ -102,13 +102,14 @@ struct GradientParams {
   bool packed;         ///< it can be stored four elements at a time
 };
 
+template <int parts>
 struct GradientShared {
   union {
     struct {
-      Operand values;     ///< [column][token]
-      Operand matrix[2];  ///< [column][feature], of both parts
+      Operand values;         ///< [column][token]
+      Operand matrix[parts];  ///< [column][feature]
     } operands;
-    float products[2][kTile][kRowFloats];  ///< of both parts, [token][element]
+    float products[parts][kTile][kRowFloats];  ///< [token][element]
   };
   RowValues<kTile> rows;
   GradientSums sums[kTile];  ///< of rows longer than a tile
@@ -130,7 +131,7 @@ __device__ __forceinline__ GradientSums of_lanes(Feature feature, GradientSums s
 /// products = values . matrix^T for elements `tile` and the next 63, of each part. A collective
 /// that ends with a block_sync.
 template <class T, int parts>
-__device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
+__device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared,
                                                    const GradientParams<T>& p, std::int64_t image,
                                                    std::int64_t token, int count,
                                                    std::int64_t state_row, int tile) {
@@ -154,10 +155,7 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
     }
     device::block_sync();
     const int left = p.dim - first_column;
-#pragma unroll
-    for (int part = 0; part < parts; ++part)
-      multiply(sums[part], shared.operands.values, shared.operands.matrix[part],
-               left < kStep ? left : kStep);
+    multiply(sums, shared.operands.values, shared.operands.matrix, left < kStep ? left : kStep);
   }
   device::block_sync();
 #pragma unroll
@@ -172,17 +170,18 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
 }
 
 /// The gradient of one feature or, where the map has exponents, of one exponent.
-template <class T, Side side>
-__device__ __forceinline__ float gradient_of_feature(const GradientShared& shared,
-                                                     const GradientParams<T>& p, std::int64_t token,
-                                                     int row, std::int64_t state_row, int element,
-                                                     int part, float u, OfRow of) {
+template <class T, Side side, int parts>
+__device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>& shared,
+                                                     const GradientParams<T>& p,
+                                                     const TileWeights& weigh, int row,
+                                                     std::int64_t state_row, int element, int part,
+                                                     float u, OfRow of) {
   float value = shared.products[part][row][element % kTile];
   const float z = *p.matrix.z(state_row + element);
   if constexpr (side == Side::query) {
     value = value * shared.rows.inverse[row] - shared.rows.slope[row] * z;
   } else {
-    value = p.weigh(token + row) * (value + z);
+    value = weigh(row) * (value + z);
   }
   if (!is_exponential(p.map.feature)) return value;
   const float maximum = *p.state.maximum(state_row + element);
@@ -193,7 +192,7 @@ __device__ __forceinline__ float gradient_of_feature(const GradientShared& share
 template <class T, Side side, int parts>
 __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
     gradient_kernel(const GradientParams<T> p) {
-  auto& shared = device::block_shared<GradientShared>();
+  auto& shared = device::block_shared<GradientShared<parts>>();
   const Feature feature = p.map.feature;
   const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
   const int block = static_cast<int>(blockIdx.x);
@@ -208,6 +207,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
   } else if (needs_row(feature)) {
     make_rows(shared.rows, p.map, p.rows, image, token, count);
   }
+  const TileWeights weigh(p.weigh, token);
   // Sums over rows that no tile holds are found in a pass before.
   const bool sums_first = needs_gradient_sums(feature) && p.map.width > kTile;
   for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
 #pragma unroll
           for (int part = 0; part < parts; ++part)
             of_part[part] = gradient_of_feature<T, side>(
-                shared, p, token, row, state_row + part * p.map.width, element + c, part, u[c], of);
+                shared, p, weigh, row, state_row + part * p.map.width, element + c, part, u[c], of);
           gradient[c] = {of_part[0], of_part[1]};
           if (!needs_gradient_sums(feature)) continue;
           const GradientSums terms = gradient_terms(feature, u[c], of, gradient[c]);

@@ -10,7 +10,7 @@
 // Geometry: a block of 128 threads makes 64 tokens x 64 columns of one head, 32 features at a time:
 //   operands in shared memory, sums in registers, the next operands on their way to registers
 //   during the product.
-// Budget: read_out_kernel: 128 registers, 19072 shared bytes
+// Budget: read_out_kernel: 160 registers, 18816 shared bytes
 // Traffic: N (w ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
 //   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.2 MB and 1.5 MB of S an image and layer;
 //   bound by the arithmetic.
@@ -44,14 +44,14 @@ struct ReadOutParams {
 };
 
 struct ReadOutShared {
-  Operand features;  ///< [feature][token]
-  Operand matrix;    ///< [feature][column]
+  Operand features;   ///< [feature][token]
+  Operand matrix[1];  ///< [feature][column]
   RowValues<kTile> rows;
   float z[kStep];
 };
 
 template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutParams<T> p) {
   auto& shared = device::block_shared<ReadOutShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -96,9 +96,10 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
     device::block_sync();
   }
 
+  const TileWeights weigh(p.weigh, token);
   float m = 0;
-  Sums sums;
-  clear(sums);
+  Sums sums[1];
+  clear(sums[0]);
   for (int first_feature = 0; first_feature < p.map.features; first_feature += kStep) {
     const int f = first_feature + lane;
 #pragma unroll
@@ -116,12 +117,12 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
         } else {
           a = expf(exponent(feature, u[i], f >= p.map.width, of) - maximum);
         }
-        if constexpr (side == Side::key) a *= p.weigh(token + row);
+        if constexpr (side == Side::key) a *= weigh(row);
       }
       u[i] = a;
     }
     put_row(shared.features, lane, first_token, u);
-    put_column(shared.matrix, half * kFetched, own, s);
+    put_column(shared.matrix[0], half * kFetched, own, s);
     if (side == Side::query && threadIdx.x < kStep) shared.z[threadIdx.x] = z;
     device::block_sync();
     if (first_feature + kStep < p.map.features) fetch_step(first_feature + kStep);
@@ -157,9 +158,9 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
     if (row >= count) continue;
     if constexpr (side == Side::query) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sums[i][c] *= shared.rows.inverse[row];
+      for (int c = 0; c < 4; ++c) sums[0][i][c] *= shared.rows.inverse[row];
     }
-    store_four(at(p.y, image, token + row, p.dim, first_column), sums[i], p.dim - first_column,
+    store_four(at(p.y, image, token + row, p.dim, first_column), sums[0][i], p.dim - first_column,
                p.packed);
   }
 }

@@ -10,7 +10,7 @@
 //   (linear_attention_geometry.h), 32 tokens at a time: operands in shared memory, sums in
 //   registers, the next operands on their way to registers during the product. combine: a warp a
 //   row of S, a lane a run.
-// Budget: state_kernel: 128 registers, 18560 shared bytes
+// Budget: state_kernel: 184 registers, 18816 shared bytes
 // Budget: combine_kernel: 40 registers, 0 shared bytes
 // Traffic: N (w ceil(d / 64) ceil(F / w) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run
 //   written and, with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP
@@ -47,15 +47,15 @@ struct StateParams {
 };
 
 struct StateShared {
-  Operand features;  ///< [token][feature]
-  Operand values;    ///< [token][column]
+  Operand features;   ///< [token][feature]
+  Operand values[1];  ///< [token][column]
   RowValues<kStep> rows;
   float halves[2][kTile];
   float factor[kTile];
 };
 
 template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T> p) {
   auto& shared = device::block_shared<StateShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
   if (side == Side::query && exponential && inside)
     maximum = *p.state.maximum(head * p.map.features + f);
   float z = 0;
-  Sums sums;
-  clear(sums);
+  Sums sums[1];
+  clear(sums[0]);
   for (std::int64_t token = begin; token < end; token += kStep) {
     const int count = end - token < kStep ? static_cast<int>(end - token) : kStep;
     if constexpr (side == Side::query) {
@@ -112,6 +112,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       return OfRow{shared.rows.first[half * kFetched + i], shared.rows.second[half * kFetched + i]};
     };
     const int own_count = tokens_left(token);
+    const TileWeights weigh(p.weigh, token);
     if (exponential) {
       float most = -INFINITY;
 #pragma unroll
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
           b = plain_feature(feature, u[i], has_rows<side>(feature) ? of_row(i) : OfRow{});
         }
         if constexpr (side == Side::key) {
-          b *= p.weigh(token + row);
+          b *= weigh(row);
           z += b;
         } else {
           z -= b * shared.rows.slope[row];
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       u[i] = b;
     }
     put_column(shared.features, half * kFetched, own, u);
-    put_column(shared.values, half * kFetched, own, v);
+    put_column(shared.values[0], half * kFetched, own, v);
     device::block_sync();
     rows += kStep * p.rows.stride;
     values += kStep * p.values.stride;
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       for (int i = 0; i < 8; ++i) {
         const float factor = shared.factor[tile_row(i)];
 #pragma unroll
-        for (int c = 0; c < 4; ++c) sums[i][c] *= factor;
+        for (int c = 0; c < 4; ++c) sums[0][i][c] *= factor;
       }
     }
     multiply(sums, shared.features, shared.values, count);
@@ -178,7 +179,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
     const int row = feature_tile * kTile + tile_row(i);
     const int first_column = column_tile * kTile + tile_column();
     if (row < p.map.features)
-      store_four(to.s(head * p.map.features + row) + first_column, sums[i], p.dim - first_column,
+      store_four(to.s(head * p.map.features + row) + first_column, sums[0][i], p.dim - first_column,
                  p.packed);
   }
   if (column_tile != 0) return;

@@ -201,9 +201,9 @@ void DevicePlan::build() {
   add(product(embed));
   if (num_prefix_ > 0) {
     add([this, x, tokens, dim] {
-      kernels::token_rows::cuda::write_prefix(
-          kernels::token_rows::cuda::PrefixParams<T>{data<float>(prefix_), num_prefix_, dim, batch_,
-                                                     x, tokens * dim},
+      kernels::token_rows::cuda::prefix_tokens(
+          kernels::token_rows::cuda::PrefixTokensParams<T>{x, dim, tokens * dim, batch_,
+                                                           num_prefix_, dim, data<float>(prefix_)},
           options_.stream);
     });
   }
@@ -435,17 +435,20 @@ void DevicePlan::add_head(const Tokens& tokens) {
   const VitConfig& config = model_->config();
   const std::int64_t dim = config.embed_dim;
   const auto* x = static_cast<const T*>(tokens.x);
-  const auto pool = [&](const T* from, std::int64_t first, std::int64_t count, std::int64_t which) {
-    const kernels::token_rows::cuda::MeanParams<T> params{
+  // The mean of tokens first .. end in float32; of one token, that token.
+  const auto pool = [&](const T* from, std::int64_t first, std::int64_t end, std::int64_t which) {
+    const kernels::token_rows::cuda::MeanOfPatchesParams<T, float> params{
         from,
+        dim,
         tokens.image_stride,
         batch_,
+        end,
         first,
-        count,
         dim,
-        data<float>(pooled_) + which * batch_ * dim};
+        data<float>(pooled_) + which * batch_ * dim,
+        dim};
     add([params, stream = options_.stream] {
-      kernels::token_rows::cuda::mean_of_tokens(params, stream);
+      kernels::token_rows::cuda::mean_of_patches(params, stream);
     });
   };
   const std::int64_t heads = config.distilled ? 2 : 1;
@@ -456,9 +459,9 @@ void DevicePlan::add_head(const Tokens& tokens) {
       x = data<T>(normed_);
       normed = true;
     }
-    pool(x, num_prefix_, tokens.count - num_prefix_, 0);
+    pool(x, num_prefix_, tokens.count, 0);
   } else {
-    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, 1, head);
+    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, head + 1, head);
   }
   float* rows = data<float>(pooled_);
   if (!normed) add_norm<float>(rows, heads * batch_, norm_weight_, norm_bias_, rows);

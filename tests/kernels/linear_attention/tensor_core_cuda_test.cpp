@@ -555,6 +555,30 @@ TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAga
   }
 }
 
+/// Blocks of several tiles, the last of which has no rows, against blocks of one.
+TYPED_TEST(LinearAttentionTensorCores, RowsDoNotDependOnTheBlockTheyAreIn) {
+  constexpr std::int64_t kTokens = 261;
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> alone(shape_of(feature, 2), 1, kTokens);
+    alone.run(true);
+    ASSERT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 1);
+    Problem<TypeParam> together(shape_of(feature, 2), 1, kTokens);
+    tensor_core::assumed_multiprocessors = 1;
+    EXPECT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 3);
+    together.run(true);
+    tensor_core::assumed_multiprocessors = 132;
+    for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
+                            &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v})
+      for (std::int64_t t = 0; t < kTokens; ++t)
+        for (std::int64_t i = 0; i < 128; ++i)
+          ASSERT_EQ((alone.*part).at(0, t, i).bits, (together.*part).at(0, t, i).bits)
+              << "row " << t << ", column " << i;
+    EXPECT_EQ(alone.denominator, together.denominator);
+  }
+}
+
 TEST(LinearAttentionTensorCoresDoor, ServesWhatItSaysAndRefusesTheRest) {
   la::Shape shape = shape_of(Feature::exp_pair, 12);
   EXPECT_TRUE(cuda::tensor_core_serves<BFloat16>(shape));
