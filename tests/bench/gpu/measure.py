@@ -101,7 +101,7 @@ class Run:
         if not rows:
             raise Failure(why or "hydrascope benchmark printed no row")
         if why:
-            self.remark(f"hydrascope benchmark {' '.join(command[3:6])}: {why}")
+            self.remark(f"hydrascope benchmark {' '.join(command[8:])}: {why}")
         return rows
 
     def vit(self, img_size: list[int], batch: int, most: float = 120, **job: object) -> Json:
