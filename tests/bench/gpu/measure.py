@@ -219,7 +219,7 @@ class Run:
                 turn["softmax"]["hydrascope"] = row["images_per_second"]
 
     def small_in_turns(self) -> None:
-        """224 pixels, batch 256: hydrascope's softmax against PyTorch's, compiled if it compiles."""
+        """224 pixels, batch 256: hydrascope's softmax against PyTorch's, compiled if that works."""
         rows: list[Json] = self.result["rows"]
         job: Json = {"compile": "default"}
         first = self.vit(SMALL, SMALL_BATCH, self.arguments.compile_limit, **job)

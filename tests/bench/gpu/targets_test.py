@@ -19,7 +19,8 @@ def kernel(name: str, shape: str, share: float, **more: object) -> Json:
 def model_row(who: str, attention: str, batch: int, rate: float, **more: object) -> Json:
     return {
         "who": who, "setting": who, "attention": attention, "img_size": LARGE, "batch": batch,
-        "images_per_second": rate, "ms_median": 1e3 * batch / max(rate, 1), "gflops_per_image": 1390.0,
+        "images_per_second": rate, "ms_median": 1e3 * batch / max(rate, 1),
+        "gflops_per_image": 1390.0,
     } | more  # fmt: skip
 
 
