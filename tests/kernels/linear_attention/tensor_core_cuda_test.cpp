@@ -306,7 +306,10 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {
   for (const Feature feature : kFeatures) {
     if (!this->serves(feature)) continue;
     for (const auto& [tokens, heads, images] :
-         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1}, {31, 2, 1}, {65, 1, 2}}) {
+         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1},
+          {2, 1, 1},
+          {31, 2, 1},
+          {65, 1, 2}}) {
       SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
       Problem<TypeParam> problem(shape_of(feature, heads), images, tokens);
       problem.expect(true);
