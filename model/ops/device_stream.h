@@ -1,0 +1,18 @@
+// The stream that PyTorch works on, by c10's interfaces for any device: libc10_cuda is not linked,
+// so that the library loads where PyTorch has no CUDA.
+#pragma once
+
+#include "kernels/device/stream.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace hydrascope::model::ops {
+
+/// Of x's device; null, the default stream, where devices have none.
+kernels::device::Stream stream_of(const at::Tensor& x);
+
+/// Zeros that kernels work in; released memory is reused on the same stream only, behind the
+/// kernels.
+at::Tensor workspace_for(const at::Tensor& x, std::size_t bytes);
+
+}  // namespace hydrascope::model::ops

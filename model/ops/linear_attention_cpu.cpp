@@ -1,0 +1,192 @@
+// Linear attention on the CPU: kernels/linear_attention over tiles of one head's tokens, one pass
+// for S, z and M and one for y. Tiles depend on the number of tokens alone and are summed in their
+// order, so a result depends neither on the batch nor on the number of threads.
+#include "kernels/linear_attention/linear_attention.h"
+#include "kernels/vector/aligned_buffer.h"
+#include "model/ops/linear_formula.h"
+#include "model/ops/token_rows.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstddef>
+
+namespace hydrascope::model::ops {
+namespace {
+
+using at::Tensor;
+namespace linear = kernels::linear_attention;
+
+/// Tokens a tile: reading and writing its S of 128 x 64 costs a tenth of making it.
+constexpr std::int64_t kTileTokens = 512;
+/// Values of k a thread takes at least: below, waking it costs more than it saves.
+constexpr std::int64_t kGrainValues = 1 << 12;
+
+/// A tile of one head of one image.
+struct Tile {
+  std::int64_t image;
+  std::int64_t head;
+  std::int64_t index;  ///< of its sums: (image * heads + head) * tiles + tile
+  std::int64_t first;  ///< token
+  std::int64_t rows;
+};
+
+template <class T>
+class Forward {
+ public:
+  Forward(const Tensor& q, const Tensor& k, const Tensor& v, const LinearOptions& options)
+      : q_(with_token_rows(q)),
+        k_(with_token_rows(k)),
+        v_(with_token_rows(v)),
+        options_(options),
+        shape_(options.shape(1, q, v)),
+        heads_(q.size(1)),
+        tokens_(q.size(2)),
+        tiles_((tokens_ + kTileTokens - 1) / kTileTokens),
+        tile_rows_((tokens_ + tiles_ - 1) / tiles_),
+        sums_size_(linear::sums_size(shape_)),
+        sums_(static_cast<std::size_t>(q.size(0) * heads_ * tiles_) * sums_size_),
+        // Every head's state begins where a cache line does.
+        state_stride_((linear::state_bytes<T>(shape_) + 63) / 64 * 64),
+        states_(static_cast<std::size_t>(q.size(0) * heads_) * state_stride_) {}
+
+  Tensor run() {
+    sum_keys();
+    combine();
+    return read_queries();
+  }
+
+  /// S, z and M of all heads in one vector, as LinearForward has them.
+  [[nodiscard]] Tensor state() const;
+
+ private:
+  /// `work(tile, scratch)` for every tile.
+  template <class Work>
+  void for_tiles(const Work& work) const {
+    const std::int64_t grain =
+        std::max<std::int64_t>(1, kGrainValues / (tile_rows_ * shape_.width));
+    at::parallel_for(
+        0, q_.size(0) * heads_ * tiles_, grain, [&](std::int64_t begin, std::int64_t end) {
+          kernels::AlignedBuffer<std::byte> scratch(linear::scratch_bytes<T>(shape_, tile_rows_));
+          for (std::int64_t item = begin; item < end; ++item) {
+            const std::int64_t first = item % tiles_ * tile_rows_;
+            work(Tile{item / tiles_ / heads_, item / tiles_ % heads_, item, first,
+                      std::min(tile_rows_, tokens_ - first)},
+                 scratch.data());
+          }
+        });
+  }
+  static const T* begin_of(const Tensor& x, const Tile& tile) {
+    return tokens_of<T>(x, tile.image) + tile.first * token_stride(x) + tile.head * x.size(3);
+  }
+
+  void sum_keys() {
+    for_tiles([&](const Tile& tile, std::byte* scratch) {
+      linear::AccumulateParams<T> p{};
+      p.shape = shape_;
+      p.k = begin_of(k_, tile);
+      p.k_stride = token_stride(k_);
+      p.v = begin_of(v_, tile);
+      p.v_stride = token_stride(v_);
+      p.rows = tile.rows;
+      p.num_prefix = std::clamp<std::int64_t>(options_.num_prefix - tile.first, 0, tile.rows);
+      p.prefix_weight = static_cast<float>(options_.prefix_weight);
+      p.patch_weight = static_cast<float>(options_.patch_weight);
+      p.sums = sums_.data() + static_cast<std::size_t>(tile.index) * sums_size_;
+      p.scratch = scratch;
+      linear::clear(shape_, p.sums);
+      linear::accumulate(p);
+    });
+  }
+
+  void combine() {
+    at::parallel_for(0, q_.size(0) * heads_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t head = begin; head < end; ++head)
+        linear::combine<T>(
+            shape_, sums_.data() + static_cast<std::size_t>(head * tiles_) * sums_size_, tiles_, 0,
+            1, states_.data() + static_cast<std::size_t>(head) * state_stride_);
+    });
+  }
+
+  Tensor read_queries() const {
+    const Tensor y = empty_token_rows(v_);
+    T* const values = static_cast<T*>(y.mutable_data_ptr());
+    for_tiles([&](const Tile& tile, std::byte* scratch) {
+      linear::ReadOutParams<T> p{};
+      p.shape = shape_;
+      p.q = begin_of(q_, tile);
+      p.q_stride = token_stride(q_);
+      p.rows = tile.rows;
+      p.state = states_.data() +
+                static_cast<std::size_t>(tile.image * heads_ + tile.head) * state_stride_;
+      p.y_stride = heads_ * shape_.head_dim;
+      p.y = values + (tile.image * tokens_ + tile.first) * p.y_stride + tile.head * shape_.head_dim;
+      p.scratch = scratch;
+      linear::read_out(p);
+    });
+    return y;
+  }
+
+  Tensor q_, k_, v_;
+  const LinearOptions& options_;
+  linear::Shape shape_;  ///< of one head
+  std::int64_t heads_, tokens_, tiles_, tile_rows_;
+  std::size_t sums_size_;  ///< floats of a tile
+  kernels::AlignedBuffer<float> sums_;
+  std::size_t state_stride_;
+  kernels::AlignedBuffer<std::byte> states_;
+};
+
+template <class T>
+Tensor Forward<T>::state() const {
+  // (B H, tiles, S | z | M); tiles are brought to one maximum as `combine` does.
+  const Tensor sums =
+      at::from_blob(const_cast<float*>(sums_.data()),
+                    {q_.size(0) * heads_, tiles_, static_cast<std::int64_t>(sums_size_)},
+                    q_.options().dtype(at::kFloat));
+  const std::int64_t features = shape_.features();
+  const std::int64_t products = features * shape_.head_dim;
+  const Tensor maxima = sums.narrow(2, products + features, features);
+  Tensor s = sums.narrow(2, 0, products).unflatten(2, {features, shape_.head_dim});
+  Tensor z = sums.narrow(2, products, features);
+  Tensor maximum;
+  if (options_.exponential()) {
+    maximum = maxima.amax(1);
+    const Tensor factor = (maxima - maximum.unsqueeze(1)).exp();
+    s = s * factor.unsqueeze(3);
+    z = z * factor;
+  } else {
+    maximum = at::zeros({q_.size(0) * heads_, features}, sums.options());
+  }
+  return at::cat({s.sum(1).flatten(), z.sum(1).flatten(), maximum.flatten()});
+}
+
+template <class T>
+LinearForward forward_of(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
+                         const LinearOptions& options) {
+  Forward<T> forward(q, k, v, options);
+  const Tensor y = forward.run();
+  const at::TensorOptions single = q.options().dtype(at::kFloat);
+  if (!save) return {y, at::empty({0}, single), at::empty({0}, single)};
+  return {y, forward.state(), at::zeros({q.size(0), q.size(1), q.size(2)}, single)};
+}
+
+LinearForward forward(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
+                      const LinearOptions& options) {
+  check_cpu_type("linear_attention", q);
+  if (q.scalar_type() == at::kDouble || q.numel() == 0 || v.numel() == 0)
+    return linear_formula(q, k, v, save, options);
+  return q.scalar_type() == at::kFloat ? forward_of<float>(q, k, v, save, options)
+                                       : forward_of<kernels::BFloat16>(q, k, v, save, options);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(hydrascope, CPU, library) {
+  library.impl("_linear_attention_forward", linear_forward_operator<forward>);
+  library.impl("_linear_attention_backward", linear_backward_operator<linear_formula_backward>);
+}
+
+}  // namespace hydrascope::model::ops

@@ -1,0 +1,74 @@
+#include "model/ops/token_rows.h"
+
+#include <ATen/ATen.h>
+
+namespace hydrascope::model::ops {
+
+using at::Tensor;
+
+Tensor with_token_rows(const Tensor& x) {
+  const bool values_adjoin = x.size(3) <= 1 || x.stride(3) == 1;
+  const bool heads_adjoin = x.size(1) <= 1 || x.stride(1) == x.size(3);
+  return values_adjoin && heads_adjoin ? x : x.transpose(1, 2).contiguous().transpose(1, 2);
+}
+
+Tensor empty_token_rows(const Tensor& x, const c10::SymInt& head_dim) {
+  const c10::SymInt heads = x.sym_size(1);
+  const c10::SymInt tokens = x.sym_size(2);
+  const c10::SymInt row = heads * head_dim;
+  return at::empty_strided_symint({x.sym_size(0), heads, tokens, head_dim},
+                                  {tokens * row, head_dim, row, 1}, x.options());
+}
+
+Tensor empty_token_rows(const Tensor& x) { return empty_token_rows(x, x.sym_size(3)); }
+
+std::int64_t token_stride(const Tensor& x) {
+  // A single token's stride means nothing, but kernels compare the strides of k and v.
+  return x.size(2) <= 1 ? x.size(1) * x.size(3) : x.stride(2);
+}
+
+at::ScalarType compute_type(const Tensor& x) {
+  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
+                  bool one_width) {
+  TORCH_CHECK(q.dim() == 4, "hydrascope::", op, ": q has shape ", q.sym_sizes(),
+              ", expected (batch, heads, tokens, head_dim)");
+  const auto same_kind = [&](const Tensor& x, const char* name) {
+    TORCH_CHECK(x.scalar_type() == q.scalar_type(), "hydrascope::", op, ": ", name, " is ",
+                x.scalar_type(), ", expected q's ", q.scalar_type());
+    TORCH_CHECK(x.device() == q.device(), "hydrascope::", op, ": ", name, " is on ", x.device(),
+                ", expected q's ", q.device());
+  };
+  same_kind(k, "k");
+  same_kind(v, "v");
+  TORCH_CHECK(k.sym_sizes() == q.sym_sizes(), "hydrascope::", op, ": k has shape ", k.sym_sizes(),
+              ", expected q's ", q.sym_sizes());
+  TORCH_CHECK(v.dim() == 4 && (one_width ? v.sym_sizes() : v.sym_sizes().slice(0, 3)) ==
+                                  (one_width ? q.sym_sizes() : q.sym_sizes().slice(0, 3)),
+              "hydrascope::", op, ": v has shape ", v.sym_sizes(), ", expected ",
+              one_width ? "q's " : "but for the last size that of q, ", q.sym_sizes());
+  switch (q.scalar_type()) {
+    case at::kFloat:
+    case at::kDouble:
+    case at::kBFloat16:
+    case at::kHalf: return;
+    default:
+      TORCH_CHECK(false, "hydrascope::", op, ": q is ", q.scalar_type(),
+                  ", expected Float, Double, BFloat16 or Half");
+  }
+}
+
+void check_prefix(const char* op, const Tensor& k, std::int64_t num_prefix) {
+  TORCH_CHECK(num_prefix >= 0 && (num_prefix == 0 || k.sym_size(2) >= num_prefix),
+              "hydrascope::", op, ": num_prefix is ", num_prefix,
+              ", expected 0 to the number of tokens, ", k.sym_size(2));
+}
+
+void check_cpu_type(const char* op, const Tensor& q) {
+  TORCH_CHECK(q.scalar_type() != at::kHalf, "hydrascope::", op,
+              ": q is Half on the CPU, expected Float, Double or BFloat16");
+}
+
+}  // namespace hydrascope::model::ops

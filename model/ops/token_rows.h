@@ -1,0 +1,59 @@
+// The operators' tensors are (B, H, N, d), as of torch's scaled_dot_product_attention; the kernels
+// read tokens as rows of H d values. Both are the same memory when it is ordered (B, N, H, d),
+// which is what a projection writes: such tensors are taken as they are, others are copied.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/SymInt.h>
+
+#include <cstdint>
+#include <type_traits>
+
+namespace hydrascope::model::ops {
+
+/// x (B, H, N, d), or a copy of it, whose tokens are rows: strides (any, d, any, 1).
+at::Tensor with_token_rows(const at::Tensor& x);
+
+/// Uninitialised (B, H, N, head_dim), with B, H and N, dtype and device of x; tokens are rows that
+/// follow each other. Sizes may be symbols.
+at::Tensor empty_token_rows(const at::Tensor& x, const c10::SymInt& head_dim);
+at::Tensor empty_token_rows(const at::Tensor& x);
+
+/// Elements from token to token of a tensor that has token rows.
+std::int64_t token_stride(const at::Tensor& x);
+
+/// The address of image `image`'s first token.
+template <class T>
+const T* tokens_of(const at::Tensor& x, std::int64_t image) {
+  return static_cast<const T*>(x.const_data_ptr()) + image * x.stride(0);
+}
+
+/// Sets a kernel's description of x: {data, elements between tokens, elements between images}.
+template <class Rows>
+void set_rows(Rows& rows, const at::Tensor& x) {
+  using Pointer = decltype(Rows::data);
+  rows.stride = token_stride(x);
+  rows.image_stride = x.stride(0);
+  if constexpr (std::is_const_v<std::remove_pointer_t<Pointer>>) {
+    rows.data = static_cast<Pointer>(x.const_data_ptr());
+  } else {
+    rows.data = static_cast<Pointer>(x.mutable_data_ptr());
+  }
+}
+
+/// What sums over tokens are computed and kept in: float64 for float64, else float32.
+at::ScalarType compute_type(const at::Tensor& x);
+
+/// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
+/// `one_width`; else an error that names `op`. Sizes may be symbols.
+void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  bool one_width);
+
+/// An error that names `op` unless 0 <= num_prefix <= N.
+void check_prefix(const char* op, const at::Tensor& k, std::int64_t num_prefix);
+
+/// An error that names `op` for a dtype that the CPU has no kernel for.
+void check_cpu_type(const char* op, const at::Tensor& q);
+
+}  // namespace hydrascope::model::ops
