@@ -1,34 +1,30 @@
 // What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
 // rows read out (simt_read_out.cuh), in float32 arithmetic, for any w, d, H, N, type, stride and
-// alignment. M and m are constants of the derivative; with the keys' b weighed by w_j it is
-//   delta_i = (g_i . y_i) / m_i                 query_rows_kernel (without a normaliser 0, m_i = 1)
-//   dS = sum_i a_i g_i^T / m_i                  state_kernel
+// alignment. M, most and m are constants of the derivative (linear_attention_cuda.h):
+//   delta_i = (g_i . y_i) / m_i               query_rows_kernel (without a normaliser 0, m_i = 1)
+//   dS = sum_i a_i g_i^T / m_i                state_kernel
 //   dz = -sum_i delta_i a_i
-//   da_i = S g_i / m_i - delta_i z              gradient_kernel, queries
-//   dq_i = J(q_i)^T da_i
-//   db_j = w_j (dS v_j + dz)                    gradient_kernel, keys
-//   dk_j = J(k_j)^T db_j
-//   dv_j = dS^T (w_j b_j)                       read_out_kernel
-// (Katharopoulos et al. 2020, arXiv 2006.16236, section 3.3, for the bidirectional form). Features
-// are made again from q and k; J^T by features.cuh.
+//   dq_i = J(q_i)^T (S g_i / m_i - delta_i z)   gradient_kernel, queries
+//   dk_j = J(k_j)^T w_j (dS v_j + dz)           gradient_kernel, keys
+//   dv_j = dS^T (w_j b_j)                     read_out_kernel
+// Features are made again from q and k; J^T by features.cuh.
 //
 // query_rows_kernel gives of each query, to planes of (B, H, queries) float32: the map's two values
 // of the row, the largest U + M, 1 / m and delta, which the other kernels would each have to find
-// again. Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of
-// the
-//   forward pass, dS, dz; float32.
+// again.
+// Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of the
+//   forward pass, dS, dz, float32, read.
 // Geometry: a block of 128 threads has 64 tokens of one head. gradient: 64 elements of their rows
-// at a
-//   time, of both parts of the features; operands in steps of 32 of the d columns. Maps whose J^T
-//   sums over a row make the products twice where w > 64.
+//   at a time, of both parts of the features, in steps of 32 of the d columns; the products then
+//   take the operands' place in shared memory. Maps whose J^T sums over a row make the products
+//   twice where w > 64.
 // Budget: query_rows_kernel: 48 registers, 0 shared bytes
 // Budget: gradient_kernel: 184 registers, 37120 shared bytes
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
-// once
-//   for 64 tokens from L2. FLOPs 2 N F d a head and side, of the whole backward pass 8 N F d.
-//   ViT-B, Hedgehog, float32: 155 MFLOP and 12 MB an image and layer; bound by the arithmetic.
+//   once for 64 tokens from L2. FLOPs 2 N F d a head and side, 8 N F d in the whole backward pass.
+//   ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB an image and layer; bound by the arithmetic.
 // Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
-//   mathematics takes it: one in a query's row of q or grad_y, by dS, to all keys and values.
+//   mathematics takes it: from one in a query's row of q or grad_y, by dS, to all keys and values.
 // Preconditions: at least one query (query_rows) or token.
 // Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.

@@ -1,25 +1,22 @@
 // Rows read out of a state in float32 arithmetic, for any w, d, H, N, type, stride and alignment:
 //   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - most_i)
-//   keys:     dv_j = b_j^T dS                                    b_jf = w_j exp(W_jf - M_f)
-//   (backward)
-// with most_i the largest U_if + M_f of the row (linear_attention.h).
+//   keys:     dv_j = b_j^T dS          b_jf = w_j exp(W_jf - M_f)                   (backward)
+// with most_i the largest U_if + M_f of the row (linear_attention_cuda.h).
 //
-// Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d), z, M (B, H,
-// F)
-//   float32, read; denominator (B, H, queries), written where asked for.
+// Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d) or dS, and z,
+//   M (B, H, F), float32, read; denominator (B, H, queries), written where asked for.
 // Geometry: a block of 128 threads makes 64 tokens x 64 columns of one head, 32 features at a time:
 //   operands in shared memory, sums in registers, the next operands on their way to registers
 //   during the product.
 // Budget: read_out_kernel: 160 registers, 18816 shared bytes
-// Traffic: N (w ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
-//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.2 MB and 1.5 MB of S an image and layer;
+// Traffic: N (F ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
+//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.8 MB and 1.6 MB of S an image and layer;
 //   bound by the arithmetic.
-// Numerics: float32; features in their order, a.z of even and odd halves of 32 features apart. NaN
-// in
-//   a query poisons its row of the head. Deterministic: a row depends on nothing but itself and the
-//   state.
+// Numerics: float32; features in their order, a.z of the first and of the second half of every 32
+//   features apart. NaN in a query poisons its row of the head. Deterministic: a row depends on
+//   nothing but itself and the state.
 // Preconditions: at least one token.
-// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
 //   linear_attention_reference.h.
 #pragma once
 

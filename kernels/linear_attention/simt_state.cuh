@@ -1,6 +1,6 @@
 // The sums over tokens of linear attention (linear_attention.h) in float32 arithmetic:
-//   keys:     S_f = sum_t b_tf v_t    z_f = sum_t b_tf             b_tf = w_t exp(W_tf - M_f)
-//   queries:  dS_f = sum_i a_if g_i / m_i    dz_f = -sum_i delta_i a_if    (backward)
+//   keys:     S_f = sum_t b_tf v_t              z_f = sum_t b_tf    b_tf = w_t exp(W_tf - M_f)
+//   queries:  dS_f = sum_i a_if g_i / m_i       dz_f = -sum_i delta_i a_if          (backward)
 // for any w, d, H, N, type, stride and alignment; then `combine_kernel` brings the runs of tokens
 // to one M.
 //
@@ -12,17 +12,16 @@
 //   row of S, a lane a run.
 // Budget: state_kernel: 184 registers, 18816 shared bytes
 // Budget: combine_kernel: 40 registers, 0 shared bytes
-// Traffic: N (w ceil(d / 64) ceil(F / w) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run
-//   written and, with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP
-//   and 2.4 MB read an image and layer: 16 FLOP a byte from L2, 32 from memory; bound by the
-//   arithmetic.
-// Numerics: float32; tokens of a run in their order, z of even and odd halves of 32 tokens apart;
-//   runs in their order. M rises as tokens come, and what was summed is rescaled by exp(M_old -
-//   M_new); it starts at -infinity, maps without exponents have M = 0. Nothing depends on other
-//   blocks: results are the same for every batch and every time. NaN in k poisons its head, in v
-//   its column.
+// Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run written and,
+//   with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP and 2.4 MB
+//   read an image and layer, half of it from L2: 16 FLOP a byte, so bound by the arithmetic.
+// Numerics: float32; tokens of a run in their order, z of the first and of the second half of every
+//   32 tokens apart; runs in their order. M rises as tokens come, and what was summed is rescaled
+//   by exp(M_old - M_new); it starts at -infinity, maps without exponents have M = 0. Nothing
+//   depends on other blocks: results are the same for every batch and every time. NaN in k poisons
+//   its head, in v its column.
 // Preconditions: at least one token.
-// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
 //   linear_attention_reference.h.
 #pragma once
 

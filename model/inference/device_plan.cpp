@@ -131,7 +131,7 @@ void DevicePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t w
   parts_.clear();
   // Before the new ones are there: both would count in the peak.
   for (at::Tensor* each : {&position_, &x_, &normed_, &mixed_, &wide_, &queries_, &ends_, &global_,
-                           &workspace_, &pooled_, &logits_})
+                           &workspace_, &hydra_workspace_, &pooled_, &logits_})
     each->reset();
   batch_ = batch;
   grid_rows_ = height / patch;
@@ -162,6 +162,7 @@ void DevicePlan::build() {
   std::int64_t query_width = 0;
   std::size_t state = 0;
   std::size_t workspace = 0;
+  std::size_t counters = 0;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     widest = std::max({widest, block.qkv.out(), block.fc1.out()});
@@ -184,7 +185,8 @@ void DevicePlan::build() {
   queries_ = at::empty({batch_, num_prefix_, query_width}, options);
   ends_ = at::empty({batch_, num_prefix_, dim}, options);
   global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
-  workspace_ = at::zeros({static_cast<std::int64_t>(workspace)}, bytes);
+  workspace_ = at::empty({static_cast<std::int64_t>(workspace)}, bytes);
+  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(counters)}, bytes);
   pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
 
@@ -381,7 +383,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
         hydra->feature_scale.defined() ? data<float>(hydra->feature_scale) : nullptr;
     params.global = data<float>(global_);
     params.y = {y, dim, queries * dim};
-    params.workspace = workspace_.mutable_data_ptr();
+    params.workspace = hydra_workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
     add(product(proj));
     return;

@@ -176,7 +176,8 @@ TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
 TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({3, 3, 64, 64});
-  for (const char* attention : {"hydra", "hedgehog"}) {
+  for (const char* attention : {"hydra", "hedgehog", "hydra:0,hedgehog:1,hydra:2"}) {
+    SCOPED_TRACE(attention);
     HostPlan host(filled(small(attention)), ProductType::bfloat16);
     const at::Tensor all = host.logits(images);
     EXPECT_TRUE(at::equal(host.logits(images), all)) << "the same call, the same bits";
