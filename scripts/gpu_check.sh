@@ -194,6 +194,7 @@ take_verdict() { IFS=$'\t' read -r verdict message < <(report judge "$out" "$1")
 stage_tests() {
   without_gpu && return
   local kernels=$build/tests/gpu_kernel_tests model=$build/tests/model_tests shard
+  local operators=$build/model/ops/libhydrascope_ops.so
   need_program "$kernels" build-kernels || return 0
   rm -rf "$out/tests" && mkdir "$out/tests"
   for ((shard = 0; shard < shards; ++shard)); do
@@ -205,8 +206,14 @@ stage_tests() {
     record "$out/tests" model_tests "$model" '--gtest_filter=*Gpu*:*GPU*:*Cuda*:*CUDA*' \
       "--gtest_output=json:$out/tests/model_tests.json"
   fi
+  if [ -e "$operators" ]; then
+    # It names no folder to look for Highway in.
+    LD_LIBRARY_PATH=${headers:+$headers/lib:}${LD_LIBRARY_PATH:-} record "$out/tests" ops_test "$python" -B \
+      "$root/tests/model/ops/ops_test.py" "$operators" ValuesOnGpu GradientsOnGpu
+  fi
   take_verdict tests
   [ -x "$model" ] || message="$message; the model's were not built"
+  [ -e "$operators" ] || message="$message; the operators were not built"
 }
 
 stage_sanitizer() {
@@ -267,7 +274,7 @@ for stage in $stages; do
   case $stage in
     configure) stage_configure ;;
     build-kernels) build_targets kernel_bench gpu_kernel_tests ;;
-    build-program) build_targets hydrascope model_tests ;;
+    build-program) build_targets hydrascope model_tests hydrascope_ops ;;
     tests) stage_tests ;;
     sanitizer) stage_sanitizer ;;
     kernels) stage_kernels ;;

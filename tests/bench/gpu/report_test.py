@@ -67,6 +67,19 @@ class Tests(Folder):
         self.assertIn("gpu_kernel_tests.1 stopped: its time was over", words)
         self.assertIn("although no test failed", words)
 
+    def test_python_programs_are_counted_by_what_they_print(self) -> None:
+        self.put_run("ops_test", 1)
+        self.put(
+            "tests/ops_test.log",
+            "F..\n====\nFAIL: test_hydra (__main__.ValuesOnGpu)\n----\n"
+            "Traceback:\nAssertionError\n\n"
+            "----\nRan 3 tests in 2.0s\n\nFAILED (failures=1, skipped=1)\n",
+        )
+        self.assertEqual(self.judged("tests"), ["failed", "1 passed, 1 failed, 1 skipped"])
+        found = results.test_programs(self.folder / "tests")[0]["failures"]
+        self.assertEqual(found[0]["test"], "test_hydra (__main__.ValuesOnGpu)")
+        self.assertIn("AssertionError", found[0]["message"])
+
     def test_most_skipped_is_no_pass(self) -> None:
         self.put_run("gpu_kernel_tests.0", 0, gtest(PASSED, SKIPPED, SKIPPED))
         said = "device_array.h:150: Skipped\nno NVIDIA driver is loaded\n"

@@ -62,11 +62,13 @@ def test_programs(folder: Path) -> list[Json]:
             },
         )  # fmt: skip
         report, code = read_json(folder / f"{process}.json"), exit_code(folder, process)
+        # Why a test was skipped is in what the process printed, not in its report.
+        log = read_text(folder / f"{process}.log")
+        own["reasons"] = sorted({*own["reasons"], *re.findall(r": Skipped\n(.+)", log)})
+        if count_unittest(own, log):
+            continue
         if not report:
             own["troubles"].append(f"{process} {ended(code)} and left no result")
-        # Why a test was skipped is in what the process printed, not in its report.
-        said = re.findall(r": Skipped\n(.+)", read_text(folder / f"{process}.log"))
-        own["reasons"] = sorted({*own["reasons"], *said})
         before = own["failed"]
         for suite in report.get("testsuites", []):
             for test in suite.get("testsuite", []):
@@ -85,6 +87,21 @@ def count_test(own: Json, suite: str, test: Json) -> None:
         own["skipped"] += 1
     elif test.get("status") == "RUN":
         own["passed"] += 1
+
+
+def count_unittest(own: Json, log: str) -> bool:
+    """Of a Python program, whose result is in what it printed; whether this is one."""
+    ran = re.search(r"^Ran (\d+) tests? in .*\n\n(OK|FAILED)(?: \((.*)\))?$", log, re.MULTILINE)
+    if ran is None:
+        return False
+    counts = {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", ran[3] or "")}
+    failed = counts.get("failures", 0) + counts.get("errors", 0)
+    own["failed"] += failed
+    own["skipped"] += counts.get("skipped", 0)
+    own["passed"] += int(ran[1]) - failed - counts.get("skipped", 0)
+    for each in re.finditer(r"^(?:FAIL|ERROR): (.*)\n-+\n((?:.*\n)*?)\n", log, re.MULTILINE):
+        own["failures"].append({"test": each[1], "message": each[2][-2000:]})
+    return True
 
 
 def judge_tests(programs: list[Json]) -> tuple[str, str]:
