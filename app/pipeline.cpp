@@ -69,9 +69,9 @@ std::int64_t byte_size(const PipelineResult& result) {
 
 class Pipeline {
  public:
-  Pipeline(const std::function<std::optional<Input>()>& next, model::Classifier& classifier,
+  Pipeline(const std::function<std::optional<Input>()>& next, model::inference::BatchModel& model,
            const PipelineOptions& options, const std::function<bool(const PipelineResult&)>& done)
-      : next_(next), classifier_(classifier), options_(options), done_(done) {
+      : next_(next), model_(model), options_(options), done_(done) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size : kMostAutomaticBatch;
     window_ = 2 * largest_batch + 2 * options.workers;
@@ -97,8 +97,7 @@ class Pipeline {
       std::vector<Item> batch = take_batch(/*wait=*/under_way_.empty());
       const bool nothing_new = batch.empty();
       if (!nothing_new) submit(std::move(batch));
-      if (!under_way_.empty() &&
-          (nothing_new || classifier_.under_way() >= classifier_.most_under_way()))
+      if (!under_way_.empty() && (nothing_new || model_.under_way() >= model_.most_under_way()))
         collect();
       if (nothing_new && under_way_.empty() && finished_) {
         emit();
@@ -218,7 +217,7 @@ class Pipeline {
       result.note = image::describe_fit(options_.transform, plan);
       result.model_size = plan.output;
       result.tensor = image::transform_pixels(options_.transform, picture);
-      if (!classifier_.takes_bytes())
+      if (!model_.takes_bytes())
         result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
     } catch (...) {
       fail(result, std::current_exception());
@@ -243,10 +242,8 @@ class Pipeline {
     const auto limit = batch_limits_.find(size);
     if (limit != batch_limits_.end()) return limit->second;
     if (options_.batch_size > 0) return options_.batch_size;
-    // Enough tokens to fill the processor; larger batches only add latency and memory.
-    const std::int64_t enough_tokens = classifier_.options().device.is_cuda() ? 16384 : 1600;
-    const std::int64_t tokens = classifier_.num_tokens(size.first, size.second);
-    return std::clamp<std::int64_t>(enough_tokens / tokens, 1, kMostAutomaticBatch);
+    const std::int64_t tokens = model_.num_tokens(size.first, size.second);
+    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMostAutomaticBatch);
   }
 
   using Groups = std::map<std::pair<std::int64_t, std::int64_t>, std::deque<Item>>;
@@ -319,7 +316,7 @@ class Pipeline {
     images.std = options_.transform.std;
     for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
     try {
-      classifier_.submit(images);
+      model_.submit(images);
       under_way_.push_back(std::move(batch));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory) throw;
@@ -355,7 +352,7 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const at::Tensor logits = classifier_.collect();
+    const at::Tensor logits = model_.collect();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
@@ -395,7 +392,7 @@ class Pipeline {
   }
 
   const std::function<std::optional<Input>()>& next_;
-  model::Classifier& classifier_;
+  model::inference::BatchModel& model_;
   const PipelineOptions& options_;
   const std::function<bool(const PipelineResult&)>& done_;
   std::int64_t window_ = 0;
@@ -435,9 +432,9 @@ std::string PipelineTiming::describe(int threads, int workers) const {
 }
 
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
-                            model::Classifier& classifier, const PipelineOptions& options,
+                            model::inference::BatchModel& model, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done) {
-  return Pipeline(next, classifier, options, done).run();
+  return Pipeline(next, model, options, done).run();
 }
 
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {

@@ -7,7 +7,7 @@
 #include "app/inputs.h"
 #include "model/image/decode.h"
 #include "model/image/transform.h"
-#include "model/inference/classifier.h"
+#include "model/inference/batch_model.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -64,7 +64,7 @@ struct PipelineTiming {
 /// pictures of that size, and fails the input that does not fit alone) ends the run and is rethrown
 /// here.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
-                            model::Classifier& classifier, const PipelineOptions& options,
+                            model::inference::BatchModel& model, const PipelineOptions& options,
                             const std::function<bool(const PipelineResult&)>& done);
 
 /// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.

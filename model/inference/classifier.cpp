@@ -210,6 +210,10 @@ int Classifier::most_under_way() const noexcept {
   return 1;
 }
 
+std::int64_t Classifier::enough_tokens() const noexcept {
+  return options().device.is_cuda() ? 65536 : 1600;
+}
+
 bool Classifier::takes_bytes() const noexcept { return state_->cuda_plan != nullptr; }
 
 const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }

@@ -5,7 +5,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "model/device.h"
-#include "model/inference/image_batch.h"
+#include "model/inference/batch_model.h"
 #include "model/inference/stage_times.h"
 #include "model/position_embedding.h"
 
@@ -35,7 +35,7 @@ struct ClassifierOptions {
   std::string calibration_source;  ///< what they are, for records
 };
 
-class Classifier {
+class Classifier : public inference::BatchModel {
  public:
   /// Builds `config`, loads `weights` into it and moves it to the device. What is not loaded is
   /// random: seed the generator first.
@@ -45,21 +45,19 @@ class Classifier {
   Classifier(const VitConfig& config, const ClassifierOptions& options);
   Classifier(Classifier&&) noexcept;
   Classifier& operator=(Classifier&&) noexcept;
-  ~Classifier();
+  ~Classifier() override;
 
   /// images: float32 (B, 3, H, W) on the CPU or the model's device, normalised, H and W multiples
   /// of patch_size. Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when
   /// the device says so.
   at::Tensor logits(const at::Tensor& images);
-  /// The same in two halves, so that a GPU computes while the caller prepares the next batch: at
-  /// most `most_under_way` batches may be submitted and not collected. What is collected are the
-  /// logits of the oldest. Errors as `logits`; a batch whose `submit` throws is not under way.
-  void submit(const inference::ImageBatch& batch);
-  at::Tensor collect();
-  [[nodiscard]] int under_way() const noexcept;
-  [[nodiscard]] int most_under_way() const noexcept;
-  /// Whether `submit` takes bytes, and spares the caller their normalisation.
-  [[nodiscard]] bool takes_bytes() const noexcept;
+  /// The same in two halves, so that a GPU computes while the caller prepares the next batch.
+  void submit(const inference::ImageBatch& batch) override;
+  at::Tensor collect() override;
+  [[nodiscard]] int under_way() const noexcept override;
+  [[nodiscard]] int most_under_way() const noexcept override;
+  [[nodiscard]] bool takes_bytes() const noexcept override;
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override;
 
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
@@ -76,8 +74,8 @@ class Classifier {
   bool collect_stage_times(inference::StageTimes* times) noexcept;
   /// What was not loaded.
   [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
-  /// Tokens of one image of that size, prefix tokens included.
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height, std::int64_t width) const noexcept;
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
+                                        std::int64_t width) const noexcept override;
 
  private:
   /// Compiles the filled model, or moves it to its device.

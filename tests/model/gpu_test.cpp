@@ -1,4 +1,5 @@
 // The model on a GPU against timm's logits. Skipped, with the reason, where there is none.
+#include "model/attention/registry.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
@@ -9,8 +10,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <filesystem>
 #include <map>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::model {
 namespace {
@@ -53,6 +57,82 @@ TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
     EXPECT_TRUE(testing::all_near(reference.logits(input), expected, tolerance))
         << precision << ", reference";
   }
+}
+
+/// Logits of a model with random weights, the same for every device.
+at::Tensor random_logits(const std::string& attention, const std::string& device,
+                         const std::string& precision, const at::Tensor& images) {
+  VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 64;
+  config.patch_size = 8;
+  config.embed_dim = 128;
+  config.num_heads = 2;
+  config.depth = 3;
+  config.num_classes = 11;
+  config.attention.resize(3);
+  apply_attention_spec(attention, config.attention);
+  at::manual_seed(3);
+  ClassifierOptions options;
+  options.device = resolve_device(device);
+  options.precision = resolve_precision(precision, options.device);
+  Classifier classifier(config, options);
+  const at::Tensor first = classifier.logits(images);
+  // The second call captures its launches, the third repeats them.
+  EXPECT_TRUE(at::equal(classifier.logits(images), first)) << attention << ", captured";
+  EXPECT_TRUE(at::equal(classifier.logits(images), first)) << attention << ", repeated";
+  return first;
+}
+
+TEST_F(GpuTest, EveryMechanismEqualsTheCpu) {
+  const at::Tensor images = at::randn({3, 3, 64, 80});
+  for (const MechanismEntry* entry : mechanisms()) {
+    const std::string name(entry->name);
+    const at::Tensor expected = random_logits(name, "cpu", "float32", images);
+    for (const auto& [precision, tolerance] :
+         {std::pair<const char*, double>{"float32", 1e-3}, {"bfloat16", 5e-2}}) {
+      const at::Tensor found = random_logits(name, "cuda", precision, images);
+      EXPECT_LT(((found - expected).norm() / expected.norm()).item<double>(), tolerance)
+          << name << ", " << precision;
+    }
+  }
+}
+
+TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
+  const auto weights = checkpoint::Checkpoint::open(
+      kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
+  ClassifierOptions options;
+  options.device = resolve_device("cuda");
+  options.precision = resolve_precision("float32", options.device);
+  Classifier classifier(weights.deduce_config(), weights, options);
+  ASSERT_TRUE(classifier.takes_bytes());
+  const std::array<double, 3> mean{0.485, 0.456, 0.406};
+  const std::array<double, 3> std{0.229, 0.224, 0.225};
+  std::vector<inference::ImageBatch> batches(3);
+  std::vector<at::Tensor> expected;
+  for (inference::ImageBatch& batch : batches) {
+    batch.height = batch.width = 224;
+    batch.mean = mean;
+    batch.std = std;
+    at::Tensor tensors = at::zeros({4, 3, 224, 224});
+    for (std::int64_t i = 0; i < 4; ++i) {
+      batch.images.push_back(at::randint(256, {224, 210, 3}, at::kByte));
+      for (std::int64_t c = 0; c < 3; ++c)
+        tensors[i][c].narrow(1, 0, 210).copy_(
+            (batch.images.back().select(2, c).to(at::kFloat) / 255 -
+             mean[static_cast<std::size_t>(c)]) /
+            std[static_cast<std::size_t>(c)]);
+    }
+    expected.push_back(classifier.logits(tensors));
+  }
+  classifier.submit(batches[0]);
+  classifier.submit(batches[1]);
+  EXPECT_EQ(classifier.under_way(), 2);
+  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[0], 1e-3));
+  classifier.submit(batches[2]);
+  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[1], 1e-3));
+  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[2], 1e-3));
+  EXPECT_EQ(classifier.under_way(), 0);
 }
 
 TEST_F(GpuTest, AutomaticChoosesTheGpuAndBfloat16) {

@@ -1,5 +1,7 @@
 #include "app/pipeline.h"
 
+#include "model/image/transform.h"
+#include "model/inference/classifier.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"
@@ -9,8 +11,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <thread>
 
 namespace hydrascope::app {
@@ -71,6 +75,109 @@ class PipelineTest : public ::testing::Test {
   model::Classifier classifier_ = small_classifier(folder_);
   PipelineOptions options_;
 };
+
+/// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
+class TwoSlotModel final : public model::inference::BatchModel {
+ public:
+  explicit TwoSlotModel(std::int64_t most) : most_(most) {}
+
+  void submit(const model::inference::ImageBatch& batch) override {
+    if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
+    EXPECT_LT(under_way(), most_under_way());
+    EXPECT_TRUE(batch.is_bytes());
+    at::Tensor logits = at::empty({batch.size(), 1});
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+      logits[i] = batch.images[static_cast<std::size_t>(i)].to(at::kFloat).mean();
+    batches_.push_back(logits);
+    largest_ = std::max(largest_, under_way());
+    sizes_.push_back(batch.size());
+  }
+  at::Tensor collect() override {
+    at::Tensor oldest = batches_.front();
+    batches_.pop_front();
+    return oldest;
+  }
+  [[nodiscard]] int under_way() const noexcept override {
+    return static_cast<int>(batches_.size());
+  }
+  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
+  [[nodiscard]] bool takes_bytes() const noexcept override { return true; }
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
+    return 16;
+  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 128; }
+
+  int largest_ = 0;  ///< batches under way at once
+  std::vector<std::int64_t> sizes_;
+
+ private:
+  std::int64_t most_;
+  std::deque<at::Tensor> batches_;
+};
+
+std::vector<PipelineResult> results_of(model::inference::BatchModel& model,
+                                       const PipelineOptions& options,
+                                       const std::vector<Input>& inputs) {
+  std::vector<PipelineResult> results;
+  std::size_t next = 0;
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
+      },
+      model, options,
+      [&](const PipelineResult& result) {
+        results.push_back(result);
+        return true;
+      });
+  return results;
+}
+
+TEST_F(PipelineTest, SeveralBatchesUnderWayKeepTheirOrder) {
+  TwoSlotModel model(100);
+  std::vector<Input> inputs;
+  for (int i = 0; i < 60; ++i) inputs.push_back(file(i));
+  const auto results = results_of(model, options_, inputs);
+  ASSERT_EQ(results.size(), 60U);
+  for (const PipelineResult& result : results) {
+    ASSERT_FALSE(result.error) << result.message;
+    ASSERT_EQ(result.tensor.scalar_type(), at::kByte);
+    EXPECT_NEAR(result.logits.item<float>(), result.tensor.to(at::kFloat).mean().item<float>(),
+                0.01)
+        << result.input.given;
+    EXPECT_GE(result.seconds, 0);
+    // Whoever asks what the model saw gets the numbers that a model without bytes is handed.
+    const at::Tensor input = model_input(options_, result);
+    EXPECT_TRUE(at::equal(
+        input,
+        image::apply_transform(options_.transform, image::read_picture(result.input.path, {}))));
+  }
+  EXPECT_LE(model.largest_, 2);
+}
+
+TEST_F(PipelineTest, OutOfMemoryHalvesTheBatchAndSaysSo) {
+  TwoSlotModel model(3);
+  std::vector<std::string> notices;
+  options_.notice = [&](const std::string& text) { notices.push_back(text); };
+  options_.batch_size = 8;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 20; ++i) inputs.push_back(file(i));
+  const auto results = results_of(model, options_, inputs);
+  ASSERT_EQ(results.size(), 20U);
+  for (std::size_t i = 0; i < 20; ++i) {
+    EXPECT_FALSE(results[i].error) << results[i].message;
+    EXPECT_EQ(results[i].input.given, std::to_string(i) + ".ppm");
+  }
+  ASSERT_EQ(notices.size(), 2U) << "8, then 4; 2 fit";
+  EXPECT_NE(notices[0].find("8 pictures of 32x32 at once, going on with 4"), std::string::npos);
+  EXPECT_EQ(std::ranges::max(model.sizes_), 2);
+}
+
+TEST_F(PipelineTest, WhatDoesNotFitAloneFailsAlone) {
+  TwoSlotModel model(0);
+  const auto results = results_of(model, options_, {file(0), file(1), file(2)});
+  ASSERT_EQ(results.size(), 3U);
+  for (const PipelineResult& result : results) EXPECT_EQ(result.error, ErrorCode::out_of_memory);
+}
 
 TEST_F(PipelineTest, KeepsTheOrderAndTheValues) {
   std::vector<Input> inputs;
