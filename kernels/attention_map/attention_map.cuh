@@ -14,7 +14,7 @@
 // Budget: softmax_scores_kernel: 64 registers, 0 shared bytes
 // Budget: linear_scores_kernel: 64 registers, 0 shared bytes
 // Budget: normalise_kernel: 64 registers, 256 shared bytes
-// Budget: mean_over_heads_kernel: 32 registers, 0 shared bytes
+// Budget: mean_over_heads_kernel: 64 registers, 0 shared bytes
 #pragma once
 
 #include "kernels/attention_map/attention_map.h"

@@ -13,18 +13,19 @@ inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 
 /// Packs of 16 bytes that a lane holds of a row; 0 where no kernel holds that much, or where a row
-/// does not consist of packs. Few sizes, because each is compiled for seven architectures: what is
-/// missing of a lane's last packs costs a predicate, not a transfer.
+/// does not consist of packs. Few sizes, because each is compiled for seven architectures, and a
+/// lane's packs behind the row cost a predicate, not a transfer: D = 384 in bfloat16 has the same
+/// two rows in flight in three packs as it would have in two.
 constexpr int packs_of(std::int64_t dim, int pack_size) {
   if (dim % pack_size != 0) return 0;
-  for (const int packs : {1, 2, 3, 4, 6})
+  for (const int packs : {1, 3, 4, 6})
     if (dim <= std::int64_t{32} * packs * pack_size) return packs;
   return 0;
 }
 
-/// Rows of two tensors that a warp asks for before it waits: 48 registers a lane at most, beside the
-/// sums of a row. Two blocks a multiprocessor then have 64 to 96 KB on their way; the least that
-/// hides the latency of an H200's memory is 4.3 TB/s * 0.8 us / 132 = 26 KB.
+/// Rows of two tensors that a warp asks for before it waits: 48 registers a lane at most, beside
+/// the sums of a row. Two blocks a multiprocessor then have 48 to 96 KB on their way; the least
+/// that hides the latency of an H200's memory is 4.3 TB/s * 0.8 us / 132 = 26 KB.
 constexpr int rows_in_flight(int packs) { return packs == 1 ? 4 : packs <= 3 ? 2 : 1; }
 /// Of one tensor.
 constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }

@@ -38,7 +38,6 @@ template <class T, class Function>
 void with_packs(std::int64_t dim, bool can, const Function& function) {
   switch (can ? packs_of(dim, device::kPackSize<T>) : 0) {
     case 1: return function(std::integral_constant<int, 1>());
-    case 2: return function(std::integral_constant<int, 2>());
     case 3: return function(std::integral_constant<int, 3>());
     case 4: return function(std::integral_constant<int, 4>());
     case 6: return function(std::integral_constant<int, 6>());

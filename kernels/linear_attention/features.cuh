@@ -1,10 +1,11 @@
-// The feature maps of linear attention on the device, for the kernels of both families: what a map
-// takes from a whole row, a feature or its exponent from one element, and J^T (linear_attention.h
-// has the maps, linear_attention_reference.h the rules where a map is not differentiable).
-// `Feature` is the same for a whole launch: a branch on it is cheap outside of inner loops and
-// vanishes where it is a constant. Numerics: float32; exponents are slope * u - shift, each
-// operation rounded once. NaN stays. Test:
-// tests/kernels/linear_attention/linear_attention_cuda_test.cpp, through the kernels.
+// The feature maps of linear attention on the device: what a map takes from a whole row, a feature
+// or its exponent from one element, and J^T (linear_attention.h has the maps,
+// linear_attention_reference.h the rules where a map is not differentiable). `Feature` is the same
+// for a whole launch: a branch on it is cheap outside of inner loops, and vanishes where it is a
+// constant.
+//
+// Numerics: float32; exponents are slope * u - shift, each operation rounded once. NaN stays.
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp, through the kernels.
 #pragma once
 
 #include "kernels/device/block.cuh"

@@ -1,3 +1,29 @@
+// Linear attention on a GPU, all images and tokens at once, forward and backward (Katharopoulos et
+// al. 2020, arXiv 2006.16236, equations 4-6; Hedgehog: Zhang et al. 2024, arXiv 2402.04347). Used
+// by the GPU plan and by training for every mechanism that has a Feature. Maps, stabilisation,
+// weights and normaliser are linear_attention.h's; per head
+//   b_tf = w_t exp(W_tf - M_f)    M_f = max_t W_tf            S = sum_t b_t v_t^T    z = sum_t b_t
+//   a_if = exp(U_if + M_f - most_i)    most_i = max_f (U_if + M_f)
+//   y_i = (a_i^T S) / m_i    m_i = a_i . z (at least 1 where w_t = 1), or without exponents, where
+//                            M_f = most_i = 0, a_i . z + eps, or 1 by Normaliser::none
+// and backward, with M, most and m constants (gh_i = grad_y_i / m_i):
+//   delta_i = gh_i . y_i          dS = sum_i a_i gh_i^T       dz = -sum_i delta_i a_i  (`none`: 0)
+//   grad_q_i = J(q_i)^T (S gh_i - delta_i z)                  grad_v_t = dS^T b_t
+//   grad_k_t = J(k_t)^T w_t (dS v_t + dz)
+// J as linear_attention_reference.h has it where a map is not differentiable.
+//
+// Two families of kernels serve it: tensor_core_launch.cuh says which calls of 16-bit types run on
+// tensor cores, everything else is float32 arithmetic (simt_state.cuh, simt_read_out.cuh,
+// simt_backward.cuh). `state` and `denominator` mean the same to both.
+// Tensors: rows by Rows, any strides and alignment (fastest: 16 bytes divide addresses and
+// strides);
+//   state and denominator float32. Nothing may overlap. Features are never stored.
+// Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d a head, backward 8 N F d.
+//   Deterministic, and the same bits for every batch that an image is in.
+// Preconditions: 0 <= queries <= tokens, at least one head with elements, else Error(internal).
+//   Without images or tokens nothing is launched or written, without queries the state alone.
+// Tests: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp; twins:
+//   linear_attention_reference.h.
 #pragma once
 
 #include "kernels/device/stream.h"
@@ -21,18 +47,21 @@ struct Rows {
 /// All tokens of a batch.
 struct Extent {
   std::int64_t images;
-  std::int64_t tokens;   ///< N, of k and v
-  std::int64_t queries;  ///< leading tokens that have a query, at most `tokens`
+  std::int64_t tokens;      ///< N, of k and v
+  std::int64_t queries;     ///< leading tokens that have a query, at most `tokens`
   std::int64_t num_prefix;  ///< leading tokens whose key features weigh `prefix_weight`
   float prefix_weight;
   float patch_weight;
 };
 
-/// What `forward` leaves of the keys: S (B, H, F, d), z (B, H, F), M (B, H, F), float32.
+/// What `forward` leaves of the keys: S (B, H, F, d), z (B, H, F), M (B, H, F), float32; M is 0 for
+/// maps without exponents.
 std::size_t state_floats(const Shape& shape, const Extent& extent);
+/// Enough for `forward` and for `backward`.
 template <class T>
 std::size_t workspace_bytes(const Shape& shape, const Extent& extent);
-/// Whether the tensor cores run it, else float32 arithmetic.
+/// Whether the tensor cores run it, given rows that are aligned to 16 bytes, else float32
+/// arithmetic.
 template <class T>
 bool on_tensor_cores(const Shape& shape);
 
@@ -40,11 +69,11 @@ template <class T>
 struct ForwardParams {
   Shape shape;
   Extent extent;
-  Rows<const T> q;  ///< (B, queries, H * w)
-  Rows<const T> k;  ///< (B, N, H * w)
-  Rows<const T> v;  ///< (B, N, H * d)
-  Rows<T> y;        ///< (B, queries, H * d)
-  float* state;     ///< state_floats
+  Rows<const T> q;     ///< (B, queries, H * w)
+  Rows<const T> k;     ///< (B, N, H * w)
+  Rows<const T> v;     ///< (B, N, H * d)
+  Rows<T> y;           ///< (B, queries, H * d)
+  float* state;        ///< state_floats
   float* denominator;  ///< (B, H, queries): m_i, for `backward`; may be null
   void* workspace;     ///< 256-byte aligned
 };
@@ -55,7 +84,7 @@ void forward(const ForwardParams<Float16>& params, device::Stream stream);
 template <class T>
 struct BackwardParams {
   Shape shape;
-  Extent extent;  ///< queries = tokens
+  Extent extent;  ///< as it was; tensor cores want queries = tokens
   Rows<const T> q;
   Rows<const T> k;
   Rows<const T> v;

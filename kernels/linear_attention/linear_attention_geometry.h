@@ -12,9 +12,9 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
-/// Products are made in tiles of 64 x 64 sums, 8 x 4 of them a thread: the four 16-byte reads of
-/// shared memory for each 32 multiply-adds leave the arithmetic the bottleneck, and five blocks of
-/// four warps still fit a multiprocessor's registers. Operands come in steps of 32.
+/// Products are made in tiles of 64 x 64 sums, 8 x 4 of them a thread: the three 16-byte reads of
+/// shared memory for each 32 multiply-adds leave the arithmetic the bottleneck, and three blocks of
+/// four warps fit a multiprocessor's registers. Operands come in steps of 32.
 inline constexpr int kTile = 64;
 inline constexpr int kStep = 32;
 inline constexpr int kThreads = 128;
@@ -42,8 +42,8 @@ constexpr Split split_tokens(std::int64_t tokens) {
 constexpr std::int64_t tiles_of(std::int64_t count) { return device::ceil_div(count, kTile); }
 
 /// Sums over tokens: a block is a run of tokens of a head and 64 features x 64 columns of them.
-constexpr device::Geometry sum_geometry(const Shape& shape, std::int64_t images,
-                                        const Split& split) {
+constexpr device::Geometry state_geometry(const Shape& shape, std::int64_t images,
+                                          const Split& split) {
   const std::int64_t tiles = tiles_of(shape.features()) * tiles_of(shape.head_dim);
   return {{images * split.count * tiles, shape.num_heads, 1}, {kThreads, 1, 1}};
 }

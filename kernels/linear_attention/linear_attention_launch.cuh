@@ -57,7 +57,7 @@ template <class T>
 void run_backward(const BackwardParams<T>& params, device::Stream stream) {
   check(params.shape, params.extent);
   if constexpr (sizeof(T) == 2) {
-    if (tensor_core_serves(params)) {
+    if (params.extent.queries == params.extent.tokens && tensor_core_serves(params)) {
       tensor_core_backward(params, stream);
       return;
     }

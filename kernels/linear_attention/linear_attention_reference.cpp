@@ -14,6 +14,7 @@ using Row = std::vector<double>;
 template <class T>
 Row widened(const T* values, std::int64_t count) {
   Row row;
+  row.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
     if constexpr (std::is_same_v<T, double>) {
       row.push_back(values[i]);
@@ -227,6 +228,7 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
       b.push_back(mapped(shape, keys_u.back()));
       v.push_back(widened(t.v + j * t.v_stride + head * dim, dim));
     }
+    Row p(keys * features);  // of one query, by key
     std::vector<Gradient> db(keys, Gradient(features));
     std::vector<Gradient> dv(keys, Gradient(static_cast<std::size_t>(dim)));
     for (std::int64_t i = 0; i < t.queries; ++i) {
@@ -240,8 +242,7 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
           all.largest_exponent = std::max(all.largest_exponent, std::abs(a[f]) + std::abs(b[j][f]));
         }
       }
-      // P of this query, by key; its sums; y and g . y.
-      std::vector<Row> p(keys, Row(features));
+      // P of this query and its sums, then y and g . y.
       Row weight(keys);
       Row weight_size(keys);
       double m = exponential ? 0 : static_cast<double>(shape.eps);
@@ -249,9 +250,10 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
         const auto token = static_cast<double>(
             static_cast<std::int64_t>(j) < t.num_prefix ? t.prefix_weight : t.patch_weight);
         for (std::size_t f = 0; f < features; ++f) {
-          p[j][f] = token * (exponential ? std::exp(a[f] + b[j][f] - most) : a[f] * b[j][f]);
-          weight[j] += p[j][f];
-          weight_size[j] += std::abs(p[j][f]);
+          double& term = p[j * features + f];
+          term = token * (exponential ? std::exp(a[f] + b[j][f] - most) : a[f] * b[j][f]);
+          weight[j] += term;
+          weight_size[j] += std::abs(term);
         }
         m += weight[j];
       }
@@ -276,8 +278,8 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
           size += std::abs(g[c] * v[j][c]);
         }
         for (std::size_t f = 0; f < features; ++f) {
-          const double of_a = exponential ? p[j][f] : token * b[j][f];
-          const double of_b = exponential ? p[j][f] : token * a[f];
+          const double of_a = exponential ? p[j * features + f] : token * b[j][f];
+          const double of_b = exponential ? p[j * features + f] : token * a[f];
           da.add(f, of_a * slope / m, of_a * size / m);
           db[j].add(f, of_b * slope / m, of_b * size / m);
         }

@@ -1,34 +1,30 @@
 // What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
 // rows read out (simt_read_out.cuh), in float32 arithmetic, for any w, d, H, N, type, stride and
-// alignment. M and m are constants of the derivative; with the keys' b weighed by w_j it is
-//   delta_i = (g_i . y_i) / m_i                 query_rows_kernel (without a normaliser 0, m_i = 1)
-//   dS = sum_i a_i g_i^T / m_i                  state_kernel
+// alignment. M, most and m are constants of the derivative (linear_attention_cuda.h):
+//   delta_i = (g_i . y_i) / m_i               query_rows_kernel (without a normaliser 0, m_i = 1)
+//   dS = sum_i a_i g_i^T / m_i                state_kernel
 //   dz = -sum_i delta_i a_i
-//   da_i = S g_i / m_i - delta_i z              gradient_kernel, queries
-//   dq_i = J(q_i)^T da_i
-//   db_j = w_j (dS v_j + dz)                    gradient_kernel, keys
-//   dk_j = J(k_j)^T db_j
-//   dv_j = dS^T (w_j b_j)                       read_out_kernel
-// (Katharopoulos et al. 2020, arXiv 2006.16236, section 3.3, for the bidirectional form). Features
-// are made again from q and k; J^T by features.cuh.
+//   dq_i = J(q_i)^T (S g_i / m_i - delta_i z)   gradient_kernel, queries
+//   dk_j = J(k_j)^T w_j (dS v_j + dz)           gradient_kernel, keys
+//   dv_j = dS^T (w_j b_j)                     read_out_kernel
+// Features are made again from q and k; J^T by features.cuh.
 //
 // query_rows_kernel gives of each query, to planes of (B, H, queries) float32: the map's two values
 // of the row, the largest U + M, 1 / m and delta, which the other kernels would each have to find
-// again. Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of
-// the
-//   forward pass, dS, dz; float32.
+// again.
+// Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of the
+//   forward pass, dS, dz, float32, read.
 // Geometry: a block of 128 threads has 64 tokens of one head. gradient: 64 elements of their rows
-// at a
-//   time, of both parts of the features; operands in steps of 32 of the d columns. Maps whose J^T
-//   sums over a row make the products twice where w > 64.
-// Budget: query_rows_kernel: 64 registers, 0 shared bytes
-// Budget: gradient_kernel: 168 registers, 28672 shared bytes
+//   at a time, of both parts of the features, in steps of 32 of the d columns; the products then
+//   take the operands' place in shared memory. Maps whose J^T sums over a row make the products
+//   twice where w > 64.
+// Budget: query_rows_kernel: 48 registers, 0 shared bytes
+// Budget: gradient_kernel: 184 registers, 37120 shared bytes
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
-// once
-//   for 64 tokens from L2. FLOPs 2 N F d a head and side, of the whole backward pass 8 N F d.
-//   ViT-B, Hedgehog, float32: 155 MFLOP and 12 MB an image and layer; bound by the arithmetic.
+//   once for 64 tokens from L2. FLOPs 2 N F d a head and side, 8 N F d in the whole backward pass.
+//   ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB an image and layer; bound by the arithmetic.
 // Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
-//   mathematics takes it: one in a query's row of q or grad_y, by dS, to all keys and values.
+//   mathematics takes it: from one in a query's row of q or grad_y, by dS, to all keys and values.
 // Preconditions: at least one query (query_rows) or token.
 // Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.
@@ -102,13 +98,14 @@ struct GradientParams {
   bool packed;         ///< it can be stored four elements at a time
 };
 
+template <int parts>
 struct GradientShared {
   union {
     struct {
-      Operand values;     ///< [column][token]
-      Operand matrix[2];  ///< [column][feature], of both parts
+      Operand values;         ///< [column][token]
+      Operand matrix[parts];  ///< [column][feature]
     } operands;
-    float products[2][kTile][kRowFloats];  ///< of both parts, [token][element]
+    float products[parts][kTile][kRowFloats];  ///< [token][element]
   };
   RowValues<kTile> rows;
   GradientSums sums[kTile];  ///< of rows longer than a tile
@@ -130,7 +127,7 @@ __device__ __forceinline__ GradientSums of_lanes(Feature feature, GradientSums s
 /// products = values . matrix^T for elements `tile` and the next 63, of each part. A collective
 /// that ends with a block_sync.
 template <class T, int parts>
-__device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
+__device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared,
                                                    const GradientParams<T>& p, std::int64_t image,
                                                    std::int64_t token, int count,
                                                    std::int64_t state_row, int tile) {
@@ -154,10 +151,7 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
     }
     device::block_sync();
     const int left = p.dim - first_column;
-#pragma unroll
-    for (int part = 0; part < parts; ++part)
-      multiply(sums[part], shared.operands.values, shared.operands.matrix[part],
-               left < kStep ? left : kStep);
+    multiply(sums, shared.operands.values, shared.operands.matrix, left < kStep ? left : kStep);
   }
   device::block_sync();
 #pragma unroll
@@ -172,17 +166,18 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared& shared,
 }
 
 /// The gradient of one feature or, where the map has exponents, of one exponent.
-template <class T, Side side>
-__device__ __forceinline__ float gradient_of_feature(const GradientShared& shared,
-                                                     const GradientParams<T>& p, std::int64_t token,
-                                                     int row, std::int64_t state_row, int element,
-                                                     int part, float u, OfRow of) {
+template <class T, Side side, int parts>
+__device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>& shared,
+                                                     const GradientParams<T>& p,
+                                                     const TileWeights& weigh, int row,
+                                                     std::int64_t state_row, int element, int part,
+                                                     float u, OfRow of) {
   float value = shared.products[part][row][element % kTile];
   const float z = *p.matrix.z(state_row + element);
   if constexpr (side == Side::query) {
     value = value * shared.rows.inverse[row] - shared.rows.slope[row] * z;
   } else {
-    value = p.weigh(token + row) * (value + z);
+    value = weigh(row) * (value + z);
   }
   if (!is_exponential(p.map.feature)) return value;
   const float maximum = *p.state.maximum(state_row + element);
@@ -193,7 +188,7 @@ __device__ __forceinline__ float gradient_of_feature(const GradientShared& share
 template <class T, Side side, int parts>
 __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
     gradient_kernel(const GradientParams<T> p) {
-  auto& shared = device::block_shared<GradientShared>();
+  auto& shared = device::block_shared<GradientShared<parts>>();
   const Feature feature = p.map.feature;
   const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
   const int block = static_cast<int>(blockIdx.x);
@@ -208,6 +203,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
   } else if (needs_row(feature)) {
     make_rows(shared.rows, p.map, p.rows, image, token, count);
   }
+  const TileWeights weigh(p.weigh, token);
   // Sums over rows that no tile holds are found in a pass before.
   const bool sums_first = needs_gradient_sums(feature) && p.map.width > kTile;
   for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
@@ -234,7 +230,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
 #pragma unroll
           for (int part = 0; part < parts; ++part)
             of_part[part] = gradient_of_feature<T, side>(
-                shared, p, token, row, state_row + part * p.map.width, element + c, part, u[c], of);
+                shared, p, weigh, row, state_row + part * p.map.width, element + c, part, u[c], of);
           gradient[c] = {of_part[0], of_part[1]};
           if (!needs_gradient_sums(feature)) continue;
           const GradientSums terms = gradient_terms(feature, u[c], of, gradient[c]);

@@ -46,7 +46,7 @@ void sum_tokens(const Call& call, const Rows<const T>& rows, const Rows<const T>
   float* sums = split.count > 1 ? call.workspace + call.parts.runs : to;
   const Rows<float> stored{sums, shape.head_dim, call.parts.run_stride};
   device::launch("linear_attention_state_kernel", state_kernel<T, side>,
-                 sum_geometry(shape, call.extent.images, split), call.stream,
+                 state_geometry(shape, call.extent.images, split), call.stream,
                  {Map(shape), rows, values, split, tokens, static_cast<int>(shape.head_dim),
                   call.weights(), call.state(state), call.queries(), call.state(sums),
                   call.parts.run_stride, packs_of_four(stored, shape.head_dim)});

@@ -1,25 +1,22 @@
 // Rows read out of a state in float32 arithmetic, for any w, d, H, N, type, stride and alignment:
 //   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - most_i)
-//   keys:     dv_j = b_j^T dS                                    b_jf = w_j exp(W_jf - M_f)
-//   (backward)
-// with most_i the largest U_if + M_f of the row (linear_attention.h).
+//   keys:     dv_j = b_j^T dS          b_jf = w_j exp(W_jf - M_f)                   (backward)
+// with most_i the largest U_if + M_f of the row (linear_attention_cuda.h).
 //
-// Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d), z, M (B, H,
-// F)
-//   float32, read; denominator (B, H, queries), written where asked for.
+// Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d) or dS, and z,
+//   M (B, H, F), float32, read; denominator (B, H, queries), written where asked for.
 // Geometry: a block of 128 threads makes 64 tokens x 64 columns of one head, 32 features at a time:
 //   operands in shared memory, sums in registers, the next operands on their way to registers
 //   during the product.
-// Budget: read_out_kernel: 128 registers, 19072 shared bytes
-// Traffic: N (w ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
-//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.2 MB and 1.5 MB of S an image and layer;
+// Budget: read_out_kernel: 160 registers, 18816 shared bytes
+// Traffic: N (F ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
+//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.8 MB and 1.6 MB of S an image and layer;
 //   bound by the arithmetic.
-// Numerics: float32; features in their order, a.z of even and odd halves of 32 features apart. NaN
-// in
-//   a query poisons its row of the head. Deterministic: a row depends on nothing but itself and the
-//   state.
+// Numerics: float32; features in their order, a.z of the first and of the second half of every 32
+//   features apart. NaN in a query poisons its row of the head. Deterministic: a row depends on
+//   nothing but itself and the state.
 // Preconditions: at least one token.
-// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
 //   linear_attention_reference.h.
 #pragma once
 
@@ -44,14 +41,14 @@ struct ReadOutParams {
 };
 
 struct ReadOutShared {
-  Operand features;  ///< [feature][token]
-  Operand matrix;    ///< [feature][column]
+  Operand features;   ///< [feature][token]
+  Operand matrix[1];  ///< [feature][column]
   RowValues<kTile> rows;
   float z[kStep];
 };
 
 template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutParams<T> p) {
   auto& shared = device::block_shared<ReadOutShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -96,9 +93,10 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
     device::block_sync();
   }
 
+  const TileWeights weigh(p.weigh, token);
   float m = 0;
-  Sums sums;
-  clear(sums);
+  Sums sums[1];
+  clear(sums[0]);
   for (int first_feature = 0; first_feature < p.map.features; first_feature += kStep) {
     const int f = first_feature + lane;
 #pragma unroll
@@ -116,12 +114,12 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
         } else {
           a = expf(exponent(feature, u[i], f >= p.map.width, of) - maximum);
         }
-        if constexpr (side == Side::key) a *= p.weigh(token + row);
+        if constexpr (side == Side::key) a *= weigh(row);
       }
       u[i] = a;
     }
     put_row(shared.features, lane, first_token, u);
-    put_column(shared.matrix, half * kFetched, own, s);
+    put_column(shared.matrix[0], half * kFetched, own, s);
     if (side == Side::query && threadIdx.x < kStep) shared.z[threadIdx.x] = z;
     device::block_sync();
     if (first_feature + kStep < p.map.features) fetch_step(first_feature + kStep);
@@ -157,9 +155,9 @@ __global__ void __launch_bounds__(kThreads, 3) read_out_kernel(const ReadOutPara
     if (row >= count) continue;
     if constexpr (side == Side::query) {
 #pragma unroll
-      for (int c = 0; c < 4; ++c) sums[i][c] *= shared.rows.inverse[row];
+      for (int c = 0; c < 4; ++c) sums[0][i][c] *= shared.rows.inverse[row];
     }
-    store_four(at(p.y, image, token + row, p.dim, first_column), sums[i], p.dim - first_column,
+    store_four(at(p.y, image, token + row, p.dim, first_column), sums[0][i], p.dim - first_column,
                p.packed);
   }
 }

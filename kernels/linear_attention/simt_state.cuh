@@ -1,6 +1,6 @@
 // The sums over tokens of linear attention (linear_attention.h) in float32 arithmetic:
-//   keys:     S_f = sum_t b_tf v_t    z_f = sum_t b_tf             b_tf = w_t exp(W_tf - M_f)
-//   queries:  dS_f = sum_i a_if g_i / m_i    dz_f = -sum_i delta_i a_if    (backward)
+//   keys:     S_f = sum_t b_tf v_t              z_f = sum_t b_tf    b_tf = w_t exp(W_tf - M_f)
+//   queries:  dS_f = sum_i a_if g_i / m_i       dz_f = -sum_i delta_i a_if          (backward)
 // for any w, d, H, N, type, stride and alignment; then `combine_kernel` brings the runs of tokens
 // to one M.
 //
@@ -10,19 +10,18 @@
 //   (linear_attention_geometry.h), 32 tokens at a time: operands in shared memory, sums in
 //   registers, the next operands on their way to registers during the product. combine: a warp a
 //   row of S, a lane a run.
-// Budget: state_kernel: 128 registers, 18560 shared bytes
+// Budget: state_kernel: 184 registers, 18816 shared bytes
 // Budget: combine_kernel: 40 registers, 0 shared bytes
-// Traffic: N (w ceil(d / 64) ceil(F / w) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run
-//   written and, with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP
-//   and 2.4 MB read an image and layer: 16 FLOP a byte from L2, 32 from memory; bound by the
-//   arithmetic.
-// Numerics: float32; tokens of a run in their order, z of even and odd halves of 32 tokens apart;
-//   runs in their order. M rises as tokens come, and what was summed is rescaled by exp(M_old -
-//   M_new); it starts at -infinity, maps without exponents have M = 0. Nothing depends on other
-//   blocks: results are the same for every batch and every time. NaN in k poisons its head, in v
-//   its column.
+// Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run written and,
+//   with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP and 2.4 MB
+//   read an image and layer, half of it from L2: 16 FLOP a byte, so bound by the arithmetic.
+// Numerics: float32; tokens of a run in their order, z of the first and of the second half of every
+//   32 tokens apart; runs in their order. M rises as tokens come, and what was summed is rescaled
+//   by exp(M_old - M_new); it starts at -infinity, maps without exponents have M = 0. Nothing
+//   depends on other blocks: results are the same for every batch and every time. NaN in k poisons
+//   its head, in v its column.
 // Preconditions: at least one token.
-// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
 //   linear_attention_reference.h.
 #pragma once
 
@@ -47,15 +46,15 @@ struct StateParams {
 };
 
 struct StateShared {
-  Operand features;  ///< [token][feature]
-  Operand values;    ///< [token][column]
+  Operand features;   ///< [token][feature]
+  Operand values[1];  ///< [token][column]
   RowValues<kStep> rows;
   float halves[2][kTile];
   float factor[kTile];
 };
 
 template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T> p) {
   auto& shared = device::block_shared<StateShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -97,8 +96,8 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
   if (side == Side::query && exponential && inside)
     maximum = *p.state.maximum(head * p.map.features + f);
   float z = 0;
-  Sums sums;
-  clear(sums);
+  Sums sums[1];
+  clear(sums[0]);
   for (std::int64_t token = begin; token < end; token += kStep) {
     const int count = end - token < kStep ? static_cast<int>(end - token) : kStep;
     if constexpr (side == Side::query) {
@@ -112,6 +111,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       return OfRow{shared.rows.first[half * kFetched + i], shared.rows.second[half * kFetched + i]};
     };
     const int own_count = tokens_left(token);
+    const TileWeights weigh(p.weigh, token);
     if (exponential) {
       float most = -INFINITY;
 #pragma unroll
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
           b = plain_feature(feature, u[i], has_rows<side>(feature) ? of_row(i) : OfRow{});
         }
         if constexpr (side == Side::key) {
-          b *= p.weigh(token + row);
+          b *= weigh(row);
           z += b;
         } else {
           z -= b * shared.rows.slope[row];
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       u[i] = b;
     }
     put_column(shared.features, half * kFetched, own, u);
-    put_column(shared.values, half * kFetched, own, v);
+    put_column(shared.values[0], half * kFetched, own, v);
     device::block_sync();
     rows += kStep * p.rows.stride;
     values += kStep * p.values.stride;
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
       for (int i = 0; i < 8; ++i) {
         const float factor = shared.factor[tile_row(i)];
 #pragma unroll
-        for (int c = 0; c < 4; ++c) sums[i][c] *= factor;
+        for (int c = 0; c < 4; ++c) sums[0][i][c] *= factor;
       }
     }
     multiply(sums, shared.features, shared.values, count);
@@ -178,7 +178,7 @@ __global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams<T>
     const int row = feature_tile * kTile + tile_row(i);
     const int first_column = column_tile * kTile + tile_column();
     if (row < p.map.features)
-      store_four(to.s(head * p.map.features + row) + first_column, sums[i], p.dim - first_column,
+      store_four(to.s(head * p.map.features + row) + first_column, sums[0][i], p.dim - first_column,
                  p.packed);
   }
   if (column_tile != 0) return;

@@ -53,8 +53,8 @@ template <class T>
 __device__ __forceinline__ void fetch(float (&values)[kFetched], const T* from, std::int64_t stride,
                                       int count, bool inside) {
 #pragma unroll
-  for (int i = 0; i < kFetched; ++i)
-    values[i] = inside && i < count ? to_float(from[i * stride]) : 0.0F;
+  for (int i = 0; i < kFetched; ++i, from += stride)
+    values[i] = inside && i < count ? to_float(*from) : 0.0F;
 }
 /// As rows first .. first + 16 of column `column`.
 __device__ __forceinline__ void put_column(Operand& operand, int first, int column,
@@ -71,10 +71,12 @@ __device__ __forceinline__ void put_row(Operand& operand, int row, int first,
                   Pack<float, 4>{{values[i], values[i + 1], values[i + 2], values[i + 3]}});
 }
 
-inline constexpr int kUnrolled = 4;
-/// sums[i][c] += the sum over k < steps (rounded up to 4) of left[k][row] right[k][column].
-__device__ __forceinline__ void multiply(Sums& sums, const Operand& left, const Operand& right,
-                                         int steps) {
+/// sums[part][i][c] += the sum over k < steps (rounded up to 4) of left[k][row]
+/// right[part][k][column].
+template <int parts>
+__device__ __forceinline__ void multiply(Sums (&sums)[parts], const Operand& left,
+                                         const Operand (&right)[parts], int steps) {
+  constexpr int kUnrolled = 4 / parts;
   const int row = tile_row(0);
   const int column = tile_column();
   for (int first = 0; first < steps; first += kUnrolled) {
@@ -83,13 +85,16 @@ __device__ __forceinline__ void multiply(Sums& sums, const Operand& left, const 
       const int k = first + i;
       const Pack<float, 4> low = load_pack<4>(&left[k][row]);
       const Pack<float, 4> high = load_pack<4>(&left[k][row + 32]);
-      const Pack<float, 4> b = load_pack<4>(&right[k][column]);
 #pragma unroll
-      for (int r = 0; r < 4; ++r) {
+      for (int part = 0; part < parts; ++part) {
+        const Pack<float, 4> b = load_pack<4>(&right[part][k][column]);
 #pragma unroll
-        for (int c = 0; c < 4; ++c) {
-          sums[r][c] += low.values[r] * b.values[c];
-          sums[r + 4][c] += high.values[r] * b.values[c];
+        for (int r = 0; r < 4; ++r) {
+#pragma unroll
+          for (int c = 0; c < 4; ++c) {
+            sums[part][r][c] += low.values[r] * b.values[c];
+            sums[part][r + 4][c] += high.values[r] * b.values[c];
+          }
         }
       }
     }
@@ -128,9 +133,25 @@ struct TokenWeights {
   std::int64_t num_prefix;
   float prefix;
   float patch;
-  __device__ float operator()(std::int64_t token) const {
-    return token < num_prefix ? prefix : patch;
-  }
+};
+/// `count` as what a tile can hold of it.
+__device__ __forceinline__ int within_tile(std::int64_t count) {
+  if (count <= 0) return 0;
+  return count < kTile ? static_cast<int>(count) : kTile;
+}
+/// Of the tokens of a tile.
+class TileWeights {
+ public:
+  __device__ TileWeights(const TokenWeights& all, std::int64_t first_token)
+      : num_prefix_(within_tile(all.num_prefix - first_token)),
+        prefix_(all.prefix),
+        patch_(all.patch) {}
+  __device__ float operator()(int row) const { return row < num_prefix_ ? prefix_ : patch_; }
+
+ private:
+  int num_prefix_;
+  float prefix_;
+  float patch_;
 };
 
 /// Of each query, for `backward`: planes of (B, H, queries).

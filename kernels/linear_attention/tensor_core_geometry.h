@@ -49,12 +49,16 @@ constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
   return std::max<std::int64_t>(1, std::min(wanted, tiles_of(tokens) / 4));
 }
 
+/// Multiprocessors that grids of independent rows are made for. Results do not depend on it; tests
+/// make it small, so that few rows are several tiles a block.
+inline std::int64_t assumed_multiprocessors = 132;
+
 /// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB a tile):
-/// as many as leave three blocks for every one of 132 multiprocessors, up to 8. Rows do not depend
-/// on each other, so this may depend on the batch.
-constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows) {
+/// as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on each
+/// other, so this may depend on the batch.
+inline std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows) {
   const std::int64_t tiles = tiles_of(rows);
-  return std::clamp<std::int64_t>(images * heads * tiles / (3 * 132), 1,
+  return std::clamp<std::int64_t>(images * heads * tiles / (3 * assumed_multiprocessors), 1,
                                   std::clamp<std::int64_t>(tiles, 1, 8));
 }
 
@@ -64,8 +68,7 @@ constexpr device::Geometry state_geometry(std::int64_t images, std::int64_t head
   return {{images * splits_of(tokens, heads), heads, 1}, {kThreads, 1, 1}};
 }
 /// Grid of the kernels whose rows are independent.
-constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t heads,
-                                         std::int64_t rows) {
+inline device::Geometry rows_geometry(std::int64_t images, std::int64_t heads, std::int64_t rows) {
   return {{images * device::ceil_div(tiles_of(rows), tiles_a_block(images, heads, rows)), heads, 1},
           {kThreads, 1, 1}};
 }

@@ -21,7 +21,7 @@
 // linear_attention_reference.h.
 //
 // Budget: tensor_core_state_kernel: 168 registers, 34816 shared bytes
-// Budget: tensor_core_combine_kernel: 40 registers, 0 shared bytes
+// Budget: tensor_core_combine_kernel: 48 registers, 0 shared bytes
 #pragma once
 
 #include "kernels/linear_attention/tensor_core_features.cuh"

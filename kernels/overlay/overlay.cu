@@ -2,6 +2,7 @@
 #include "kernels/error.h"
 #include "kernels/overlay/overlay.cuh"
 #include "kernels/overlay/overlay_cuda.h"
+#include "kernels/overlay/preconditions.h"
 
 namespace hydrascope::kernels::overlay::cuda {
 

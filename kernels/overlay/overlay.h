@@ -14,9 +14,10 @@
 //   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
-// Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache. 1080p: 12.4
-//   MB; about 60 operations a pixel, 20 ms on one core (9 ns a pixel, no vectors: colours are looked
-//   up): bound by arithmetic.
+// Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache.
+// 1080p: 12.4
+//   MB; about 60 operations a pixel, 20 ms on one core (9 ns a pixel, no vectors: colours are
+//   looked up): bound by arithmetic.
 // Numerics: float32; where a pixel's centre lies is computed in integers, so that cells and weights
 //   of 0 are those of the equation. y is the equation's, rounded, wherever the exact value is not
 //   within 0.01 of a half, as long as neighbouring colours differ by 64 or less.
@@ -59,8 +60,5 @@ struct OverlayParams {
 
 /// Rows first_row .. first_row + row_count of y. Calls for different rows may run side by side.
 void overlay(const OverlayParams& params, std::int64_t first_row, std::int64_t row_count);
-
-/// Error(internal) where a precondition does not hold.
-void check(const OverlayParams& params);
 
 }  // namespace hydrascope::kernels::overlay

@@ -131,7 +131,7 @@ void DevicePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t w
   parts_.clear();
   // Before the new ones are there: both would count in the peak.
   for (at::Tensor* each : {&position_, &x_, &normed_, &mixed_, &wide_, &queries_, &ends_, &global_,
-                           &workspace_, &pooled_, &logits_})
+                           &workspace_, &hydra_workspace_, &pooled_, &logits_})
     each->reset();
   batch_ = batch;
   grid_rows_ = height / patch;
@@ -162,6 +162,7 @@ void DevicePlan::build() {
   std::int64_t query_width = 0;
   std::size_t state = 0;
   std::size_t workspace = 0;
+  std::size_t counters = 0;
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     widest = std::max({widest, block.qkv.out(), block.fc1.out()});
@@ -184,7 +185,8 @@ void DevicePlan::build() {
   queries_ = at::empty({batch_, num_prefix_, query_width}, options);
   ends_ = at::empty({batch_, num_prefix_, dim}, options);
   global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
-  workspace_ = at::zeros({static_cast<std::int64_t>(workspace)}, bytes);
+  workspace_ = at::empty({static_cast<std::int64_t>(workspace)}, bytes);
+  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(counters)}, bytes);
   pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
 
@@ -201,9 +203,9 @@ void DevicePlan::build() {
   add(product(embed));
   if (num_prefix_ > 0) {
     add([this, x, tokens, dim] {
-      kernels::token_rows::cuda::write_prefix(
-          kernels::token_rows::cuda::PrefixParams<T>{data<float>(prefix_), num_prefix_, dim, batch_,
-                                                     x, tokens * dim},
+      kernels::token_rows::cuda::prefix_tokens(
+          kernels::token_rows::cuda::PrefixTokensParams<T>{x, dim, tokens * dim, batch_,
+                                                           num_prefix_, dim, data<float>(prefix_)},
           options_.stream);
     });
   }
@@ -381,7 +383,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
         hydra->feature_scale.defined() ? data<float>(hydra->feature_scale) : nullptr;
     params.global = data<float>(global_);
     params.y = {y, dim, queries * dim};
-    params.workspace = workspace_.mutable_data_ptr();
+    params.workspace = hydra_workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
     add(product(proj));
     return;
@@ -435,17 +437,20 @@ void DevicePlan::add_head(const Tokens& tokens) {
   const VitConfig& config = model_->config();
   const std::int64_t dim = config.embed_dim;
   const auto* x = static_cast<const T*>(tokens.x);
-  const auto pool = [&](const T* from, std::int64_t first, std::int64_t count, std::int64_t which) {
-    const kernels::token_rows::cuda::MeanParams<T> params{
+  // The mean of tokens first .. end in float32; of one token, that token.
+  const auto pool = [&](const T* from, std::int64_t first, std::int64_t end, std::int64_t which) {
+    const kernels::token_rows::cuda::MeanOfPatchesParams<T, float> params{
         from,
+        dim,
         tokens.image_stride,
         batch_,
+        end,
         first,
-        count,
         dim,
-        data<float>(pooled_) + which * batch_ * dim};
+        data<float>(pooled_) + which * batch_ * dim,
+        dim};
     add([params, stream = options_.stream] {
-      kernels::token_rows::cuda::mean_of_tokens(params, stream);
+      kernels::token_rows::cuda::mean_of_patches(params, stream);
     });
   };
   const std::int64_t heads = config.distilled ? 2 : 1;
@@ -456,9 +461,9 @@ void DevicePlan::add_head(const Tokens& tokens) {
       x = data<T>(normed_);
       normed = true;
     }
-    pool(x, num_prefix_, tokens.count - num_prefix_, 0);
+    pool(x, num_prefix_, tokens.count, 0);
   } else {
-    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, 1, head);
+    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, head + 1, head);
   }
   float* rows = data<float>(pooled_);
   if (!normed) add_norm<float>(rows, heads * batch_, norm_weight_, norm_bias_, rows);

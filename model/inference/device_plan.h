@@ -80,7 +80,8 @@ class DevicePlan {
   /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
   void patchify(const at::Tensor& images);
   void patchify(const PixelImages& images);
-  /// Everything else, for `batch` images (whatever patchify has left of earlier ones).
+  /// Everything else, for `batch` images: what the logits of those behind patchify's are, is
+  /// undefined.
   void run();
   /// float32 (batch, num_classes), written by `run`.
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }
@@ -170,17 +171,18 @@ class DevicePlan {
   std::int64_t grid_rows_ = 0;
   std::int64_t grid_columns_ = 0;
   std::vector<TokenWeights> token_weights_;
-  at::Tensor prefix_;     ///< (num_prefix, D) float32
-  at::Tensor position_;   ///< (patches, D)
-  at::Tensor x_;          ///< (B, N, D)
-  at::Tensor normed_;     ///< (B, N, D)
-  at::Tensor mixed_;      ///< (B, N, D)
-  at::Tensor wide_;       ///< patch rows, then [q k v] and the MLP's hidden features in turns
-  at::Tensor queries_;    ///< of the last block, (B, num_prefix, query width)
-  at::Tensor ends_;       ///< of the last block, (B, num_prefix, D)
-  at::Tensor global_;     ///< what hydra's and linear attention's kernels leave of the keys
-  at::Tensor workspace_;  ///< of the mixing kernels, zero between calls
-  at::Tensor pooled_;     ///< (B, D) float32, twice
+  at::Tensor prefix_;           ///< (num_prefix, D) float32
+  at::Tensor position_;         ///< (patches, D)
+  at::Tensor x_;                ///< (B, N, D)
+  at::Tensor normed_;           ///< (B, N, D)
+  at::Tensor mixed_;            ///< (B, N, D)
+  at::Tensor wide_;             ///< patch rows, then [q k v] and the MLP's hidden features in turns
+  at::Tensor queries_;          ///< of the last block, (B, num_prefix, query width)
+  at::Tensor ends_;             ///< of the last block, (B, num_prefix, D)
+  at::Tensor global_;           ///< what hydra's and linear attention's kernels leave of the keys
+  at::Tensor workspace_;        ///< of linear attention
+  at::Tensor hydra_workspace_;  ///< apart, because its counters must be zero between calls
+  at::Tensor pooled_;           ///< (B, D) float32, twice
   at::Tensor logits_;
   std::vector<std::unique_ptr<Linear>> parts_;  ///< rows of a block's weights, as steps need them
   std::vector<Step> steps_;

@@ -208,7 +208,9 @@ TYPED_TEST(HydraCuda, EqualsTheTwinForEveryNumberOfTokens) {
   for (const std::int64_t tokens : {196, 197, 198, 577})
     for (const Layout layout : {Layout::packed, Layout::odd})
       compare<TypeParam>({.tokens = tokens, .dim = 16, .layout = layout});
-  if (sizeof(TypeParam) == 4) compare<TypeParam>({.tokens = 8195, .dim = 4});  // shares of 64
+  if (sizeof(TypeParam) != 4) return;
+  for (const Layout layout : {Layout::packed, Layout::odd})  // shares of 64
+    compare<TypeParam>({.tokens = 8195, .dim = 4, .layout = layout});
 }
 
 TYPED_TEST(HydraCuda, EqualsTheTwinForEveryDim) {
@@ -224,7 +226,8 @@ TYPED_TEST(HydraCuda, EqualsTheTwinForEveryNormAndEps) {
   for (const Norm norm_q : {Norm::l2, Norm::l1, Norm::none})
     for (const Norm norm_k : {Norm::l2, Norm::l1, Norm::none})
       for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add})
-        for (const float eps : {1e-6F, 5.0F})  // below it are all l2 norms
+        // 0: what is read in place of rows behind the last has no 1 / r. 5: above all l2 norms.
+        for (const float eps : {0.0F, 1e-6F, 5.0F})
           for (const Layout layout : {Layout::packed, Layout::odd})
             compare<TypeParam>(
                 {.tokens = 3, .dim = 16, .layout = layout, .kernel = {norm_q, norm_k, rule, eps}});

@@ -1,12 +1,15 @@
 // Linear attention's CUDA kernels in float32 arithmetic against the float64 twins.
 #include "kernels/linear_attention/linear_attention_cuda.h"
 
+#include "kernels/error.h"
+#include "kernels/linear_attention/linear_attention_geometry.h"
 #include "kernels/linear_attention/linear_attention_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -33,22 +36,28 @@ la::Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width, std:
 
 std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
-/// Rows of a batch with NaN between them; an image ends with a gap of its own.
+/// What lies behind each row and each image: nothing that a kernel may touch.
+struct Gaps {
+  std::int64_t row = 5;
+  std::int64_t image = 3;
+};
+
+/// Rows of a batch with NaN in their gaps.
 template <class T>
 struct Tensor {
   std::int64_t images, tokens, dim, stride, image_stride;
   std::vector<T> values;
 
-  Tensor(std::int64_t images_, std::int64_t tokens_, std::int64_t dim_, std::int64_t gap)
+  Tensor(std::int64_t images_, std::int64_t tokens_, std::int64_t dim_, Gaps gaps)
       : images(images_),
         tokens(tokens_),
         dim(dim_),
-        stride(dim_ + gap),
-        image_stride(tokens_ * stride + 3 * gap),
+        stride(dim_ + gaps.row),
+        image_stride(tokens_ * stride + gaps.image),
         values(to_size(images_ * image_stride), T(std::numeric_limits<float>::quiet_NaN())) {}
-  Tensor(std::int64_t images_, std::int64_t tokens_, std::int64_t dim_, std::int64_t gap, Fill how,
+  Tensor(std::int64_t images_, std::int64_t tokens_, std::int64_t dim_, Gaps gaps, Fill how,
          unsigned seed)
-      : Tensor(images_, tokens_, dim_, gap) {
+      : Tensor(images_, tokens_, dim_, gaps) {
     std::vector<T> inside(to_size(images * tokens * dim));
     fill(inside, how, seed);
     std::size_t next = 0;
@@ -107,17 +116,17 @@ struct Problem {
   std::vector<float> state, denominator;
 
   Problem(const la::Shape& shape_, std::int64_t images, std::int64_t tokens, Fill how,
-          std::int64_t gap = 5, std::optional<std::int64_t> queries = {})
+          Gaps gaps = {}, std::optional<std::int64_t> queries = {})
       : shape(shape_),
         extent{images, tokens, queries.value_or(tokens), 0, 1, 1},
-        q(images, extent.queries, shape.num_heads * shape.width, gap, how, 1),
-        k(images, tokens, shape.num_heads * shape.width, gap, how, 2),
-        v(images, tokens, shape.num_heads * shape.head_dim, gap, how, 3),
-        grad_y(images, extent.queries, shape.num_heads * shape.head_dim, gap, how, 4),
-        y(images, extent.queries, v.dim, gap),
-        grad_q(images, extent.queries, q.dim, gap),
-        grad_k(images, tokens, q.dim, gap),
-        grad_v(images, tokens, v.dim, gap) {}
+        q(images, extent.queries, shape.num_heads * shape.width, gaps, how, 1),
+        k(images, tokens, shape.num_heads * shape.width, gaps, how, 2),
+        v(images, tokens, shape.num_heads * shape.head_dim, gaps, how, 3),
+        grad_y(images, extent.queries, shape.num_heads * shape.head_dim, gaps, how, 4),
+        y(images, extent.queries, v.dim, gaps),
+        grad_q(images, extent.queries, q.dim, gaps),
+        grad_k(images, tokens, q.dim, gaps),
+        grad_v(images, tokens, v.dim, gaps) {}
 
   void run(bool backward) {
     OnDevice<T> on_q(q), on_k(k), on_v(v), on_y(y);
@@ -188,7 +197,7 @@ struct Expected {
   std::vector<la::Gradients> gradients;
   std::int64_t step;
 
-  Expected(const Problem<T>& p, bool backward, std::int64_t step_ = 1) : step(step_) {
+  Expected(const Problem<T>& p, bool backward) : step(p.extent.queries / 12 + 1) {
     for (std::int64_t b = 0; b < p.extent.images; ++b) {
       for (std::int64_t i = 0; i < p.extent.queries; i += step)
         y.push_back(la::linear_attention_reference(p.tokens(b), i));
@@ -224,13 +233,12 @@ struct Expected {
 };
 
 template <class T>
-void check(Problem<T> problem, const char* what, std::int64_t step = 1) {
+void check(Problem<T> problem, const char* what, bool backward = true) {
   SCOPED_TRACE(
       std::string(what) + ", map " + std::to_string(static_cast<int>(problem.shape.feature)) +
       ", " + std::to_string(problem.extent.tokens) + " tokens, w " +
       std::to_string(problem.shape.width) + ", d " + std::to_string(problem.shape.head_dim));
-  const bool backward = step == 1;
-  const Expected<T> expected(problem, backward, step);
+  const Expected<T> expected(problem, backward);
   for_each_schedule([&] {
     problem.run(backward);
     ASSERT_NO_FATAL_FAILURE(expected.compare(problem));
@@ -244,7 +252,7 @@ TYPED_TEST_SUITE(LinearAttentionCuda, Stored);
 
 TYPED_TEST(LinearAttentionCuda, EqualsTheTwinForEveryMap) {
   for (const Feature feature : kFeatures)
-    check<TypeParam>({shape_of(feature, 2, 24, 40), 2, 33, Fill::normal}, "every map");
+    check<TypeParam>({shape_of(feature, 2, 24, 40), 1, 33, Fill::normal}, "every map");
 }
 
 TYPED_TEST(LinearAttentionCuda, EqualsTheTwinForHeadsThatNoTileDivides) {
@@ -252,6 +260,239 @@ TYPED_TEST(LinearAttentionCuda, EqualsTheTwinForHeadsThatNoTileDivides) {
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 48}, {48, 5}, {80, 72}})
     for (const Feature feature : {Feature::relu, Feature::exp_pair, Feature::softmax_pair})
       check<TypeParam>({shape_of(feature, 1, width, head_dim), 1, 7, Fill::normal}, "heads");
+}
+
+TYPED_TEST(LinearAttentionCuda, EqualsTheTwinForRowsLongerThanATile) {
+  for (const Feature feature :
+       {Feature::unit, Feature::softmax_pair, Feature::softmax_both, Feature::exp_centred})
+    check<TypeParam>({shape_of(feature, 1, 128, 8), 1, 3, Fill::normal}, "long rows");
+  // All elements of a row share its maximum, beyond the tile, too.
+  check<TypeParam>({shape_of(Feature::exp_centred, 1, 70, 8), 1, 3, Fill::ones}, "equal maxima");
+}
+
+TYPED_TEST(LinearAttentionCuda, EqualsTheTwinWhereRowsArePacked) {
+  for (const Feature feature : {Feature::elu_plus_one, Feature::exp_pair})
+    check<TypeParam>({shape_of(feature, 3, 20, 68), 1, 5, Fill::normal, {8, 8}}, "packed");
+}
+
+TYPED_TEST(LinearAttentionCuda, RowsArePackedOnlyWhereThoseOfEveryImageAreAligned) {
+  check<TypeParam>({shape_of(Feature::exp_pair, 1, 4, 8), 2, 2, Fill::normal, {8, 1}}, "images");
+}
+
+TYPED_TEST(LinearAttentionCuda, RowsShorterThanTheLeastNormAreConstants) {
+  la::Shape shape = shape_of(Feature::unit, 1, 9, 8);
+  shape.unit_eps = 3;  // of normal rows about half are shorter
+  check<TypeParam>({shape, 1, 20, Fill::normal}, "short rows");
+}
+
+TYPED_TEST(LinearAttentionCuda, EqualsTheTwinForAnyNumberOfTokens) {
+  for (const std::int64_t tokens : {1, 2, 31, 32, 196, 197, 198})
+    check<TypeParam>({shape_of(Feature::exp_pair, 1, 6, 8), 1, tokens, Fill::normal}, "tokens",
+                     /*backward=*/tokens % 2 != 0 || tokens < 196);
+  // Several runs of tokens.
+  for (const Feature feature : {Feature::unit, Feature::relu, Feature::softmax_pair})
+    check<TypeParam>({shape_of(feature, 2, 5, 8), 2, 577, Fill::normal}, "runs",
+                     /*backward=*/false);
+}
+
+TYPED_TEST(LinearAttentionCuda, GradientsOfSeveralRunsEqualTheTwin) {
+  check<TypeParam>({shape_of(Feature::exp_pair, 1, 3, 4), 1, 300, Fill::normal}, "runs");
+}
+
+TYPED_TEST(LinearAttentionCuda, EqualsTheTwinOnEveryKindOfInput) {
+  for (const Feature feature : kFeatures)
+    for (const Fill how : kAllFills) {
+      SCOPED_TRACE("fill " + std::to_string(static_cast<int>(how)));
+      check<TypeParam>({shape_of(feature, 1, 12, 20), 1, 11, how}, "inputs");
+    }
+}
+
+TYPED_TEST(LinearAttentionCuda, TokensWeighTheirKeys) {
+  for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
+    Problem<TypeParam> problem(shape_of(feature, 1, 16, 12), 2, 45, Fill::normal);
+    problem.extent.num_prefix = 14;
+    problem.extent.prefix_weight = 0.75F;
+    problem.extent.patch_weight = 0.2F;
+    check<TypeParam>(problem, "weights");
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, OnlyLeadingTokensMayHaveQueries) {
+  for (const Feature feature : {Feature::softmax_both, Feature::relu}) {
+    check<TypeParam>({shape_of(feature, 2, 16, 12), 2, 70, Fill::normal, {}, 1}, "one query");
+    check<TypeParam>({shape_of(feature, 1, 16, 12), 1, 70, Fill::normal, {}, 66}, "queries");
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, WithoutANormaliserNothingIsDivided) {
+  la::Shape shape = shape_of(Feature::relu, 1, 16, 12);
+  shape.normaliser = Normaliser::none;
+  check<TypeParam>({shape, 1, 9, Fill::normal}, "none");
+  shape.normaliser = Normaliser::add_eps;
+  shape.eps = 40;
+  check<TypeParam>({shape, 1, 9, Fill::normal}, "a large eps");
+  shape.feature = Feature::unit;
+  check<TypeParam>({shape, 1, 9, Fill::normal}, "a large eps");
+}
+
+TYPED_TEST(LinearAttentionCuda, RisingMaximaKeepWhatWasSummed) {
+  for (const std::int64_t tokens : {90, 300}) {
+    Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1, 8, 8), 1, tokens, Fill::normal);
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t i = 0; i < 8; ++i) {
+        TypeParam& k = problem.k.at(0, t, i);
+        k = TypeParam(static_cast<float>(k) + 0.05F * static_cast<float>(i % 2 == 0 ? t : -t));
+      }
+    check<TypeParam>(problem, "rising maxima", /*backward=*/tokens == 90);
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, TheStateIsWhatTheHeaderSays) {
+  for (const std::int64_t tokens : {40, 300}) {
+    Problem<TypeParam> p(shape_of(Feature::exp_pair, 2, 3, 4), 2, tokens, Fill::normal);
+    p.run(false);
+    constexpr std::int64_t kHeads = 4;  // of both images
+    constexpr std::int64_t kF = 6;
+    ASSERT_EQ(p.state.size(), to_size(kHeads * kF * (4 + 2)));
+    for (std::int64_t head = 0; head < kHeads; ++head) {
+      const std::int64_t b = head / 2;
+      const auto of = [&](Tensor<TypeParam>& x, std::int64_t t, std::int64_t f) {
+        const auto u = static_cast<double>(static_cast<float>(x.at(b, t, head % 2 * 3 + f % 3)));
+        return f < 3 ? u : -u;
+      };
+      double shared = -1e30;
+      std::vector<double> z(kF);
+      std::vector<double> maximum(kF, -1e30);
+      for (std::int64_t f = 0; f < kF; ++f) {
+        double s = 0;
+        for (std::int64_t t = 0; t < tokens; ++t)
+          maximum[to_size(f)] = std::max(maximum[to_size(f)], of(p.k, t, f));
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          const double weight = std::exp(of(p.k, t, f) - maximum[to_size(f)]);
+          z[to_size(f)] += weight;
+          s += weight * static_cast<double>(static_cast<float>(p.v.at(b, t, head % 2 * 4 + 1)));
+        }
+        const std::int64_t row = head * kF + f;
+        EXPECT_EQ(static_cast<double>(p.state[to_size(kHeads * kF * 5 + row)]),
+                  maximum[to_size(f)]);
+        EXPECT_NEAR(p.state[to_size(kHeads * kF * 4 + row)], z[to_size(f)], 1e-5 * z[to_size(f)]);
+        EXPECT_NEAR(p.state[to_size(row * 4 + 1)], s, 1e-5 * z[to_size(f)]);
+        shared = std::max(shared, of(p.q, 7, f) + maximum[to_size(f)]);
+      }
+      double m = 0;
+      for (std::int64_t f = 0; f < kF; ++f)
+        m += std::exp(of(p.q, 7, f) + maximum[to_size(f)] - shared) * z[to_size(f)];
+      EXPECT_NEAR(p.denominator[to_size(head * tokens + 7)], m, 1e-5 * m);
+    }
+  }
+}
+
+/// Bits of all results.
+template <class T>
+std::vector<float> results(Problem<T>& p, std::int64_t first_image, std::int64_t images) {
+  std::vector<float> all;
+  for (Tensor<T>* each : {&p.y, &p.grad_q, &p.grad_k, &p.grad_v})
+    for (std::int64_t b = first_image; b < first_image + images; ++b)
+      for (std::int64_t t = 0; t < each->tokens; ++t)
+        for (std::int64_t i = 0; i < each->dim; ++i)
+          all.push_back(static_cast<float>(each->at(b, t, i)));
+  return all;
+}
+
+TYPED_TEST(LinearAttentionCuda, ResultsDependNeitherOnTheBatchNorOnTheSchedule) {
+  const la::Shape shape = shape_of(Feature::softmax_pair, 2, 9, 10);
+  Problem<TypeParam> both(shape, 2, 270, Fill::normal);
+  both.run(true);
+  const std::vector<float> once = results(both, 0, 2);
+  for_each_schedule([&] {
+    both.run(true);
+    ASSERT_EQ(results(both, 0, 2), once);
+  });
+  for (std::int64_t b = 0; b < 2; ++b) {
+    Problem<TypeParam> single(shape, 1, 270, Fill::zeros);
+    for (const auto member : {&Problem<TypeParam>::q, &Problem<TypeParam>::k,
+                              &Problem<TypeParam>::v, &Problem<TypeParam>::grad_y}) {
+      const Tensor<TypeParam>& from = both.*member;
+      const auto begin = from.values.begin() + b * from.image_stride;
+      (single.*member).values.assign(begin, begin + from.image_stride);
+    }
+    single.run(true);
+    EXPECT_EQ(results(single, 0, 1), results(both, b, 1));
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, NanReachesWhatDependsOnIt) {
+  const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
+  for (const Feature feature : kFeatures) {
+    SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)));
+    Problem<TypeParam> p(shape_of(feature, 4, 10, 12), 2, 34, Fill::normal);
+    p.q.at(1, 2, 9) = nan;            // row 2 of head 0
+    p.k.at(1, 5, 10 + 3) = nan;       // all of head 1
+    p.v.at(1, 6, 24 + 11) = nan;      // the last column of head 2
+    p.grad_y.at(1, 7, 36 + 4) = nan;  // head 3, backward only
+    p.run(true);
+    const auto is_nan = [](Tensor<TypeParam>& x, std::int64_t b, std::int64_t t, std::int64_t i) {
+      return std::isnan(static_cast<float>(x.at(b, t, i)));
+    };
+    for (std::int64_t t = 0; t < 34; ++t) {
+      for (std::int64_t c = 0; c < 48; ++c) {
+        ASSERT_FALSE(is_nan(p.y, 0, t, c) || is_nan(p.grad_v, 0, t, c));
+        ASSERT_EQ(is_nan(p.y, 1, t, c), c < 12 ? t == 2 : c < 24 || c == 35)
+            << "row " << t << ", column " << c;
+        if (c >= 36) {
+          ASSERT_EQ(is_nan(p.grad_v, 1, t, c), c == 40) << "row " << t << ", column " << c;
+        }
+      }
+      for (std::int64_t i = 0; i < 40; ++i) {
+        ASSERT_FALSE(is_nan(p.grad_q, 0, t, i) || is_nan(p.grad_k, 0, t, i));
+        if (feature == Feature::relu || i < 30) continue;  // relu's gradient may be 0 times NaN
+        ASSERT_EQ(is_nan(p.grad_q, 1, t, i), t == 7) << "row " << t << ", element " << i;
+        ASSERT_TRUE(is_nan(p.grad_k, 1, t, i)) << "row " << t << ", element " << i;
+      }
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, WithoutQueriesNothingIsLaunched) {
+  const la::Shape shape = shape_of(Feature::exp_pair, 2, 8, 8);
+  cuda::ForwardParams<TypeParam> forward{};
+  cuda::BackwardParams<TypeParam> backward{};
+  forward.shape = backward.shape = shape;
+  for (const cuda::Extent extent :
+       {cuda::Extent{0, 5, 5, 0, 1, 1}, cuda::Extent{3, 0, 0, 0, 1, 1}}) {
+    forward.extent = backward.extent = extent;
+    cuda::forward(forward, nullptr);
+    cuda::backward(backward, nullptr);
+  }
+}
+
+TYPED_TEST(LinearAttentionCuda, MoreQueriesThanTokensAreRefused) {
+  cuda::ForwardParams<TypeParam> params{};
+  params.shape = shape_of(Feature::exp_pair, 2, 8, 8);
+  params.extent = {1, 5, 6, 0, 1, 1};
+  EXPECT_THROW(cuda::forward(params, nullptr), Error);
+}
+
+TEST(LinearAttentionCudaGeometry, RunsCoverAllTokens) {
+  namespace simt = cuda::simt;
+  for (std::int64_t tokens = 1; tokens < 40000; tokens += tokens < 3000 ? 1 : 61) {
+    const simt::Split split = simt::split_tokens(tokens);
+    ASSERT_EQ(split.tokens % simt::kStep, 0) << tokens;
+    ASSERT_LE(split.count, simt::kMostRuns) << tokens;
+    ASSERT_GE(split.count * split.tokens, tokens) << tokens;
+    ASSERT_LT((split.count - 1) * split.tokens, tokens) << "an empty run of " << tokens;
+  }
+  EXPECT_EQ(simt::split_tokens(197).count, 1);
+  EXPECT_EQ(simt::split_tokens(8161).count, 32);
+}
+
+TEST(LinearAttentionCudaGeometry, ManyImagesAreLegal) {
+  namespace simt = cuda::simt;
+  const la::Shape shape = shape_of(Feature::exp_pair, 12, 64, 64);
+  EXPECT_EQ(device::illegal(simt::state_geometry(shape, 100000, simt::split_tokens(197))), "");
+  EXPECT_EQ(device::illegal(simt::combine_geometry(shape, 100000)), "");
+  EXPECT_EQ(device::illegal(simt::read_out_geometry(shape, 100000, 197)), "");
+  EXPECT_EQ(device::illegal(simt::row_geometry(shape, 100000, 197)), "");
 }
 
 }  // namespace

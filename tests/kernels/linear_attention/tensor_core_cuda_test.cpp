@@ -306,7 +306,10 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {
   for (const Feature feature : kFeatures) {
     if (!this->serves(feature)) continue;
     for (const auto& [tokens, heads, images] :
-         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1}, {31, 2, 1}, {65, 1, 2}}) {
+         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1},
+          {2, 1, 1},
+          {31, 2, 1},
+          {65, 1, 2}}) {
       SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
       Problem<TypeParam> problem(shape_of(feature, heads), images, tokens);
       problem.expect(true);
@@ -346,17 +349,19 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinForManyTokens) {
   }
 }
 
-TYPED_TEST(LinearAttentionTensorCores, GradientsEqualTheTwinForTokensInSeveralParts) {
+/// In one type, since the twin takes its time.
+using LinearAttentionTensorCoresParts = DeviceTest;
+TEST_F(LinearAttentionTensorCoresParts, GradientsEqualTheTwin) {
   constexpr std::int64_t kTokens = 450;
   ASSERT_EQ(tensor_core::splits_of(kTokens, 1), 2);
   // Keys and queries rise and fall with the tokens, so that every tile and the second part raise
   // half of the maxima.
-  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1), 1, kTokens);
+  Problem<BFloat16> problem(shape_of(Feature::exp_pair, 1), 1, kTokens);
   for (std::int64_t t = 0; t < kTokens; ++t)
     for (std::int64_t i = 0; i < 64; ++i) {
       const float rise = 0.02F * static_cast<float>(i % 2 == 0 ? t : -t);
-      problem.k.at(0, t, i) = TypeParam(static_cast<float>(problem.k.at(0, t, i)) + rise);
-      problem.q.at(0, t, i) = TypeParam(static_cast<float>(problem.q.at(0, t, i)) - rise);
+      problem.k.at(0, t, i) = BFloat16(static_cast<float>(problem.k.at(0, t, i)) + rise);
+      problem.q.at(0, t, i) = BFloat16(static_cast<float>(problem.q.at(0, t, i)) - rise);
     }
   problem.expect(true, 7);
   problem.run(true);
@@ -552,6 +557,30 @@ TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAga
         if (this->HasFatalFailure()) return;
       }
     }
+  }
+}
+
+/// Blocks of several tiles, the last of which has no rows, against blocks of one.
+TYPED_TEST(LinearAttentionTensorCores, RowsDoNotDependOnTheBlockTheyAreIn) {
+  constexpr std::int64_t kTokens = 261;
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> alone(shape_of(feature, 2), 1, kTokens);
+    alone.run(true);
+    ASSERT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 1);
+    Problem<TypeParam> together(shape_of(feature, 2), 1, kTokens);
+    tensor_core::assumed_multiprocessors = 1;
+    EXPECT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 3);
+    together.run(true);
+    tensor_core::assumed_multiprocessors = 132;
+    for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
+                            &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v})
+      for (std::int64_t t = 0; t < kTokens; ++t)
+        for (std::int64_t i = 0; i < 128; ++i)
+          ASSERT_EQ((alone.*part).at(0, t, i).bits, (together.*part).at(0, t, i).bits)
+              << "row " << t << ", column " << i;
+    EXPECT_EQ(alone.denominator, together.denominator);
   }
 }
 

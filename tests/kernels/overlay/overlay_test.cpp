@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/overlay/overlay_reference.h"
+#include "kernels/overlay/preconditions.h"
 #include "kernels/overlay/sample_position.h"
 #include "tests/kernels/overlay/overlay_case.h"
 

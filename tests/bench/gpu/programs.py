@@ -1,0 +1,156 @@
+"""The processes that a run talks to: hydrascope, kernel_bench and PyTorch's worker."""
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import IO, Any
+
+HERE = Path(__file__).resolve().parent
+
+Json = dict[str, Any]
+
+
+class Failure(Exception):
+    """Why something has no figure; one line."""
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("error: ")]
+    return (errors or lines or ["no message"])[-1].removeprefix("error: ")[:300]
+
+
+def json_lines(text: str) -> list[Json]:
+    """The JSON objects among the lines; one that was cut off when its process ended is left out."""
+    found = []
+    for line in text.splitlines():
+        if line.startswith("{"):
+            with contextlib.suppress(json.JSONDecodeError):
+                found.append(json.loads(line))
+    return found
+
+
+class Clock:
+    """How much of the run's time is left."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.monotonic() + seconds
+
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+    def demand(self, seconds: float) -> None:
+        if self.left() < seconds:
+            raise Failure("no time was left")
+
+
+def stop(process: "subprocess.Popen[str]", how: signal.Signals = signal.SIGKILL) -> None:
+    """Ends a process that `start` began, with what it began itself."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, how)
+
+
+def start(command: list[str], **streams: Any) -> "subprocess.Popen[str]":
+    try:
+        return subprocess.Popen(
+            command, text=True, errors="replace", start_new_session=True, **streams
+        )
+    except OSError as error:
+        raise Failure(f"{command[0]} cannot be started: {error.strerror}") from None
+
+
+def run(command: list[str], clock: Clock, most: float = 200) -> tuple[str, str]:
+    """Standard output, and why the process did not end well ("" where it did): what it printed
+    before is not lost."""
+    limit = min(most, clock.left())
+    if limit <= 0:
+        raise Failure("no time was left")
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        output, errors = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        stop(process, signal.SIGINT)  # hydrascope writes the rows that it has
+        try:
+            output, errors = process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            stop(process)
+            output, errors = process.communicate()
+        return output, f"took longer than {limit:.0f} s"
+    except BaseException:  # this program is being ended
+        stop(process)
+        raise
+    if process.returncode < 0:
+        return output, f"killed by {signal.Signals(-process.returncode).name}"
+    return output, last_line(errors) if process.returncode != 0 else ""
+
+
+class Worker:
+    """PyTorch in a process of its own, started when it is first asked and again after it was
+    stopped for taking too long."""
+
+    def __init__(self, command: list[str], log: Path, clock: Clock) -> None:
+        self.command = command
+        self.log = log
+        self.clock = clock
+        self.process: subprocess.Popen[str] | None = None
+        self.replies: queue.Queue[str] = queue.Queue()
+
+    def ask(self, most: float = 120, **job: Any) -> Json:
+        if self.process is None:
+            self.begin()
+        process = self.process
+        assert process is not None and process.stdin is not None
+        try:
+            process.stdin.write(json.dumps(job) + "\n")
+            process.stdin.flush()
+            line = self.replies.get(timeout=max(0.0, min(most, self.clock.left())))
+        except queue.Empty:
+            self.end()
+            raise Failure("took too long") from None
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            self.end()
+            raise Failure(f"PyTorch's process ended: {last_line(self.log.read_text('utf-8'))}")
+        reply: Json = json.loads(line)
+        if "error" in reply:
+            raise Failure(str(reply["error"]))
+        return reply
+
+    def begin(self) -> None:
+        with self.log.open("a", encoding="utf-8") as log:
+            self.process = start(
+                self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
+            )
+        self.replies = queue.Queue()
+        assert self.process.stdout is not None
+        threading.Thread(
+            target=self.listen, args=(self.process.stdout, self.replies), daemon=True
+        ).start()
+
+    @staticmethod
+    def listen(output: IO[str], replies: "queue.Queue[str]") -> None:
+        for line in output:
+            replies.put(line)
+        replies.put("")
+
+    def end(self) -> None:
+        if self.process is not None:
+            stop(self.process)
+            self.process.wait()
+            for stream in (self.process.stdin, self.process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+        self.process = None

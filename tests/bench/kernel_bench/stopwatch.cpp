@@ -1,0 +1,178 @@
+#include "tests/bench/kernel_bench/stopwatch.h"
+
+#include "kernels/device/launch.h"
+#include "tests/bench/kernel_bench/read_memory.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace hydrascope::bench {
+namespace {
+
+using kernels::device::check_cuda;
+
+constexpr int kWindow = 10;  // launches whose median is compared
+constexpr std::size_t kCopied = std::size_t{1} << 30;
+
+std::size_t flushed_bytes() {
+  int device = 0;
+  int l2 = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device), "size of L2");
+  return std::max<std::size_t>(2 * static_cast<std::size_t>(l2), std::size_t{32} << 20);
+}
+
+double percentile(const std::vector<double>& sorted, double share) {
+  const double at = share * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(at);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
+}
+
+/// A captured sequence of calls.
+class Graph {
+ public:
+  template <class Body>
+  Graph(kernels::device::Stream stream, Body&& body) {
+    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
+    cudaGraph_t graph = nullptr;
+    try {
+      body();
+    } catch (...) {
+      cudaStreamEndCapture(stream, &graph);
+      cudaGraphDestroy(graph);
+      throw;
+    }
+    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
+    const cudaError_t status = cudaGraphInstantiate(&runnable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(status, "cudaGraphInstantiate");
+  }
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph() { cudaGraphExecDestroy(runnable_); }
+
+  void launch(kernels::device::Stream stream) const {
+    check_cuda(cudaGraphLaunch(runnable_, stream), "cudaGraphLaunch");
+  }
+
+ private:
+  cudaGraphExec_t runnable_ = nullptr;
+};
+
+}  // namespace
+
+Times summarise(std::vector<double> microseconds) {
+  std::ranges::sort(microseconds);
+  Times times;
+  times.median = percentile(microseconds, 0.5);
+  times.p10 = percentile(microseconds, 0.1);
+  times.p90 = percentile(microseconds, 0.9);
+  times.launches = static_cast<int>(microseconds.size());
+  return times;
+}
+
+void Stopwatch::DestroyStream::operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
+void Stopwatch::DestroyEvent::operator()(CUevent_st* event) const { cudaEventDestroy(event); }
+
+Stopwatch::Stopwatch(int launches)
+    : launches_(launches),
+      written_(flushed_bytes()),
+      read_(random_memory<std::uint8_t>(flushed_bytes(), 1)),
+      sink_(sizeof(std::uint32_t)) {
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  stream_.reset(stream);
+  for (int i = 0; i < std::max(launches, kWindow); ++i) {
+    for (std::vector<Event>* events : {&begin_, &end_}) {
+      cudaEvent_t event = nullptr;
+      check_cuda(cudaEventCreate(&event), "cudaEventCreate");
+      events->emplace_back(event);
+    }
+  }
+}
+
+void Stopwatch::flush() {
+  check_cuda(cudaMemsetAsync(written_.data(), 0x5a, written_.bytes(), stream()), "cudaMemsetAsync");
+  constexpr std::size_t kWord = 16;
+  read_memory(read_.data(), read_.bytes() / kWord, reinterpret_cast<std::uint32_t*>(sink_.data()),
+              stream());
+}
+
+std::vector<double> Stopwatch::sample(int count, const Call& before, const Call& timed) {
+  for (int i = 0; i < count; ++i) {
+    before();
+    check_cuda(cudaEventRecord(begin_[i].get(), stream()), "cudaEventRecord");
+    timed();
+    check_cuda(cudaEventRecord(end_[i].get(), stream()), "cudaEventRecord");
+  }
+  check_cuda(cudaStreamSynchronize(stream()), "measured kernels");
+  std::vector<double> microseconds;
+  for (int i = 0; i < count; ++i) {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_[i].get(), end_[i].get()),
+               "cudaEventElapsedTime");
+    microseconds.push_back(1e3 * static_cast<double>(milliseconds));
+  }
+  return microseconds;
+}
+
+Times Stopwatch::settled_times(const Call& before, const Call& timed) {
+  constexpr int kMostWindows = 30;
+  constexpr double kTolerance = 0.02;
+  double previous = 0;
+  for (int i = 0; i < kMostWindows; ++i) {
+    const double median = summarise(sample(kWindow, before, timed)).median;
+    if (std::abs(median - previous) <= kTolerance * median) break;
+    previous = median;
+  }
+  return summarise(sample(launches_, before, timed));
+}
+
+Times Stopwatch::cold(const Work& work) {
+  return settled_times(
+      [&] {
+        if (work.restore) work.restore(stream());
+        flush();
+      },
+      [&] { work.run(stream()); });
+}
+
+Times Stopwatch::warm(const Work& work) {
+  constexpr double kLaunch = 300;  // microseconds, beside which the launch of a graph is little
+  constexpr int kMostRuns = 20;
+  const double once = summarise(sample(
+                                    kWindow, [] {}, [&] { work.run(stream()); }))
+                          .median;
+  const int runs = std::clamp(static_cast<int>(std::ceil(kLaunch / once)), 1, kMostRuns);
+  const Graph graph(stream(), [&] {
+    for (int i = 0; i < runs; ++i) work.run(stream());
+  });
+  Times times = settled_times(
+      [&] {
+        if (work.restore) work.restore(stream());
+      },
+      [&] { graph.launch(stream()); });
+  times.median /= runs;
+  times.p10 /= runs;
+  times.p90 /= runs;
+  times.runs_per_launch = runs;
+  return times;
+}
+
+double Stopwatch::copy_bytes() { return 2.0 * static_cast<double>(kCopied); }
+
+Times Stopwatch::copy() {
+  const auto from = random_memory<std::uint8_t>(kCopied, 2);
+  const DeviceMemory<std::uint8_t> to(kCopied);
+  return settled_times([] {},
+                       [&] {
+                         check_cuda(cudaMemcpyAsync(to.data(), from.data(), kCopied,
+                                                    cudaMemcpyDeviceToDevice, stream()),
+                                    "cudaMemcpyAsync");
+                       });
+}
+
+}  // namespace hydrascope::bench
