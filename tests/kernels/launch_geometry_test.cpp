@@ -1,0 +1,109 @@
+// Every kernel's grid and blocks are legal for every model, image size and batch of the table.
+#include "kernels/attention_map/attention_map_geometry.h"
+#include "kernels/device/geometry.h"
+#include "kernels/gelu/gelu_geometry.h"
+#include "kernels/hydra/hydra_geometry.h"
+#include "kernels/layer_norm/layer_norm_geometry.h"
+#include "kernels/linear_attention/linear_attention_geometry.h"
+#include "kernels/linear_attention/tensor_core_geometry.h"
+#include "kernels/overlay/overlay_geometry.h"
+#include "kernels/patchify/patchify_geometry.h"
+#include "kernels/token_rows/token_rows_geometry.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+namespace tensor_core = linear_attention::cuda::tensor_core;
+namespace simt = linear_attention::cuda::simt;
+
+struct Model {
+  const char* name;
+  std::int64_t dim;
+  std::int64_t heads;
+};
+constexpr Model kModels[] = {
+    {"Ti", 192, 3}, {"S", 384, 6}, {"B", 768, 12}, {"L", 1024, 16}, {"H", 1280, 16}};
+constexpr std::pair<std::int64_t, std::int64_t> kSizes[] = {
+    {224, 224}, {384, 384}, {512, 512}, {1024, 1024}, {1088, 1920}, {2160, 3840}, {4320, 7680}};
+constexpr std::int64_t kBatches[] = {1, 2, 8, 64, 256};
+
+void expect_legal(const device::Geometry& geometry, const std::string& what) {
+  EXPECT_EQ(device::illegal(geometry), "") << what;
+}
+
+TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
+  for (const Model& model : kModels) {
+    for (const auto& [height, width] : kSizes) {
+      for (const std::int64_t images : kBatches) {
+        const std::int64_t rows = height / 16;
+        const std::int64_t columns = width / 16;
+        const std::int64_t tokens = 1 + rows * columns;
+        const std::string where = std::string(model.name) + ", " + std::to_string(height) + "x" +
+                                  std::to_string(width) + ", batch " + std::to_string(images);
+        const linear_attention::Shape shape{model.heads,
+                                            model.dim / model.heads,
+                                            model.dim / model.heads,
+                                            linear_attention::Feature::exp_pair,
+                                            linear_attention::Normaliser::add_eps,
+                                            1e-6F,
+                                            1e-6F};
+        expect_legal(hydra::cuda::project_geometry(images, tokens), "hydra sums, " + where);
+        expect_legal(hydra::cuda::rows_geometry(images, tokens), "hydra rows, " + where);
+        expect_legal(simt::state_geometry(shape, images, simt::split_tokens(tokens)),
+                     "state, " + where);
+        expect_legal(simt::combine_geometry(shape, images), "combine, " + where);
+        expect_legal(simt::read_out_geometry(shape, images, tokens), "read out, " + where);
+        expect_legal(simt::row_geometry(shape, images, tokens), "gradient rows, " + where);
+        expect_legal(tensor_core::state_geometry(images, model.heads, tokens),
+                     "tensor-core state, " + where);
+        expect_legal(tensor_core::rows_geometry(images, model.heads, tokens),
+                     "tensor-core rows, " + where);
+        expect_legal(tensor_core::combine_geometry(images, model.heads, shape.features()),
+                     "tensor-core combine, " + where);
+        expect_legal(layer_norm::cuda::geometry(images * tokens), "layer_norm, " + where);
+        expect_legal(gelu::cuda::geometry(images * tokens * 4 * model.dim / 4), "gelu, " + where);
+        expect_legal(token_rows::cuda::prefix_geometry(images, 5), "prefix, " + where);
+        expect_legal(token_rows::cuda::mean_geometry(images, model.dim, 8), "mean, " + where);
+        expect_legal(patchify::cuda::pixel_geometry(images, rows, columns, 1), "pixels, " + where);
+        expect_legal(patchify::cuda::pack_geometry(images * (tokens - 1) * 768),
+                     "patch packs, " + where);
+        expect_legal(patchify::cuda::patch_geometry(images * (tokens - 1)), "patches, " + where);
+        expect_legal(attention_map::cuda::rows_geometry(tokens), "map, " + where);
+        expect_legal(attention_map::cuda::scores_geometry(tokens, model.heads), "scores, " + where);
+        expect_legal(attention_map::cuda::normalise_geometry(model.heads), "normalise, " + where);
+        expect_legal(attention_map::cuda::mean_geometry(tokens), "mean map, " + where);
+        expect_legal(overlay::cuda::geometry(height, width), "overlay, " + where);
+      }
+    }
+  }
+}
+
+/// The split must fill an H200 at batch 1 and depend on nothing but the tokens (and heads).
+TEST(LaunchGeometry, OnePictureFillsTheGpuAtFullHd) {
+  constexpr std::int64_t kMultiprocessors = 132;
+  EXPECT_GE(hydra::cuda::project_geometry(1, 8161).grid.x, kMultiprocessors);
+  EXPECT_GE(hydra::cuda::rows_geometry(1, 8161).grid.x, kMultiprocessors);
+  const device::Geometry state = tensor_core::state_geometry(1, 12, 8161);
+  EXPECT_GE(state.grid.x * state.grid.y, kMultiprocessors);
+  const device::Geometry rows = tensor_core::rows_geometry(1, 12, 8161);
+  EXPECT_GE(rows.grid.x * rows.grid.y, kMultiprocessors);
+}
+
+TEST(LaunchGeometry, WhatCudaRefusesIsToldApart) {
+  EXPECT_EQ(device::illegal({{1}, {1024}}), "");
+  EXPECT_NE(device::illegal({{0}, {1}}), "");
+  EXPECT_NE(device::illegal({{1}, {1025}}), "");
+  EXPECT_NE(device::illegal({{1}, {32, 33}}), "");
+  EXPECT_NE(device::illegal({{1}, {1, 1, 65}}), "");
+  EXPECT_NE(device::illegal({{1, 65536}, {1}}), "");
+  EXPECT_NE(device::illegal({{std::int64_t{1} << 31}, {1}}), "");
+}
+
+}  // namespace
+}  // namespace hydrascope::kernels::test
