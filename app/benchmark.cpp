@@ -20,6 +20,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -198,19 +199,23 @@ int run_benchmark(const ParsedOptions& options) {
                          output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
   int failed = 0;
-  const auto measure_combination = [&](const std::vector<std::string>& words) {
+  const auto measure_combination = [&](const std::vector<std::string>& words, BenchmarkRow& row) {
     const ParsedOptions run = parse(single_run_spec(), words);
+    // As asked for, should there be no memory for the model itself.
+    row.model = run.text("model");
+    row.attention = run.text("attn");
+    row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
+    row.precision = run.text("precision");
+    row.device = run.text("device");
     Subject subject = make_subject(run);
     const model::ClassifierOptions& chosen = subject.classifier.options();
     const image::Size size = fitted(subject.transform);
-    BenchmarkRow row;
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
     row.attention_options = joined(model::attention_options(subject.config.attention));
     row.approximations = joined(subject.classifier.approximations());
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
-    row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
     row.kernels = subject.classifier.kernels();
@@ -223,21 +228,10 @@ int run_benchmark(const ParsedOptions& options) {
       row.stage = name;
       console.detail("measuring " + row.key());
       const bool whole = row.stage == "end_to_end";
-      Timings timings;
-      try {
-        timings = whole ? measure_end_to_end(subject, run, files, measure_options(options))
-                        : measure_model(subject, size, row.batch, measure_options(options));
-      } catch (const Error& error) {
-        if (error.code() != ErrorCode::out_of_memory) throw;
-        print_error(error);
-        row.error = hydrascope::name(error.code());
-        writer.write(row);
-        result.rows.push_back(row);
-        row.error.clear();
-        ++failed;
-        continue;
-      }
-      if (timings.milliseconds.empty()) break;  // interrupted
+      const Timings timings =
+          whole ? measure_end_to_end(subject, run, files, measure_options(options))
+                : measure_model(subject, size, row.batch, measure_options(options));
+      if (timings.milliseconds.empty()) break;     // interrupted
       row.kernels = subject.classifier.kernels();  // known in full only now
       if (!whole) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
@@ -249,9 +243,23 @@ int run_benchmark(const ParsedOptions& options) {
   const std::vector<std::vector<std::string>> runs = sweep(options);
   for (const std::vector<std::string>& words : runs) {
     if (stop_requested()) break;
+    BenchmarkRow row;
+    const auto note_out_of_memory = [&](const Error& error) {
+      print_error(error);
+      row.error = name(error.code());
+      writer.write(row);
+      result.rows.push_back(row);
+      ++failed;
+    };
     try {
-      measure_combination(words);
+      measure_combination(words, row);
+    } catch (const c10::OutOfMemoryError&) {  // of the measurement's own tensors
+      note_out_of_memory(Error(ErrorCode::out_of_memory, "not enough memory", row.device));
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::out_of_memory) {
+        note_out_of_memory(error);
+        continue;
+      }
       if (runs.size() == 1) throw;
       print_error(error);  // what the others measured is not lost
       ++failed;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -73,7 +74,9 @@ class Pipeline {
            const PipelineOptions& options, const std::function<bool(const PipelineResult&)>& done)
       : next_(next), model_(model), options_(options), done_(done) {
     const std::int64_t largest_batch =
-        options.batch_size > 0 ? options.batch_size : kMostAutomaticBatch;
+        options.batch_size > 0
+            ? options.batch_size
+            : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1, kMostAutomaticBatch);
     window_ = 2 * largest_batch + 2 * options.workers;
   }
   Pipeline(const Pipeline&) = delete;
@@ -112,7 +115,8 @@ class Pipeline {
   }
 
  private:
-  static constexpr std::int64_t kMostAutomaticBatch = 64;
+  static constexpr std::int64_t kMostAutomaticBatch = 256;
+  static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
   // ---- reader
   // ------------------------------------------------------------------------------------
@@ -232,13 +236,25 @@ class Pipeline {
       finished_items_.emplace(item.sequence, std::move(item.result));
       return;
     }
-    const image::Size size = item.result.model_size;
-    groups_[{size.height, size.width}].push_back(std::move(item));
+    groups_[group_of(item.result)].push_back(std::move(item));
   }
 
   // ---- model
   // -------------------------------------------------------------------------------------
-  [[nodiscard]] std::int64_t batch_for(std::pair<std::int64_t, std::int64_t> size) const {
+  /// What a batch has in common: the model's input size, and that of the tensors, which differ
+  /// where bytes are padded behind this program's hands.
+  struct Group {
+    std::pair<std::int64_t, std::int64_t> model_size;
+    std::pair<std::int64_t, std::int64_t> tensor_size;
+    auto operator<=>(const Group&) const = default;
+  };
+  static Group group_of(const PipelineResult& result) {
+    return {{result.model_size.height, result.model_size.width},
+            {result.tensor.size(0), result.tensor.size(1)}};
+  }
+
+  [[nodiscard]] std::int64_t batch_for(const Group& group) const {
+    const auto& size = group.model_size;
     const auto limit = batch_limits_.find(size);
     if (limit != batch_limits_.end()) return limit->second;
     if (options_.batch_size > 0) return options_.batch_size;
@@ -246,7 +262,7 @@ class Pipeline {
     return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMostAutomaticBatch);
   }
 
-  using Groups = std::map<std::pair<std::int64_t, std::int64_t>, std::deque<Item>>;
+  using Groups = std::map<Group, std::deque<Item>>;
   /// A batch that the model computes, and since when.
   struct UnderWay {
     std::vector<Item> items;
@@ -344,7 +360,7 @@ class Pipeline {
       return;
     }
     batch_limits_[{size.height, size.width}] = half;
-    std::deque<Item>& group = groups_[{size.height, size.width}];
+    std::deque<Item>& group = groups_[group_of(items.front().result)];
     for (; !items.empty(); items.pop_back()) group.push_front(std::move(items.back()));
   }
 

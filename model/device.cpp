@@ -43,7 +43,10 @@ const std::string& cuda_unavailable_reason() {
 c10::Device resolve_device(std::string_view word) {
   if (word == "cpu") return c10::Device(c10::kCPU);
   if (word == "auto" || word.empty()) {
-    return cuda_unavailable_reason().empty() ? c10::Device(c10::kCUDA, 0) : c10::Device(c10::kCPU);
+    if (!cuda_unavailable_reason().empty()) return c10::Device(c10::kCPU);
+    const kernels::device::GpuInfo info = kernels::device::gpu_info();
+    const auto usable = std::ranges::find(info.gpus, true, &kernels::device::Gpu::has_code);
+    return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(usable->index));
   }
   const auto colon = word.find(':');
   const std::string_view digits = colon == std::string_view::npos ? "0" : word.substr(colon + 1);
@@ -60,13 +63,13 @@ c10::Device resolve_device(std::string_view word) {
                 "--device cpu runs on the processor; `hydrascope doctor` says more");
   }
   const int index = std::stoi(std::string(digits));
-  const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
+  const kernels::device::GpuInfo info = kernels::device::gpu_info();
   const std::string subject = "--device " + std::string(word);
-  if (static_cast<std::size_t>(index) >= gpus.gpus.size())
+  const auto gpu = std::ranges::find(info.gpus, index, &kernels::device::Gpu::index);
+  if (gpu == info.gpus.end())
     throw Error(ErrorCode::failed,
-                "there are " + std::to_string(gpus.gpus.size()) + " GPUs, counted from 0", subject);
-  const kernels::device::Gpu& gpu = gpus.gpus[static_cast<std::size_t>(index)];
-  if (!gpu.has_code) throw Error(ErrorCode::failed, without_code(gpus, gpu), subject);
+                "there are " + std::to_string(info.gpus.size()) + " GPUs, counted from 0", subject);
+  if (!gpu->has_code) throw Error(ErrorCode::failed, without_code(info, *gpu), subject);
   return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
 }
 

@@ -65,7 +65,41 @@ Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options
   });
 }
 
+namespace {
+
+/// Runs `work`, which takes memory for `what`; what LibTorch throws becomes an Error.
+template <class Work>
+auto with_errors(const Classifier& classifier, const std::string& what_for, Work work) {
+  const auto out_of_memory = [&] {
+    return Error(ErrorCode::out_of_memory, "not enough memory for " + what_for,
+                 classifier.options().device.str(),
+                 "a smaller --batch-size or --img-size needs less");
+  };
+  try {
+    return work();
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::out_of_memory) throw out_of_memory();
+    throw;
+  } catch (const c10::Error& error) {
+    const std::string what = error.what_without_backtrace();
+    // The allocators of the CPU and of pinned memory have no exception type of their own.
+    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+        what.find("DefaultCPUAllocator") != std::string::npos ||
+        what.find("CUDA error: out of memory") != std::string::npos)  // pinned memory
+      throw out_of_memory();
+    throw Error(ErrorCode::internal, what, classifier.config().arch);
+  } catch (const std::bad_alloc&) {
+    throw out_of_memory();
+  }
+}
+
+}  // namespace
+
 void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_block) {
+  with_errors(*this, "the model", [&] { compile(fill_block); });
+}
+
+void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_block) {
   const ClassifierOptions& options = state_->options;
   state_->model->eval();
   const std::string no_plan =
@@ -127,35 +161,6 @@ Classifier::Classifier(Classifier&&) noexcept = default;
 Classifier& Classifier::operator=(Classifier&&) noexcept = default;
 Classifier::~Classifier() = default;
 
-namespace {
-
-/// Runs `work`; what LibTorch throws becomes an Error.
-template <class Work>
-auto with_errors(const Classifier& classifier, const std::string& images, Work work) {
-  const auto out_of_memory = [&] {
-    return Error(ErrorCode::out_of_memory, "not enough memory for a batch of " + images,
-                 classifier.options().device.str(),
-                 "a smaller --batch-size or --img-size needs less");
-  };
-  try {
-    return work();
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::out_of_memory) throw out_of_memory();
-    throw;
-  } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    // The CPU's allocator has no exception type of its own.
-    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-        what.find("DefaultCPUAllocator") != std::string::npos)
-      throw out_of_memory();
-    throw Error(ErrorCode::internal, what, classifier.config().arch);
-  } catch (const std::bad_alloc&) {
-    throw out_of_memory();
-  }
-}
-
-}  // namespace
-
 at::Tensor Classifier::logits(const at::Tensor& images) {
   inference::ImageBatch batch;
   if (images.is_cpu()) {
@@ -172,7 +177,7 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
 void Classifier::submit(const inference::ImageBatch& batch) {
   const c10::InferenceMode inference;
   std::ostringstream shape;
-  shape << batch.size() << " images of " << batch.height << "x" << batch.width;
+  shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
   with_errors(*this, shape.str(), [&] {
     if (state_->cuda_plan) {
       state_->cuda_plan->submit(batch);
@@ -194,7 +199,7 @@ void Classifier::submit(const inference::ImageBatch& batch) {
 
 at::Tensor Classifier::collect() {
   if (state_->cuda_plan)
-    return with_errors(*this, "images", [&] { return state_->cuda_plan->collect(); });
+    return with_errors(*this, "the batch", [&] { return state_->cuda_plan->collect(); });
   at::Tensor oldest = std::move(state_->finished.front());
   state_->finished.pop_front();
   return oldest;

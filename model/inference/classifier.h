@@ -81,6 +81,7 @@ class Classifier : public inference::BatchModel {
   /// Compiles the filled model, or moves it to its device.
   /// `fill_block` loads a block's weights.
   void make_ready(const std::function<void(std::int64_t layer)>& fill_block);
+  void compile(const std::function<void(std::int64_t layer)>& fill_block);
 
   struct State;
   std::unique_ptr<State> state_;

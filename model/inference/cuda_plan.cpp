@@ -15,6 +15,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <list>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -39,15 +40,20 @@ c10::Stream new_stream(const c10::Device& device) {
 }
 Stream native(const c10::Stream& stream) { return static_cast<Stream>(stream.native_handle()); }
 
+/// Made when it is first recorded, on the device that is current then: its stream's.
 class Event {
  public:
-  Event() {
-    check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
-  }
+  Event() = default;
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event_); }
-  void record(Stream stream) { check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord"); }
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+  void record(Stream stream) {
+    if (event_ == nullptr)
+      check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
   void hold_back(Stream stream) {
     check_cuda(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
   }
@@ -63,7 +69,11 @@ class GraphRecorder final : public LaunchRecorder {
   explicit GraphRecorder(Stream stream) : stream_(stream) {}
   GraphRecorder(const GraphRecorder&) = delete;
   GraphRecorder& operator=(const GraphRecorder&) = delete;
-  ~GraphRecorder() override { forget(); }
+  ~GraphRecorder() override {
+    for (const Recorded& each : graphs_) {
+      if (each.graph != nullptr) cudaGraphExecDestroy(each.graph);
+    }
+  }
 
   void run(std::size_t stretch, const std::function<void()>& launches) override {
     if (stretch >= graphs_.size()) graphs_.resize(stretch + 1);
@@ -76,13 +86,6 @@ class GraphRecorder final : public LaunchRecorder {
     }
     if (recorded.graph == nullptr) recorded.graph = capture(launches);
     check_cuda(cudaGraphLaunch(recorded.graph, stream_), "cudaGraphLaunch");
-  }
-
-  void forget() override {
-    for (const Recorded& each : graphs_) {
-      if (each.graph != nullptr) cudaGraphExecDestroy(each.graph);
-    }
-    graphs_.clear();
   }
 
  private:
@@ -114,11 +117,33 @@ class GraphRecorder final : public LaunchRecorder {
   std::vector<Recorded> graphs_;
 };
 
+/// What is kept of an image size: memory, products, graphs, the softmax that is fastest there.
+struct PlannedShape {
+  PlannedShape(DeviceWeights& weights, DevicePlanOptions options, bool deterministic,
+               kernels::linear::cuda::Products& products, const DevicePlan::Shape& shape)
+      : recorder(options.stream),
+        softmax(options.stream, deterministic),
+        plan(weights, with_softmax(std::move(options)), products, recorder, shape) {}
+
+  GraphRecorder recorder;
+  SoftmaxBackend softmax;
+  DevicePlan plan;
+
+ private:
+  DevicePlanOptions with_softmax(DevicePlanOptions options) {
+    options.softmax = [this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      return softmax.attend(q, k, v);
+    };
+    return options;
+  }
+};
+
 /// One of the batches on their way.
 struct Slot {
-  at::Tensor pinned;  ///< images of the batch, one after the other
-  at::Tensor input;   ///< the same on the device
-  at::Tensor logits;  ///< pinned
+  at::Tensor input;     ///< images of the batch, one after the other, on the device
+  at::Tensor pinned;    ///< the same on their way there
+  at::Tensor borrowed;  ///< the caller's, where they were on the device already
+  at::Tensor logits;    ///< pinned
   std::int64_t count = 0;
   Event copied;
   Event done;
@@ -126,73 +151,99 @@ struct Slot {
 
 class StreamedPlan final : public CudaPlan {
  public:
-  StreamedPlan(VisionTransformer model, const CudaPlanOptions& chosen)
-      : options_(chosen),
-        stream_(new_stream(options_.device)),
-        copies_(new_stream(options_.device)),
-        recorder_(native(stream_)),
-        softmax_(native(stream_), options_.deterministic) {
+  StreamedPlan(VisionTransformer model, const CudaPlanOptions& options)
+      : stream_(new_stream(options.device)),
+        copies_(new_stream(options.device)),
+        deterministic_(options.deterministic) {
     const c10::StreamGuard guard(stream_);
-    at::globalContext().setAllowTF32CuBLAS(options_.precision.tf32);
-    at::globalContext().setAllowTF32CuDNN(options_.precision.tf32);
+    at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
+    at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
     kernels::linear::cuda::CublasLtOptions library;
     library.stream = native(stream_);
-    library.deterministic = options_.deterministic;
-    library.allocate = [device = options_.device](std::size_t bytes) -> std::shared_ptr<void> {
+    library.deterministic = options.deterministic;
+    library.allocate = [device = options.device](std::size_t bytes) -> std::shared_ptr<void> {
       const at::Tensor memory =
           at::empty({static_cast<std::int64_t>(bytes)}, at::TensorOptions(device).dtype(at::kByte));
       return {memory.mutable_data_ptr(), [memory](void*) {}};
     };
     products_ = kernels::linear::cuda::make_cublas_lt_products(std::move(library));
-    DevicePlanOptions device_options;
-    device_options.device = options_.device;
-    device_options.type = product_type(options_.precision);
-    device_options.kernels = options_.kernels;
-    device_options.pos_interp = options_.pos_interp;
-    device_options.stream = native(stream_);
-    device_options.softmax = [this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return softmax_.attend(q, k, v);
-    };
-    device_options.fill_block = options_.fill_block;
-    plan_.emplace(std::move(model), std::move(device_options), *products_, recorder_);
-    options_.fill_block = {};
+    weights_.emplace(std::move(model),
+                     DeviceWeightsOptions{options.device, product_type(options.precision),
+                                          options.kernels, options.fill_block});
+    plan_options_.pos_interp = options.pos_interp;
+    plan_options_.stream = native(stream_);
   }
 
-  ~StreamedPlan() override { cudaStreamSynchronize(native(stream_)); }
+  ~StreamedPlan() override {
+    cudaStreamSynchronize(native(copies_));
+    cudaStreamSynchronize(native(stream_));
+  }
 
   void submit(const ImageBatch& batch) override;
   at::Tensor collect() override;
   [[nodiscard]] int pending() const override { return static_cast<int>(under_way_.size()); }
   [[nodiscard]] std::string kernels() const override {
-    const std::string backend = plan_->has_softmax() ? softmax_.name() : "";
-    return plan_->kernels() + (backend.empty() ? "" : "+softmax:" + backend);
+    const bool chosen = weights_->has_softmax() && !shapes_.empty();
+    const std::string backend = chosen ? shapes_.front().softmax.name() : "";
+    return weights_->what_runs() + (backend.empty() ? "" : "+softmax:" + backend);
   }
 
  private:
+  /// Sizes whose plans are kept: pictures of a few sizes in turns.
+  static constexpr std::size_t kMostShapes = 4;
+
+  /// The plan that serves so many images of that size; made where there is none.
+  DevicePlan& plan_for(const DevicePlan::Shape& wanted);
   /// Copies the images into pinned memory and starts their way to the device.
   void stage(Slot& slot, const ImageBatch& batch);
   void start(Slot& slot, const ImageBatch& batch);
 
-  CudaPlanOptions options_;
   c10::Stream stream_;
   c10::Stream copies_;
-  GraphRecorder recorder_;
-  SoftmaxBackend softmax_;
+  bool deterministic_;
   std::unique_ptr<kernels::linear::cuda::Products> products_;
-  std::optional<DevicePlan> plan_;
+  std::optional<DeviceWeights> weights_;
+  DevicePlanOptions plan_options_;
+  std::list<PlannedShape> shapes_;  ///< the latest first
   std::array<Slot, kSlots> slots_;
   Event ready_;
-  std::deque<int> under_way_;  ///< slots_, the oldest first
+  std::deque<int> under_way_;  ///< slots, the oldest first
 };
 
+DevicePlan& StreamedPlan::plan_for(const DevicePlan::Shape& wanted) {
+  for (auto each = shapes_.begin(); each != shapes_.end(); ++each) {
+    const DevicePlan::Shape& shape = each->plan.shape();
+    if (shape.height != wanted.height || shape.width != wanted.width) continue;
+    // The last batch of many may be a small one: up to half of the work may be in vain.
+    if (wanted.batch <= shape.batch && shape.batch <= 2 * wanted.batch) {
+      shapes_.splice(shapes_.begin(), shapes_, each);
+      return each->plan;
+    }
+  }
+  // Memory of the oldest goes to the newest, and no launch may be in the middle of it.
+  check_cuda(cudaStreamSynchronize(native(stream_)), "the model on the GPU");
+  if (shapes_.size() == kMostShapes) shapes_.pop_back();
+  const auto make = [&] {
+    shapes_.emplace_front(*weights_, plan_options_, deterministic_, *products_, wanted);
+  };
+  try {
+    make();
+  } catch (const c10::OutOfMemoryError&) {
+    if (shapes_.empty()) throw;
+    shapes_.clear();  // what other sizes hold
+    make();
+  }
+  return shapes_.front().plan;
+}
+
 void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
-  const auto image_bytes = static_cast<std::int64_t>(batch.images.front().nbytes());
+  const at::Tensor& first = batch.images.front();
+  const auto image_bytes = static_cast<std::int64_t>(first.nbytes());
   const std::int64_t bytes = image_bytes * batch.size();
   if (!slot.pinned.defined() || slot.pinned.numel() < bytes) {
     slot.pinned.reset();
-    slot.input.reset();
+    slot.input = at::empty({bytes}, at::TensorOptions(stream_.device()).dtype(at::kByte));
     slot.pinned = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(true));
-    slot.input = at::empty({bytes}, at::TensorOptions(options_.device).dtype(at::kByte));
     // The allocator gives out memory in the order of `stream_`: what it held there may still be
     // read.
     slot.copied.record(native(stream_));
@@ -200,6 +251,8 @@ void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
   }
   auto* to = static_cast<std::byte*>(slot.pinned.mutable_data_ptr());
   for (const at::Tensor& image : batch.images) {
+    if (image.sizes() != first.sizes() || image.scalar_type() != first.scalar_type())
+      throw Error(ErrorCode::internal, "images of a batch differ in size or type", "CudaPlan");
     const at::Tensor contiguous = image.contiguous();
     std::memcpy(to, contiguous.const_data_ptr(), static_cast<std::size_t>(image_bytes));
     to += image_bytes;
@@ -213,8 +266,10 @@ void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
 }
 
 void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
+  DevicePlan& plan = plan_for({batch.size(), batch.height, batch.width});
+  slot.borrowed = batch.on_device;
   if (batch.on_device.defined()) {
-    plan_->patchify(batch.on_device);
+    plan.patchify(batch.on_device);
   } else {
     stage(slot, batch);
     const at::Tensor& first = batch.images.front();
@@ -223,13 +278,13 @@ void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
     const at::Tensor images = at::from_blob(slot.input.mutable_data_ptr(), sizes,
                                             slot.input.options().dtype(first.dtype()));
     if (batch.is_bytes()) {
-      plan_->patchify({images, batch.mean, batch.std, batch.height, batch.width});
+      plan.patchify({images, batch.mean, batch.std, batch.height, batch.width});
     } else {
-      plan_->patchify(images);
+      plan.patchify(images);
     }
   }
-  plan_->run();
-  const at::Tensor& logits = plan_->logits();
+  plan.run();
+  const at::Tensor& logits = plan.logits();
   if (!slot.logits.defined() || slot.logits.sizes() != logits.sizes())
     slot.logits = at::empty(logits.sizes(), at::TensorOptions(at::kFloat).pinned_memory(true));
   check_cuda(cudaMemcpyAsync(slot.logits.mutable_data_ptr(), logits.const_data_ptr(),
@@ -241,31 +296,43 @@ void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
 
 void StreamedPlan::submit(const ImageBatch& batch) {
   const c10::InferenceMode inference;
-  if (pending() >= kSlots)
-    throw Error(ErrorCode::internal, "more batches than the plan_ holds", "CudaPlan");
+  if (pending() >= kSlots || batch.size() == 0)
+    throw Error(ErrorCode::internal, "more batches than the plan holds, or an empty one",
+                "CudaPlan");
   if (batch.on_device.defined()) {
     // Whatever wrote them did so on the caller's stream.
-    const c10::Stream callers =
-        c10::impl::VirtualGuardImpl(options_.device.type()).getStream(options_.device);
+    const c10::Device device = stream_.device();
+    const c10::Stream callers = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+    const c10::StreamGuard guard(callers);
     ready_.record(native(callers));
     ready_.hold_back(native(stream_));
   }
   const c10::StreamGuard guard(stream_);
-  if (!plan_->serves(batch.size(), batch.height, batch.width)) {
-    check_cuda(cudaStreamSynchronize(native(stream_)), "the model on the GPU");
-    softmax_.forget();
-    plan_->prepare(batch.size(), batch.height, batch.width);
-  }
   int free = 0;
   while (!under_way_.empty() && under_way_.front() == free) ++free;
-  start(slots_[static_cast<std::size_t>(free)], batch);
+  Slot& slot = slots_[static_cast<std::size_t>(free)];
+  try {
+    start(slot, batch);
+  } catch (...) {
+    // Memory that the smaller batch, which may be tried next, would lack. What is under way has its
+    // logits when the stream is idle.
+    cudaStreamSynchronize(native(copies_));
+    cudaStreamSynchronize(native(stream_));
+    shapes_.clear();
+    slot.input.reset();
+    slot.pinned.reset();
+    slot.borrowed.reset();
+    throw;
+  }
   under_way_.push_back(free);
 }
 
 at::Tensor StreamedPlan::collect() {
+  if (under_way_.empty()) throw Error(ErrorCode::internal, "no batch is under way", "CudaPlan");
   Slot& slot = slots_[static_cast<std::size_t>(under_way_.front())];
   under_way_.pop_front();
   slot.done.wait();
+  slot.borrowed.reset();
   return slot.logits.narrow(0, 0, slot.count).clone();
 }
 

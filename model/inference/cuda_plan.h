@@ -1,4 +1,4 @@
-// A DevicePlan on a CUDA GPU: its own stream, the launches of a shape captured once as CUDA graphs,
+// A DevicePlan on a CUDA GPU: its own stream, the launches captured once a shape as CUDA graphs,
 // and two batches on their way at a time, so that one is copied from pinned memory while the other
 // is computed.
 #pragma once
@@ -38,9 +38,9 @@ class CudaPlan {
   CudaPlan& operator=(const CudaPlan&) = delete;
   virtual ~CudaPlan() = default;
 
-  /// Starts a batch and returns; at most kSlots may be uncollected. An image size, or more images,
-  /// than planned for waits for what is on its way and plans anew. c10::OutOfMemoryError or
-  /// Error(out_of_memory) leaves nothing started.
+  /// Starts a batch and returns; at most kSlots may be uncollected. Plans of a few image sizes are
+  /// kept; another size, or many more or fewer images, waits for what is on its way and is planned.
+  /// c10::OutOfMemoryError or Error(out_of_memory) leaves nothing started.
   virtual void submit(const ImageBatch& batch) = 0;
   /// Waits for the oldest batch: float32 (count, num_classes) on the CPU.
   virtual at::Tensor collect() = 0;

@@ -51,129 +51,59 @@ linear_attention::cuda::Extent extent(std::int64_t images, std::int64_t tokens,
 
 }  // namespace
 
-DevicePlan::DevicePlan(VisionTransformer model, DevicePlanOptions options,
-                       linear::Products& products, LaunchRecorder& recorder)
-    : model_(std::move(model)),
+DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
+                       linear::Products& products, LaunchRecorder& recorder, const Shape& shape)
+    : weights_(weights),
       options_(std::move(options)),
       products_(products),
-      recorder_(recorder) {
-  const at::NoGradGuard no_grad;
-  const VitConfig& config = model_->config();
-  if (options_.kernels == Kernels::fused) require_kernels_everywhere(*model_);
-  num_prefix_ = config.num_prefix_tokens();
-  patch_embed_ = load(fold_patch_embed(*model_), scalar_type());
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    if (options_.fill_block) options_.fill_block(layer);
-    const FoldedBlock folded = fold_block(*model_, layer, /*release=*/true);
-    Block block;
-    block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
-                      at::cat({folded.query.bias, folded.key_value.bias})},
-                     scalar_type());
-    block.query_width = folded.query.weight.size(0);
-    block.proj = load(folded.proj, scalar_type());
-    block.fc1 = load(folded.fc1, scalar_type());
-    block.fc2 = load(folded.fc2, scalar_type());
-    block.mixing = folded.mixing;
-    if (auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
-      if (hydra->feature_scale.defined())
-        hydra->feature_scale = hydra->feature_scale.to(options_.device, at::kFloat).contiguous();
-    } else if (std::holds_alternative<std::monostate>(block.mixing)) {
-      model_->block(layer).attention().to(options_.device, scalar_type());
-    }
-    blocks_.push_back(std::move(block));
-  }
-  options_.fill_block = {};
-  FoldedHead head = fold_head(*model_);
-  if (config.distilled) {
-    // The mean of both heads' logits: each gives its half to the sum.
-    for (Affine* each : {&head.classifier, &head.distilled}) {
-      each->weight = each->weight * 0.5;
-      each->bias = each->bias * 0.5;
-    }
-    distilled_ = load(head.distilled, at::kFloat);
-  }
-  classifier_ = load(head.classifier, at::kFloat);
-  norm_weight_ = head.norm_weight.to(at::kFloat).to(options_.device).contiguous();
-  norm_bias_ = head.norm_bias.to(at::kFloat).to(options_.device).contiguous();
-}
-
-at::ScalarType DevicePlan::scalar_type() const {
-  switch (options_.type) {
-    case ProductType::bfloat16: return at::kBFloat16;
-    case ProductType::float16: return at::kHalf;
-    default: return at::kFloat;
-  }
-}
-
-DevicePlan::Linear DevicePlan::load(const Affine& affine, at::ScalarType type) const {
-  return {affine.weight.to(type).to(options_.device).contiguous(),
-          affine.bias.to(type).to(options_.device).contiguous()};
-}
-
-bool DevicePlan::serves(std::int64_t batch, std::int64_t height, std::int64_t width) const {
-  const std::int64_t patch = model_->config().patch_size;
-  return !steps_.empty() && batch <= batch_ && height == grid_rows_ * patch &&
-         width == grid_columns_ * patch;
-}
-
-void DevicePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width) {
+      recorder_(recorder),
+      shape_(shape) {
   const c10::InferenceMode inference;
-  const VitConfig& config = model_->config();
+  const VitConfig& config = weights_.model->config();
   const std::int64_t patch = config.patch_size;
-  if (height <= 0 || width <= 0 || height % patch != 0 || width % patch != 0)
+  if (shape.height <= 0 || shape.width <= 0 || shape.height % patch != 0 ||
+      shape.width % patch != 0)
     throw Error(ErrorCode::internal,
                 "expected H and W multiples of " + std::to_string(patch) + ", found " +
-                    std::to_string(height) + "x" + std::to_string(width),
+                    std::to_string(shape.height) + "x" + std::to_string(shape.width),
                 config.arch);
-  if (batch == batch_ && serves(batch, height, width)) return;
-  recorder_.forget();
-  steps_.clear();
-  parts_.clear();
-  // Before the new ones are there: both would count in the peak.
-  for (at::Tensor* each : {&position_, &x_, &normed_, &mixed_, &wide_, &queries_, &ends_, &global_,
-                           &workspace_, &hydra_workspace_, &pooled_, &logits_})
-    each->reset();
-  batch_ = batch;
-  grid_rows_ = height / patch;
-  grid_columns_ = width / patch;
+  batch_ = shape.batch;
+  grid_rows_ = shape.height / patch;
+  grid_columns_ = shape.width / patch;
   const Embeddings embeddings =
-      make_embeddings(*model_, grid_rows_, grid_columns_, options_.pos_interp);
+      make_embeddings(*weights_.model, grid_rows_, grid_columns_, options_.pos_interp);
   token_weights_ = embeddings.token_weights;
-  if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(options_.device).contiguous();
-  position_ = embeddings.position.to(scalar_type()).to(options_.device).contiguous();
-  try {
-    with_storage(options_.type, [this]<class T>() { build<T>(); });
-  } catch (...) {
-    steps_.clear();  // a part of them would run
-    throw;
-  }
+  if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
+  position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
+  with_storage(weights_.type, [this]<class T>() { build<T>(); });
 }
 
 template <class T>
 void DevicePlan::build() {
-  const VitConfig& config = model_->config();
+  const VitConfig& config = weights_.model->config();
   const std::int64_t tokens = num_tokens();
-  const std::int64_t patches = tokens - num_prefix_;
+  const std::int64_t patches = tokens - weights_.num_prefix;
   const std::int64_t dim = config.embed_dim;
-  const at::TensorOptions options = at::TensorOptions(options_.device).dtype(scalar_type());
+  const at::TensorOptions options = at::TensorOptions(weights_.device).dtype(scalar_type());
   const at::TensorOptions bytes = options.dtype(at::kByte);
 
-  std::int64_t widest = patch_embed_.in();
+  std::int64_t widest = weights_.patch_embed.in();
   std::int64_t query_width = 0;
   std::size_t state = 0;
   std::size_t workspace = 0;
-  std::size_t counters = 0;
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    const Block& block = blocks_[layer];
+  std::size_t hydra_workspace = 0;
+  for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) {
+    const DeviceBlock& block = weights_.blocks[layer];
     widest = std::max({widest, block.qkv.out(), block.fc1.out()});
     query_width = std::max(query_width, block.query_width);
     if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
       state = std::max(state, static_cast<std::size_t>(batch_ * dim) * sizeof(float));
-      workspace =
-          std::max(workspace, kernels::hydra::cuda::workspace_bytes(
-                                  {batch_, tokens, tokens, dim, hydra->kernel, num_prefix_, 1, 1}));
+      hydra_workspace =
+          std::max(hydra_workspace,
+                   kernels::hydra::cuda::workspace_bytes(
+                       {batch_, tokens, tokens, dim, hydra->kernel, weights_.num_prefix, 1, 1}));
     } else if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
-      const auto all = extent(batch_, tokens, tokens, num_prefix_, {});
+      const auto all = extent(batch_, tokens, tokens, weights_.num_prefix, {});
       state = std::max(state, linear_attention::cuda::state_floats(*shape, all) * sizeof(float));
       workspace = std::max(workspace, linear_attention::cuda::workspace_bytes<T>(*shape, all));
     }
@@ -182,40 +112,40 @@ void DevicePlan::build() {
   normed_ = at::empty_like(x_);
   mixed_ = at::empty_like(x_);
   wide_ = at::empty({batch_, tokens, widest}, options);
-  queries_ = at::empty({batch_, num_prefix_, query_width}, options);
-  ends_ = at::empty({batch_, num_prefix_, dim}, options);
+  queries_ = at::empty({batch_, weights_.num_prefix, query_width}, options);
+  ends_ = at::empty({batch_, weights_.num_prefix, dim}, options);
   global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
   workspace_ = at::empty({static_cast<std::int64_t>(workspace)}, bytes);
-  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(counters)}, bytes);
+  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(hydra_workspace)}, bytes);
   pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
 
   T* x = data<T>(x_);
   ProductCall embed;
-  embed.linear = &patch_embed_;
+  embed.linear = &weights_.patch_embed;
   embed.x = data<T>(wide_);
-  embed.y = x + num_prefix_ * dim;
+  embed.y = x + weights_.num_prefix * dim;
   embed.c = data<T>(position_);
   embed.images = batch_;
   embed.rows = patches;
-  embed.x_image_stride = patches * patch_embed_.in();
+  embed.x_image_stride = patches * weights_.patch_embed.in();
   embed.y_image_stride = tokens * dim;
   add(product(embed));
-  if (num_prefix_ > 0) {
+  if (weights_.num_prefix > 0) {
     add([this, x, tokens, dim] {
       kernels::token_rows::cuda::prefix_tokens(
-          kernels::token_rows::cuda::PrefixTokensParams<T>{x, dim, tokens * dim, batch_,
-                                                           num_prefix_, dim, data<float>(prefix_)},
+          kernels::token_rows::cuda::PrefixTokensParams<T>{
+              x, dim, tokens * dim, batch_, weights_.num_prefix, dim, data<float>(prefix_)},
           options_.stream);
     });
   }
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) add_block<T>(layer);
+  for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) add_block<T>(layer);
 }
 
 template <class T>
 void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weight,
                           const at::Tensor& bias, T* y) {
-  const VitConfig& config = model_->config();
+  const VitConfig& config = weights_.model->config();
   kernels::layer_norm::cuda::LayerNormParams<T> params{};
   params.x = x;
   params.x_stride = config.embed_dim;
@@ -237,9 +167,9 @@ bool DevicePlan::gelu_apart(const ProductCall& call) {
 }
 
 int DevicePlan::plan(const ProductCall& call) {
-  const Linear& weights = *call.linear;
+  const DeviceLinear& weights = *call.linear;
   linear::ProductShape shape;
-  shape.type = weights.weight.scalar_type() == scalar_type() ? options_.type : ProductType::float32;
+  shape.type = weights.weight.scalar_type() == scalar_type() ? weights_.type : ProductType::float32;
   shape.in = weights.in();
   shape.out = weights.out();
   shape.x_stride = shape.in;
@@ -252,7 +182,13 @@ int DevicePlan::plan(const ProductCall& call) {
                         call.y_image_stride == call.rows * shape.out &&
                         (!shape.add || call.c_image_stride == call.y_image_stride);
   shape.rows = together ? call.images * call.rows : call.rows;
-  if (!together && call.images > 1) {
+  const bool one_c = shape.add && call.c_image_stride == 0;  // for all images
+  if (!together && call.rows == 1 && !one_c) {  // a row of each image: a matrix of long strides
+    shape.rows = call.images;
+    shape.x_stride = call.x_image_stride;
+    shape.y_stride = call.y_image_stride;
+    shape.c_stride = shape.add ? call.c_image_stride : 0;
+  } else if (!together && call.images > 1) {
     shape.batch = call.images;
     shape.x_batch_stride = call.x_image_stride;
     shape.y_batch_stride = call.y_image_stride;
@@ -273,21 +209,21 @@ std::function<void()> DevicePlan::product(const ProductCall& call) {
 
 template <class T>
 void DevicePlan::add_block(std::size_t layer) {
-  const VitConfig& config = model_->config();
-  const Block& block = blocks_[layer];
+  const VitConfig& config = weights_.model->config();
+  const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
   const std::int64_t tokens = num_tokens();
   const std::int64_t width = block.qkv.out();
-  const bool is_last = layer + 1 == blocks_.size();
+  const bool is_last = layer + 1 == weights_.blocks.size();
   // A module mixes all tokens or none.
-  const bool only_ends = is_last && config.global_pool != Pooling::avg && num_prefix_ > 0 &&
+  const bool only_ends = is_last && config.global_pool != Pooling::avg && weights_.num_prefix > 0 &&
                          !std::holds_alternative<std::monostate>(block.mixing);
   T* x = data<T>(x_);
   T* normed = data<T>(normed_);
   T* wide = data<T>(wide_);
   add_norm<T>(x, batch_ * tokens, {}, {}, normed);
 
-  const auto all = [&](const Linear& weights, const T* from, T* to) {
+  const auto all = [&](const DeviceLinear& weights, const T* from, T* to) {
     ProductCall call;
     call.linear = &weights;
     call.x = from;
@@ -302,18 +238,18 @@ void DevicePlan::add_block(std::size_t layer) {
   if (only_ends) {
     // Linears of their own: steps keep pointers to them.
     const auto part = [&](std::int64_t first, std::int64_t count) {
-      parts_.push_back(std::make_unique<Linear>(Linear{block.qkv.weight.narrow(0, first, count),
-                                                       block.qkv.bias.narrow(0, first, count)}));
+      parts_.push_back(std::make_unique<DeviceLinear>(DeviceLinear{
+          block.qkv.weight.narrow(0, first, count), block.qkv.bias.narrow(0, first, count)}));
       return parts_.back().get();
     };
     T* queries = data<T>(queries_);
     ProductCall call = all(*part(0, block.query_width), normed, queries);
-    call.rows = num_prefix_;
-    call.y_image_stride = num_prefix_ * block.query_width;
+    call.rows = weights_.num_prefix;
+    call.y_image_stride = weights_.num_prefix * block.query_width;
     call.x_image_stride = tokens * dim;
     add(product(call));
     add(product(all(*part(block.query_width, width - block.query_width), normed, wide)));
-    rest = {data<T>(ends_), num_prefix_, num_prefix_ * dim};
+    rest = {data<T>(ends_), weights_.num_prefix, weights_.num_prefix * dim};
     add_mixing<T>(layer, rest, queries, block.query_width, wide, width - block.query_width);
   } else {
     add(product(all(block.qkv, normed, wide)));
@@ -346,8 +282,8 @@ void DevicePlan::add_block(std::size_t layer) {
 template <class T>
 void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
                             std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
-  const VitConfig& config = model_->config();
-  const Block& block = blocks_[layer];
+  const VitConfig& config = weights_.model->config();
+  const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
   const std::int64_t tokens = num_tokens();
   const std::int64_t queries = rest.count;
@@ -373,7 +309,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
                     queries,
                     dim,
                     hydra->kernel,
-                    num_prefix_,
+                    weights_.num_prefix,
                     static_cast<float>(weights.prefix),
                     static_cast<float>(weights.patch)};
     params.q = {q, q_stride, queries * q_stride};
@@ -391,7 +327,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
     linear_attention::cuda::ForwardParams<T> params{};
     params.shape = *shape;
-    params.extent = extent(batch_, tokens, queries, num_prefix_, weights);
+    params.extent = extent(batch_, tokens, queries, weights_.num_prefix, weights);
     params.q = {q, q_stride, queries * q_stride};
     params.k = {kv, kv_stride, tokens * kv_stride};
     params.v = {v, kv_stride, tokens * kv_stride};
@@ -418,10 +354,10 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
       return merge_heads(options_.softmax(q_heads, k_heads, v_heads));
     };
   } else {
-    TokenMixer& mixer = model_->block(static_cast<std::int64_t>(layer)).attention().mixer();
+    TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();
     mix = [this, q_heads, k_heads, v_heads, &mixer] {
-      return mixer.mix(q_heads, k_heads, v_heads, {num_prefix_, grid_rows_, grid_columns_},
-                       options_.kernels);
+      return mixer.mix(q_heads, k_heads, v_heads, {weights_.num_prefix, grid_rows_, grid_columns_},
+                       weights_.chosen_kernels);
     };
   }
   const int number = plan(proj);
@@ -434,7 +370,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
 
 template <class T>
 void DevicePlan::add_head(const Tokens& tokens) {
-  const VitConfig& config = model_->config();
+  const VitConfig& config = weights_.model->config();
   const std::int64_t dim = config.embed_dim;
   const auto* x = static_cast<const T*>(tokens.x);
   // The mean of tokens first .. end in float32; of one token, that token.
@@ -457,19 +393,21 @@ void DevicePlan::add_head(const Tokens& tokens) {
   bool normed = false;
   if (config.global_pool == Pooling::avg) {
     if (!config.fc_norm) {
-      add_norm<T>(x, batch_ * tokens.count, norm_weight_, norm_bias_, data<T>(normed_));
+      add_norm<T>(x, batch_ * tokens.count, weights_.norm_weight, weights_.norm_bias,
+                  data<T>(normed_));
       x = data<T>(normed_);
       normed = true;
     }
-    pool(x, num_prefix_, tokens.count, 0);
+    pool(x, weights_.num_prefix, tokens.count, 0);
   } else {
     for (std::int64_t head = 0; head < heads; ++head) pool(x, head, head + 1, head);
   }
   float* rows = data<float>(pooled_);
-  if (!normed) add_norm<float>(rows, heads * batch_, norm_weight_, norm_bias_, rows);
+  if (!normed)
+    add_norm<float>(rows, heads * batch_, weights_.norm_weight, weights_.norm_bias, rows);
   for (std::int64_t head = 0; head < heads; ++head) {
     ProductCall call;
-    call.linear = head == 0 ? &classifier_ : &distilled_;
+    call.linear = head == 0 ? &weights_.classifier : &weights_.distilled;
     call.x = rows + head * batch_ * dim;
     call.x_image_stride = dim;
     call.images = batch_;
@@ -482,17 +420,18 @@ void DevicePlan::add_head(const Tokens& tokens) {
 }
 
 void DevicePlan::patchify(const at::Tensor& images) {
-  with_storage(options_.type, [&]<class T>() {
+  with_storage(weights_.type, [&]<class T>() {
     kernels::patchify::cuda::from_tensor(
         kernels::patchify::cuda::TensorParams<T>{
             images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
-            images.size(3), grid_rows_, grid_columns_, model_->config().patch_size, data<T>(wide_)},
+            images.size(3), grid_rows_, grid_columns_, weights_.model->config().patch_size,
+            data<T>(wide_)},
         options_.stream);
   });
 }
 
 void DevicePlan::patchify(const PixelImages& images) {
-  with_storage(options_.type, [&]<class T>() {
+  with_storage(weights_.type, [&]<class T>() {
     kernels::patchify::cuda::PixelParams<T> params{};
     params.pixels = images.pixels.const_data_ptr<std::uint8_t>();
     params.images = images.pixels.size(0);
@@ -502,7 +441,7 @@ void DevicePlan::patchify(const PixelImages& images) {
     params.image_bytes = params.valid_height * params.row_bytes;
     params.grid_rows = grid_rows_;
     params.grid_columns = grid_columns_;
-    params.patch_size = model_->config().patch_size;
+    params.patch_size = weights_.model->config().patch_size;
     for (std::size_t c = 0; c < 3; ++c) {
       params.scale[c] = static_cast<float>(1 / (255 * images.std[c]));
       params.shift[c] = static_cast<float>(-images.mean[c] / images.std[c]);
@@ -525,19 +464,6 @@ void DevicePlan::run() {
     if (end < steps_.size()) steps_[end++].run();
     first = end;
   }
-}
-
-bool DevicePlan::has_softmax() const {
-  return std::ranges::any_of(blocks_, [](const Block& block) {
-    return std::holds_alternative<FusedSoftmax>(block.mixing);
-  });
-}
-
-std::string DevicePlan::kernels() const {
-  const bool modules = std::ranges::any_of(blocks_, [](const Block& block) {
-    return std::holds_alternative<std::monostate>(block.mixing);
-  });
-  return modules ? "fused+modules" : "fused";
 }
 
 }  // namespace hydrascope::model::inference

@@ -1,8 +1,8 @@
-// A model as a GPU runs it: matrix products by kernels::linear::cuda::Products, what lies between
-// them by the kernels' CUDA functions, softmax and mechanisms without kernels by LibTorch. It knows
-// LibTorch's device-independent interfaces only, so that a test runs all of it on the host with
-// emulated kernels (tests/model/inference/device_plan_test.cpp); cuda_plan.h adds streams, graphs
-// and copies.
+// A model as a GPU runs it, for one number and size of images: matrix products by
+// kernels::linear::cuda::Products, what lies between them by the kernels' CUDA functions, softmax
+// and mechanisms without kernels by LibTorch. It knows LibTorch's device-independent interfaces
+// only, so that a test runs all of it on the host with emulated kernels
+// (tests/model/inference/device_plan_test.cpp); cuda_plan.h adds streams, graphs and copies.
 //
 // A block, for B images of N tokens (x: B N rows of D in the plan's type):
 //   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
@@ -14,9 +14,8 @@
 
 #include "kernels/device/stream.h"
 #include "kernels/linear/products.h"
-#include "model/inference/folded_network.h"
+#include "model/inference/device_weights.h"
 #include "model/position_embedding.h"
-#include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -49,32 +48,32 @@ class LaunchRecorder {
   LaunchRecorder& operator=(const LaunchRecorder&) = delete;
   virtual ~LaunchRecorder() = default;
   virtual void run(std::size_t stretch, const std::function<void()>& launches) = 0;
-  /// What was recorded is no longer valid.
-  virtual void forget() = 0;
 };
 
 struct DevicePlanOptions {
-  c10::Device device{c10::kCPU};
-  kernels::linear::cuda::ProductType type = kernels::linear::cuda::ProductType::float32;
-  Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   kernels::device::Stream stream = nullptr;
   /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
   std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> softmax;
-  std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
 };
 
 class DevicePlan {
  public:
-  /// `model`: float32 parameters on the CPU; its matrices are dropped block by block. `products`
-  /// and `recorder` must outlive the plan.
-  DevicePlan(VisionTransformer model, DevicePlanOptions options,
-             kernels::linear::cuda::Products& products, LaunchRecorder& recorder);
+  struct Shape {
+    std::int64_t batch;
+    std::int64_t height;
+    std::int64_t width;
+  };
 
-  /// Plans memory and products for `batch` images of that size, unless they are what is planned.
-  void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
-  [[nodiscard]] std::int64_t batch() const { return batch_; }
-  [[nodiscard]] bool serves(std::int64_t batch, std::int64_t height, std::int64_t width) const;
+  /// Plans memory and products for `shape.batch` images of that size. All references must outlive
+  /// the plan.
+  DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
+             kernels::linear::cuda::Products& products, LaunchRecorder& recorder,
+             const Shape& shape);
+  DevicePlan(const DevicePlan&) = delete;  // steps point into it
+  DevicePlan& operator=(const DevicePlan&) = delete;
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
 
   /// The first step, apart from `run` because its input lies elsewhere each time. At most `batch`
   /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
@@ -86,25 +85,7 @@ class DevicePlan {
   /// float32 (batch, num_classes), written by `run`.
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }
 
-  /// "fused", or "fused+modules" where mechanisms without kernels run as modules.
-  [[nodiscard]] std::string kernels() const;
-  [[nodiscard]] bool has_softmax() const;
-
  private:
-  struct Linear {
-    at::Tensor weight;  ///< (out, in), contiguous
-    at::Tensor bias;    ///< (out)
-    [[nodiscard]] std::int64_t in() const { return weight.size(1); }
-    [[nodiscard]] std::int64_t out() const { return weight.size(0); }
-  };
-  struct Block {
-    Linear qkv;
-    std::int64_t query_width = 0;
-    Linear proj;
-    Linear fc1;
-    Linear fc2;
-    FoldedMixing mixing;  ///< its tensors on the device
-  };
   /// One launch or several of ours, or a call of LibTorch.
   struct Step {
     bool recordable = true;
@@ -117,9 +98,10 @@ class DevicePlan {
     std::int64_t image_stride = 0;  ///< in elements
   };
 
-  [[nodiscard]] Linear load(const Affine& affine, at::ScalarType type) const;
-  [[nodiscard]] at::ScalarType scalar_type() const;
-  [[nodiscard]] std::int64_t num_tokens() const { return num_prefix_ + grid_rows_ * grid_columns_; }
+  [[nodiscard]] at::ScalarType scalar_type() const { return weights_.scalar_type(); }
+  [[nodiscard]] std::int64_t num_tokens() const {
+    return weights_.num_prefix + grid_rows_ * grid_columns_;
+  }
 
   template <class T>
   void build();
@@ -137,7 +119,7 @@ class DevicePlan {
   void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
   /// y = x W^T + b (+ c) of `rows` rows an image, as a step.
   struct ProductCall {
-    const Linear* linear = nullptr;
+    const DeviceLinear* linear = nullptr;
     const void* x = nullptr;
     void* y = nullptr;
     const void* c = nullptr;
@@ -154,18 +136,11 @@ class DevicePlan {
   int plan(const ProductCall& call);
   std::function<void()> product(const ProductCall& call);
 
-  VisionTransformer model_;
+  DeviceWeights& weights_;
   DevicePlanOptions options_;
   kernels::linear::cuda::Products& products_;
   LaunchRecorder& recorder_;
-
-  Linear patch_embed_;
-  std::vector<Block> blocks_;
-  at::Tensor norm_weight_;  ///< of the head, float32
-  at::Tensor norm_bias_;
-  Linear classifier_;  ///< float32
-  Linear distilled_;
-  std::int64_t num_prefix_ = 0;
+  Shape shape_;
 
   std::int64_t batch_ = 0;
   std::int64_t grid_rows_ = 0;
@@ -184,7 +159,8 @@ class DevicePlan {
   at::Tensor hydra_workspace_;  ///< apart, because its counters must be zero between calls
   at::Tensor pooled_;           ///< (B, D) float32, twice
   at::Tensor logits_;
-  std::vector<std::unique_ptr<Linear>> parts_;  ///< rows of a block's weights, as steps need them
+  std::vector<std::unique_ptr<DeviceLinear>>
+      parts_;  ///< rows of a block's weights, as steps need them
   std::vector<Step> steps_;
 };
 

@@ -19,18 +19,46 @@ using kernels::device::check_cuda;
 struct Backend {
   const char* name;
   void (at::Context::*enable)(bool);
+  bool (at::Context::*enabled)() const;
 };
 /// In the order that --deterministic takes the first from.
-constexpr std::array<Backend, 4> kBackends{{{"flash", &at::Context::setSDPUseFlash},
-                                            {"cudnn", &at::Context::setSDPUseCuDNN},
-                                            {"efficient", &at::Context::setSDPUseMemEfficient},
-                                            {"math", &at::Context::setSDPUseMath}}};
+constexpr std::array<Backend, 4> kBackends{
+    {{"flash", &at::Context::setSDPUseFlash, &at::Context::userEnabledFlashSDP},
+     {"cudnn", &at::Context::setSDPUseCuDNN, &at::Context::userEnabledCuDNNSDP},
+     {"efficient", &at::Context::setSDPUseMemEfficient, &at::Context::userEnabledMemEfficientSDP},
+     {"math", &at::Context::setSDPUseMath, &at::Context::userEnabledMathSDP}}};
 constexpr int kTimedRuns = 3;
 
-void enable_only(int which) {
-  for (std::size_t i = 0; i < kBackends.size(); ++i)
-    (at::globalContext().*kBackends[i].enable)(static_cast<int>(i) == which);
-}
+/// Leaves LibTorch one backend while it lives, and then those that it had.
+class OnlyBackend {
+ public:
+  explicit OnlyBackend(int which) {
+    at::Context& context = at::globalContext();
+    for (std::size_t i = 0; i < kBackends.size(); ++i) {
+      before_[i] = (context.*kBackends[i].enabled)();
+      (context.*kBackends[i].enable)(static_cast<int>(i) == which);
+    }
+  }
+  OnlyBackend(const OnlyBackend&) = delete;
+  OnlyBackend& operator=(const OnlyBackend&) = delete;
+  ~OnlyBackend() {
+    for (std::size_t i = 0; i < kBackends.size(); ++i)
+      (at::globalContext().*kBackends[i].enable)(before_[i]);
+  }
+
+ private:
+  std::array<bool, kBackends.size()> before_{};
+};
+
+/// Ends with its owner.
+class Event {
+ public:
+  Event() { check_cuda(cudaEventCreate(&event), "cudaEventCreate"); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { cudaEventDestroy(event); }
+  cudaEvent_t event = nullptr;
+};
 
 at::Tensor attend_now(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/false, /*scale=*/1.0);
@@ -44,47 +72,44 @@ class NoWarnings final : public c10::WarningHandler {
 }  // namespace
 
 at::Tensor SoftmaxBackend::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  if (chosen_ < 0) choose(q, k, v);
-  enable_only(chosen_);
+  if (chosen_ < 0) chosen_ = choose(q, k, v);
+  const OnlyBackend only(chosen_);
   return attend_now(q, k, v);
 }
 
-void SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+int SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
   NoWarnings handler;
   const c10::WarningUtils::WarningHandlerGuard quiet(&handler);
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
-  check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  float best = std::numeric_limits<float>::infinity();
+  const Event begin;
+  const Event end;
+  float best_time = std::numeric_limits<float>::infinity();
+  int best = -1;
   constexpr int kMath = static_cast<int>(kBackends.size()) - 1;
   for (int each = 0; each <= kMath; ++each) {
-    if (each == kMath && chosen_ >= 0)
-      break;  // it writes the N x N matrix: only where nothing else runs
-    enable_only(each);
+    // The last one writes the N x N matrix: only where nothing else runs.
+    if (best >= 0 && (each == kMath || deterministic_)) break;
+    const OnlyBackend only(each);
     try {
       attend_now(q, k, v);
-      check_cuda(cudaEventRecord(begin, stream_), "cudaEventRecord");
+      check_cuda(cudaEventRecord(begin.event, stream_), "cudaEventRecord");
       for (int i = 0; i < kTimedRuns; ++i) attend_now(q, k, v);
-      check_cuda(cudaEventRecord(end, stream_), "cudaEventRecord");
-      check_cuda(cudaEventSynchronize(end), "softmax attention");
+      check_cuda(cudaEventRecord(end.event, stream_), "cudaEventRecord");
+      check_cuda(cudaEventSynchronize(end.event), "softmax attention");
     } catch (const c10::OutOfMemoryError&) {
       throw;
     } catch (const c10::Error&) {
       continue;  // not for this shape, dtype or GPU
     }
     float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin, end), "cudaEventElapsedTime");
-    if (milliseconds < best) {
-      best = milliseconds;
-      chosen_ = each;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "cudaEventElapsedTime");
+    if (milliseconds < best_time) {
+      best_time = milliseconds;
+      best = each;
     }
-    if (deterministic_) break;
   }
-  cudaEventDestroy(begin);
-  cudaEventDestroy(end);
-  if (chosen_ < 0)
+  if (best < 0)
     throw Error(ErrorCode::failed, "none of LibTorch's backends runs it", "softmax attention");
+  return best;
 }
 
 std::string SoftmaxBackend::name() const {

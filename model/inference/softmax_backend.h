@@ -16,15 +16,13 @@ class SoftmaxBackend {
   SoftmaxBackend(kernels::device::Stream stream, bool deterministic)
       : stream_(stream), deterministic_(deterministic) {}
 
-  /// softmax(q k^T) v for (B, H, N, d) with q already scaled; measures all backends at first, and
-  /// again behind `forget`.
+  /// softmax(q k^T) v for (B, H, N, d) with q already scaled; measures all backends at first.
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
-  void forget() { chosen_ = -1; }
   /// "flash", "cudnn", "efficient" or "math"; empty before the first call.
   [[nodiscard]] std::string name() const;
 
  private:
-  void choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
+  [[nodiscard]] int choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
 
   kernels::device::Stream stream_;
   bool deterministic_;

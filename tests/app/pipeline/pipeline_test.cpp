@@ -85,6 +85,8 @@ class TwoSlotModel final : public model::inference::BatchModel {
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     EXPECT_LT(under_way(), most_under_way());
     EXPECT_TRUE(batch.is_bytes());
+    for (const at::Tensor& image : batch.images)
+      EXPECT_EQ(image.sizes(), batch.images.front().sizes());
     at::Tensor logits = at::empty({batch.size(), 1});
     for (std::int64_t i = 0; i < batch.size(); ++i)
       logits[i] = batch.images[static_cast<std::size_t>(i)].to(at::kFloat).mean();
@@ -170,6 +172,21 @@ TEST_F(PipelineTest, OutOfMemoryHalvesTheBatchAndSaysSo) {
   ASSERT_EQ(notices.size(), 2U) << "8, then 4; 2 fit";
   EXPECT_NE(notices[0].find("8 pictures of 32x32 at once, going on with 4"), std::string::npos);
   EXPECT_EQ(std::ranges::max(model.sizes_), 2);
+}
+
+TEST_F(PipelineTest, BytesOfOneModelSizeAndSeveralSizesOfTheirOwnAreNotMixed) {
+  TwoSlotModel model(100);
+  options_.transform.native = true;  // padded to multiples of 8 by the model
+  options_.batch_size = 4;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 24; ++i) inputs.push_back(file(i, 24 - i % 3, 16));
+  const auto results = results_of(model, options_, inputs);
+  ASSERT_EQ(results.size(), 24U);
+  for (std::size_t i = 0; i < 24; ++i) {
+    ASSERT_FALSE(results[i].error) << results[i].message;
+    EXPECT_EQ(results[i].model_size, (image::Size{16, 24}));
+    EXPECT_EQ(results[i].tensor.size(1), 24 - static_cast<std::int64_t>(i) % 3);
+  }
 }
 
 TEST_F(PipelineTest, WhatDoesNotFitAloneFailsAlone) {

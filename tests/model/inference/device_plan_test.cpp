@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -29,28 +30,33 @@ class CountingRecorder final : public LaunchRecorder {
     ++runs[stretch];
     launches();
   }
-  void forget() override { runs.clear(); }
   std::map<std::size_t, int> runs;
 };
 
-/// A plan and what it needs around it.
+/// Weights, the plan of the last shape, and what they need around them.
 struct HostPlan {
-  HostPlan(VisionTransformer model, ProductType type, Kernels kernels = Kernels::automatic) {
-    DevicePlanOptions chosen;
-    chosen.type = type;
-    chosen.kernels = kernels;
-    chosen.softmax = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
-    };
-    plan.emplace(std::move(model), std::move(chosen), products, recorder);
-  }
+  HostPlan(VisionTransformer model, ProductType type, Kernels kernels = Kernels::automatic)
+      : weights(std::move(model), {c10::kCPU, type, kernels, {}}) {}
+
   at::Tensor logits(const at::Tensor& images) {
-    plan->prepare(images.size(0), images.size(2), images.size(3));
+    const DevicePlan::Shape shape{images.size(0), images.size(2), images.size(3)};
+    if (!plan || plan->shape().batch != shape.batch || plan->shape().height != shape.height ||
+        plan->shape().width != shape.width)
+      prepare(shape);
     plan->patchify(images);
     plan->run();
     return plan->logits().clone();
   }
+  void prepare(const DevicePlan::Shape& shape) {
+    DevicePlanOptions chosen;
+    chosen.softmax = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
+    };
+    recorder.runs.clear();
+    plan.emplace(weights, std::move(chosen), products, recorder, shape);
+  }
 
+  DeviceWeights weights;
   HostProducts products;
   CountingRecorder recorder;
   std::optional<DevicePlan> plan;
@@ -164,13 +170,13 @@ TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
   HostPlan hydra(filled(small("hydra")), ProductType::float32);
   hydra.logits(at::zeros({1, 3, 64, 64}));
   EXPECT_EQ(hydra.recorder.runs.size(), 1U) << "no call of LibTorch, one graph";
-  EXPECT_EQ(hydra.plan->kernels(), "fused");
-  EXPECT_FALSE(hydra.plan->has_softmax());
+  EXPECT_EQ(hydra.weights.what_runs(), "fused");
+  EXPECT_FALSE(hydra.weights.has_softmax());
   HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::float32);
   mixed.logits(at::zeros({1, 3, 64, 64}));
   EXPECT_EQ(mixed.recorder.runs.size(), 3U);
-  EXPECT_EQ(mixed.plan->kernels(), "fused+modules");
-  EXPECT_TRUE(mixed.plan->has_softmax());
+  EXPECT_EQ(mixed.weights.what_runs(), "fused+modules");
+  EXPECT_TRUE(mixed.weights.has_softmax());
 }
 
 TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
@@ -181,9 +187,6 @@ TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
     HostPlan host(filled(small(attention)), ProductType::bfloat16);
     const at::Tensor all = host.logits(images);
     EXPECT_TRUE(at::equal(host.logits(images), all)) << "the same call, the same bits";
-    EXPECT_TRUE(host.plan->serves(1, 64, 64));
-    EXPECT_FALSE(host.plan->serves(4, 64, 64));
-    EXPECT_FALSE(host.plan->serves(1, 64, 72));
     host.plan->patchify(images.narrow(0, 2, 1).contiguous());
     host.plan->run();
     EXPECT_TRUE(at::equal(host.plan->logits()[0], all[2]))
@@ -201,6 +204,24 @@ TEST(DevicePlanTest, SizesMayChangeBetweenCalls) {
                        expected_logits(small("hydra:0,hedgehog:1,softmax:2"), images)),
               1e-4);
   }
+}
+
+TEST(DevicePlanTest, AFailureInTheMiddleLeavesTheWeightsUsable) {
+  at::manual_seed(5);
+  HostPlan host(filled(small("softmax:0,hydra:1,softmax:2")), ProductType::float32);
+  const at::Tensor images = at::randn({2, 3, 64, 64});
+  const at::Tensor expected = host.logits(images);
+  DevicePlanOptions failing;
+  failing.softmax = [](const at::Tensor&, const at::Tensor&, const at::Tensor&) -> at::Tensor {
+    throw Error(ErrorCode::out_of_memory, "no memory", "softmax");
+  };
+  {
+    DevicePlan plan(host.weights, failing, host.products, host.recorder, {2, 64, 64});
+    plan.patchify(images);
+    EXPECT_THROW(plan.run(), Error);
+  }
+  host.plan.reset();
+  EXPECT_TRUE(at::equal(host.logits(images), expected));
 }
 
 TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {

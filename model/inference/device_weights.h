@@ -1,0 +1,70 @@
+// A model's folded parameters on a device, in the type that its products read: loaded once, used by
+// the plans of all image sizes (device_plan.h).
+#pragma once
+
+#include "kernels/linear/products.h"
+#include "model/inference/folded_network.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+struct DeviceWeightsOptions {
+  c10::Device device{c10::kCPU};
+  kernels::linear::cuda::ProductType type = kernels::linear::cuda::ProductType::float32;
+  Kernels kernels = Kernels::automatic;
+  std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
+};
+
+/// y = x weight^T + bias.
+struct DeviceLinear {
+  at::Tensor weight;  ///< (out, in), contiguous
+  at::Tensor bias;    ///< (out)
+  [[nodiscard]] std::int64_t in() const { return weight.size(1); }
+  [[nodiscard]] std::int64_t out() const { return weight.size(0); }
+};
+
+struct DeviceBlock {
+  DeviceLinear qkv;
+  std::int64_t query_width = 0;
+  DeviceLinear proj;
+  DeviceLinear fc1;
+  DeviceLinear fc2;
+  FoldedMixing mixing;  ///< its tensors on the device
+};
+
+class DeviceWeights {
+ public:
+  /// `source`: float32 parameters on the CPU; its matrices are dropped block by block. Errors as
+  /// PlanOptions' users know them.
+  DeviceWeights(VisionTransformer source, DeviceWeightsOptions options);
+
+  c10::Device device;
+  kernels::linear::cuda::ProductType type;
+  Kernels chosen_kernels;
+  VisionTransformer model;  ///< what is left of it: embeddings, mixers without kernels
+  std::int64_t num_prefix = 0;
+  DeviceLinear patch_embed;
+  std::vector<DeviceBlock> blocks;
+  at::Tensor norm_weight;  ///< of the head, float32
+  at::Tensor norm_bias;
+  DeviceLinear classifier;  ///< float32
+  DeviceLinear distilled;
+
+  [[nodiscard]] at::ScalarType scalar_type() const;
+  /// "fused", or "fused+modules" where mechanisms without kernels run as modules.
+  [[nodiscard]] std::string what_runs() const;
+  [[nodiscard]] bool has_softmax() const;
+
+ private:
+  [[nodiscard]] DeviceLinear load(const Affine& affine, at::ScalarType as) const;
+};
+
+}  // namespace hydrascope::model::inference
