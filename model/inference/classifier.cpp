@@ -102,8 +102,9 @@ void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_
 void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_block) {
   const ClassifierOptions& options = state_->options;
   state_->model->eval();
-  const std::string no_plan =
-      inference::InferencePlan::unsupported(options.device, options.precision.dtype);
+  const std::string no_plan = options.device.is_cuda()
+                                  ? ""
+                                  : inference::InferencePlan::unsupported(options.precision.dtype);
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "--precision int8 with --kernels reference");

@@ -60,8 +60,7 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
 
 }  // namespace
 
-std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType dtype) {
-  if (device.is_cuda()) return {};  // CudaPlan's
+std::string InferencePlan::unsupported(at::ScalarType dtype) {
   if (dtype != at::kFloat && dtype != at::kBFloat16)
     return "the CPU's kernels compute in float32, bfloat16 or int8, not in " +
            std::string(dtype == at::kHalf ? "float16" : c10::toString(dtype));
@@ -70,7 +69,7 @@ std::string InferencePlan::unsupported(const c10::Device& device, at::ScalarType
 
 InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options)
     : state_(std::make_unique<State>(std::move(model), options)) {
-  if (const std::string why = unsupported(c10::kCPU, options.dtype); !why.empty())
+  if (const std::string why = unsupported(options.dtype); !why.empty())
     throw Error(ErrorCode::invalid_argument, why);
   const VitConfig& config = state_->model->config();
   if (options.kernels == Kernels::fused) require_kernels_everywhere(*state_->model);

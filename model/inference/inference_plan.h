@@ -45,8 +45,8 @@ struct PlanOptions {
 
 class InferencePlan {
  public:
-  /// Why there is no plan for this device and dtype; empty where there is one.
-  static std::string unsupported(const c10::Device& device, at::ScalarType dtype);
+  /// Why there is no plan for this dtype; empty where there is one.
+  static std::string unsupported(at::ScalarType dtype);
 
   /// `model`: float32 parameters on the CPU, in evaluation mode. Kernels::fused refuses a layer
   /// whose mechanism has no kernels, `keep_tokens` a model that it cannot serve:
