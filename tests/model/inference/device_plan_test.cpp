@@ -4,7 +4,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
-#include "tests/model/inference/host_products.h"
+#include "tests/kernels/linear/host_products.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
 
@@ -51,7 +51,7 @@ struct HostPlan {
     return plan->logits().clone();
   }
 
-  HostProducts products;
+  kernels::test::HostProducts products;
   CountingRecorder recorder;
   std::optional<DevicePlan> plan;
 };
