@@ -369,6 +369,8 @@ class CublasLtProducts final : public Products {
     } catch (const std::exception&) {
       // Out of memory in the caller's own words: what does not fit beside the plan is not measured.
       cudaGetLastError();
+      const ProductShape& s = product.shape();
+      if (s.batch > 1 && s.add && s.c_batch_stride == 0) return std::nullopt;  // on no mere offer
       return algorithms.front();
     }
     fill_at_random(*scratch);
