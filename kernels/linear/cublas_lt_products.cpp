@@ -11,8 +11,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
 #include <string>
-#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,6 +48,28 @@ std::int64_t size_of(ProductType type) {
   return type == ProductType::bfloat16 || type == ProductType::float16 ? 2 : 4;
 }
 
+/// What every matrix of the batch is aligned to, `alignment` being the first one's.
+std::int64_t of_all(const ProductShape& shape, std::int64_t alignment, std::int64_t batch_stride) {
+  if (shape.batch <= 1 || batch_stride == 0) return alignment;
+  const std::int64_t bytes = batch_stride * size_of(shape.type);
+  return std::min(alignment, bytes & -bytes);
+}
+
+/// One image of the batch; every image's alignment.
+ProductShape one_of(ProductShape shape) {
+  shape.x_alignment = of_all(shape, shape.x_alignment, shape.x_batch_stride);
+  shape.c_alignment = of_all(shape, shape.c_alignment, shape.c_batch_stride);
+  shape.y_alignment = of_all(shape, shape.y_alignment, shape.y_batch_stride);
+  shape.batch = 1;
+  shape.x_batch_stride = shape.c_batch_stride = shape.y_batch_stride = 0;
+  return shape;
+}
+
+std::string text(const ProductShape& s) {
+  return std::to_string(s.batch) + " x " + std::to_string(s.rows) + " x " + std::to_string(s.in) +
+         " times " + std::to_string(s.in) + " x " + std::to_string(s.out);
+}
+
 /// cuBLASLt's matrices are column-major, so that y^T (out x rows) = W (in x out)^T x^T (in x rows).
 class Product {
  public:
@@ -71,8 +98,8 @@ class Product {
 
   [[nodiscard]] const ProductShape& shape() const { return shape_; }
 
-  /// What the library offers, its first choice first.
-  [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle) const {
+  /// What the library offers, its first choice first; nothing where it has none.
+  [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle) {
     cublasLtMatmulPreference_t raw = nullptr;
     library_.check(library_.MatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");
     const Owned<cublasLtMatmulPreference_t> preference{
@@ -85,23 +112,36 @@ class Product {
     // Sums of a split product are added in a fixed order: never in place.
     prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
            static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    // Unless told, the library supposes 256 bytes.
+    const auto prefer_alignment = [&](cublasLtMatmulPreferenceAttributes_t what,
+                                      std::int64_t alignment, std::int64_t batch_stride) {
+      prefer(what, static_cast<std::uint32_t>(of_all(shape_, alignment, batch_stride)));
+    };
+    const ProductShape& s = shape_;
+    prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.weight_alignment, 0);
+    prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.x_alignment, s.x_batch_stride);
+    // Without a c, y stands in for it (`run`).
+    prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+                     s.add ? s.c_alignment : s.y_alignment,
+                     s.add ? s.c_batch_stride : s.y_batch_stride);
+    prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.y_alignment, s.y_batch_stride);
+    // The bias has no such preference: its pointer is looked at. This one is as aligned as the
+    // bias will be, and never read.
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        static_cast<std::uintptr_t>((std::int64_t{1} << 20) + s.bias_alignment));
     std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> found{};
     int count = 0;
-    library_.check(
+    const cublasStatus_t status =
         library_.MatmulAlgoGetHeuristic(handle, operation_.get(), weight_.get(), x_.get(), c_.get(),
-                                        y_.get(), raw, kMostAlgorithms, found.data(), &count),
-        "cublasLtMatmulAlgoGetHeuristic");
+                                        y_.get(), raw, kMostAlgorithms, found.data(), &count);
+    // Two ways to say that there is none.
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
+    library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
     std::vector<cublasLtMatmulAlgo_t> usable;
     for (int i = 0; i < count; ++i) {
       const auto& each = found[static_cast<std::size_t>(i)];
       if (each.state == CUBLAS_STATUS_SUCCESS) usable.push_back(each.algo);
     }
-    if (usable.empty())
-      throw Error(ErrorCode::failed,
-                  "cuBLASLt has no algorithm for " + std::to_string(shape_.rows) + " x " +
-                      std::to_string(shape_.in) + " times " + std::to_string(shape_.in) + " x " +
-                      std::to_string(shape_.out),
-                  "a matrix product");
     return usable;
   }
 
@@ -198,95 +238,179 @@ class CublasLtProducts final : public Products {
   }
 
   int plan(const ProductShape& shape) override {
-    for (std::size_t i = 0; i < products_.size(); ++i) {
-      if (same(products_[i]->shape(), shape)) return static_cast<int>(i);
+    const auto [entry, is_new] = numbers_.try_emplace(shape, 0);
+    if (!is_new) return entry->second;
+    try {
+      products_.push_back(planned(shape));
+    } catch (...) {
+      numbers_.erase(entry);
+      throw;
     }
-    auto product = std::make_unique<Product>(library_, shape);
-    const auto algorithms = product->algorithms(handle_.get());
-    product->choose(options_.deterministic || algorithms.size() == 1
-                        ? algorithms.front()
-                        : fastest(*product, algorithms));
-    products_.push_back(std::move(product));
-    return static_cast<int>(products_.size()) - 1;
+    entry->second = static_cast<int>(products_.size()) - 1;
+    return entry->second;
   }
 
   void run(int product, const void* x, const void* weight, const void* bias, const void* c,
            void* y) override {
-    library_.check(products_[static_cast<std::size_t>(product)]->run(
-                       handle_.get(), x, weight, bias, c, y, workspace_.get(), options_.stream),
-                   "cublasLtMatmul");
+    const Planned& planned = products_[static_cast<std::size_t>(product)];
+    const ProductShape& s = planned.shape;
+    if (!are_aligned(s, x, weight, bias, c, y))
+      throw Error(ErrorCode::internal, "an operand is less aligned than its plan says", text(s));
+    const std::int64_t calls = planned.one_by_one ? s.batch : 1;
+    for (std::int64_t i = 0; i < calls; ++i) {
+      const auto image = [&](auto* first, std::int64_t batch_stride) {
+        using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(first)>>,
+                                        const std::byte, std::byte>;
+        return static_cast<Byte*>(first) + i * batch_stride * size_of(s.type);
+      };
+      library_.check(
+          planned.product->run(handle_.get(), image(x, s.x_batch_stride), weight, bias,
+                               s.add ? image(c, s.c_batch_stride) : nullptr,
+                               image(y, s.y_batch_stride), workspace_.get(), options_.stream),
+          "cublasLtMatmul");
+    }
   }
 
  private:
-  static bool same(const ProductShape& a, const ProductShape& b) {
-    const auto fields = [](const ProductShape& s) {
-      return std::tuple(s.type, s.rows, s.in, s.out, s.x_stride, s.y_stride, s.batch,
-                        s.x_batch_stride, s.y_batch_stride, s.add, s.c_stride, s.c_batch_stride,
-                        s.gelu);
-    };
-    return fields(a) == fields(b);
+  struct Planned {
+    ProductShape shape;
+    std::unique_ptr<Product> product;  ///< of one image, if one_by_one
+    bool one_by_one = false;
+  };
+
+  Planned planned(const ProductShape& shape) {
+    if (auto product = prepared(shape)) return {shape, std::move(product), false};
+    // A c that is the same for all images (stride 0) is not among what cuBLASLt promises.
+    if (shape.batch > 1) {
+      if (auto product = prepared(one_of(shape))) return {shape, std::move(product), true};
+    }
+    throw Error(ErrorCode::failed, "cuBLASLt has no algorithm that runs " + text(shape),
+                "a matrix product");
   }
 
-  /// Measured on random numbers of the size at hand: zeros multiply faster than numbers.
-  cublasLtMatmulAlgo_t fastest(Product& product,
-                               const std::vector<cublasLtMatmulAlgo_t>& algorithms) {
-    const ProductShape& s = product.shape();
-    const auto bytes = [&](std::int64_t rows, std::int64_t columns, std::int64_t stride,
-                           std::int64_t batch_stride) {
-      return static_cast<std::size_t>(
-          ((s.batch - 1) * batch_stride + (rows - 1) * stride + columns) * size_of(s.type));
-    };
-    const auto random = [&](std::size_t count) {
-      std::shared_ptr<void> memory = options_.allocate(count);
-      const std::size_t block = std::min(count, kRandomBytes);
-      const std::vector<std::uint8_t> values = random_values(block);
-      check_cuda(cudaMemcpyAsync(memory.get(), values.data(), block, cudaMemcpyHostToDevice,
-                                 options_.stream),
+  /// Null where no algorithm is offered or none runs.
+  std::unique_ptr<Product> prepared(const ProductShape& shape) {
+    auto product = std::make_unique<Product>(library_, shape);
+    const auto algorithms = product->algorithms(handle_.get());
+    const auto chosen = chosen_of(*product, algorithms);
+    if (!chosen) return nullptr;
+    product->choose(*chosen);
+    return product;
+  }
+
+  /// Memory that measuring reads (x and c in the same place: the largest of them once; then weight
+  /// and bias) and memory that it writes, each operand aligned as planned and no better. It lies
+  /// beside the plan's own buffers while the plan is made: two allocations, not one an operand.
+  /// Fewer rows would need less, but then another algorithm may be the fastest. What x and c share
+  /// is read from the cache the second time, by every algorithm alike.
+  struct Scratch {
+    Scratch(const ProductShape& s,
+            const std::function<std::shared_ptr<void>(std::size_t bytes)>& allocate) {
+      const auto bytes = [&](std::int64_t stride, std::int64_t columns, std::int64_t batch_stride) {
+        const std::int64_t count = (s.batch - 1) * batch_stride + (s.rows - 1) * stride + columns;
+        return count * size_of(s.type) + 2 * kMostAlignment;  // what `place` may need
+      };
+      const std::int64_t x_bytes = bytes(s.x_stride, s.in, s.x_batch_stride);
+      const std::int64_t c_bytes = s.add ? bytes(s.c_stride, s.out, s.c_batch_stride) : 0;
+      const std::int64_t shared = std::max(x_bytes, c_bytes);
+      const std::int64_t weight_bytes = s.out * s.in * size_of(s.type) + 2 * kMostAlignment;
+      const std::int64_t bias_bytes = s.out * size_of(s.type) + 2 * kMostAlignment;
+      read_bytes = static_cast<std::size_t>(shared + weight_bytes + bias_bytes);
+      read = allocate(read_bytes);
+      written = allocate(static_cast<std::size_t>(bytes(s.y_stride, s.out, s.y_batch_stride)));
+      auto* first = static_cast<std::byte*>(read.get());
+      x = place(first, s.x_alignment);
+      if (s.add) c = place(first, s.c_alignment);
+      weight = place(first + shared, s.weight_alignment);
+      bias = place(first + shared + weight_bytes, s.bias_alignment);
+      y = place(static_cast<std::byte*>(written.get()), s.y_alignment);
+    }
+
+    /// A near address that is a multiple of `alignment` and, up to kMostAlignment, of no more.
+    static std::byte* place(std::byte* from, std::int64_t alignment) {
+      const auto address = reinterpret_cast<std::uintptr_t>(from);
+      const std::int64_t beyond = static_cast<std::int64_t>(address % kMostAlignment);
+      return from + (kMostAlignment - beyond) + (alignment < kMostAlignment ? alignment : 0);
+    }
+
+    std::shared_ptr<void> read;
+    std::size_t read_bytes = 0;
+    std::shared_ptr<void> written;
+    std::byte* x = nullptr;
+    std::byte* c = nullptr;
+    std::byte* weight = nullptr;
+    std::byte* bias = nullptr;
+    std::byte* y = nullptr;
+  };
+
+  void fill_at_random(const Scratch& scratch) {
+    const std::size_t count = scratch.read_bytes;
+    const std::size_t block = std::min(count, kRandomBytes);
+    const std::vector<std::uint8_t> values = random_values(block);
+    auto* memory = static_cast<std::byte*>(scratch.read.get());
+    check_cuda(
+        cudaMemcpyAsync(memory, values.data(), block, cudaMemcpyHostToDevice, options_.stream),
+        "cudaMemcpyAsync");
+    for (std::size_t filled = block; filled < count; filled *= 2)
+      check_cuda(cudaMemcpyAsync(memory + filled, memory, std::min(filled, count - filled),
+                                 cudaMemcpyDeviceToDevice, options_.stream),
                  "cudaMemcpyAsync");
-      for (std::size_t filled = block; filled < count; filled *= 2)
-        check_cuda(cudaMemcpyAsync(static_cast<std::byte*>(memory.get()) + filled, memory.get(),
-                                   std::min(filled, count - filled), cudaMemcpyDeviceToDevice,
-                                   options_.stream),
-                   "cudaMemcpyAsync");
-      check_cuda(cudaStreamSynchronize(options_.stream), "cudaStreamSynchronize");
-      return memory;
-    };
-    const auto x = random(bytes(s.rows, s.in, s.x_stride, s.x_batch_stride));
-    const auto weight = random(bytes(s.out, s.in, s.in, 0));
-    const auto bias = random(static_cast<std::size_t>(s.out * size_of(s.type)));
-    const auto y = options_.allocate(bytes(s.rows, s.out, s.y_stride, s.y_batch_stride));
-    std::shared_ptr<void> c;
-    if (s.add) c = random(bytes(s.rows, s.out, s.c_stride, s.c_batch_stride));
+    check_cuda(cudaStreamSynchronize(options_.stream), "cudaStreamSynchronize");
+  }
+
+  /// The fastest, or the first if it has to be the same in every run, of those that run; none where
+  /// none runs. Measured on random numbers of the size at hand: zeros multiply faster than numbers.
+  std::optional<cublasLtMatmulAlgo_t> chosen_of(
+      Product& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms) {
+    if (algorithms.empty()) return std::nullopt;
+    std::optional<Scratch> scratch;
+    try {
+      scratch.emplace(product.shape(), options_.allocate);
+    } catch (const std::exception&) {
+      // Out of memory in the caller's own words: what does not fit beside the plan is not measured.
+      cudaGetLastError();
+      const ProductShape& s = product.shape();
+      if (s.batch > 1 && s.add && s.c_batch_stride == 0) return std::nullopt;  // on no mere offer
+      return algorithms.front();
+    }
+    fill_at_random(*scratch);
     const auto once = [&] {
-      return product.run(handle_.get(), x.get(), weight.get(), bias.get(), c.get(), y.get(),
-                         workspace_.get(), options_.stream);
+      return product.run(handle_.get(), scratch->x, scratch->weight, scratch->bias, scratch->c,
+                         scratch->y, workspace_.get(), options_.stream);
     };
     Event begin;
     Event end;
     float best_time = 0;
-    const cublasLtMatmulAlgo_t* best = nullptr;
+    std::optional<cublasLtMatmulAlgo_t> best;
     for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
       product.choose(algorithm);
       if (once() != CUBLAS_STATUS_SUCCESS) continue;  // warm, and refuses what it cannot do
+      if (options_.deterministic) {
+        best = algorithm;
+        break;
+      }
       begin.record(options_.stream);
       for (int i = 0; i < kTimedRuns; ++i) library_.check(once(), "cublasLtMatmul");
       end.record(options_.stream);
       const float time = end.milliseconds_since(begin);
-      if (best == nullptr || time < best_time) {
+      if (!best || time < best_time) {
         best_time = time;
-        best = &algorithm;
+        best = algorithm;
       }
     }
-    if (best == nullptr)
-      throw Error(ErrorCode::failed, "none of cuBLASLt's algorithms runs", "a matrix product");
-    return *best;
+    // Before the memory goes back.
+    check_cuda(cudaStreamSynchronize(options_.stream), "cudaStreamSynchronize");
+    return best;
   }
 
   const CublasLtLibrary& library_;
   CublasLtOptions options_;
   Owned<cublasLtHandle_t> handle_;
   std::shared_ptr<void> workspace_;
-  std::vector<std::unique_ptr<Product>> products_;
+  /// Products stay: a few descriptors and an algorithm each (some kilobytes), a handful for each
+  /// size of batch or image that was asked for, and the way back to it is then at once.
+  std::vector<Planned> products_;
+  std::map<ProductShape, int> numbers_;
 };
 
 }  // namespace

@@ -14,9 +14,11 @@ namespace hydrascope::kernels::linear::cuda {
 
 struct CublasLtOptions {
   device::Stream stream = nullptr;  ///< where `run` puts the products
-  /// Takes the library's first choice, which is the same in every run, instead of the fastest.
+  /// Takes the library's first choice that runs, which is the same every time, instead of the
+  /// fastest.
   bool deterministic = false;
-  /// Memory of the device and its end; from the caller's allocator.
+  /// Memory of the device and its end; from the caller's allocator. Throws where there is none;
+  /// measuring then makes do without.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate;
 };
 

@@ -4,6 +4,7 @@
 //   y = gelu?(x W^T + b) + c?
 #pragma once
 
+#include <compare>
 #include <cstdint>
 
 namespace hydrascope::kernels::linear::cuda {
@@ -14,6 +15,15 @@ enum class ProductType {
   bfloat16,
   float16
 };
+
+/// What no algorithm asks more than.
+inline constexpr std::int64_t kMostAlignment = 256;
+
+/// The largest power of two that divides the address, kMostAlignment at most.
+inline std::int64_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | std::uintptr_t{kMostAlignment};
+  return static_cast<std::int64_t>(address & (~address + 1));
+}
 
 /// Rows of x, c and y lie `*_stride` elements apart, matrices of a batch `*_batch_stride`; all
 /// matrices of a batch meet the same W and b. Sums are float32; one rounding when y is stored.
@@ -33,7 +43,26 @@ struct ProductShape {
   /// The tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
   /// from the erf form by at most 5e-4; not together with `add`.
   bool gelu = false;
+  /// Bytes, powers of two up to kMostAlignment, that the pointers given to `run` are multiples of
+  /// (of a batch: the first matrix's). Algorithms that need more are not taken: an operand may
+  /// begin inside a buffer, behind the prefix tokens of an image or the queries' part of a bias.
+  std::int64_t x_alignment = 16;
+  std::int64_t weight_alignment = 16;
+  std::int64_t bias_alignment = 16;
+  std::int64_t c_alignment = 16;
+  std::int64_t y_alignment = 16;
+
+  auto operator<=>(const ProductShape&) const = default;  ///< any order, to find it by
 };
+
+/// Whether pointers keep what the shape says of them.
+inline bool are_aligned(const ProductShape& shape, const void* x, const void* weight,
+                        const void* bias, const void* c, const void* y) {
+  return alignment_of(x) >= shape.x_alignment && alignment_of(weight) >= shape.weight_alignment &&
+         alignment_of(bias) >= shape.bias_alignment &&
+         (!shape.add || alignment_of(c) >= shape.c_alignment) &&
+         alignment_of(y) >= shape.y_alignment;
+}
 
 class Products {
  public:
@@ -46,7 +75,7 @@ class Products {
   /// Finds the fastest algorithm by running it on memory of its own, so it waits for the device.
   virtual int plan(const ProductShape& shape) = 0;
   /// x (batch, rows, in), weight (out, in) contiguous, bias (out), c and y (batch, rows, out), all
-  /// in the shape's type; c null unless it adds. Returns at once.
+  /// in the shape's type, aligned as it says; c null unless it adds. Returns at once.
   virtual void run(int product, const void* x, const void* weight, const void* bias, const void* c,
                    void* y) = 0;
 };

@@ -194,6 +194,11 @@ int DevicePlan::plan(const ProductCall& call) {
     shape.y_batch_stride = call.y_image_stride;
     shape.c_batch_stride = call.c_image_stride;
   }
+  shape.x_alignment = linear::alignment_of(call.x);
+  shape.weight_alignment = linear::alignment_of(weights.weight.const_data_ptr());
+  shape.bias_alignment = linear::alignment_of(weights.bias.const_data_ptr());
+  shape.y_alignment = linear::alignment_of(call.y);
+  shape.c_alignment = linear::alignment_of(shape.add ? call.c : call.y);
   return products_.plan(shape);
 }
 

@@ -48,6 +48,9 @@ Case product_case(const std::string& name, std::int64_t in, std::int64_t out, Ep
     shape.gelu = epilogue == Epilogue::gelu;
     shape.add = epilogue == Epilogue::add;
     if (shape.add) t->c = random_memory<BFloat16>(static_cast<std::size_t>(kRows * out), 4);
+    // What DeviceMemory promises.
+    shape.x_alignment = shape.weight_alignment = shape.bias_alignment = shape.c_alignment =
+        shape.y_alignment = linear::kMostAlignment;
     const int product = t->products->plan(shape);
     return {[t, product](Stream) {
               t->products->run(product, t->x.data(), t->weight.data(), t->bias.data(), t->c.data(),

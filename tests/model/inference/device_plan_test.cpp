@@ -4,7 +4,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
-#include "tests/model/inference/host_products.h"
+#include "tests/kernels/linear/host_products.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
 
@@ -57,7 +57,7 @@ struct HostPlan {
   }
 
   DeviceWeights weights;
-  HostProducts products;
+  kernels::test::HostProducts products;
   CountingRecorder recorder;
   std::optional<DevicePlan> plan;
 };

@@ -1,19 +1,23 @@
-// Products by plain loops, for plans that run on the host.
+// Products by plain loops in float64, rounded once: the twin of cuBLASLt's, and what plans run on
+// the host.
 #pragma once
 
+#include "kernels/error.h"
 #include "kernels/linear/products.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <numbers>
 #include <vector>
 
-namespace hydrascope::model::inference {
+namespace hydrascope::kernels::test {
 
-class HostProducts final : public kernels::linear::cuda::Products {
+class HostProducts final : public linear::cuda::Products {
  public:
-  using Shape = kernels::linear::cuda::ProductShape;
-  using Type = kernels::linear::cuda::ProductType;
+  using Shape = linear::cuda::ProductShape;
+  using Type = linear::cuda::ProductType;
 
   int plan(const Shape& shape) override {
     shapes_.push_back(shape);
@@ -23,9 +27,12 @@ class HostProducts final : public kernels::linear::cuda::Products {
   void run(int product, const void* x, const void* weight, const void* bias, const void* c,
            void* y) override {
     const Shape& shape = shapes_.at(static_cast<std::size_t>(product));
+    if (!are_aligned(shape, x, weight, bias, c, y))
+      throw Error(ErrorCode::internal, "an operand is less aligned than its plan says",
+                  "a product");
     switch (shape.type) {
-      case Type::bfloat16: multiply<kernels::BFloat16>(shape, x, weight, bias, c, y); break;
-      case Type::float16: multiply<kernels::Float16>(shape, x, weight, bias, c, y); break;
+      case Type::bfloat16: multiply<BFloat16>(shape, x, weight, bias, c, y); break;
+      case Type::float16: multiply<Float16>(shape, x, weight, bias, c, y); break;
       default: multiply<float>(shape, x, weight, bias, c, y);
     }
   }
@@ -51,17 +58,17 @@ class HostProducts final : public kernels::linear::cuda::Products {
         if (added != nullptr) added += image * s.c_batch_stride + row * s.c_stride;
         for (std::int64_t out = 0; out < s.out; ++out) {
           const float* from = w.data() + out * s.in;
-          float sum = 0;
+          double sum = 0;
           for (std::int64_t i = 0; i < s.in; ++i)
-            sum += from[i] * input[static_cast<std::size_t>(i)];
+            sum += static_cast<double>(from[i]) * input[static_cast<std::size_t>(i)];
           sum += b[static_cast<std::size_t>(out)];
           if (s.gelu) {
-            const float inner =
-                std::sqrt(2 / std::numbers::pi_v<float>) * (sum + 0.044715F * sum * sum * sum);
-            sum = 0.5F * sum * (1 + std::tanh(inner));
+            const double inner =
+                std::sqrt(2 / std::numbers::pi) * (sum + 0.044715 * sum * sum * sum);
+            sum = 0.5 * sum * (1 + std::tanh(inner));
           }
-          if (s.add) sum += static_cast<float>(added[out]);
-          result[out] = T(sum);
+          if (s.add) sum += static_cast<double>(static_cast<float>(added[out]));
+          result[out] = T(static_cast<float>(sum));
         }
       }
     }
@@ -70,4 +77,4 @@ class HostProducts final : public kernels::linear::cuda::Products {
   std::vector<Shape> shapes_;
 };
 
-}  // namespace hydrascope::model::inference
+}  // namespace hydrascope::kernels::test

@@ -1,0 +1,411 @@
+// Products by cuBLASLt against plain loops. For a GPU only: the emulator has no cuBLASLt.
+#include "kernels/linear/cublas_lt_products.h"
+#include "tests/kernels/device_array.h"
+#include "tests/kernels/fills.h"
+#include "tests/kernels/linear/host_products.h"
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace {
+
+using linear::cuda::alignment_of;
+using linear::cuda::Products;
+using linear::cuda::ProductShape;
+using linear::cuda::ProductType;
+
+std::shared_ptr<void> device_memory(std::size_t bytes) {
+  return {take_device_memory(bytes), return_device_memory};
+}
+
+/// A shape, and how many elements into their buffers its operands begin.
+struct ProductCase {
+  std::string what;
+  ProductShape shape;
+  std::int64_t x_offset = 0;
+  std::int64_t weight_offset = 0;
+  std::int64_t bias_offset = 0;
+  std::int64_t c_offset = 0;
+  std::int64_t y_offset = 0;
+  bool in_place = false;  ///< c is y
+};
+
+ProductCase rows_of(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  ProductCase result;
+  result.what = std::to_string(rows) + " x " + std::to_string(in) + " to " + std::to_string(out);
+  result.shape.rows = rows;
+  result.shape.in = result.shape.x_stride = in;
+  result.shape.out = result.shape.y_stride = out;
+  return result;
+}
+
+ProductCase adding(ProductCase base, bool in_place) {
+  base.what += in_place ? ", y added in place" : ", c added";
+  base.shape.add = true;
+  base.shape.c_stride = base.shape.y_stride;
+  base.shape.c_batch_stride = base.shape.y_batch_stride;
+  base.in_place = in_place;
+  return base;
+}
+
+ProductCase with_gelu(ProductCase base) {
+  base.what += ", gelu";
+  base.shape.gelu = true;
+  return base;
+}
+
+/// The first `rows` of every `tokens` rows.
+ProductCase batch_of(std::int64_t batch, std::int64_t tokens, ProductCase base) {
+  base.what = std::to_string(batch) + " of " + base.what;
+  base.shape.batch = batch;
+  base.shape.x_batch_stride = tokens * base.shape.x_stride;
+  base.shape.y_batch_stride = tokens * base.shape.y_stride;
+  return base;
+}
+
+/// The patch embedding: behind `prefix` tokens of every image, the same positions for all.
+ProductCase embedding(std::int64_t batch, std::int64_t patches, std::int64_t prefix,
+                      std::int64_t in, std::int64_t out) {
+  ProductCase result = adding(rows_of(patches, in, out), false);
+  result.what = std::to_string(batch) + " of " + result.what + " for all";
+  result.shape.batch = batch;
+  result.shape.x_batch_stride = patches * in;
+  result.shape.y_batch_stride = (prefix + patches) * out;
+  result.shape.c_batch_stride = 0;
+  result.y_offset = prefix * out;
+  return result;
+}
+
+/// The keys' and values' part of a qkv layer, behind the queries' part.
+ProductCase part_behind(std::int64_t query_width, ProductCase base) {
+  base.what += ", behind " + std::to_string(query_width);
+  base.weight_offset = query_width * base.shape.in;
+  base.bias_offset = query_width;
+  return base;
+}
+
+std::vector<ProductCase> cases() {
+  ProductCase gaps = batch_of(3, 7, rows_of(5, 64, 40));
+  gaps.what += ", gaps between rows";
+  gaps.shape.x_stride = 72;
+  gaps.shape.y_stride = 56;
+  gaps.shape.x_batch_stride = 7 * 72;
+  gaps.shape.y_batch_stride = 7 * 56;
+  return {
+      rows_of(394, 192, 576),
+      rows_of(1, 768, 768),
+      rows_of(3, 768, 1000),
+      rows_of(5, 192, 11),  // rows of y are aligned to an element
+      rows_of(7, 75, 33),   // and those of x and W
+      with_gelu(rows_of(394, 192, 768)),
+      with_gelu(batch_of(2, 5, rows_of(1, 192, 768))),
+      adding(rows_of(394, 768, 192), true),
+      adding(rows_of(394, 768, 192), false),
+      adding(rows_of(4, 192, 1000), true),
+      batch_of(3, 197, rows_of(1, 192, 192)),
+      gaps,
+      adding(gaps, true),
+      adding(gaps, false),
+      embedding(3, 196, 1, 768, 192),  // DeiT-Ti: 384 bytes in, of 16-bit types
+      embedding(2, 196, 2, 768, 192),
+      embedding(2, 49, 1, 3072, 384),
+      embedding(3, 9, 1, 27, 20),
+      embedding(3, 9, 0, 64, 64),
+      part_behind(60, rows_of(50, 192, 384)),  // 20 a head
+      part_behind(20, rows_of(50, 40, 60)),
+      part_behind(1, rows_of(50, 35, 70)),
+  };
+}
+
+/// Relative to the largest |y|. Sums: in float32, each of `in` additions wrong by 2^-24 of a
+/// partial sum, which is no larger than the largest |y| but for a small factor (twice; tensor cores
+/// cut where others round, but once for several products). Rounding to T: once here, once in the
+/// twin. tf32: each factor is cut to 11 bits, which errs by at most 2^-10, hence a product by 2^-9;
+/// what has one sign scales y, the rest grows as the root of `in` while the largest |y| is several
+/// times that root: 2^-8. GELU: the approximate tanh of GPUs errs by 2^-10.99 (PTX ISA,
+/// tanh.approx), of |y|.
+template <class T>
+double tolerance(const ProductShape& shape) {
+  double relative = 2 * std::ldexp(static_cast<double>(shape.in), -24) + rounding<T>();
+  if (shape.type == ProductType::tf32) relative += std::ldexp(1.0, -8);
+  if (shape.gelu) relative += std::ldexp(1.0, -10);
+  return relative;
+}
+
+/// Operands of a case, here and on the device. Gaps are NaN.
+template <class T>
+struct Operands {
+  explicit Operands(const ProductCase& each)
+      : shape(each.shape),
+        in_place(each.in_place),
+        x(numbers(each.x_offset, shape.batch, shape.x_batch_stride, shape.rows, shape.x_stride,
+                  shape.in, 1, 1)),
+        weight(numbers(each.weight_offset, 1, 0, shape.out, shape.in, shape.in, 2,
+                       1 / std::sqrt(static_cast<float>(shape.in)))),
+        bias(numbers(each.bias_offset, 1, 0, 1, 0, shape.out, 3, 1)),
+        c(shape.add ? numbers(each.c_offset, shape.c_batch_stride == 0 ? 1 : shape.batch,
+                              shape.c_batch_stride, shape.rows, shape.c_stride, shape.out, 4, 1)
+                    : std::vector<T>()),
+        y(in_place ? numbers(each.y_offset, shape.batch, shape.y_batch_stride, shape.rows,
+                             shape.y_stride, shape.out, 5, 1)
+                   : std::vector<T>(extent(each.y_offset, shape.batch, shape.y_batch_stride,
+                                           shape.rows, shape.y_stride, shape.out),
+                                    T(std::nanf("")))),
+        device_x(x),
+        device_weight(weight),
+        device_bias(bias),
+        device_c(c),
+        device_y(y),
+        offsets(each) {
+    shape.x_alignment = alignment_of(device_x.data() + offsets.x_offset);
+    shape.weight_alignment = alignment_of(device_weight.data() + offsets.weight_offset);
+    shape.bias_alignment = alignment_of(device_bias.data() + offsets.bias_offset);
+    shape.y_alignment = alignment_of(device_y.data() + offsets.y_offset);
+    shape.c_alignment =
+        in_place ? shape.y_alignment : alignment_of(device_c.data() + offsets.c_offset);
+  }
+
+  void run(Products& products, int product) {
+    T* result = device_y.data() + offsets.y_offset;
+    const T* added = nullptr;
+    if (shape.add) added = in_place ? result : device_c.data() + offsets.c_offset;
+    products.run(product, device_x.data() + offsets.x_offset,
+                 device_weight.data() + offsets.weight_offset,
+                 device_bias.data() + offsets.bias_offset, added, result);
+  }
+
+  /// What y holds after one product, gaps and all.
+  [[nodiscard]] std::vector<T> expected() const {
+    std::vector<T> result = y;
+    HostProducts products;
+    ProductShape anywhere = shape;
+    anywhere.x_alignment = anywhere.weight_alignment = anywhere.bias_alignment =
+        anywhere.c_alignment = anywhere.y_alignment = 1;
+    T* to = result.data() + offsets.y_offset;
+    const T* added = nullptr;
+    if (shape.add) added = in_place ? to : c.data() + offsets.c_offset;
+    products.run(products.plan(anywhere), x.data() + offsets.x_offset,
+                 weight.data() + offsets.weight_offset, bias.data() + offsets.bias_offset, added,
+                 to);
+    return result;
+  }
+
+  void expect_equal_to_the_twin(const std::string& what) {
+    const std::vector<T> found = device_y.download();
+    const std::vector<T> wanted = expected();
+    std::vector<T> values;
+    std::vector<double> twin;
+    std::size_t touched = 0;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const auto each = static_cast<float>(wanted[i]);
+      if (std::isnan(each)) {
+        touched += std::isnan(static_cast<float>(found[i])) ? 0 : 1;
+      } else {
+        values.push_back(found[i]);
+        twin.push_back(static_cast<double>(each));
+      }
+    }
+    EXPECT_EQ(touched, 0U) << what << ": gaps of y were written";
+    EXPECT_TRUE(device_y.intact()) << what;
+    EXPECT_EQ(twin.size(), static_cast<std::size_t>(shape.batch * shape.rows * shape.out)) << what;
+    expect_close(values.data(), twin, tolerance<T>(shape), 0, static_cast<std::size_t>(shape.out),
+                 what);
+  }
+
+  static std::size_t extent(std::int64_t offset, std::int64_t batch, std::int64_t batch_stride,
+                            std::int64_t rows, std::int64_t stride, std::int64_t columns) {
+    return static_cast<std::size_t>(offset + (batch - 1) * batch_stride + (rows - 1) * stride +
+                                    columns);
+  }
+
+  static std::vector<T> numbers(std::int64_t offset, std::int64_t batch, std::int64_t batch_stride,
+                                std::int64_t rows, std::int64_t stride, std::int64_t columns,
+                                unsigned seed, float scale) {
+    std::vector<T> all(extent(offset, batch, batch_stride, rows, stride, columns),
+                       T(std::nanf("")));
+    std::vector<float> normal(static_cast<std::size_t>(batch * rows * columns));
+    fill(normal, Fill::normal, seed);
+    auto next = normal.begin();
+    for (std::int64_t image = 0; image < batch; ++image) {
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const std::int64_t first = offset + image * batch_stride + row * stride;
+        for (std::int64_t column = 0; column < columns; ++column)
+          all[static_cast<std::size_t>(first + column)] = T(scale * *next++);
+      }
+    }
+    return all;
+  }
+
+  ProductShape shape;
+  bool in_place;
+  std::vector<T> x, weight, bias, c, y;
+  DeviceArray<T> device_x, device_weight, device_bias, device_c, device_y;
+  ProductCase offsets;
+};
+
+/// Calls body.operator()<T>() for the type that the products are in.
+template <class Body>
+void with_type(ProductType type, Body&& body) {
+  switch (type) {
+    case ProductType::bfloat16: body.template operator()<BFloat16>(); break;
+    case ProductType::float16: body.template operator()<Float16>(); break;
+    default: body.template operator()<float>();
+  }
+}
+
+std::string name_of(ProductType type) {
+  switch (type) {
+    case ProductType::float32: return "float32";
+    case ProductType::tf32: return "tf32";
+    case ProductType::bfloat16: return "bfloat16";
+    case ProductType::float16: return "float16";
+  }
+  return {};
+}
+
+class CublasLt : public ::testing::TestWithParam<ProductType> {
+ protected:
+  void SetUp() override {
+    HYDRASCOPE_SKIP_WITHOUT_DEVICE();
+    device::check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking),
+                       "cudaStreamCreateWithFlags");
+  }
+  void TearDown() override {
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+
+  std::unique_ptr<Products> make(
+      bool deterministic = false,
+      std::function<std::shared_ptr<void>(std::size_t)> allocate = device_memory) {
+    linear::cuda::CublasLtOptions options;
+    options.stream = stream_;
+    options.deterministic = deterministic;
+    options.allocate = std::move(allocate);
+    return linear::cuda::make_cublas_lt_products(std::move(options));
+  }
+  void wait() { device::check_cuda(cudaStreamSynchronize(stream_), "cudaStreamSynchronize"); }
+
+  /// Every case once.
+  void expect_all_equal(Products& products) {
+    for (ProductCase each : cases()) {
+      SCOPED_TRACE(each.what);
+      each.shape.type = GetParam();
+      with_type(GetParam(), [&]<class T>() {
+        Operands<T> operands(each);
+        operands.run(products, products.plan(operands.shape));
+        wait();
+        operands.expect_equal_to_the_twin(each.what);
+      });
+    }
+  }
+
+  cudaStream_t stream_ = nullptr;
+};
+
+TEST_P(CublasLt, EqualsPlainLoops) { expect_all_equal(*make()); }
+
+TEST_P(CublasLt, EqualsPlainLoopsWithTheFirstChoice) { expect_all_equal(*make(true)); }
+
+TEST_P(CublasLt, NeedsNoMemoryToMeasureIn) {
+  int allocations = 0;
+  const auto products = make(false, [&](std::size_t bytes) {
+    if (++allocations > 1) throw std::bad_alloc();  // the first is the workspace
+    return device_memory(bytes);
+  });
+  expect_all_equal(*products);
+  EXPECT_GT(allocations, 1);
+}
+
+TEST_P(CublasLt, IsTheSameFromOneInstanceToTheNextIfDeterministic) {
+  for (ProductCase each : {rows_of(394, 768, 192), rows_of(2, 3072, 768), rows_of(3, 768, 1000),
+                           embedding(2, 196, 1, 768, 192)}) {
+    SCOPED_TRACE(each.what);
+    each.shape.type = GetParam();
+    with_type(GetParam(), [&]<class T>() {
+      std::vector<std::vector<T>> results;
+      for (int i = 0; i < 3; ++i) {
+        const auto products = make(true);
+        Operands<T> operands(each);
+        operands.run(*products, products->plan(operands.shape));
+        wait();
+        results.push_back(operands.device_y.download());
+      }
+      const std::size_t bytes = results[0].size() * sizeof(T);
+      EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), bytes), 0);
+      EXPECT_EQ(std::memcmp(results[0].data(), results[2].data(), bytes), 0);
+    });
+  }
+}
+
+TEST_P(CublasLt, ReplaysFromAGraph) {
+  const auto products = make();
+  for (ProductCase each : {with_gelu(rows_of(50, 192, 768)), adding(rows_of(50, 768, 192), false),
+                           embedding(3, 196, 1, 768, 192)}) {
+    SCOPED_TRACE(each.what);
+    each.shape.type = GetParam();
+    with_type(GetParam(), [&]<class T>() {
+      Operands<T> operands(each);
+      const int product = products->plan(operands.shape);
+      cudaGraph_t graph = nullptr;
+      cudaGraphExec_t executable = nullptr;
+      device::check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
+                         "cudaStreamBeginCapture");
+      operands.run(*products, product);
+      device::check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+      device::check_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+      for (int i = 0; i < 2; ++i) {
+        copy_memory(operands.device_y.data(), operands.y.data(), operands.y.size() * sizeof(T));
+        device::check_cuda(cudaGraphLaunch(executable, stream_), "cudaGraphLaunch");
+        wait();
+        operands.expect_equal_to_the_twin(each.what + ", replayed");
+      }
+      cudaGraphExecDestroy(executable);
+      cudaGraphDestroy(graph);
+    });
+  }
+}
+
+TEST_P(CublasLt, KnowsWhatItHasPlanned) {
+  const auto products = make(true);
+  ProductShape shape = rows_of(10, 64, 64).shape;
+  shape.type = GetParam();
+  const int first = products->plan(shape);
+  EXPECT_EQ(products->plan(shape), first);
+  ProductShape other = shape;
+  other.bias_alignment = 8;
+  EXPECT_NE(products->plan(other), first);
+  EXPECT_EQ(products->plan(shape), first);
+}
+
+TEST_P(CublasLt, RefusesOperandsLessAlignedThanPlanned) {
+  const auto products = make(true);
+  ProductCase each = rows_of(10, 64, 64);
+  each.shape.type = GetParam();
+  each.y_offset = 1;
+  with_type(GetParam(), [&]<class T>() {
+    Operands<T> operands(each);
+    operands.shape.y_alignment = 16;
+    const int product = products->plan(operands.shape);
+    EXPECT_THROW(operands.run(*products, product), Error);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CublasLt,
+                         ::testing::Values(ProductType::float32, ProductType::tf32,
+                                           ProductType::bfloat16, ProductType::float16),
+                         [](const auto& each) { return name_of(each.param); });
+
+}  // namespace
+}  // namespace hydrascope::kernels::test
