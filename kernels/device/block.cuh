@@ -36,10 +36,10 @@ __device__ __forceinline__ T shuffle(T value, int source) {
   return __shfl_sync(kWholeWarp, value, source);
 }
 
-/// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this block's
-/// threads have written before has become visible to all; true in every thread of the block that
-/// came last, which may read what the others wrote and finds the counter at 0 again. A collective of
-/// the block.
+/// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this
+/// block's threads have written before has become visible to all; true in every thread of the block
+/// that came last, which may read what the others wrote and finds the counter at 0 again. A
+/// collective of the block.
 ///
 /// Ordered as cooperative groups' grid sync is: the barrier hands the block's writes to the first
 /// thread, whose fence, being cumulative, publishes them with its own; its second fence and the
