@@ -25,7 +25,8 @@
 //   over tokens in an order that N, D and alignment alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
 //   its feature, in q its row.
-// Preconditions: 0 <= queries <= tokens < 2^29, dim < 2^29, else Error(invalid_argument). No image
+// Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, dim < 2^29, else
+// Error(invalid_argument). No image
 // or
 //   no feature: nothing is launched.
 // Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
@@ -60,10 +61,12 @@ struct Shape {
   float patch_weight;
 };
 
-/// Bytes that `forward` and `backward` work in, 256-byte aligned. They must be zero before the
-/// first call with them and are ready for the next of this shape after each call (counters return
-/// to zero; another shape has its counters elsewhere, among what these calls leave as sums).
+/// Bytes that `forward` and `backward` work in, 256-byte aligned. The first workspace_zero_bytes of
+/// them must be zero before the first call with them and are ready for the next of this shape after
+/// each call (counters return to zero; another shape has its counters elsewhere, among what these
+/// calls leave as sums).
 std::size_t workspace_bytes(const Shape& shape);
+std::size_t workspace_zero_bytes(const Shape& shape);
 
 template <class T>
 struct ForwardParams {
