@@ -7,7 +7,8 @@
 // Tensors: as there; 16-byte packs where addresses, strides and head sizes allow them, single
 // values
 //   else. Geometry: attention_map.cuh.
-// Traffic: hydra_map 2 n D s bytes (25 MB for 8161 tokens of ViT-B in bfloat16, 6 us at 4.3 TB/s),
+// Traffic: hydra_map 2 n D s bytes (25 MB for 8161 tokens of ViT-B in bfloat16, estimated 6 us
+// at 4.3 TB/s),
 //   softmax_scores and value_heat n D s, linear_scores n H w s: bound by memory, linear_scores of
 //   exponential maps by n H F exponentials (twice with a softmax in the map). normalise: a head is
 //   read three times and written twice by one block, in L2.

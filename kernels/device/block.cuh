@@ -36,20 +36,25 @@ __device__ __forceinline__ T shuffle(T value, int source) {
   return __shfl_sync(kWholeWarp, value, source);
 }
 
-/// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this block's
-/// threads have written before has become visible to all; true in every thread of the block that
-/// came last, which may read what the others wrote and finds the counter at 0 again. A collective of
-/// the block.
+/// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this
+/// block's threads have written before has become visible to all; true in every thread of the block
+/// that came last, which may read what the others wrote and finds the counter at 0 again. A
+/// collective of the block.
+///
+/// Ordered as cooperative groups' grid sync is: the barrier hands the block's writes to the first
+/// thread, whose fence, being cumulative, publishes them with its own; its second fence and the
+/// barrier behind it do the same for what the block reads afterwards. Two fences a block, then, not
+/// two a thread.
 __device__ __forceinline__ bool last_block(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0)
+  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
+    __threadfence();
     last = atomicInc(counter, blocks - 1) == blocks - 1;
+    __threadfence();
+  }
   __syncthreads();
-  const bool result = last;
-  __threadfence();
-  return result;
+  return last;
 }
 
 #else

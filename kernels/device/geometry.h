@@ -37,6 +37,10 @@ inline std::string illegal(const Geometry& geometry) {
   return {};
 }
 
+/// Of an H100 and an H200, which grids and splits are made for; never the GPU's own number, so that
+/// results do not depend on it.
+inline constexpr std::int64_t kMultiprocessors = 132;
+
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace hydrascope::kernels::device

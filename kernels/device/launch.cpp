@@ -56,22 +56,11 @@ void launch_kernel(const char* name, const void* kernel, const Geometry& geometr
   if (capture == cudaStreamCaptureStatusNone) check_cuda(cudaStreamSynchronize(stream), name);
 }
 
-int multiprocessor_count() {
-  int device = 0;
-  int count = 0;
-  if (cudaGetDevice(&device) == cudaSuccess &&
-      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
-    return count;
-  cudaGetLastError();
-  return 132;
-}
-
 #else
 
 void check_cuda(int status, const char* what) {
   if (status != 0) throw Error(ErrorCode::internal, "this build has no CUDA", what);
 }
-int multiprocessor_count() { return 132; }
 
 #endif
 

@@ -22,8 +22,4 @@ void launch_kernel(const char* name, const void* kernel, const Geometry& geometr
 /// Whether HYDRASCOPE_SYNC_LAUNCHES=1.
 bool synchronous_launches();
 
-/// Multiprocessors of the current device; 132 (an H100's) where there is none, so that heuristics can
-/// be asked without a GPU.
-int multiprocessor_count();
-
 }  // namespace hydrascope::kernels::device

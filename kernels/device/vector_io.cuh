@@ -33,6 +33,22 @@ __device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
 }
 
+/// A Word that lies in an array of another type, aligned to its size. By a type that may lie
+/// anywhere: through a plain pointer the compiler may take the two for different places and swap
+/// accesses; and for memcpy nvcc forgets the alignment and moves bytes.
+template <class Word>
+struct Anywhere {
+  using type [[gnu::may_alias]] = Word;
+};
+template <class Word>
+__device__ __forceinline__ Word load_word(const void* from) {
+  return *static_cast<const typename Anywhere<Word>::type*>(from);
+}
+template <class Word>
+__device__ __forceinline__ void store_word(void* to, Word word) {
+  *static_cast<typename Anywhere<Word>::type*>(to) = word;
+}
+
 __device__ __forceinline__ float to_float(float value) { return value; }
 #ifdef __CUDACC__
 __device__ __forceinline__ float to_float(BFloat16 value) {
@@ -44,11 +60,11 @@ __device__ __forceinline__ float to_float(Float16 value) {
 /// Two roundings to nearest even in one instruction; `low` lies first in memory.
 __device__ __forceinline__ std::uint32_t round_pair(float low, float high, BFloat16) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
+  return load_word<std::uint32_t>(&pair);
 }
 __device__ __forceinline__ std::uint32_t round_pair(float low, float high, Float16) {
   const __half2 pair = __floats2half2_rn(low, high);
-  return reinterpret_cast<const std::uint32_t&>(pair);
+  return load_word<std::uint32_t>(&pair);
 }
 #else
 inline float to_float(BFloat16 value) { return static_cast<float>(value); }
@@ -78,10 +94,9 @@ template <class T, int count>
 __device__ __forceinline__ Pack<T, count> from_floats(const float (&values)[count]) {
   Pack<T, count> pack;
   if constexpr (sizeof(T) == 2 && count % 2 == 0) {
-    auto* words = reinterpret_cast<std::uint32_t*>(pack.values);
 #pragma unroll
     for (int i = 0; i < count / 2; ++i)
-      words[i] = round_pair(values[2 * i], values[2 * i + 1], T{});
+      store_word(pack.values + 2 * i, round_pair(values[2 * i], values[2 * i + 1], T{}));
   } else {
 #pragma unroll
     for (int i = 0; i < count; ++i) pack.values[i] = from_float<T>(values[i]);
@@ -92,7 +107,7 @@ __device__ __forceinline__ Pack<T, count> from_floats(const float (&values)[coun
 /// A pack of 16 bytes as four words. The values of a Pack the compiler takes apart when they
 /// arrive, 16-bit ones into a register each; a row that waits for its norm stays as small as this.
 template <class T>
-struct alignas(16) PackedWords {
+struct alignas(16) [[gnu::may_alias]] PackedWords {
   std::uint32_t words[4];
 };
 template <class T>

@@ -18,14 +18,15 @@
 // Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
 // partial
-//   sums, in L2 (50 MB and 0.8 MB an image for D = 768, N = 8161, bfloat16: 11.7 us at an
-//   H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q, grad_y once, k, v
-//   once, three gradients), about 24 N D FLOPs.
+//   sums, in L2 (50 MB and 0.8 MB an image for D = 768, N = 8161, bfloat16: by estimate 11.7 us
+//   at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q, grad_y
+//   once, k, v once, three gradients), about 24 N D FLOPs.
 // Numerics: float32; 1/r is formed once a row and multiplied; one rounding to T when stored. Sums
 //   over tokens in an order that N, D and alignment alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
 //   its feature, in q its row.
-// Preconditions: 0 <= queries <= tokens < 2^29, dim < 2^29, else Error(invalid_argument). No image
+// Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, dim < 2^29, else
+// Error(invalid_argument). No image
 // or
 //   no feature: nothing is launched.
 // Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
@@ -60,10 +61,12 @@ struct Shape {
   float patch_weight;
 };
 
-/// Bytes that `forward` and `backward` work in, 256-byte aligned. They must be zero before the
-/// first call with them and are ready for the next of this shape after each call (counters return
-/// to zero; another shape has its counters elsewhere, among what these calls leave as sums).
+/// Bytes that `forward` and `backward` work in, 256-byte aligned. The first workspace_zero_bytes of
+/// them must be zero before the first call with them and are ready for the next of this shape after
+/// each call (counters return to zero; another shape has its counters elsewhere, among what these
+/// calls leave as sums).
 std::size_t workspace_bytes(const Shape& shape);
+std::size_t workspace_zero_bytes(const Shape& shape);
 
 template <class T>
 struct ForwardParams {

@@ -3,7 +3,7 @@
 //
 // key_gradient_kernel, key_gradient_any_kernel: grid images * ceil(N / 32), block 256, a warp a row
 //   (or rows_in_flight of them) at a time; no row knows of another. dc comes from L1, twice: with k
-//   and v there are no registers for it, and L1 is a fifth busy.
+//   and v there are no registers for it, and L1 should be a fifth busy (an estimate, from bytes).
 //
 // Budget: key_gradient_kernel: 128 registers, 0 shared bytes
 // Budget: key_gradient_any_kernel: 64 registers, 0 shared bytes

@@ -45,6 +45,10 @@ void with_packs(std::int64_t dim, bool can, const Function& function) {
   }
 }
 
+inline void check_workspace(const void* workspace) {
+  if (workspace == nullptr) throw Error(ErrorCode::internal, "has no workspace", "hydra");
+}
+
 /// What both passes share; c of no weight yet.
 template <class T>
 ProjectArguments<T> project_arguments(const Shape& shape, void* workspace) {
@@ -87,6 +91,7 @@ void launch_forward(const ForwardParams<T>& params, device::Stream stream) {
   const Shape& shape = params.shape;
   check(shape);
   if (shape.images == 0 || shape.dim == 0) return;
+  check_workspace(params.workspace);
 
   auto project = project_arguments<T>(shape, params.workspace);
   project.x = params.k;
@@ -127,6 +132,7 @@ void launch_backward(const BackwardParams<T>& params, device::Stream stream) {
   if (shape.queries != shape.tokens)
     throw Error(ErrorCode::invalid_argument, "hydra's backward pass needs a query of every token");
   if (shape.images == 0 || shape.dim == 0) return;
+  check_workspace(params.workspace);
   const bool scale_too = params.grad_feature_scale != nullptr;
   if (scale_too && params.feature_scale != nullptr && params.sum == nullptr)
     throw Error(ErrorCode::invalid_argument,

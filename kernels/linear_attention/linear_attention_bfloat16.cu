@@ -4,6 +4,7 @@ namespace hydrascope::kernels::linear_attention::cuda {
 
 template bool on_tensor_cores<BFloat16>(const Shape&);
 template std::size_t workspace_bytes<BFloat16>(const Shape&, const Extent&);
+template std::size_t backward_workspace_bytes<BFloat16>(const Shape&, const Extent&);
 void forward(const ForwardParams<BFloat16>& params, device::Stream stream) {
   run_forward(params, stream);
 }

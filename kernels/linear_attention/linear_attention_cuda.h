@@ -20,7 +20,8 @@
 //   state and denominator float32. Nothing may overlap. Features are never stored.
 // Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d a head, backward 8 N F d.
 //   Deterministic, and the same bits for every batch that an image is in.
-// Preconditions: 0 <= queries <= tokens, at least one head with elements, else Error(internal).
+// Preconditions: 0 <= queries <= tokens, at least one head with elements, a workspace where one is
+//   needed, else Error(internal).
 //   Without images or tokens nothing is launched or written, without queries the state alone.
 // Tests: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp; twins:
 //   linear_attention_reference.h.
@@ -57,9 +58,11 @@ struct Extent {
 /// What `forward` leaves of the keys: S (B, H, F, d), z (B, H, F), M (B, H, F), float32; M is 0 for
 /// maps without exponents.
 std::size_t state_floats(const Shape& shape, const Extent& extent);
-/// Enough for `forward` and for `backward`.
+/// Bytes that `forward` works in, and `backward`, which keeps more; their content does not matter.
 template <class T>
 std::size_t workspace_bytes(const Shape& shape, const Extent& extent);
+template <class T>
+std::size_t backward_workspace_bytes(const Shape& shape, const Extent& extent);
 /// Whether the tensor cores run it, given rows that are aligned to 16 bytes, else float32
 /// arithmetic.
 template <class T>
@@ -75,7 +78,7 @@ struct ForwardParams {
   Rows<T> y;           ///< (B, queries, H * d)
   float* state;        ///< state_floats
   float* denominator;  ///< (B, H, queries): m_i, for `backward`; may be null
-  void* workspace;     ///< 256-byte aligned
+  void* workspace;     ///< workspace_bytes, 256-byte aligned; null only where these are 0
 };
 void forward(const ForwardParams<float>& params, device::Stream stream);
 void forward(const ForwardParams<BFloat16>& params, device::Stream stream);
@@ -95,7 +98,7 @@ struct BackwardParams {
   Rows<T> grad_q;
   Rows<T> grad_k;
   Rows<T> grad_v;
-  void* workspace;
+  void* workspace;  ///< backward_workspace_bytes, 256-byte aligned
 };
 void backward(const BackwardParams<float>& params, device::Stream stream);
 void backward(const BackwardParams<BFloat16>& params, device::Stream stream);

@@ -8,6 +8,7 @@ std::size_t state_floats(const Shape& shape, const Extent& extent) {
 
 template bool on_tensor_cores<float>(const Shape&);
 template std::size_t workspace_bytes<float>(const Shape&, const Extent&);
+template std::size_t backward_workspace_bytes<float>(const Shape&, const Extent&);
 void forward(const ForwardParams<float>& params, device::Stream stream) {
   run_forward(params, stream);
 }

@@ -20,11 +20,19 @@ bool on_tensor_cores(const Shape& shape) {
 /// Enough for both families: alignment and weights, which a shape does not show, decide as well.
 template <class T>
 std::size_t workspace_bytes(const Shape& shape, const Extent& extent) {
-  std::size_t bytes = simt::workspace_bytes(shape, extent);
+  std::size_t bytes = simt::workspace_bytes(shape, extent, /*backward=*/false);
   if constexpr (sizeof(T) == 2) {
     if (tensor_core_serves<T>(shape))
-      bytes = std::max({bytes, tensor_core_workspace_bytes<T>(shape, extent),
-                        tensor_core_backward_workspace_bytes<T>(shape, extent)});
+      bytes = std::max(bytes, tensor_core_workspace_bytes<T>(shape, extent));
+  }
+  return bytes;
+}
+template <class T>
+std::size_t backward_workspace_bytes(const Shape& shape, const Extent& extent) {
+  std::size_t bytes = simt::workspace_bytes(shape, extent, /*backward=*/true);
+  if constexpr (sizeof(T) == 2) {
+    if (tensor_core_serves<T>(shape))
+      bytes = std::max(bytes, tensor_core_backward_workspace_bytes<T>(shape, extent));
   }
   return bytes;
 }
@@ -42,11 +50,24 @@ inline void check(const Shape& shape, const Extent& extent) {
   }
 }
 
+/// `rows`: of queries or keys, whichever a pass does nothing without.
+inline void check_workspace(const void* workspace, std::size_t bytes, const Extent& extent,
+                            std::int64_t rows) {
+  if (workspace == nullptr && bytes > 0 && extent.images > 0 && rows > 0)
+    throw Error(ErrorCode::internal, "has no workspace", "linear attention");
+}
+
 template <class T>
 void run_forward(const ForwardParams<T>& params, device::Stream stream) {
-  check(params.shape, params.extent);
+  const Extent& extent = params.extent;
+  check(params.shape, extent);
+  const bool packed = tensor_core_serves(params);
+  check_workspace(params.workspace,
+                  packed ? tensor_core_workspace_bytes<T>(params.shape, extent)
+                         : simt::workspace_bytes(params.shape, extent, /*backward=*/false),
+                  extent, extent.tokens);
   if constexpr (sizeof(T) == 2) {
-    if (tensor_core_serves(params)) {
+    if (packed) {
       tensor_core_forward(params, stream);
       return;
     }
@@ -55,9 +76,15 @@ void run_forward(const ForwardParams<T>& params, device::Stream stream) {
 }
 template <class T>
 void run_backward(const BackwardParams<T>& params, device::Stream stream) {
-  check(params.shape, params.extent);
+  const Extent& extent = params.extent;
+  check(params.shape, extent);
+  const bool packed = extent.queries == extent.tokens && tensor_core_serves(params);
+  check_workspace(params.workspace,
+                  packed ? tensor_core_backward_workspace_bytes<T>(params.shape, extent)
+                         : simt::workspace_bytes(params.shape, extent, /*backward=*/true),
+                  extent, extent.queries);
   if constexpr (sizeof(T) == 2) {
-    if (params.extent.queries == params.extent.tokens && tensor_core_serves(params)) {
+    if (packed) {
       tensor_core_backward(params, stream);
       return;
     }

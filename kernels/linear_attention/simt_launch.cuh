@@ -84,9 +84,8 @@ void gradient_of_rows(const Call& call, const Rows<const T>& rows, const Rows<co
                   packs_of_four(gradient, shape.width)});
 }
 
-inline std::size_t workspace_bytes(const Shape& shape, const Extent& extent) {
-  return static_cast<std::size_t>(workspace(shape, extent, /*backward=*/true).floats) *
-         sizeof(float);
+inline std::size_t workspace_bytes(const Shape& shape, const Extent& extent, bool backward) {
+  return static_cast<std::size_t>(workspace(shape, extent, backward).floats) * sizeof(float);
 }
 
 template <class T>

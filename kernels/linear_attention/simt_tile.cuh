@@ -4,7 +4,7 @@
 //
 // Loads are one element a lane, neighbouring lanes neighbouring elements, 16 rows a thread: whole
 // sectors however rows are aligned, and no tails. They are a thirtieth of the instructions of a
-// product, so that wider ones would gain nothing that can be measured.
+// product, so that wider ones should gain little (not measured).
 #pragma once
 
 #include "kernels/device/block.cuh"

@@ -22,7 +22,8 @@
 //   lanes.
 // Traffic: queries 8 N D bytes and 16 N H, keys 8 N D, the sums 4 N D and 16 N H; 2, 4 and 2 N F d
 // FLOPs
-//   a head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200 (30 us).
+//   a head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
+//   (estimated: 30 us at 4.3 TB/s).
 // Numerics: P or a and b, S / z and dS are rounded to T once; sums and gradients float32. For
 // float16
 //   dS is scaled by a power of two that brings its largest element to 2^13. Deterministic as the
@@ -283,8 +284,10 @@ __global__ void __launch_bounds__(kThreads, 3)
       }
     }
 
-    const auto waiting = [&](int columns) {
-      return reinterpret_cast<float*>(columns < 2 ? x_rows : shared.u[warp][(tile + 1) % 2]);
+    // Where a float32 of a lane waits, in tiles of T.
+    const auto waiting = [&](int columns, int i) {
+      T* const rows = columns < 2 ? x_rows : shared.u[warp][(tile + 1) % 2];
+      return rows + 2 * ((columns % 2 * 8 + i) * 32 + lane);
     };
     float sums[2][4] = {};
     float dv[kRowChunks][4] = {};
@@ -361,8 +364,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       }
       if constexpr (kWaits) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-          waiting(columns)[(columns % 2 * 8 + i) * 32 + lane] = du[i / 2][i % 2];
+        for (int i = 0; i < 8; ++i) device::store_word(waiting(columns, i), du[i / 2][i % 2]);
       } else {
         device::warp_sync();  // all lanes have taken their words of u, whose place they get
         put_gradients(u_rows, columns, du);
@@ -385,7 +387,7 @@ __global__ void __launch_bounds__(kThreads, 3)
           unpack<T>(words[word], u);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            du[word][i] = waiting(columns)[(columns % 2 * 8 + 2 * word + i) * 32 + lane];
+            du[word][i] = device::load_word<float>(waiting(columns, 2 * word + i));
             if (by_row)
               du[word][i] = through_row<kind>(p.map, du[word][i], u[i], terms[word % 2],
                                               sums[word % 2], queries);

@@ -42,23 +42,21 @@ constexpr bool serves(const Shape& shape) {
 constexpr std::int64_t tiles_of(std::int64_t rows) { return device::ceil_div(rows, kTileRows); }
 
 /// Into how many parts the tokens of an image are summed. Never of the batch, so that an image's
-/// result is the same alone and among others. Two blocks on each of 132 multiprocessors at batch 1;
+/// result is the same alone and among others. Two blocks on each multiprocessor at batch 1;
 /// but at least 4 tiles a part (64 KB of k and v), since every part writes 33 KB of sums.
 constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
-  const std::int64_t wanted = device::ceil_div(264, heads);
+  const std::int64_t wanted = device::ceil_div(2 * device::kMultiprocessors, heads);
   return std::max<std::int64_t>(1, std::min(wanted, tiles_of(tokens) / 4));
 }
 
-/// Multiprocessors that grids of independent rows are made for. Results do not depend on it; tests
-/// make it small, so that few rows are several tiles a block.
-inline std::int64_t assumed_multiprocessors = 132;
-
 /// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB a tile):
 /// as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on each
-/// other, so this may depend on the batch.
-inline std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows) {
+/// other, so this may depend on the batch; a test asks for few multiprocessors, so that few rows
+/// are several tiles a block.
+constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows,
+                                     std::int64_t multiprocessors = device::kMultiprocessors) {
   const std::int64_t tiles = tiles_of(rows);
-  return std::clamp<std::int64_t>(images * heads * tiles / (3 * assumed_multiprocessors), 1,
+  return std::clamp<std::int64_t>(images * heads * tiles / (3 * multiprocessors), 1,
                                   std::clamp<std::int64_t>(tiles, 1, 8));
 }
 
@@ -68,9 +66,10 @@ constexpr device::Geometry state_geometry(std::int64_t images, std::int64_t head
   return {{images * splits_of(tokens, heads), heads, 1}, {kThreads, 1, 1}};
 }
 /// Grid of the kernels whose rows are independent.
-inline device::Geometry rows_geometry(std::int64_t images, std::int64_t heads, std::int64_t rows) {
-  return {{images * device::ceil_div(tiles_of(rows), tiles_a_block(images, heads, rows)), heads, 1},
-          {kThreads, 1, 1}};
+constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t heads, std::int64_t rows,
+                                         std::int64_t multiprocessors = device::kMultiprocessors) {
+  const std::int64_t tiles = tiles_a_block(images, heads, rows, multiprocessors);
+  return {{images * device::ceil_div(tiles_of(rows), tiles), heads, 1}, {kThreads, 1, 1}};
 }
 
 /// The combining kernel's blocks have one thread for four values of a row.

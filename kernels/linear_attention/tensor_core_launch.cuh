@@ -8,6 +8,7 @@
 #include "kernels/linear_attention/tensor_core_geometry.h"
 
 #include <cstddef>
+#include <cstdint>
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
@@ -30,12 +31,15 @@ std::size_t tensor_core_workspace_bytes(const Shape& shape, const Extent& extent
 template <class T>
 std::size_t tensor_core_backward_workspace_bytes(const Shape& shape, const Extent& extent);
 
-/// Without images or tokens nothing is launched nor written; without queries the state is.
+/// Without images or tokens nothing is launched nor written; without queries the state is. What
+/// `multiprocessors` are is for tiles_a_block alone.
 template <class T>
-void tensor_core_forward(const ForwardParams<T>& params, device::Stream stream);
+void tensor_core_forward(const ForwardParams<T>& params, device::Stream stream,
+                         std::int64_t multiprocessors = device::kMultiprocessors);
 /// As BackwardParams has it, every query has a key: queries = tokens.
 template <class T>
-void tensor_core_backward(const BackwardParams<T>& params, device::Stream stream);
+void tensor_core_backward(const BackwardParams<T>& params, device::Stream stream,
+                          std::int64_t multiprocessors = device::kMultiprocessors);
 
 /// float32 is not served.
 template <>
@@ -55,11 +59,11 @@ inline std::size_t tensor_core_backward_workspace_bytes<float>(const Shape&, con
   return 0;
 }
 template <>
-inline void tensor_core_forward(const ForwardParams<float>&, device::Stream) {
+inline void tensor_core_forward(const ForwardParams<float>&, device::Stream, std::int64_t) {
   throw Error(ErrorCode::internal, "tensor cores do not serve float32", "linear attention");
 }
 template <>
-inline void tensor_core_backward(const BackwardParams<float>&, device::Stream) {
+inline void tensor_core_backward(const BackwardParams<float>&, device::Stream, std::int64_t) {
   throw Error(ErrorCode::internal, "tensor cores do not serve float32", "linear attention");
 }
 

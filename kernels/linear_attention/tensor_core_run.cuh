@@ -57,7 +57,7 @@ void sum_tokens(StateParams<T> params, const Shape& shape, std::int64_t images, 
 }
 
 template <class T, Kind kind>
-void forward(const ForwardParams<T>& p, device::Stream stream) {
+void forward(const ForwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
   const cuda::Extent& extent = p.extent;
   if (extent.images == 0 || extent.tokens == 0) return;
   const Sums<float> state(p.state, p.shape, extent.images, 1);
@@ -73,7 +73,8 @@ void forward(const ForwardParams<T>& p, device::Stream stream) {
   read.q = p.q;
   read.y = p.y;
   read.queries = extent.queries;
-  read.tiles_a_block = tiles_a_block(extent.images, p.shape.num_heads, extent.queries);
+  read.tiles_a_block =
+      tiles_a_block(extent.images, p.shape.num_heads, extent.queries, multiprocessors);
   read.blocks = device::ceil_div(tiles_of(extent.queries), read.tiles_a_block);
   read.map = MapParams(p.shape);
   read.divides = p.shape.normaliser == Normaliser::add_eps;
@@ -83,11 +84,12 @@ void forward(const ForwardParams<T>& p, device::Stream stream) {
   read.maxima = state.maxima;
   read.denominator = p.denominator;
   device::launch("tensor_core_read_out_kernel", tensor_core_read_out_kernel<T, kind>,
-                 rows_geometry(extent.images, p.shape.num_heads, extent.queries), stream, read);
+                 rows_geometry(extent.images, p.shape.num_heads, extent.queries, multiprocessors),
+                 stream, read);
 }
 
 template <class T, Kind kind>
-void backward(const BackwardParams<T>& p, device::Stream stream) {
+void backward(const BackwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
   const std::int64_t images = p.extent.images;
   const std::int64_t tokens = p.extent.tokens;
   if (images == 0 || tokens == 0) return;
@@ -101,7 +103,7 @@ void backward(const BackwardParams<T>& p, device::Stream stream) {
 
   RowsBackwardParams<T> rows{};
   rows.rows = tokens;
-  rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens);
+  rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens, multiprocessors);
   rows.blocks = device::ceil_div(tiles_of(tokens), rows.tiles_a_block);
   rows.map = MapParams(p.shape);
   rows.weights = TokenWeights(p.extent);
@@ -110,7 +112,8 @@ void backward(const BackwardParams<T>& p, device::Stream stream) {
   rows.row_sums = state.row_sums;
   rows.maxima = state.maxima;
   rows.terms = terms;
-  const device::Geometry geometry = rows_geometry(images, p.shape.num_heads, tokens);
+  const device::Geometry geometry =
+      rows_geometry(images, p.shape.num_heads, tokens, multiprocessors);
 
   rows.u = p.q;
   rows.x = p.grad_y;
@@ -169,27 +172,33 @@ std::size_t tensor_core_backward_workspace_bytes(const Shape& shape, const Exten
 }
 
 template <class T>
-void tensor_core_forward(const ForwardParams<T>& params, device::Stream stream) {
+void tensor_core_forward(const ForwardParams<T>& params, device::Stream stream,
+                         std::int64_t multiprocessors) {
   using namespace tensor_core;
   switch (kind_of(params.shape.feature)) {
-    case Kind::pair: return tensor_core::forward<T, Kind::pair>(params, stream);
-    case Kind::shifted_pair: return tensor_core::forward<T, Kind::shifted_pair>(params, stream);
-    case Kind::single: return tensor_core::forward<T, Kind::single>(params, stream);
+    case Kind::pair: return tensor_core::forward<T, Kind::pair>(params, stream, multiprocessors);
+    case Kind::shifted_pair:
+      return tensor_core::forward<T, Kind::shifted_pair>(params, stream, multiprocessors);
+    case Kind::single:
+      return tensor_core::forward<T, Kind::single>(params, stream, multiprocessors);
     case Kind::plain:
       if constexpr (std::is_same_v<T, BFloat16>)
-        return tensor_core::forward<T, Kind::plain>(params, stream);
+        return tensor_core::forward<T, Kind::plain>(params, stream, multiprocessors);
   }
 }
 template <class T>
-void tensor_core_backward(const BackwardParams<T>& params, device::Stream stream) {
+void tensor_core_backward(const BackwardParams<T>& params, device::Stream stream,
+                          std::int64_t multiprocessors) {
   using namespace tensor_core;
   switch (kind_of(params.shape.feature)) {
-    case Kind::pair: return tensor_core::backward<T, Kind::pair>(params, stream);
-    case Kind::shifted_pair: return tensor_core::backward<T, Kind::shifted_pair>(params, stream);
-    case Kind::single: return tensor_core::backward<T, Kind::single>(params, stream);
+    case Kind::pair: return tensor_core::backward<T, Kind::pair>(params, stream, multiprocessors);
+    case Kind::shifted_pair:
+      return tensor_core::backward<T, Kind::shifted_pair>(params, stream, multiprocessors);
+    case Kind::single:
+      return tensor_core::backward<T, Kind::single>(params, stream, multiprocessors);
     case Kind::plain:
       if constexpr (std::is_same_v<T, BFloat16>)
-        return tensor_core::backward<T, Kind::plain>(params, stream);
+        return tensor_core::backward<T, Kind::plain>(params, stream, multiprocessors);
   }
 }
 

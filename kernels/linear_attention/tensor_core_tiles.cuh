@@ -115,8 +115,7 @@ __device__ __forceinline__ void start_rows(T* tile, const T* head, std::int64_t 
 template <class T>
 __device__ __forceinline__ void put_word(T* tile, int row, int chunk, std::uint32_t word) {
   const int lane = device::lane_index();
-  *reinterpret_cast<std::uint32_t*>(tile + place(lane / 4 + 8 * row, chunk) + 2 * (lane % 4)) =
-      word;
+  device::store_word(tile + place(lane / 4 + 8 * row, chunk) + 2 * (lane % 4), word);
 }
 /// Writes a warp's 16 rows to a head, those before `end`, whole rows of 128 bytes at a time; a
 /// collective of the warp, which may change the tile afterwards.

@@ -10,8 +10,8 @@
 //   overlap x.
 // Geometry (token_rows_geometry.h): prefix_tokens: a block a row, 256 threads. mean_of_patches: a
 //   block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
-//   read in packs), 256 threads as 32 token lanes of 8 packs; their sums meet in shared memory (4
-//   to 8 KiB).
+//   read in packs), 512 threads as 64 token lanes of 8 packs; their sums meet in shared memory (8
+//   or 16 KiB; 2 KiB where rows are not read in packs).
 // Memory: prefix: P D (4 + sizeof(T)) bytes an image, nothing. Mean: N D sizeof(T) bytes read;
 // ViT-B at
 //   1088x1920 in bfloat16: 12.5 MB an image, one FLOP an element: bound by memory, at few images by

@@ -11,8 +11,8 @@ namespace hydrascope::model::ops {
 /// Of x's device; null, the default stream, where devices have none.
 kernels::device::Stream stream_of(const at::Tensor& x);
 
-/// Zeros that kernels work in; released memory is reused on the same stream only, behind the
-/// kernels.
-at::Tensor workspace_for(const at::Tensor& x, std::size_t bytes);
+/// Memory that kernels work in, its first `zero_bytes` zero; released memory is reused on the same
+/// stream only, behind the kernels.
+at::Tensor workspace_for(const at::Tensor& x, std::size_t bytes, std::size_t zero_bytes = 0);
 
 }  // namespace hydrascope::model::ops

@@ -47,7 +47,8 @@ HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& 
   p.shape = shape_of(q, options);
   const Tensor c = at::empty({p.shape.images, p.shape.dim}, q.options().dtype(at::kFloat));
   const Tensor g = scale.defined() ? at::empty_like(c) : c;
-  const Tensor workspace = workspace_for(q, cuda::workspace_bytes(p.shape));
+  const Tensor workspace =
+      workspace_for(q, cuda::workspace_bytes(p.shape), cuda::workspace_zero_bytes(p.shape));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);
@@ -76,7 +77,8 @@ HydraBackward backward_of(const Tensor& any_q, const Tensor& any_k, const Tensor
   const Tensor dscale = with_feature_scale ? at::empty_like(c) : at::empty({0}, c.options());
   cuda::BackwardParams<T> p{};
   p.shape = shape_of(q, options);
-  const Tensor workspace = workspace_for(q, cuda::workspace_bytes(p.shape));
+  const Tensor workspace =
+      workspace_for(q, cuda::workspace_bytes(p.shape), cuda::workspace_zero_bytes(p.shape));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);

@@ -67,7 +67,7 @@ LinearBackward backward_of(const LinearSaved& saved, const Tensor& any_grad_y,
   cuda::BackwardParams<T> p{};
   p.shape = options.shape(q.size(1), q, v);
   p.extent = extent_of(q, options);
-  const Tensor workspace = workspace_for(q, cuda::workspace_bytes<T>(p.shape, p.extent));
+  const Tensor workspace = workspace_for(q, cuda::backward_workspace_bytes<T>(p.shape, p.extent));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);

@@ -86,7 +86,7 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
 
 /// The split must fill an H200 at batch 1 and depend on nothing but the tokens (and heads).
 TEST(LaunchGeometry, OnePictureFillsTheGpuAtFullHd) {
-  constexpr std::int64_t kMultiprocessors = 132;
+  using device::kMultiprocessors;
   EXPECT_GE(hydra::cuda::project_geometry(1, 8161).grid.x, kMultiprocessors);
   EXPECT_GE(hydra::cuda::rows_geometry(1, 8161).grid.x, kMultiprocessors);
   const device::Geometry state = tensor_core::state_geometry(1, 12, 8161);

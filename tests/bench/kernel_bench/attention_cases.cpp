@@ -128,8 +128,9 @@ std::shared_ptr<Tensors> linear_tensors(const linear::Shape& shape, std::int64_t
   const linear::cuda::Extent extent = linear_extent(images, tokens);
   auto tensors = std::make_shared<Tensors>(images, tokens, backward);
   tensors->global = DeviceMemory<float>(linear::cuda::state_floats(shape, extent));
-  tensors->workspace =
-      zeroed_memory<std::uint8_t>(linear::cuda::workspace_bytes<BFloat16>(shape, extent));
+  tensors->workspace = DeviceMemory<std::uint8_t>(
+      backward ? linear::cuda::backward_workspace_bytes<BFloat16>(shape, extent)
+               : linear::cuda::workspace_bytes<BFloat16>(shape, extent));
   if (backward)
     tensors->denominator = DeviceMemory<float>(static_cast<std::size_t>(images * kHeads * tokens));
   return tensors;

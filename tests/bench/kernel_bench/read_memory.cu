@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) read_kernel(const ReadParams p) {
 
 void read_memory(const void* from, std::size_t words, std::uint32_t* sink,
                  kernels::device::Stream stream) {
-  const kernels::device::Geometry geometry{{8 * kernels::device::multiprocessor_count(), 1, 1},
+  const kernels::device::Geometry geometry{{8 * kernels::device::kMultiprocessors, 1, 1},
                                            {kThreads, 1, 1}};
   kernels::device::launch("read_kernel", read_kernel, geometry, stream,
                           {static_cast<const uint4*>(from), words, sink});

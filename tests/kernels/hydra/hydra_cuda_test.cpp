@@ -80,7 +80,14 @@ struct Batch {
         global(static_cast<std::size_t>(c.images * c.dim)),
         sum(global.size()),
         grad_feature_scale(global.size()),
-        workspace(std::vector<unsigned char>(hydra::cuda::workspace_bytes(shape), 0)) {}
+        workspace(fresh_workspace(shape)) {}
+
+  /// Zero where it must be, NaN elsewhere.
+  static std::vector<unsigned char> fresh_workspace(const hydra::cuda::Shape& shape) {
+    std::vector<unsigned char> bytes(hydra::cuda::workspace_bytes(shape), 0xFF);
+    std::fill_n(bytes.begin(), hydra::cuda::workspace_zero_bytes(shape), 0);
+    return bytes;
+  }
 
   /// One of them zero: g / feature_scale is not c.
   static std::vector<float> scale_values(std::int64_t dim) {
@@ -376,6 +383,12 @@ TYPED_TEST(HydraCuda, RefusesWhatItCannotDo) {
   EXPECT_THROW(hydra::cuda::backward(backward, nullptr), Error);
   backward = batch.backward_params();
   backward.sum = nullptr;
+  EXPECT_THROW(hydra::cuda::backward(backward, nullptr), Error);
+  auto forward_without = batch.forward_params();
+  forward_without.workspace = nullptr;
+  EXPECT_THROW(hydra::cuda::forward(forward_without, nullptr), Error);
+  backward = batch.backward_params();
+  backward.workspace = nullptr;
   EXPECT_THROW(hydra::cuda::backward(backward, nullptr), Error);
 }
 

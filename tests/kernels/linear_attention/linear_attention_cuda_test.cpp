@@ -144,7 +144,7 @@ struct Problem {
     if (!backward) return;
     OnDevice<T> on_grad_y(grad_y), on_grad_q(grad_q), on_grad_k(grad_k), on_grad_v(grad_v);
     // Nothing of the forward pass but its results.
-    WorkspaceMemory fresh(cuda::workspace_bytes<T>(shape, extent));
+    WorkspaceMemory fresh(cuda::backward_workspace_bytes<T>(shape, extent));
     cuda::backward(cuda::BackwardParams<T>{shape, extent, on_q.read(), on_k.read(), on_v.read(),
                                            on_y.read(), on_state.data(), on_denominator.data(),
                                            on_grad_y.read(), on_grad_q.write(), on_grad_k.write(),
@@ -471,6 +471,18 @@ TYPED_TEST(LinearAttentionCuda, MoreQueriesThanTokensAreRefused) {
   params.shape = shape_of(Feature::exp_pair, 2, 8, 8);
   params.extent = {1, 5, 6, 0, 1, 1};
   EXPECT_THROW(cuda::forward(params, nullptr), Error);
+}
+
+TYPED_TEST(LinearAttentionCuda, AMissingWorkspaceIsRefused) {
+  cuda::ForwardParams<TypeParam> forward{};
+  cuda::BackwardParams<TypeParam> backward{};
+  forward.shape = backward.shape = shape_of(Feature::exp_pair, 2, 8, 8);
+  forward.extent = {1, 1000, 1000, 0, 1, 1};  // several runs: their sums wait somewhere
+  backward.extent = {1, 5, 5, 0, 1, 1};
+  EXPECT_THROW(cuda::forward(forward, nullptr), Error);
+  EXPECT_THROW(cuda::backward(backward, nullptr), Error);
+  EXPECT_EQ(cuda::workspace_bytes<TypeParam>(backward.shape, backward.extent), 0U);
+  EXPECT_GT(cuda::backward_workspace_bytes<TypeParam>(backward.shape, backward.extent), 0U);
 }
 
 TEST(LinearAttentionCudaGeometry, RunsCoverAllTokens) {

@@ -158,7 +158,8 @@ struct Problem {
     grad_y.set(how, 4);
   }
 
-  void run(bool backward, bool want_denominator = true) {
+  void run(bool backward, bool want_denominator = true,
+           std::int64_t multiprocessors = device::kMultiprocessors) {
     OnDevice<T> on_q(q), on_k(k), on_v(v), on_y(y);
     const std::size_t rows = to_size(extent.images * shape.num_heads);
     Aligned<float> on_state(rows * to_size(shape.features()) * 66);
@@ -171,7 +172,7 @@ struct Problem {
         on_state.data(), want_denominator ? on_denominator.data() : nullptr,
         workspace.data()};
     ASSERT_TRUE(cuda::tensor_core_serves(params));
-    cuda::tensor_core_forward(params, nullptr);
+    cuda::tensor_core_forward(params, nullptr, multiprocessors);
     on_y.download(y);
     state = on_state.download();
     denominator = on_denominator.download();
@@ -194,7 +195,7 @@ struct Problem {
                                            on_grad_v.write(),
                                            fresh.data()};
     ASSERT_TRUE(cuda::tensor_core_serves(reversed));
-    cuda::tensor_core_backward(reversed, nullptr);
+    cuda::tensor_core_backward(reversed, nullptr, multiprocessors);
     on_grad_q.download(grad_q);
     on_grad_k.download(grad_k);
     on_grad_v.download(grad_v);
@@ -570,10 +571,8 @@ TYPED_TEST(LinearAttentionTensorCores, RowsDoNotDependOnTheBlockTheyAreIn) {
     alone.run(true);
     ASSERT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 1);
     Problem<TypeParam> together(shape_of(feature, 2), 1, kTokens);
-    tensor_core::assumed_multiprocessors = 1;
-    EXPECT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 3);
-    together.run(true);
-    tensor_core::assumed_multiprocessors = 132;
+    EXPECT_EQ(tensor_core::tiles_a_block(1, 2, kTokens, 1), 3);
+    together.run(true, true, 1);
     for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
                             &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v})
       for (std::int64_t t = 0; t < kTokens; ++t)
