@@ -151,6 +151,7 @@ Timings measure_end_to_end(Subject& subject, const ParsedOptions& run,
   ResolvedTransform transform;
   transform.config = subject.transform;
   PipelineOptions pipeline = pipeline_options(run, transform, /*apply_exif=*/true);
+  pipeline.halve_batches = false;  // the row says what was measured
   return measure(
       [&] {
         std::istringstream nothing;
@@ -220,11 +221,13 @@ int run_benchmark(const ParsedOptions& options) {
     row.device = chosen.device.str();
     row.kernels = subject.classifier.kernels();
     row.gflops_per_image = subject.classifier.gflops_per_image(size.height, size.width);
-    const auto [peak, is_new] = peaks.try_emplace({row.device, row.precision}, 0.0);
-    if (is_new) peak->second = measured_peak_tflops(chosen.device, chosen.precision);
-    row.peak_tflops_measured = peak->second;
+    const std::pair<std::string, std::string> kind{row.device, row.precision};
+    if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
+    row.peak_tflops_measured = peaks.at(kind);
+    const BenchmarkRow described = row;
     for (const char* name : {"model", "end_to_end"}) {
       if (stage != "both" && stage != name) continue;
+      row = described;
       row.stage = name;
       console.detail("measuring " + row.key());
       const bool whole = row.stage == "end_to_end";

@@ -77,7 +77,8 @@ class Pipeline {
         options.batch_size > 0
             ? options.batch_size
             : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1, kMostAutomaticBatch);
-    window_ = 2 * largest_batch + 2 * options.workers;
+    // Batches under way, one that is gathered meanwhile, and what the workers hold.
+    window_ = (model.most_under_way() + 1) * largest_batch + 2 * options.workers;
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -88,6 +89,13 @@ class Pipeline {
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    // A run that ends early leaves the model as it found it.
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+      try {
+        model_.collect();
+      } catch (...) {  // nobody waits for it
+      }
+    }
   }
 
   PipelineTiming run() {
@@ -100,13 +108,12 @@ class Pipeline {
       std::vector<Item> batch = take_batch(/*wait=*/under_way_.empty());
       const bool nothing_new = batch.empty();
       if (!nothing_new) submit(std::move(batch));
-      if (!under_way_.empty() && (nothing_new || model_.under_way() >= model_.most_under_way()))
-        collect();
-      if (nothing_new && under_way_.empty() && finished_) {
-        emit();
-        break;
-      }
       go_on = emit();
+      if (!go_on || (nothing_new && under_way_.empty() && finished_)) break;
+      if (!under_way_.empty() && (nothing_new || model_.under_way() >= model_.most_under_way())) {
+        collect();
+        go_on = emit();
+      }
     }
     timing_.seconds = seconds_since(begin);
     const std::lock_guard lock(mutex_);
@@ -282,10 +289,11 @@ class Pipeline {
   }
 
   /// The next batch; empty when there is something to emit or nothing will come any more
-  /// (`finished_`); without `wait` also when there is none yet.
+  /// (`finished_`); without `wait` also when there is no full one yet.
   std::vector<Item> take_batch(bool wait) {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
+    if (!wait && !failure_ && !stop_requested() && full_group() == groups_.end()) return {};
     const auto nothing_comes = [&] { return in_flight_ == 0; };
     const auto can_emit = [&] { return finished_items_.contains(emitted_); };
     const auto ready = [&] {
@@ -295,9 +303,8 @@ class Pipeline {
              (nothing_comes() && !reading_);
     };
     // A signal does not wake the condition variable, hence the time limit.
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(wait ? 100 : 0), ready)) {
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
       if (stop_requested()) break;
-      if (!wait) return {};
     }
     timing_.wait_seconds += seconds_since(begin);
     std::vector<Item> batch;
@@ -323,7 +330,8 @@ class Pipeline {
   }
 
   void submit(std::vector<Item> items) {
-    UnderWay batch{std::move(items), Clock::now()};
+    const Clock::time_point begin = Clock::now();
+    UnderWay batch{std::move(items), begin};
     const image::Size size = batch.items.front().result.model_size;
     model::inference::ImageBatch images;
     images.height = size.height;
@@ -333,12 +341,14 @@ class Pipeline {
     for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
     try {
       model_.submit(images);
+      const std::lock_guard lock(mutex_);
+      for (const Item& item : batch.items) waiting_bytes_ -= byte_size(item.result);
       under_way_.push_back(std::move(batch));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
+      if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
       halve(std::move(batch.items), error);
     }
-    timing_.model_seconds += seconds_since(batch.begin);
+    timing_.model_seconds += seconds_since(begin);
   }
 
   /// The batch did not fit: half of it is tried next, or its only input has failed.
@@ -356,6 +366,8 @@ class Pipeline {
     }
     const std::lock_guard lock(mutex_);
     if (half == 0) {
+      waiting_bytes_ -= byte_size(items.front().result);
+      items.front().result.tensor.reset();
       finish(items.front());
       return;
     }
@@ -384,10 +396,7 @@ class Pipeline {
   }
 
   /// Under the mutex.
-  void finish(Item& item) {
-    waiting_bytes_ -= byte_size(item.result);
-    finished_items_.emplace(item.sequence, std::move(item.result));
-  }
+  void finish(Item& item) { finished_items_.emplace(item.sequence, std::move(item.result)); }
 
   /// Hands out what is complete, in order. Returns false when the caller has had enough.
   bool emit() {
@@ -427,7 +436,7 @@ class Pipeline {
   std::int64_t sequence_ = 0;       // of the next input
   std::int64_t emitted_ = 0;        // inputs handed out
   std::int64_t in_flight_ = 0;      // with the workers or waiting for them
-  std::int64_t waiting_bytes_ = 0;  // of tensors in groups_
+  std::int64_t waiting_bytes_ = 0;  // of tensors that no batch has taken
   bool reading_ = true;
   bool stopping_ = false;
   bool finished_ = false;

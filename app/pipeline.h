@@ -26,6 +26,7 @@ struct PipelineOptions {
   std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
   std::int64_t memory_budget = std::int64_t{1}
                                << 30;  ///< bytes of transformed pictures that may wait
+  bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
   std::function<void(const std::string&)>
       notice;  ///< told of what changes on the way; may be empty
 };

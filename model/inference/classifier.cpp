@@ -82,10 +82,11 @@ auto with_errors(const Classifier& classifier, const std::string& what_for, Work
     throw;
   } catch (const c10::Error& error) {
     const std::string what = error.what_without_backtrace();
-    // The allocators of the CPU and of pinned memory have no exception type of their own.
+    // The CPU's memory, pinned memory and NVIDIA's libraries have no exception type of their own.
     if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
         what.find("DefaultCPUAllocator") != std::string::npos ||
-        what.find("CUDA error: out of memory") != std::string::npos)  // pinned memory
+        what.find("CUDA error: out of memory") != std::string::npos ||
+        what.find("STATUS_ALLOC_FAILED") != std::string::npos)
       throw out_of_memory();
     throw Error(ErrorCode::internal, what, classifier.config().arch);
   } catch (const std::bad_alloc&) {
@@ -201,6 +202,8 @@ void Classifier::submit(const inference::ImageBatch& batch) {
 at::Tensor Classifier::collect() {
   if (state_->cuda_plan)
     return with_errors(*this, "the batch", [&] { return state_->cuda_plan->collect(); });
+  if (state_->finished.empty())
+    throw Error(ErrorCode::internal, "no batch is under way", "Classifier");
   at::Tensor oldest = std::move(state_->finished.front());
   state_->finished.pop_front();
   return oldest;

@@ -15,6 +15,7 @@
 #include <array>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <list>
 #include <optional>
 #include <utility>
@@ -32,6 +33,18 @@ ProductType product_type(const Precision& precision) {
     case at::kBFloat16: return ProductType::bfloat16;
     case at::kHalf: return ProductType::float16;
     default: return precision.tf32 ? ProductType::tf32 : ProductType::float32;
+  }
+}
+
+bool is_out_of_memory(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const c10::OutOfMemoryError&) {
+    return true;
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::out_of_memory;
+  } catch (...) {
+    return false;
   }
 }
 
@@ -158,6 +171,8 @@ class StreamedPlan final : public CudaPlan {
     const c10::StreamGuard guard(stream_);
     at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
     at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
+    if (options.deterministic)
+      at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     kernels::linear::cuda::CublasLtOptions library;
     library.stream = native(stream_);
     library.deterministic = options.deterministic;
@@ -197,6 +212,8 @@ class StreamedPlan final : public CudaPlan {
   /// Copies the images into pinned memory and starts their way to the device.
   void stage(Slot& slot, const ImageBatch& batch);
   void start(Slot& slot, const ImageBatch& batch);
+  /// Behind a failure: gives back the memory of all plans, and the slot's.
+  void release(Slot& slot);
 
   c10::Stream stream_;
   c10::Stream copies_;
@@ -223,16 +240,7 @@ DevicePlan& StreamedPlan::plan_for(const DevicePlan::Shape& wanted) {
   // Memory of the oldest goes to the newest, and no launch may be in the middle of it.
   check_cuda(cudaStreamSynchronize(native(stream_)), "the model on the GPU");
   if (shapes_.size() == kMostShapes) shapes_.pop_back();
-  const auto make = [&] {
-    shapes_.emplace_front(*weights_, plan_options_, deterministic_, *products_, wanted);
-  };
-  try {
-    make();
-  } catch (const c10::OutOfMemoryError&) {
-    if (shapes_.empty()) throw;
-    shapes_.clear();  // what other sizes hold
-    make();
-  }
+  shapes_.emplace_front(*weights_, plan_options_, deterministic_, *products_, wanted);
   return shapes_.front().plan;
 }
 
@@ -242,6 +250,7 @@ void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
   const std::int64_t bytes = image_bytes * batch.size();
   if (!slot.pinned.defined() || slot.pinned.numel() < bytes) {
     slot.pinned.reset();
+    slot.input.reset();
     slot.input = at::empty({bytes}, at::TensorOptions(stream_.device()).dtype(at::kByte));
     slot.pinned = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(true));
     // The allocator gives out memory in the order of `stream_`: what it held there may still be
@@ -314,17 +323,28 @@ void StreamedPlan::submit(const ImageBatch& batch) {
   try {
     start(slot, batch);
   } catch (...) {
-    // Memory that the smaller batch, which may be tried next, would lack. What is under way has its
-    // logits when the stream is idle.
-    cudaStreamSynchronize(native(copies_));
-    cudaStreamSynchronize(native(stream_));
-    shapes_.clear();
-    slot.input.reset();
-    slot.pinned.reset();
-    slot.borrowed.reset();
-    throw;
+    // Memory of other sizes may be what was missing; else it is what a smaller batch would lack.
+    const bool others = shapes_.size() > 1;
+    release(slot);
+    if (!others || !is_out_of_memory(std::current_exception())) throw;
+    try {
+      start(slot, batch);
+    } catch (...) {
+      release(slot);
+      throw;
+    }
   }
   under_way_.push_back(free);
+}
+
+void StreamedPlan::release(Slot& slot) {
+  // What is under way has its logits when the stream is idle.
+  cudaStreamSynchronize(native(copies_));
+  cudaStreamSynchronize(native(stream_));
+  shapes_.clear();
+  slot.input.reset();
+  slot.pinned.reset();
+  slot.borrowed.reset();
 }
 
 at::Tensor StreamedPlan::collect() {

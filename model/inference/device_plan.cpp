@@ -367,7 +367,10 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   }
   const int number = plan(proj);
   add_foreign([this, mix, proj, number] {
-    const at::Tensor result = mix().to(scalar_type()).contiguous();
+    at::Tensor result = mix().to(scalar_type()).contiguous();
+    // A view of something may begin anywhere; the product was planned for the start of a tensor.
+    if (linear::alignment_of(result.const_data_ptr()) < linear::alignment_of(proj.x))
+      result = result.clone();
     products_.run(number, result.const_data_ptr(), proj.linear->weight.const_data_ptr(),
                   proj.linear->bias.const_data_ptr(), proj.c, proj.y);
   });

@@ -96,7 +96,8 @@ int SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::T
       check_cuda(cudaEventRecord(end.event, stream_), "cudaEventRecord");
       check_cuda(cudaEventSynchronize(end.event), "softmax attention");
     } catch (const c10::OutOfMemoryError&) {
-      throw;
+      if (best < 0) throw;
+      continue;  // another one needs less
     } catch (const c10::Error&) {
       continue;  // not for this shape, dtype or GPU
     }

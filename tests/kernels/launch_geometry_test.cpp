@@ -29,8 +29,14 @@ struct Model {
 };
 constexpr Model kModels[] = {
     {"Ti", 192, 3}, {"S", 384, 6}, {"B", 768, 12}, {"L", 1024, 16}, {"H", 1280, 16}};
-constexpr std::pair<std::int64_t, std::int64_t> kSizes[] = {
-    {224, 224}, {384, 384}, {512, 512}, {1024, 1024}, {1088, 1920}, {2160, 3840}, {4320, 7680}};
+struct Size {
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t patch;
+};
+constexpr Size kSizes[] = {{224, 224, 16},  {224, 224, 8},    {224, 224, 14},   {224, 224, 32},
+                           {384, 384, 16},  {512, 512, 16},   {1024, 1024, 16}, {1088, 1920, 16},
+                           {1088, 1920, 8}, {1064, 1918, 14}, {2160, 3840, 16}, {4320, 7680, 16}};
 constexpr std::int64_t kBatches[] = {1, 2, 8, 64, 256};
 
 void expect_legal(const device::Geometry& geometry, const std::string& what) {
@@ -39,10 +45,10 @@ void expect_legal(const device::Geometry& geometry, const std::string& what) {
 
 TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
   for (const Model& model : kModels) {
-    for (const auto& [height, width] : kSizes) {
+    for (const auto& [height, width, patch] : kSizes) {
       for (const std::int64_t images : kBatches) {
-        const std::int64_t rows = height / 16;
-        const std::int64_t columns = width / 16;
+        const std::int64_t rows = height / patch;
+        const std::int64_t columns = width / patch;
         const std::int64_t tokens = 1 + rows * columns;
         const std::string where = std::string(model.name) + ", " + std::to_string(height) + "x" +
                                   std::to_string(width) + ", batch " + std::to_string(images);
@@ -71,7 +77,7 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
         expect_legal(token_rows::cuda::prefix_geometry(images, 5), "prefix, " + where);
         expect_legal(token_rows::cuda::mean_geometry(images, model.dim, 8), "mean, " + where);
         expect_legal(patchify::cuda::pixel_geometry(images, rows, columns, 1), "pixels, " + where);
-        expect_legal(patchify::cuda::pack_geometry(images * (tokens - 1) * 768),
+        expect_legal(patchify::cuda::pack_geometry(images * (tokens - 1) * 3 * patch * patch),
                      "patch packs, " + where);
         expect_legal(patchify::cuda::patch_geometry(images * (tokens - 1)), "patches, " + where);
         expect_legal(attention_map::cuda::rows_geometry(tokens), "map, " + where);

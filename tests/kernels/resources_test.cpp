@@ -120,6 +120,11 @@ TEST(KernelResources, StayWithinTheirHeadersBudgetsOnEveryArchitecture) {
     EXPECT_LE(report.registers, budget->second.registers) << which;
     EXPECT_LE(report.shared_bytes, budget->second.shared_bytes) << which;
   }
+  // "80;86-real;90a-real" -> sm_80, sm_86, sm_90a.
+  const std::string wanted = HYDRASCOPE_CUDA_ARCHITECTURES;
+  const std::regex word_form("[0-9]+[a-z]?");
+  for (std::sregex_iterator word(wanted.begin(), wanted.end(), word_form), end; word != end; ++word)
+    EXPECT_TRUE(architectures.contains("sm_" + word->str())) << word->str() << " is asked for";
   for (const auto& [name, budget] : budgets) {
     EXPECT_EQ(compiled[name], architectures) << name << " has a budget";
     EXPECT_LE(budget.shared_bytes, 48 * 1024) << name;

@@ -182,5 +182,18 @@ TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
   EXPECT_EQ(run({"inspect"}).code, 2);
 }
 
+TEST(DeviceCliTest, AGpuThatIsNotThereIsNamedWithItsReason) {
+  const Json doctor = run({"doctor", "--format", "json"}).json();
+  if (doctor.at("cuda_usable").get<bool>()) GTEST_SKIP() << "a GPU can be used here";
+  const std::string reason = doctor.at("cuda_why_not");
+  const Outcome outcome = run({"classify", asset("images").string(), "--device", "cuda"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--device cuda"), std::string::npos) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty()) << outcome.out;
+  EXPECT_EQ(run({"classify", asset("images").string(), "--device", "auto"}).code, 0)
+      << "auto falls back to the processor";
+}
+
 }  // namespace
 }  // namespace hydrascope::testing

@@ -95,6 +95,8 @@ class TwoSlotModel final : public model::inference::BatchModel {
     sizes_.push_back(batch.size());
   }
   at::Tensor collect() override {
+    // Long enough for the workers to gather the next batch.
+    if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     at::Tensor oldest = batches_.front();
     batches_.pop_front();
     return oldest;
@@ -109,6 +111,7 @@ class TwoSlotModel final : public model::inference::BatchModel {
   }
   [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 128; }
 
+  bool slow_ = false;
   int largest_ = 0;  ///< batches under way at once
   std::vector<std::int64_t> sizes_;
 
@@ -153,7 +156,42 @@ TEST_F(PipelineTest, SeveralBatchesUnderWayKeepTheirOrder) {
         input,
         image::apply_transform(options_.transform, image::read_picture(result.input.path, {}))));
   }
-  EXPECT_LE(model.largest_, 2);
+}
+
+TEST_F(PipelineTest, TheNextBatchIsUnderWayWhileOneIsComputed) {
+  TwoSlotModel model(100);
+  model.slow_ = true;
+  options_.batch_size = 20;  // more than the workers hold
+  std::vector<Input> inputs;
+  for (int i = 0; i < 200; ++i) inputs.push_back(file(i));
+  EXPECT_EQ(results_of(model, options_, inputs).size(), 200U);
+  EXPECT_EQ(model.largest_, 2);
+  EXPECT_EQ(model.sizes_, std::vector<std::int64_t>(10, 20)) << "no half batches in between";
+}
+
+TEST_F(PipelineTest, ARunThatEndsEarlyLeavesNothingUnderWay) {
+  TwoSlotModel model(100);
+  options_.batch_size = 4;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(file(i));
+  std::size_t next = 0;
+  run_pipeline([&]() -> std::optional<Input> { return inputs[next++ % inputs.size()]; }, model,
+               options_, [](const PipelineResult&) { return false; });
+  EXPECT_EQ(model.under_way(), 0);
+  const auto results = results_of(model, options_, inputs);
+  ASSERT_EQ(results.size(), 40U);
+  for (const PipelineResult& result : results)
+    EXPECT_NEAR(result.logits.item<float>(), result.tensor.to(at::kFloat).mean().item<float>(),
+                0.01);
+}
+
+TEST_F(PipelineTest, OutOfMemoryEndsARunThatMustNotHalve) {
+  TwoSlotModel model(3);
+  options_.batch_size = 8;
+  options_.halve_batches = false;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 16; ++i) inputs.push_back(file(i));
+  EXPECT_ERROR(results_of(model, options_, inputs), out_of_memory, "does not fit");
 }
 
 TEST_F(PipelineTest, OutOfMemoryHalvesTheBatchAndSaysSo) {
