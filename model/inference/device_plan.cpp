@@ -194,7 +194,7 @@ int DevicePlan::plan(const ProductCall& call) {
     shape.y_batch_stride = call.y_image_stride;
     shape.c_batch_stride = call.c_image_stride;
   }
-  shape.x_alignment = linear::alignment_of(call.x);
+  shape.x_alignment = call.x_alignment > 0 ? call.x_alignment : linear::alignment_of(call.x);
   shape.weight_alignment = linear::alignment_of(weights.weight.const_data_ptr());
   shape.bias_alignment = linear::alignment_of(weights.bias.const_data_ptr());
   shape.y_alignment = linear::alignment_of(call.y);
@@ -365,12 +365,13 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
                        weights_.chosen_kernels);
     };
   }
+  // A result may be a view that begins anywhere; what it is copied to then does not.
+  constexpr int kTensorAlignment = 64;  // of LibTorch's allocators: 64 on the CPU, 512 on a GPU
+  proj.x_alignment = kTensorAlignment;
   const int number = plan(proj);
   add_foreign([this, mix, proj, number] {
     at::Tensor result = mix().to(scalar_type()).contiguous();
-    // A view of something may begin anywhere; the product was planned for the start of a tensor.
-    if (linear::alignment_of(result.const_data_ptr()) < linear::alignment_of(proj.x))
-      result = result.clone();
+    if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
     products_.run(number, result.const_data_ptr(), proj.linear->weight.const_data_ptr(),
                   proj.linear->bias.const_data_ptr(), proj.c, proj.y);
   });

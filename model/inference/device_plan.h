@@ -129,6 +129,7 @@ class DevicePlan {
     std::int64_t y_image_stride = 0;
     std::int64_t c_image_stride = 0;
     bool gelu = false;
+    int x_alignment = 0;  ///< bytes that any later x is aligned to; 0: as x is
   };
   /// Whether the product's GELU is a launch of its own.
   static bool gelu_apart(const ProductCall& call);

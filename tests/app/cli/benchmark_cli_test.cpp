@@ -32,7 +32,7 @@ TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
   const Json& rows = json.at("rows");
   ASSERT_EQ(rows.size(), 4U);
   for (const Json& row : rows) {
-    EXPECT_EQ(row.size(), 24U) << "the contract's 22, attention_options and approximations";
+    EXPECT_EQ(row.size(), 25U) << "the contract's 22, attention_options, approximations, error";
     EXPECT_EQ(row.at("img_size"), Json({64, 64}));
     EXPECT_EQ(row.at("tokens"), 5);
     EXPECT_GT(row.at("images_per_second"), 0);
