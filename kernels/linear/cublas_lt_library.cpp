@@ -26,21 +26,8 @@ CublasLtLibrary load() {
                 "it belongs to the CUDA toolkit and to LibTorch's CUDA packages");
   }
   CublasLtLibrary functions;
-#define HYDRASCOPE_CUBLAS_LT(function) find(library, "cublasLt" #function, functions.function)
-  HYDRASCOPE_CUBLAS_LT(Create);
-  HYDRASCOPE_CUBLAS_LT(Destroy);
-  HYDRASCOPE_CUBLAS_LT(GetStatusString);
-  HYDRASCOPE_CUBLAS_LT(Matmul);
-  HYDRASCOPE_CUBLAS_LT(MatmulAlgoGetHeuristic);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescCreate);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescSetAttribute);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceCreate);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceSetAttribute);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutCreate);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutSetAttribute);
+#define HYDRASCOPE_CUBLAS_LT(function) find(library, "cublasLt" #function, functions.function);
+  HYDRASCOPE_CUBLAS_LT_FUNCTIONS(HYDRASCOPE_CUBLAS_LT)
 #undef HYDRASCOPE_CUBLAS_LT
   return functions;
 }

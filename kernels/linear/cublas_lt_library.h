@@ -5,22 +5,17 @@
 
 namespace hydrascope::kernels::linear::cuda {
 
+/// The functions by name; `each` is expanded for every one of them.
+#define HYDRASCOPE_CUBLAS_LT_FUNCTIONS(each)                                                 \
+  each(Create) each(Destroy) each(GetStatusString) each(Matmul) each(MatmulAlgoGetHeuristic) \
+      each(MatmulDescCreate) each(MatmulDescDestroy) each(MatmulDescSetAttribute)            \
+          each(MatmulPreferenceCreate) each(MatmulPreferenceDestroy)                         \
+              each(MatmulPreferenceSetAttribute) each(MatrixLayoutCreate)                    \
+                  each(MatrixLayoutDestroy) each(MatrixLayoutSetAttribute)
+
 struct CublasLtLibrary {
-#define HYDRASCOPE_CUBLAS_LT(function) decltype(&cublasLt##function) function = nullptr
-  HYDRASCOPE_CUBLAS_LT(Create);
-  HYDRASCOPE_CUBLAS_LT(Destroy);
-  HYDRASCOPE_CUBLAS_LT(GetStatusString);
-  HYDRASCOPE_CUBLAS_LT(Matmul);
-  HYDRASCOPE_CUBLAS_LT(MatmulAlgoGetHeuristic);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescCreate);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatmulDescSetAttribute);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceCreate);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatmulPreferenceSetAttribute);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutCreate);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutDestroy);
-  HYDRASCOPE_CUBLAS_LT(MatrixLayoutSetAttribute);
+#define HYDRASCOPE_CUBLAS_LT(function) decltype(&cublasLt##function) function = nullptr;
+  HYDRASCOPE_CUBLAS_LT_FUNCTIONS(HYDRASCOPE_CUBLAS_LT)
 #undef HYDRASCOPE_CUBLAS_LT
 
   /// The library of this process, loaded by the first call; Error(failed) where it cannot be.

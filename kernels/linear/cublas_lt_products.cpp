@@ -1,6 +1,7 @@
 #ifdef HYDRASCOPE_WITH_CUDA
 #include "kernels/linear/cublas_lt_products.h"
 
+#include "kernels/device/event.h"
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_library.h"
@@ -207,26 +208,6 @@ std::vector<std::uint8_t> random_values(std::size_t count) {
   return values;
 }
 
-class Event {
- public:
-  Event() { check_cuda(cudaEventCreate(&event_), "cudaEventCreate"); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event_); }
-  void record(device::Stream stream) {
-    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
-  }
-  float milliseconds_since(const Event& begin) {
-    check_cuda(cudaEventSynchronize(event_), "cudaEventSynchronize");
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "cudaEventElapsedTime");
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 class CublasLtProducts final : public Products {
  public:
   explicit CublasLtProducts(CublasLtOptions options)
@@ -378,8 +359,8 @@ class CublasLtProducts final : public Products {
       return product.run(handle_.get(), scratch->x, scratch->weight, scratch->bias, scratch->c,
                          scratch->y, workspace_.get(), options_.stream);
     };
-    Event begin;
-    Event end;
+    device::Event begin(device::Event::Timing::on);
+    device::Event end(device::Event::Timing::on);
     float best_time = 0;
     std::optional<cublasLtMatmulAlgo_t> best;
     for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
@@ -392,6 +373,7 @@ class CublasLtProducts final : public Products {
       begin.record(options_.stream);
       for (int i = 0; i < kTimedRuns; ++i) library_.check(once(), "cublasLtMatmul");
       end.record(options_.stream);
+      end.wait("cudaEventSynchronize");
       const float time = end.milliseconds_since(begin);
       if (!best || time < best_time) {
         best_time = time;

@@ -1,5 +1,6 @@
 #include "model/inference/cuda_plan.h"
 
+#include "kernels/device/event.h"
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_products.h"
@@ -25,6 +26,7 @@ namespace hydrascope::model::inference {
 namespace {
 
 using kernels::device::check_cuda;
+using kernels::device::Event;
 using kernels::device::Stream;
 using kernels::linear::cuda::ProductType;
 
@@ -52,29 +54,6 @@ c10::Stream new_stream(const c10::Device& device) {
   return c10::impl::VirtualGuardImpl(device.type()).getNewStream(device);
 }
 Stream native(const c10::Stream& stream) { return static_cast<Stream>(stream.native_handle()); }
-
-/// Made when it is first recorded, on the device that is current then: its stream's.
-class Event {
- public:
-  Event() = default;
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() {
-    if (event_ != nullptr) cudaEventDestroy(event_);
-  }
-  void record(Stream stream) {
-    if (event_ == nullptr)
-      check_cuda(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
-    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
-  }
-  void hold_back(Stream stream) {
-    check_cuda(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
-  }
-  void wait() { check_cuda(cudaEventSynchronize(event_), "the model on the GPU"); }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 /// Each stretch runs once as it is, which loads the kernels; then it is captured; then repeated.
 class GraphRecorder final : public LaunchRecorder {
@@ -351,7 +330,7 @@ at::Tensor StreamedPlan::collect() {
   if (under_way_.empty()) throw Error(ErrorCode::internal, "no batch is under way", "CudaPlan");
   Slot& slot = slots_[static_cast<std::size_t>(under_way_.front())];
   under_way_.pop_front();
-  slot.done.wait();
+  slot.done.wait("the model on the GPU");
   slot.borrowed.reset();
   return slot.logits.narrow(0, 0, slot.count).clone();
 }

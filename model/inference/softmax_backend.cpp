@@ -1,12 +1,11 @@
 #include "model/inference/softmax_backend.h"
 
-#include "kernels/device/launch.h"
+#include "kernels/device/event.h"
 #include "kernels/error.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
-#include <cuda_runtime_api.h>
 
 #include <array>
 #include <limits>
@@ -14,7 +13,7 @@
 namespace hydrascope::model::inference {
 namespace {
 
-using kernels::device::check_cuda;
+using kernels::device::Event;
 
 struct Backend {
   const char* name;
@@ -50,16 +49,6 @@ class OnlyBackend {
   std::array<bool, kBackends.size()> before_{};
 };
 
-/// Ends with its owner.
-class Event {
- public:
-  Event() { check_cuda(cudaEventCreate(&event), "cudaEventCreate"); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event); }
-  cudaEvent_t event = nullptr;
-};
-
 at::Tensor attend_now(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/false, /*scale=*/1.0);
 }
@@ -80,8 +69,8 @@ at::Tensor SoftmaxBackend::attend(const at::Tensor& q, const at::Tensor& k, cons
 int SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
   NoWarnings handler;
   const c10::WarningUtils::WarningHandlerGuard quiet(&handler);
-  const Event begin;
-  const Event end;
+  Event begin(Event::Timing::on);
+  Event end(Event::Timing::on);
   float best_time = std::numeric_limits<float>::infinity();
   int best = -1;
   constexpr int kMath = static_cast<int>(kBackends.size()) - 1;
@@ -91,18 +80,17 @@ int SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::T
     const OnlyBackend only(each);
     try {
       attend_now(q, k, v);
-      check_cuda(cudaEventRecord(begin.event, stream_), "cudaEventRecord");
+      begin.record(stream_);
       for (int i = 0; i < kTimedRuns; ++i) attend_now(q, k, v);
-      check_cuda(cudaEventRecord(end.event, stream_), "cudaEventRecord");
-      check_cuda(cudaEventSynchronize(end.event), "softmax attention");
+      end.record(stream_);
+      end.wait("softmax attention");
     } catch (const c10::OutOfMemoryError&) {
       if (best < 0) throw;
       continue;  // another one needs less
     } catch (const c10::Error&) {
       continue;  // not for this shape, dtype or GPU
     }
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event, end.event), "cudaEventElapsedTime");
+    const float milliseconds = end.milliseconds_since(begin);
     if (milliseconds < best_time) {
       best_time = milliseconds;
       best = each;

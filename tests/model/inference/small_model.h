@@ -5,7 +5,9 @@
 
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -21,6 +23,28 @@ inline VitConfig small(const std::string& attention = "softmax") {
   config.attention.resize(static_cast<std::size_t>(config.depth));
   apply_attention_spec(attention, config.attention);
   return config;
+}
+
+/// What may differ from one vision transformer to the next.
+inline std::vector<std::function<void(VitConfig&)>> shapes_of_model() {
+  return {[](VitConfig&) {},
+          [](VitConfig& c) { c.distilled = true; },
+          [](VitConfig& c) { c.reg_tokens = 4; },
+          [](VitConfig& c) { c.layer_scale = true; },
+          [](VitConfig& c) { c.qkv_bias = false; },
+          [](VitConfig& c) { c.no_embed_class = true; },
+          [](VitConfig& c) { c.global_pool = Pooling::avg; },
+          [](VitConfig& c) {
+            c.global_pool = Pooling::avg;
+            c.fc_norm = true;
+          },
+          [](VitConfig& c) {
+            c.global_pool = Pooling::avg;
+            c.class_token = false;
+          },
+          [](VitConfig& c) { c.mlp_ratio = 2.5; },
+          [](VitConfig& c) { c.num_heads = 6; },
+          [](VitConfig& c) { c.layer_norm_eps = 1e-2; }};
 }
 
 /// Weights far enough from their initialisation that every parameter matters.

@@ -1,0 +1,48 @@
+// A CUDA event with an owner: what one stream waits for of another, or the time between two.
+// For host code of builds with CUDA.
+#pragma once
+
+#include "kernels/device/launch.h"
+#include "kernels/device/stream.h"
+
+#include <cuda_runtime_api.h>
+
+namespace hydrascope::kernels::device {
+
+/// Made when it is first recorded, on the device that is current then: its stream's.
+class Event {
+ public:
+  enum class Timing { off, on };
+  explicit Event(Timing timing = Timing::off) : timing_(timing) {}
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() {
+    if (event_ != nullptr) cudaEventDestroy(event_);
+  }
+
+  void record(Stream stream) {
+    if (event_ == nullptr)
+      check_cuda(cudaEventCreateWithFlags(
+                     &event_, timing_ == Timing::on ? cudaEventDefault : cudaEventDisableTiming),
+                 "cudaEventCreate");
+    check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  /// `stream` goes on when what was recorded here is done.
+  void hold_back(Stream stream) const {
+    check_cuda(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
+  }
+  /// The host does; `what` is what errors say was waited for.
+  void wait(const char* what) const { check_cuda(cudaEventSynchronize(event_), what); }
+  /// Of two with Timing::on, the later one waited for.
+  [[nodiscard]] float milliseconds_since(const Event& begin) const {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "cudaEventElapsedTime");
+    return milliseconds;
+  }
+
+ private:
+  Timing timing_;
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace hydrascope::kernels::device
