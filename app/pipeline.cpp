@@ -62,10 +62,12 @@ void fail(PipelineResult& result, const std::exception_ptr& cause) {
     result.message = error.what();
   }
   result.tensor.reset();
+  result.pixels = {};
 }
 
 std::int64_t byte_size(const PipelineResult& result) {
-  return result.tensor.defined() ? static_cast<std::int64_t>(result.tensor.nbytes()) : 0;
+  const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());
+  return pixels + (result.tensor.defined() ? static_cast<std::int64_t>(result.tensor.nbytes()) : 0);
 }
 
 class Pipeline {
@@ -230,6 +232,7 @@ class Pipeline {
       result.tensor = image::transform_pixels(options_.transform, picture);
       if (!model_.takes_bytes())
         result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
+      if (options_.keep_picture) result.pixels = std::move(*job.picture);
     } catch (...) {
       fail(result, std::current_exception());
     }
@@ -381,6 +384,7 @@ class Pipeline {
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
     const at::Tensor logits = model_.collect();
+    const at::Tensor tokens = model_.traced_tokens();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
@@ -389,7 +393,9 @@ class Pipeline {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < batch.items.size(); ++i) {
       PipelineResult& result = batch.items[i].result;
-      result.logits = logits.select(0, static_cast<std::int64_t>(i));
+      const auto index = static_cast<std::int64_t>(i);
+      result.logits = logits.select(0, index);
+      if (tokens.defined()) result.tokens = tokens.select(0, index);
       result.seconds = seconds;
       finish(batch.items[i]);
     }

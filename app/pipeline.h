@@ -26,6 +26,7 @@ struct PipelineOptions {
   std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
   std::int64_t memory_budget = std::int64_t{1}
                                << 30;  ///< bytes of transformed pictures that may wait
+  bool keep_picture = false;           ///< results have their picture's pixels, as decoded
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
   std::function<void(const std::string&)>
       notice;  ///< told of what changes on the way; may be empty
@@ -40,8 +41,10 @@ struct PipelineResult {
   std::string note;   ///< "padded 1080x1920 to 1088x1920"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error
-  at::Tensor logits;  ///< (num_classes) float32; undefined on error
-  double seconds = 0;  ///< the batch's model time / its images
+  image::Picture pixels;  ///< with `keep_picture`
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error
+  at::Tensor tokens;      ///< (layers, N, D) float32: BatchModel::traced_tokens of this picture
+  double seconds = 0;     ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;
 };

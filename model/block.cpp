@@ -34,7 +34,14 @@ BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                                  AttentionTrace* trace) {
-  torch::Tensor attended = attn_->forward(norm1_->forward(x), grid, kernels, trace);
+  return add_branches(x, attn_->forward(normalise(x), grid, kernels, trace));
+}
+
+torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& mixed) {
+  return add_branches(x, attn_->project_out(mixed));
+}
+
+torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, torch::Tensor attended) {
   if (!ls1_.is_empty()) attended = ls1_->forward(attended);
   const torch::Tensor middle = x + attended;
   torch::Tensor expanded = mlp_->forward(norm2_->forward(middle));

@@ -47,9 +47,16 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);
 
+  /// The parts of `forward`, for whoever needs what lies between: attention's input,
+  [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }
+  /// and the block's output at some tokens: x and what the mixer gave them, (B, n, D) each.
+  [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
+
   [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
 
  private:
+  [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended);
+
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};
   LayerScale ls1_{nullptr};

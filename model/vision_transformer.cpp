@@ -97,13 +97,19 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
   const TokenGrid grid{config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
                        images.size(3) / config_.patch_size};
   torch::Tensor x = embed(images, grid, options.pos_interp);
+  if (options.block_inputs != nullptr) options.block_inputs->clear();
   if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
     const auto index = static_cast<std::size_t>(layer);
     AttentionTrace* trace = options.traces != nullptr ? &(*options.traces)[index] : nullptr;
+    if (options.block_inputs != nullptr) options.block_inputs->push_back(x);
     x = blocks_->at<BlockImpl>(index).forward(x, grid, options.kernels, trace);
   }
-  return norm_.is_empty() ? x : norm_->forward(x);
+  return forward_norm(x);
+}
+
+torch::Tensor VisionTransformerImpl::forward_norm(const torch::Tensor& tokens) {
+  return norm_.is_empty() ? tokens : norm_->forward(tokens);
 }
 
 torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {

@@ -33,6 +33,8 @@ struct ForwardOptions {
   PosInterp pos_interp = PosInterp::timm;
   /// Empty, or one trace a layer, filled by the pass.
   std::vector<AttentionTrace>* traces = nullptr;
+  /// May be null; becomes the tokens (B, N, D) that enter each block.
+  std::vector<torch::Tensor>* block_inputs = nullptr;
 };
 
 class VisionTransformerImpl : public torch::nn::Module {
@@ -49,6 +51,9 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& images, const ForwardOptions& options = {});
   /// The tokens after the last norm (B, num_prefix + rows * columns, D).
   torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
+  /// The last norm, where it comes before pooling: tokens behind the last block (B, N, D) -> same.
+  /// Every token by itself.
+  torch::Tensor forward_norm(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.
   torch::Tensor forward_head(const torch::Tensor& tokens);
 

@@ -56,8 +56,7 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
                              Initialisation initialisation)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
   const std::int64_t dim = config.embed_dim;
-  qkv_ = register_module(
-      "qkv", make_linear(dim, 3 * dim, config.qkv_bias, initialisation));
+  qkv_ = register_module("qkv", make_linear(dim, 3 * dim, config.qkv_bias, initialisation));
   proj_ = register_module("proj", make_linear(dim, dim, true, initialisation));
   const AttentionSpec spec = config.attention_of(layer_index);
   const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
@@ -68,14 +67,7 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
       {config.num_heads, config.head_dim(), layer_index, config.depth, training_grid, spec, *this});
 }
 
-torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                                     AttentionTrace* trace) {
-  if (x.dim() != 3 || x.size(1) != grid.num_tokens()) {
-    throw Error(ErrorCode::internal,
-                "expected (B, " + std::to_string(grid.num_tokens()) + ", D) tokens, found " +
-                    c10::str(x.sizes()),
-                "blocks." + std::to_string(layer_index_) + ".attn");
-  }
+AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {
   // Memory order of qkv's rows is [3][H][d]. Without a query projection the first of the three
   // stays in the checkpoint and out of the computation.
   const std::int64_t unused = query_is_input_ ? x.size(2) : 0;
@@ -86,9 +78,19 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
                    .view({x.size(0), x.size(1), used / x.size(2), num_heads_, -1})
                    .permute({2, 0, 3, 1, 4})
                    .unbind(0);
-  const torch::Tensor q = query_is_input_ ? split_heads(x, num_heads_) : parts[0];
-  const torch::Tensor& k = parts[parts.size() - 2];
-  const torch::Tensor& v = parts.back();
+  return {query_is_input_ ? split_heads(x, num_heads_) : parts[0], parts[parts.size() - 2],
+          parts.back()};
+}
+
+torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
+                                     AttentionTrace* trace) {
+  if (x.dim() != 3 || x.size(1) != grid.num_tokens()) {
+    throw Error(ErrorCode::internal,
+                "expected (B, " + std::to_string(grid.num_tokens()) + ", D) tokens, found " +
+                    c10::str(x.sizes()),
+                "blocks." + std::to_string(layer_index_) + ".attn");
+  }
+  const auto [q, k, v] = project(x);
   const torch::Tensor mixed = mixer_->mix(q, k, v, grid, kernels);
   if (trace != nullptr) {
     trace->layer_index = layer_index_;
@@ -100,7 +102,7 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
     if (trace->contributions_of >= 0)
       trace->contributions = mixer_->contributions(q, k, v, grid, trace->contributions_of);
   }
-  return proj_->forward(mixed);
+  return project_out(mixed);
 }
 
 }  // namespace hydrascope::model

@@ -86,6 +86,16 @@ class AttentionImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         AttentionTrace* trace);
 
+  /// The first part of `forward`: x (B, N, D) -> q, k, v (B, H, N, d) as the mixer gets them.
+  struct Projected {
+    torch::Tensor q, k, v;
+  };
+  [[nodiscard]] Projected project(const torch::Tensor& x);
+  /// The last part: what the mixer gave (B, n, D) -> (B, n, D).
+  [[nodiscard]] torch::Tensor project_out(const torch::Tensor& mixed) {
+    return proj_->forward(mixed);
+  }
+
   [[nodiscard]] TokenMixer& mixer() noexcept { return *mixer_; }
   /// Whether the mixer's queries are the layer's input instead of a projection of it.
   [[nodiscard]] bool query_is_input() const noexcept { return query_is_input_; }

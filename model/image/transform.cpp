@@ -91,12 +91,10 @@ struct Overlap {
   std::int64_t count = 0;  ///< how many are taken
 };
 
-/// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes
-/// first, the offset of a cut is `int(round(rest / 2.0))`, half to even.
-Overlap centre(std::int64_t picture, std::int64_t window) {
-  if (window > picture) return {0, (window - picture) / 2, picture};
-  const double offset = std::nearbyint(static_cast<double>(picture - window) / 2.0);
-  return {static_cast<std::int64_t>(offset), 0, window};
+/// Of a picture and a window that begins at `start` of it and is inside it, or the other way round.
+Overlap overlap(std::int64_t picture, std::int64_t window, std::int64_t start) {
+  return {std::max<std::int64_t>(0, start), std::max<std::int64_t>(0, -start),
+          std::min(picture, window)};
 }
 
 /// value -> (value / 255 - mean) / std, rounded to float32 after every step like torchvision's
@@ -122,8 +120,8 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
   const at::NoGradGuard no_grad;
   const TransformPlan plan = plan_transform(config, {picture.height, picture.width});
   const Pixels pixels = resized_pixels(picture, plan, config.interpolation);
-  const Overlap rows = centre(plan.resized.height, plan.cropped.height);
-  const Overlap columns = centre(plan.resized.width, plan.cropped.width);
+  const Overlap rows = overlap(plan.resized.height, plan.cropped.height, plan.window_top);
+  const Overlap columns = overlap(plan.resized.width, plan.cropped.width, plan.window_left);
 
   at::Tensor cropped = at::empty({plan.cropped.height, plan.cropped.width, 3}, at::kByte);
   auto* out = cropped.mutable_data_ptr<std::uint8_t>();

@@ -154,6 +154,13 @@ Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string
                                                "' is unknown: " + accepted + " are accepted");
 }
 
+/// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes
+/// first, the offset of a cut is `int(round(rest / 2.0))`, half to even.
+std::int64_t window_start(std::int64_t picture, std::int64_t window) {
+  if (window > picture) return -((window - picture) / 2);
+  return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
+}
+
 }  // namespace
 
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
@@ -169,6 +176,8 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   plan.resized = config.native ? wanted : resized_size(config, wanted, picture);
   plan.cropped = config.fit == Fit::crop ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
+  plan.window_top = window_start(plan.resized.height, plan.cropped.height);
+  plan.window_left = window_start(plan.resized.width, plan.cropped.width);
   check_pixels(plan, picture, max_pixels);
   return plan;
 }

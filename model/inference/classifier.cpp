@@ -40,7 +40,13 @@ struct Classifier::State {
   checkpoint::LoadReport report;
   std::optional<inference::InferencePlan> plan;
   std::unique_ptr<inference::CudaPlan> cuda_plan;
-  std::deque<at::Tensor> finished;  ///< submitted and computed at once, not collected yet
+  /// Of a batch: what `collect` and `traced_tokens` give.
+  struct Finished {
+    at::Tensor logits;
+    at::Tensor trace;
+  };
+  std::deque<Finished> finished;  ///< submitted and computed at once, not collected yet
+  at::Tensor trace;               ///< of the batch collected last
   inference::StageTimes* times = nullptr;
 };
 
@@ -127,6 +133,7 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
     plan.pos_interp = options.pos_interp;
     plan.deterministic = options.deterministic;
     plan.fill_block = fill_block;
+    plan.trace_layers = options.trace_layers;
     state_->cuda_plan = inference::make_cuda_plan(state_->model, plan);
     return;
   }
@@ -138,6 +145,7 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
     plan.deterministic = options.deterministic;
     plan.keep_tokens = options.keep_tokens;
     plan.keep_layer = options.keep_layer;
+    plan.trace_layers = options.trace_layers;
     plan.kernels = options.kernels;
     plan.pos_interp = options.pos_interp;
     plan.threads = at::get_num_threads();
@@ -189,25 +197,42 @@ void Classifier::submit(const inference::ImageBatch& batch) {
                               : batch.size() == 1       ? batch.images.front().unsqueeze(0)
                                                         : at::stack(batch.images);
     if (state_->plan) {
-      state_->finished.push_back(state_->plan->logits(images, state_->times));
+      State::Finished finished;
+      finished.logits = state_->plan->logits(images, state_->times, &finished.trace);
+      state_->finished.push_back(std::move(finished));
       return;
     }
-    const ForwardOptions forward{state_->options.kernels, state_->options.pos_interp, nullptr};
+    ForwardOptions forward{state_->options.kernels, state_->options.pos_interp};
+    const std::vector<std::int64_t>& layers = state_->options.trace_layers;
+    std::vector<at::Tensor> block_inputs;
+    if (!layers.empty()) forward.block_inputs = &block_inputs;
     const at::Tensor input = images.to(state_->options.device, state_->options.precision.dtype);
-    state_->finished.push_back(
-        state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous());
+    State::Finished finished;
+    finished.logits = state_->model->forward(input, forward).to(at::kCPU, at::kFloat).contiguous();
+    std::vector<at::Tensor> traced;
+    for (const std::int64_t layer : layers)
+      traced.push_back(block_inputs[static_cast<std::size_t>(layer)]);
+    if (!traced.empty()) finished.trace = at::stack(traced, 1).to(at::kFloat);
+    state_->finished.push_back(std::move(finished));
   });
 }
 
 at::Tensor Classifier::collect() {
-  if (state_->cuda_plan)
-    return with_errors(*this, "the batch", [&] { return state_->cuda_plan->collect(); });
+  if (state_->cuda_plan) {
+    const at::Tensor logits =
+        with_errors(*this, "the batch", [&] { return state_->cuda_plan->collect(); });
+    state_->trace = state_->cuda_plan->traced_tokens();
+    return logits;
+  }
   if (state_->finished.empty())
     throw Error(ErrorCode::internal, "no batch is under way", "Classifier");
-  at::Tensor oldest = std::move(state_->finished.front());
+  State::Finished oldest = std::move(state_->finished.front());
   state_->finished.pop_front();
-  return oldest;
+  state_->trace = std::move(oldest.trace);
+  return oldest.logits;
 }
+
+at::Tensor Classifier::traced_tokens() const { return state_->trace; }
 
 int Classifier::under_way() const noexcept {
   if (state_->cuda_plan) return state_->cuda_plan->pending();

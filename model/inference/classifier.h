@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model {
 
@@ -33,6 +34,8 @@ struct ClassifierOptions {
   /// undefined.
   at::Tensor calibration;
   std::string calibration_source;  ///< what they are, for records
+  /// Blocks whose incoming tokens `traced_tokens` gives, ascending; not with `keep_tokens`.
+  std::vector<std::int64_t> trace_layers;
 };
 
 class Classifier : public inference::BatchModel {
@@ -54,6 +57,7 @@ class Classifier : public inference::BatchModel {
   /// The same in two halves, so that a GPU computes while the caller prepares the next batch.
   void submit(const inference::ImageBatch& batch) override;
   at::Tensor collect() override;
+  [[nodiscard]] at::Tensor traced_tokens() const override;
   [[nodiscard]] int under_way() const noexcept override;
   [[nodiscard]] int most_under_way() const noexcept override;
   [[nodiscard]] bool takes_bytes() const noexcept override;

@@ -136,6 +136,7 @@ struct Slot {
   at::Tensor pinned;    ///< the same on their way there
   at::Tensor borrowed;  ///< the caller's, where they were on the device already
   at::Tensor logits;    ///< pinned
+  at::Tensor trace;     ///< of this batch alone: the plan's is written anew by the next
   std::int64_t count = 0;
   Event copied;
   Event done;
@@ -166,6 +167,7 @@ class StreamedPlan final : public CudaPlan {
                                           options.kernels, options.fill_block});
     plan_options_.pos_interp = options.pos_interp;
     plan_options_.stream = native(stream_);
+    plan_options_.trace_layers = options.trace_layers;
   }
 
   ~StreamedPlan() override {
@@ -175,6 +177,7 @@ class StreamedPlan final : public CudaPlan {
 
   void submit(const ImageBatch& batch) override;
   at::Tensor collect() override;
+  [[nodiscard]] at::Tensor traced_tokens() const override { return trace_; }
   [[nodiscard]] int pending() const override { return static_cast<int>(under_way_.size()); }
   [[nodiscard]] std::string kernels() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();
@@ -203,6 +206,7 @@ class StreamedPlan final : public CudaPlan {
   std::list<PlannedShape> shapes_;  ///< the latest first
   std::array<Slot, kSlots> slots_;
   Event ready_;
+  at::Tensor trace_;           ///< of the batch collected last
   std::deque<int> under_way_;  ///< slots, the oldest first
 };
 
@@ -278,6 +282,8 @@ void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
   check_cuda(cudaMemcpyAsync(slot.logits.mutable_data_ptr(), logits.const_data_ptr(),
                              logits.nbytes(), cudaMemcpyDeviceToHost, native(stream_)),
              "cudaMemcpyAsync");
+  if (plan.trace().defined())
+    slot.trace = plan.trace().narrow(0, 0, batch.size()).to(at::kFloat, false, /*copy=*/true);
   slot.done.record(native(stream_));
   slot.count = batch.size();
 }
@@ -332,6 +338,8 @@ at::Tensor StreamedPlan::collect() {
   under_way_.pop_front();
   slot.done.wait("the model on the GPU");
   slot.borrowed.reset();
+  trace_ = std::move(slot.trace);
+  slot.trace.reset();
   return slot.logits.narrow(0, 0, slot.count).clone();
 }
 

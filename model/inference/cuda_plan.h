@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -25,6 +26,7 @@ struct CudaPlanOptions {
   PosInterp pos_interp = PosInterp::timm;
   /// The same algorithms in every run instead of the fastest ones of this one.
   bool deterministic = false;
+  std::vector<std::int64_t> trace_layers;              ///< as PlanOptions'
   std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
 };
 
@@ -44,6 +46,8 @@ class CudaPlan {
   virtual void submit(const ImageBatch& batch) = 0;
   /// Waits for the oldest batch: float32 (count, num_classes) on the CPU.
   virtual at::Tensor collect() = 0;
+  /// As BatchModel's, on the device.
+  [[nodiscard]] virtual at::Tensor traced_tokens() const = 0;
   [[nodiscard]] virtual int pending() const = 0;
 
   /// As DevicePlan's, and behind it LibTorch's backend that softmax layers run on, once the fastest

@@ -119,6 +119,8 @@ void DevicePlan::build() {
   hydra_workspace_ = at::zeros({static_cast<std::int64_t>(hydra_workspace)}, bytes);
   pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
+  if (!options_.trace_layers.empty())
+    trace_ = at::empty({batch_, std::ssize(options_.trace_layers), num_tokens(), dim}, options);
 
   T* x = data<T>(x_);
   ProductCall embed;
@@ -226,6 +228,10 @@ void DevicePlan::add_block(std::size_t layer) {
   T* x = data<T>(x_);
   T* normed = data<T>(normed_);
   T* wide = data<T>(wide_);
+  const auto& traced = options_.trace_layers;
+  if (const auto at = std::ranges::find(traced, static_cast<std::int64_t>(layer));
+      at != traced.end())
+    add_foreign([this, slot = at - traced.begin()] { trace_.select(1, slot).copy_(x_); });
   add_norm<T>(x, batch_ * tokens, {}, {}, normed);
 
   const auto all = [&](const DeviceLinear& weights, const T* from, T* to) {

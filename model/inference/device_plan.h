@@ -53,6 +53,7 @@ class LaunchRecorder {
 struct DevicePlanOptions {
   PosInterp pos_interp = PosInterp::timm;
   kernels::device::Stream stream = nullptr;
+  std::vector<std::int64_t> trace_layers;  ///< blocks whose incoming tokens are kept, ascending
   /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
   std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> softmax;
 };
@@ -84,6 +85,8 @@ class DevicePlan {
   void run();
   /// float32 (batch, num_classes), written by `run`.
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }
+  /// (batch, trace_layers, N, D) in the plan's type, written by `run`; undefined without layers.
+  [[nodiscard]] const at::Tensor& trace() const { return trace_; }
 
  private:
   /// One launch or several of ours, or a call of LibTorch.
@@ -160,6 +163,7 @@ class DevicePlan {
   at::Tensor hydra_workspace_;  ///< apart, because its counters must be zero between calls
   at::Tensor pooled_;           ///< (B, D) float32, twice
   at::Tensor logits_;
+  at::Tensor trace_;
   std::vector<std::unique_ptr<DeviceLinear>>
       parts_;  ///< rows of a block's weights, as steps need them
   std::vector<Step> steps_;

@@ -100,6 +100,8 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
     const at::NoGradGuard no_grad;
     state_->model->block(layer).attention().to(options.dtype);
   }
+  if (options.keep_tokens != 1 && !options.trace_layers.empty())
+    throw Error(ErrorCode::invalid_argument, "dropped tokens cannot be traced", "--keep-tokens");
   if (options.keep_tokens != 1)
     state_->reduced_layer = reduction_layer(state_->network, options, config);
 }
@@ -131,9 +133,20 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
   s.width = width;
 }
 
-at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times) {
+at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times, at::Tensor* trace) {
   Observers observers;
   observers.times = times;
+  TokenTrace tokens;
+  const PackedNetwork& network = state_->network;
+  if (trace != nullptr && !state_->options.trace_layers.empty() && images.dim() == 4) {
+    tokens.layers = state_->options.trace_layers;
+    const std::int64_t num_tokens = network.num_prefix + images.size(2) / network.patch_size *
+                                                             (images.size(3) / network.patch_size);
+    *trace = at::empty({images.size(0), std::ssize(tokens.layers), num_tokens, network.embed_dim},
+                       at::kFloat);
+    tokens.tokens = trace->mutable_data_ptr<float>();
+    observers.trace = &tokens;
+  }
   return run(images, observers);
 }
 

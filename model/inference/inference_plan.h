@@ -1,6 +1,6 @@
-// A model compiled for inference on the CPU: weights prepacked once, a workspace for the image size at
-// hand (another size replaces it), no lock per call and no allocation but the logits'. Its logits
-// agree with the modules' within what the storage type's rounding explains
+// A model compiled for inference on the CPU: weights prepacked once, a workspace for the image size
+// at hand (another size replaces it), no lock per call and no allocation but the logits'. Its
+// logits agree with the modules' within what the storage type's rounding explains
 // (tests/model/inference/plan_test.cpp).
 #pragma once
 
@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -31,6 +32,7 @@ struct PlanOptions {
   double keep_tokens = 1;
   std::optional<std::int64_t>
       keep_layer;  ///< default: the first that can, from a quarter of the depth on
+  std::vector<std::int64_t> trace_layers;  ///< ascending; not with `keep_tokens`
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;
   int threads = 1;
@@ -58,9 +60,11 @@ class InferencePlan {
 
   /// Plans the workspace for `batch` images of that size, unless the current one serves.
   void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
-  /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `times` may
-  /// be null. One call at a time.
-  at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr);
+  /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `times` and
+  /// `trace` may be null; `trace` becomes the tokens that enter the blocks of
+  /// PlanOptions::trace_layers, float32 (B, layers, N, D). One call at a time.
+  at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr,
+                    at::Tensor* trace = nullptr);
 
   /// The block behind whose attention tokens are dropped; -1: none are.
   [[nodiscard]] std::int64_t keep_layer() const;

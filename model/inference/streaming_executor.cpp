@@ -68,6 +68,7 @@ class Executor final : public StreamingExecutor {
   using Scratch = inference::Scratch<T>;
 
   void embed(const float* images, const Tile& tile, Scratch& scratch, StageClock& clock);
+  void note_tokens(std::size_t layer, const Tile& tile);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
   void reduce(std::size_t layer, std::int64_t count, StageTimes* times);
@@ -125,6 +126,7 @@ class Executor final : public StreamingExecutor {
   kernels::device::ThreadTeam& team_;
   std::int64_t dim_;
   Workspace<T> work_;
+  const TokenTrace* trace_ = nullptr;  ///< of the run at hand
 };
 
 template <class T>
@@ -157,9 +159,22 @@ void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, St
   clock.lap(Stage::patch_embed);
 }
 
+/// The tile's tokens as they enter the block, to where the trace wants them.
+template <class T>
+void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
+  const auto& layers = trace_->layers;
+  const auto wanted = std::ranges::lower_bound(layers, static_cast<std::int64_t>(layer));
+  if (wanted == layers.end() || *wanted != static_cast<std::int64_t>(layer)) return;
+  const std::int64_t slot = t.image * std::ssize(layers) + (wanted - layers.begin());
+  float* to = trace_->tokens + (slot * work_.num_tokens + t.first) * dim_;
+  const T* x = work_.tokens(t);
+  for (std::int64_t i = 0; i < t.rows * dim_; ++i) to[i] = static_cast<float>(x[i]);
+}
+
 template <class T>
 void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
+  if (trace_ != nullptr) note_tokens(layer, t);
   layer_norm(work_.tokens(t), t.rows, scratch.rows);
   clock.lap(Stage::layer_norm);
   const std::int64_t width = block.key_value.out();
@@ -399,6 +414,7 @@ template <class T>
 void Executor<T>::run(const float* images, std::int64_t count, float* logits,
                       const Observers& observers) {
   StageTimes* const times = observers.times;
+  trace_ = observers.trace;
   for (Scratch& scratch : work_.scratch) {
     scratch.times = {};
     if (observers.ranges != nullptr) scratch.ranges.assign(net_.blocks.size(), {});

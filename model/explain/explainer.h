@@ -1,0 +1,109 @@
+// Which tokens a prediction rests on. The model ran already, as a plan or as modules; what is left
+// of it is the tokens that entered some blocks (BatchModel::traced_tokens). From those the modules
+// compute, in float32, what a method needs and nothing else: for the last block of a model that
+// pools a class token that is keys and values of all tokens and one row of everything behind.
+//
+// Notation: block l gets x_l, y_l is its mixer's output before proj, A its map (per head), g = d
+// logit / d y_l for the class asked for, c_t the contribution of token t to y at a query (they sum
+// to y). `readout` is what the classifier pools: the class token, half of each with a distillation
+// token, or every patch alike.
+//   hydra         heat_t = sum over queries i of the readout's c_t^(i) . g_i  (= v_t . d logit / d
+//   v_t where all
+//                 tokens are queries: layers before the last, or pooled patches). Signed; over all
+//                 tokens it sums to g . y exactly. For every mechanism, as all are linear in v. Per
+//                 head: the head's features alone.     (Bolya et al. 2022, arXiv 2209.07484, figure
+//                 1; the exact, unnormalised decomposition)
+//   attention     the readout's row of A, without N x N
+//   rollout       R = At_l ... At_0 with At = (mean over heads of A + I) / 2, the readout's row
+//   (Abnar
+//                 and Zuidema 2020, arXiv 2005.00928); layers without a map are the identity, or
+//                 the row-stochastic 1 + cos of the same q and k
+//   grad-rollout  At = I + relu(mean over heads of A * dA), rows renormalised, dA_ij = g_i . v_j
+//   attn-gradcam  R <- R + relu(mean over heads of A * dA) R (Chefer et al. 2021, arXiv 2103.15679,
+//   gradients in the
+//                 place of relevance); layers without a map: sum over features of their maps and
+//                 gradients
+//   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
+//   patches of
+//                 d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the last block:
+//                 behind its attention patches have no gradient any more.
+// Maps with signed rows (linformer, nystrom, rfa, ...) are labelled approximate in `note`.
+// Test: tests/model/explain/.
+#pragma once
+
+#include "model/attention/token_grid.h"
+#include "model/explain/method.h"
+#include "model/position_embedding.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+/// What a rollout does with a layer that has no attention map of its own.
+enum class MaplessLayers { skip, cosine };
+
+struct Request {
+  Method method = Method::attention;
+  std::int64_t layer = 0;        ///< of rollouts: the last one rolled through
+  std::int64_t class_index = 0;  ///< ignored by methods without one
+  bool per_head = false;         ///< hydra and attention; Error(invalid_argument) else
+  MaplessLayers mapless = MaplessLayers::skip;
+};
+
+struct Explanation {
+  Request request;
+  /// float32 on the CPU: (R, C), or (H, R, C) with `per_head`. Not scaled.
+  at::Tensor map;
+  at::Tensor prefix;  ///< heat of class, distillation and register tokens, (P) or (H, P)
+  /// Of hydra: (heat of the prefix tokens) / sum of |heat| over all; else their share of the sum;
+  /// 0 where all heat is 0. Over all heads.
+  double own_share = 0;
+  double total = 0;  ///< sum over all tokens and heads; for hydra g . y
+  bool is_signed = false;
+  std::string note;                ///< what the reader of the map must know; may be empty
+  std::vector<std::string> rules;  ///< of rollouts, a rule a layer: "softmax map", "skipped", ...
+};
+
+struct ExplainerOptions {
+  c10::Device device{c10::kCPU};
+};
+
+class Explainer {
+ public:
+  /// The layers whose incoming tokens `requests` need, ascending.
+  static std::vector<std::int64_t> traced_layers(const VitConfig& config,
+                                                 std::span<const Request> requests);
+
+  /// Builds the modules from the first layer that `requests` need, without weights for the others;
+  /// `fill` fills them (and what is no block's) by `checkpoint::Loading`, or leaves them random.
+  /// Throws Error(invalid_argument) with `why_not` and the names of what is supported.
+  using Fill =
+      std::function<void(VisionTransformerImpl& model, std::span<const std::int64_t> layers)>;
+  Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
+            const ExplainerOptions& options = {});
+  ~Explainer();
+  Explainer(Explainer&&) noexcept;
+  Explainer& operator=(Explainer&&) noexcept;
+
+  /// tokens: (traced layers, N, D) of one image, any float type and device. An explanation a
+  /// request, in their order. `grid` is the image's. The classes of `requests` may differ from the
+  /// constructor's; methods and layers may not go beyond them.
+  std::vector<Explanation> explain(const at::Tensor& tokens, const TokenGrid& grid,
+                                   std::span<const Request> requests);
+  /// The logits (num_classes) that the last block's tokens lead to: what the explained model says.
+  at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,42 @@
+// The ways to say which tokens a prediction rests on, and which of them a mechanism supports. Free
+// of LibTorch: the command line enumerates them.
+#pragma once
+
+#include "model/config.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+enum class Method { hydra, attention, rollout, grad_rollout, gradcam, attn_gradcam };
+
+struct MethodEntry {
+  Method method;
+  std::string_view name;     ///< as `--method` spells it: "grad-rollout"
+  std::string_view summary;  ///< one line for help and reports
+  bool of_class;             ///< depends on the class that is asked for
+  bool is_signed;            ///< where the mechanism's map is positive; hydra is signed always
+};
+/// In the order of the contract of the command line.
+const std::vector<MethodEntry>& methods();
+const MethodEntry& entry_of(Method method);
+const MethodEntry* find_method_or_null(std::string_view name);
+
+/// Empty where `method` can explain `layer` of such a model; else one sentence that names the
+/// mechanism and says why not ("hydra has no attention map: every feature has one of its own").
+std::string why_not(const VitConfig& config, Method method, std::int64_t layer);
+/// Names of those that can, for hints.
+std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer);
+
+/// What `auto` takes for a layer, and why, in one clause ("softmax has non-negative rows").
+struct Choice {
+  Method method;
+  std::string reason;
+};
+Choice choose_method(const VitConfig& config, std::int64_t layer);
+
+}  // namespace hydrascope::model::explain

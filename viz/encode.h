@@ -1,0 +1,30 @@
+// Canvas -> encoded file. OpenCV encodes where it is built in, stb_image_write PNG and JPEG else.
+#pragma once
+
+#include "viz/canvas.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::viz {
+
+enum class ImageFormat { png, jpeg, webp };
+/// By the extension of `name` (.png .jpg .jpeg .webp). Throws Error(unsupported_format).
+ImageFormat image_format(std::string_view name);
+std::string_view extension(ImageFormat format);
+/// Throws Error(unsupported_format) for WebP without OpenCV.
+void require_encoder(ImageFormat format);
+
+struct EncodeOptions {
+  int quality = 90;  ///< of JPEG and WebP, 1..100
+};
+/// Throws Error(unsupported_format, out_of_memory, failed).
+std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
+                              const EncodeOptions& options = {});
+/// Under a temporary name, then renamed. Throws also Error(unreadable) when the disk says no.
+void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
+                 const EncodeOptions& options = {});
+
+}  // namespace hydrascope::viz

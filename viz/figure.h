@@ -1,0 +1,40 @@
+// Pictures with captions and colour bars, alone, side by side or as a contact sheet.
+#pragma once
+
+#include "viz/canvas.h"
+#include "viz/colormap.h"
+#include "viz/font.h"
+#include "viz/heat_map.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct ColorBar {
+  const Colormap* colormap = nullptr;
+  ValueRange range;
+  std::string label;  ///< what the numbers are; may be empty
+};
+
+struct Panel {
+  Canvas picture;
+  std::vector<std::string> caption;  ///< a line each, below the picture; may be empty
+  std::optional<ColorBar> bar;
+};
+
+struct FigureStyle {
+  int columns = 0;      ///< panels a row; 0: as square as it gets
+  int panel_width = 0;  ///< pictures are fitted into it; 0: their own size
+  int panel_height = 0;
+  std::string title;     ///< above all; may be empty
+  double text_size = 0;  ///< pixels; 0: by the panels' size, legible
+  Color background{255, 255, 255};
+  Color text{32, 32, 32};
+};
+
+/// A row of panels after the other. One panel without caption and bar is its picture.
+Canvas make_figure(const std::vector<Panel>& panels, const FigureStyle& style, const Font& font);
+
+}  // namespace hydrascope::viz

@@ -1,0 +1,33 @@
+// Frames -> a video file. Needs OpenCV.
+#pragma once
+
+#include "viz/canvas.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+
+namespace hydrascope::viz {
+
+class VideoWriter {
+ public:
+  /// By the extension: .mp4, .mkv, .avi, .webm. Throws Error(unsupported_format) in a build without
+  /// OpenCV, for another extension and where no codec of it opens, Error(unreadable) when the disk
+  /// says no.
+  VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
+  VideoWriter(const VideoWriter&) = delete;
+  VideoWriter& operator=(const VideoWriter&) = delete;
+  ~VideoWriter();  ///< closes: what was added can be played
+
+  /// Of the size given; odd edges lose a pixel where the codec cannot do them.
+  void add(const Canvas& frame);
+  /// Writes the index and checks that the file is there. Throws Error(unreadable).
+  void close();
+  [[nodiscard]] std::int64_t frames() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::viz
