@@ -52,6 +52,7 @@ struct HostPlan {
     chosen.softmax = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
     };
+    chosen.trace_layers = trace_layers;
     recorder.runs.clear();
     plan.emplace(weights, std::move(chosen), products, recorder, shape);
   }
@@ -59,6 +60,7 @@ struct HostPlan {
   DeviceWeights weights;
   kernels::test::HostProducts products;
   CountingRecorder recorder;
+  std::vector<std::int64_t> trace_layers;
   std::optional<DevicePlan> plan;
 };
 
@@ -224,6 +226,32 @@ TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {
   host.plan->patchify(bytes);
   host.plan->run();
   EXPECT_LT(relative(host.plan->logits(), expected), 1e-5);
+}
+
+TEST(DevicePlanTest, TracedTokensAreTheModules) {
+  at::manual_seed(5);
+  const VitConfig config = small("softmax:0,hydra:1,hedgehog:2");
+  const at::Tensor images = at::randn({2, 3, 48, 80});
+  VisionTransformer model = filled(config);
+  std::vector<at::Tensor> inputs;
+  ForwardOptions forward{Kernels::reference, PosInterp::timm};
+  forward.block_inputs = &inputs;
+  {
+    const at::NoGradGuard no_grad;
+    model->forward(images, forward);
+  }
+  for (const auto& [type, tolerance] :
+       {std::pair{ProductType::float32, 1e-4}, {ProductType::bfloat16, 5e-2}}) {
+    HostPlan plain(filled(config), type);
+    HostPlan traced(filled(config), type);
+    traced.trace_layers = {0, 2};
+    EXPECT_TRUE(at::equal(traced.logits(images), plain.logits(images)));
+    EXPECT_FALSE(plain.plan->trace().defined());
+    const at::Tensor trace = traced.plan->trace().to(at::kFloat);
+    ASSERT_EQ(trace.sizes(), (std::vector<std::int64_t>{2, 2, 1 + 6 * 10, config.embed_dim}));
+    EXPECT_LT(relative(trace.select(1, 0), inputs[0]), tolerance);
+    EXPECT_LT(relative(trace.select(1, 1), inputs[2]), tolerance);
+  }
 }
 
 TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
