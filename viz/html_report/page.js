@@ -115,12 +115,21 @@ function buildThemeSwitch() {
   });
 }
 
+/** What is jumped to must not hide behind the controls that stay at the top. */
+function keepJumpsVisible() {
+  const controls = document.getElementById('global');
+  new ResizeObserver(() => {
+    document.documentElement.style.scrollPaddingTop = `${controls.offsetHeight + 12}px`;
+  }).observe(controls);
+}
+
 for (const element of document.querySelectorAll('.scripted')) element.classList.remove('scripted');
 document.getElementById('index').hidden = articles.length < 2;
 document.getElementById('global').hidden = withMaps.length === 0;
 // A phone's screen is for the pictures.
 if (matchMedia('(max-width: 720px)').matches) document.getElementById('global').open = false;
 document.addEventListener('submit', event => event.preventDefault());
+keepJumpsVisible();
 buildThemeSwitch();
 buildIndex();
 if (withMaps.length > 0) {

@@ -16,17 +16,17 @@ class PictureView {
 
   buildOverlay() {
     this.image = this.article.querySelector('.original img');
-    const {width, height} = this.image;
-    const [shownWidth, shownHeight] =
-        [width, height].map((_, i) => Number(this.image.getAttribute(i ? 'height' : 'width')));
-    this.vertical = new Axis(this.about.vertical, shownHeight);
-    this.horizontal = new Axis(this.about.horizontal, shownWidth);
+    const [width, height] = ['width', 'height'].map(name => Number(this.image.getAttribute(name)));
+    this.horizontal = new Axis(this.about.horizontal, width);
+    this.vertical = new Axis(this.about.vertical, height);
     const views = this.article.querySelector('.views');
     views.append(document.getElementById('overlay').content.cloneNode(true));
     const find = selector => views.querySelector(`.overlay ${selector}`);
     this.canvas = find('canvas');
-    this.canvas.style.aspectRatio = `${shownWidth} / ${shownHeight}`;
-    this.canvas.style.maxWidth = `${shownWidth}px`;
+    for (const element of [this.image, this.canvas]) {
+      element.style.aspectRatio = `${width} / ${height}`;
+      element.style.width = `min(100%, ${2 * width}px, ${(70 * width / height).toFixed(1)}vh)`;
+    }
     this.canvas.setAttribute(
         'aria-label', `${this.about.name}: heat map. Arrow keys move over its cells.`);
     this.caption = find('.caption');
