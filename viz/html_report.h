@@ -75,7 +75,7 @@ class HtmlReport {
  public:
   /// Writes under a temporary name beside `file`. Throws Error(unreadable), and
   /// Error(invalid_argument) for a colour map that does not exist.
-  HtmlReport(std::filesystem::path file, ReportOptions options);
+  HtmlReport(const std::filesystem::path& file, ReportOptions options);
   ~HtmlReport();  ///< without `finish` nothing is left
   HtmlReport(const HtmlReport&) = delete;
   HtmlReport& operator=(const HtmlReport&) = delete;
