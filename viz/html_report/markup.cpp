@@ -73,8 +73,8 @@ std::string fill(std::string_view page,
     filled += page.substr(0, open);
     if (open == page.npos) return filled;
     const std::size_t close = page.find("}}", open);
-    const std::string_view name =
-        page.substr(open + 2, close == page.npos ? page.npos : close - open - 2);
+    if (close == page.npos) throw Error(ErrorCode::internal, "a place of the page without end");
+    const std::string_view name = page.substr(open + 2, close - open - 2);
     const auto* value = std::find_if(values.begin(), values.end(),
                                      [&](const auto& entry) { return entry.first == name; });
     if (value == values.end()) {
