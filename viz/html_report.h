@@ -71,6 +71,7 @@ struct ReportOptions {
   int quality = 82;        ///< of their JPEG, at most
 };
 
+/// For one thread at a time.
 class HtmlReport {
  public:
   /// Writes under a temporary name beside `file`. Throws Error(unreadable), and
