@@ -1,4 +1,6 @@
-// Frames -> a video file. Needs OpenCV.
+// Frames -> a video file. Needs OpenCV, which may print to C's `stderr` when a file is opened (it
+// does for .webm): model/image's CapturedMessages around the constructor keeps that off the
+// terminal.
 #pragma once
 
 #include "viz/canvas.h"
@@ -6,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 namespace hydrascope::viz {
 
@@ -24,6 +27,8 @@ class VideoWriter {
   /// Writes the index and checks that the file is there. Throws Error(unreadable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
+  /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
+  [[nodiscard]] const std::string& codec() const noexcept;
 
  private:
   struct State;

@@ -28,6 +28,7 @@ struct VideoReader::State {
   std::int64_t position = 0;  ///< number of the next frame in the file
   std::int64_t frame_index = -1;
   double frames_per_second = 0;  ///< 0 where the container does not say
+  std::int64_t frame_count = 0;  ///< likewise
 
   /// Moves to the next frame that the stride selects; false at the end.
   bool grab() {
@@ -72,6 +73,9 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
   constexpr double kImplausible = 1000;
   const double declared = state_->capture.get(cv::CAP_PROP_FPS);
   if (declared > 0 && declared < kImplausible) state_->frames_per_second = declared;
+  constexpr double kMostFrames = 1e12;  // damaged headers declare any number
+  const double frames = state_->capture.get(cv::CAP_PROP_FRAME_COUNT);
+  if (frames > 0 && frames < kMostFrames) state_->frame_count = std::llround(frames);
   const std::int64_t one_second = std::llround(state_->frames_per_second);
   state_->stride = std::max<std::int64_t>(stride > 0 ? stride : one_second, 1);
 }
@@ -95,6 +99,7 @@ std::optional<Picture> VideoReader::next() {
 
 std::int64_t VideoReader::frame_index() const noexcept { return state_->frame_index; }
 double VideoReader::frames_per_second() const noexcept { return state_->frames_per_second; }
+std::int64_t VideoReader::frame_count() const noexcept { return state_->frame_count; }
 
 #else
 
@@ -108,6 +113,7 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t) {
 std::optional<Picture> VideoReader::next() { return std::nullopt; }
 std::int64_t VideoReader::frame_index() const noexcept { return -1; }
 double VideoReader::frames_per_second() const noexcept { return 0; }
+std::int64_t VideoReader::frame_count() const noexcept { return 0; }
 
 #endif
 

@@ -27,6 +27,8 @@ class VideoReader {
   [[nodiscard]] std::int64_t frame_index() const noexcept;
   /// 0 where the container does not say; a stride of 0 then gives every frame.
   [[nodiscard]] double frames_per_second() const noexcept;
+  /// All of the file, whatever the stride, as its header declares them; 0 where it does not say.
+  [[nodiscard]] std::int64_t frame_count() const noexcept;
 
  private:
   struct State;

@@ -48,6 +48,11 @@ TEST_F(Video, Stride) {
   EXPECT_EQ(indices(each_second_of_time), (std::vector<std::int64_t>{0}));
 }
 
+TEST_F(Video, SaysHowManyFramesThereAre) {
+  EXPECT_EQ(VideoReader(file_, 1).frame_count(), 6);
+  EXPECT_EQ(VideoReader(file_, 4).frame_count(), 6);
+}
+
 TEST_F(Video, ErrorsComeWithoutOutput) {
   const testing::TemporaryFolder folder;
   const auto text = folder.write("text.mp4", "no video");
