@@ -19,7 +19,7 @@ mkdir -p "$folder/include/stb" "$folder/lib" "$folder/licences"
 include=/usr/include
 cp -r "$include/nlohmann" "$include/hwy" "$include/gtest" "$include/gmock" "$folder/include/"
 cp "$include/cxxopts.hpp" "$folder/include/"
-cp "$include"/stb/stb_image*.h "$folder/include/stb/"
+cp "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
 rm -rf "$folder/include/hwy/tests" "$folder/include/hwy/contrib"
 
 libraries=$(dirname "$(dpkg -L libgtest-dev | grep '/libgtest\.a$')")

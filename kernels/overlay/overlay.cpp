@@ -4,7 +4,10 @@
 #include "kernels/overlay/sample_position.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace hydrascope::kernels::overlay {
@@ -26,26 +29,36 @@ struct Normalise {
 /// Row `row` of the picture's t, at the columns of the grid.
 void heat_line(const OverlayParams& p, std::int64_t row, const Normalise& normalise,
                std::vector<float>& line) {
-  const Position at =
-      position(p.sampling == Sampling::bilinear, static_cast<std::int32_t>(row),
-               static_cast<std::int32_t>(p.span_height), static_cast<std::int32_t>(p.heat_rows));
+  const Position at = position(p.sampling == Sampling::bilinear, row, p.vertical);
   const float* heat = p.heat + at.cell * p.heat_stride;
-  for (std::int64_t c = 0; c < p.heat_columns; ++c)
+  for (std::int64_t c = 0; c < p.horizontal.cells; ++c)
     line[static_cast<std::size_t>(c)] = normalise(heat[c]);
   if (at.weight == 0) return;
   heat += p.heat_stride;
-  for (std::int64_t c = 0; c < p.heat_columns; ++c) {
+  for (std::int64_t c = 0; c < p.horizontal.cells; ++c) {
     float& t = line[static_cast<std::size_t>(c)];
     t += (normalise(heat[c]) - t) * at.weight;
   }
 }
 
-/// What is the same for all pixels. Held apart from the parameters: a store of bytes could be to
-/// anything, and would have those read again for every pixel.
-struct Blend {
-  const std::uint8_t* colors;
-  float alpha;
-  float alpha_of_heat;
+/// What is the same for all pixels, in the types that are computed with.
+class Blend {
+ public:
+  explicit Blend(const OverlayParams& p) {
+    // a = |slope t + offset|
+    slope_ = p.opacity == Opacity::heat        ? p.alpha
+             : p.opacity == Opacity::deviation ? 2 * p.alpha
+                                               : 0;
+    offset_ = p.opacity == Opacity::heat ? 0 : p.opacity == Opacity::deviation ? -p.alpha : p.alpha;
+    for (std::size_t i = 0; i < 256; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) {
+        entries_[i].color[c] = static_cast<float>(p.colors[3 * i + c]);
+        // The last entry has no next, and is never the first of two.
+        const std::size_t next = i < 255 ? i + 1 : i;
+        entries_[i].step[c] = static_cast<float>(p.colors[3 * next + c]) - entries_[i].color[c];
+      }
+    }
+  }
 
   /// `pixel` (3) under the colour of t, to y.
   void operator()(const std::uint8_t* pixel, float t, std::uint8_t* y) const {
@@ -54,47 +67,72 @@ struct Blend {
       return;
     }
     const float at = 255 * t;
-    // The last entry has no next: there the step is 1, from the one before.
-    const int entry = std::min(static_cast<int>(at), 254);
-    const float step = at - static_cast<float>(entry);
-    const float a = alpha + alpha_of_heat * t;
-    const std::uint8_t* color = colors + 3 * entry;
+    const int number = std::min(static_cast<int>(at), 254);
+    const float step = at - static_cast<float>(number);
+    const float a = std::abs(slope_ * t + offset_);
+    const Entry& entry = entries_[static_cast<std::size_t>(number)];
     for (int c = 0; c < 3; ++c) {
-      const auto here = static_cast<float>(color[c]);
-      const float blended = here + (static_cast<float>(color[c + 3]) - here) * step;
+      const float color = entry.color[c] + entry.step[c] * step;
       const auto value = static_cast<float>(pixel[c]);
-      y[c] = static_cast<std::uint8_t>(value + (blended - value) * a + 0.5F);
+      y[c] = static_cast<std::uint8_t>(static_cast<int>(value + (color - value) * a + 0.5F));
     }
   }
+
+ private:
+  struct Entry {  // of 32 bytes: a shift, not a product, finds one
+    float color[4];
+    float step[4];  ///< to the next entry's
+  };
+  float slope_;
+  float offset_;
+  Entry entries_[256] = {};
 };
+
+/// Every brightness of a pixel that is not seen.
+std::array<std::uint8_t, 256> dimmed(float brightness) {
+  std::array<std::uint8_t, 256> values{};
+  for (std::size_t v = 0; v < 256; ++v)
+    values[v] = static_cast<std::uint8_t>(static_cast<float>(v) * brightness + 0.5F);
+  return values;
+}
 
 }  // namespace
 
 void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_count) {
   check(p);
   const Normalise normalise(p);
-  const bool by_heat = p.opacity == Opacity::heat;
-  const Blend blend{p.colors, by_heat ? 0 : p.alpha, by_heat ? p.alpha : 0};
+  const Blend blend(p);
+  const std::array<std::uint8_t, 256> unseen = dimmed(p.unseen_brightness);
+  const auto dim = [&](const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to) {
+    for (std::int64_t i = 0; i < 3 * pixels; ++i) to[i] = unseen[from[i]];
+  };
+  const Edge& across = p.horizontal;
   // Divisions, and the same in every row.
   std::vector<Position> columns;
-  columns.reserve(static_cast<std::size_t>(p.width));
-  for (std::int64_t column = 0; column < p.width; ++column)
-    columns.push_back(position(p.sampling == Sampling::bilinear, static_cast<std::int32_t>(column),
-                               static_cast<std::int32_t>(p.span_width),
-                               static_cast<std::int32_t>(p.heat_columns)));
-  std::vector<float> line(static_cast<std::size_t>(p.heat_columns));
+  columns.reserve(static_cast<std::size_t>(across.seen_end - across.seen_begin));
+  for (std::int64_t column = across.seen_begin; column < across.seen_end; ++column)
+    columns.push_back(position(p.sampling == Sampling::bilinear, column, across));
+  std::vector<float> line(static_cast<std::size_t>(across.cells));
   for (std::int64_t row = first_row; row < first_row + row_count; ++row) {
-    heat_line(p, row, normalise, line);
     const std::uint8_t* picture = p.picture + row * p.picture_stride;
     std::uint8_t* y = p.y + row * p.y_stride;
+    if (!is_seen(p.vertical, row)) {
+      dim(picture, across.pixels, y);
+      continue;
+    }
+    dim(picture, across.seen_begin, y);
+    heat_line(p, row, normalise, line);
     const float* cells = line.data();
+    const std::uint8_t* pixel = picture + 3 * across.seen_begin;
+    std::uint8_t* to = y + 3 * across.seen_begin;
     for (const Position& at : columns) {
       const float here = cells[at.cell];
       const float t = at.weight == 0 ? here : here + (cells[at.cell + 1] - here) * at.weight;
-      blend(picture, t, y);
-      picture += 3;
-      y += 3;
+      blend(pixel, t, to);
+      pixel += 3;
+      to += 3;
     }
+    dim(pixel, across.pixels - across.seen_end, to);
   }
 }
 

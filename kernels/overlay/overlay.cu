@@ -8,12 +8,14 @@ namespace hydrascope::kernels::overlay::cuda {
 
 void overlay(const OverlayParams& params, device::Stream stream) {
   check(params);
-  if (groups_of(params.height, params.width) > 2147483647)
+  const std::int64_t height = params.vertical.pixels;
+  const std::int64_t width = params.horizontal.pixels;
+  if (groups_of(height, width) > 2147483647)
     throw Error(ErrorCode::internal, "a picture has at most 2^33 pixels", "overlay");
-  if (params.height == 0 || params.width == 0) return;
+  if (height == 0 || width == 0) return;
   const auto kernel =
       params.sampling == Sampling::bilinear ? overlay_kernel<true> : overlay_kernel<false>;
-  device::launch("overlay_kernel", kernel, geometry(params.height, params.width), stream, params);
+  device::launch("overlay_kernel", kernel, geometry(height, width), stream, params);
 }
 
 }  // namespace hydrascope::kernels::overlay::cuda

@@ -37,6 +37,14 @@ __device__ __forceinline__ float sample(const float* upper, const float* lower, 
   return at.weight == 0 ? t : t + (column(at.cell + 1) - t) * at.weight;
 }
 
+/// a of the equation.
+__device__ __forceinline__ float share(const OverlayParams& p, float t) {
+  if (p.opacity == Opacity::constant) return p.alpha;
+  if (p.opacity == Opacity::heat) return p.alpha * t;
+  const float deviation = 2 * t - 1;
+  return p.alpha * (deviation < 0 ? -deviation : deviation);
+}
+
 template <bool bilinear>
 __global__ void __launch_bounds__(kThreads) overlay_kernel(const OverlayParams p) {
   auto& shared = device::block_shared<Colors>();
@@ -49,11 +57,9 @@ __global__ void __launch_bounds__(kThreads) overlay_kernel(const OverlayParams p
         reinterpret_cast<std::uint64_t>(p.y) | static_cast<std::uint64_t>(p.y_stride)) &
        3U) == 0;
   const float scale = p.high > p.low ? 1.0F / (p.high - p.low) : 0.0F;
-  const auto width = static_cast<std::int32_t>(p.width);
-  const auto span_width = static_cast<std::int32_t>(p.span_width);
-  const auto columns = static_cast<std::int32_t>(p.heat_columns);
+  const auto width = static_cast<std::int32_t>(p.horizontal.pixels);
   const unsigned groups_of_row = (static_cast<unsigned>(width) + kGroup - 1) / kGroup;
-  const unsigned groups = groups_of_row * static_cast<unsigned>(p.height);
+  const unsigned groups = groups_of_row * static_cast<unsigned>(p.vertical.pixels);
 #pragma unroll 1
   for (int g = 0; g < kGroups; ++g) {
     const unsigned group = blockIdx.x * (kThreads * kGroups) + g * kThreads + thread;
@@ -79,15 +85,21 @@ __global__ void __launch_bounds__(kThreads) overlay_kernel(const OverlayParams p
         if (k < 3 * count) bytes[k] = picture[k];
     }
 
-    const Position vertical =
-        position(bilinear, static_cast<std::int32_t>(row), static_cast<std::int32_t>(p.span_height),
-                 static_cast<std::int32_t>(p.heat_rows));
+    const bool row_seen = is_seen(p.vertical, row);
+    const Position vertical = position(bilinear, row, p.vertical);
     const float* upper = p.heat + vertical.cell * p.heat_stride;
     const float* lower = vertical.weight == 0 ? upper : upper + p.heat_stride;
 #pragma unroll
     for (int k = 0; k < kGroup; ++k) {
       if (k >= count) continue;
-      const Position at = position(bilinear, first + k, span_width, columns);
+      if (!row_seen || !is_seen(p.horizontal, first + k)) {
+#pragma unroll
+        for (int c = 0; c < 3; ++c)
+          bytes[3 * k + c] = static_cast<std::uint8_t>(
+              static_cast<float>(bytes[3 * k + c]) * p.unseen_brightness + 0.5F);
+        continue;
+      }
+      const Position at = position(bilinear, first + k, p.horizontal);
       const float t = sample(upper, lower, vertical.weight, at, p.low, scale);
       if (t != t) continue;
       const float entry = 255 * t;
@@ -96,7 +108,7 @@ __global__ void __launch_bounds__(kThreads) overlay_kernel(const OverlayParams p
       const float step = entry - static_cast<float>(number);
       const auto here = shared.entries[number];
       const auto next = shared.entries[number + 1];
-      const float alpha = p.opacity == Opacity::heat ? p.alpha * t : p.alpha;
+      const float alpha = share(p, t);
 #pragma unroll
       for (int c = 0; c < 3; ++c) {
         const auto from = static_cast<float>(here.values[c]);

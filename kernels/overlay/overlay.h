@@ -3,27 +3,32 @@
 // Equations, for pixel (i, j) of the picture:
 //   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number where
 //     high > low does not hold (a map that is the same everywhere).
-//   t = n upsampled. The grid's R x C cells lie over span_height x span_width pixels from the
-//     picture's upper left corner (the picture itself, or what it was padded to for whole patches).
-//     bilinear: half-pixel centres, row coordinate u = (i + 1/2) R / span_height - 1/2 clamped to
-//       [0, R - 1], linear between floor(u) and the next row; columns likewise (what torch's
-//       interpolate calls bilinear without align_corners). Cells of weight 0 do not count.
-//     nearest: the cell under the pixel's centre, so that patches can be seen.
+//   u(i) = ((2 i + 1) step - start) / (2 half_cell), of `vertical`: how many cells the pixel's
+//   centre
+//     lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end inside
+//     the picture or outside of it (a crop, padding).
+//   t = n upsampled.
+//     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
+//     its
+//       floor and the next row; columns likewise (what torch's interpolate calls bilinear without
+//       align_corners). Cells of weight 0 do not count.
+//     nearest: the cell under the pixel's centre, clamped, so that patches can be seen.
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
-//   a = alpha (Opacity::constant) or alpha t (Opacity::heat: cold parts show the picture).
-//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture.
+//   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
+//     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
+//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Where i or j
+//   is
+//     not seen (outside seen_begin .. seen_end), y = unseen_brightness * picture whatever t is.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
 // Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache.
-// 1080p: 12.4
-//   MB; about 60 operations a pixel, 20 ms on one core (9 ns a pixel, no vectors: colours are
-//   looked up): bound by arithmetic.
-// Numerics: float32; where a pixel's centre lies is computed in integers, so that cells and weights
-//   of 0 are those of the equation. y is the equation's, rounded, wherever the exact value is not
-//   within 0.01 of a half, as long as neighbouring colours differ by 64 or less.
+// Numerics: float32; where a pixel's centre lies is computed in integers of 64 bits, so that cells
+//   and weights of 0 are those of the equation. y is the equation's, rounded, wherever the exact
+//   value is not within 0.01 of a half, as long as neighbouring colours differ by 64 or less.
 // Deterministic: every pixel by itself; it depends neither on the rows of the call nor on others.
-// Preconditions: 0 <= alpha <= 1, heat_rows and heat_columns >= 1, spans >= 1, height * heat_rows,
-//   width * heat_columns and the same products of the spans below 2^29; high - low finite. Else
+// Preconditions: 0 <= alpha, unseen_brightness <= 1; for both edges cells >= 1, cells and pixels
+//   below 2^29, step and half_cell >= 1; 2 pixels step, |start| and
+//   2 half_cell below 2^61; 0 <= seen_begin <= seen_end <= pixels; high - low finite. Else
 //   Error(internal), where it can be seen without reading the heat.
 // Test: tests/kernels/overlay/overlay_test.cpp, overlay_cuda_test.cpp; twin: overlay_reference.h;
 // on CUDA: overlay_cuda.h.
@@ -34,27 +39,39 @@
 namespace hydrascope::kernels::overlay {
 
 enum class Sampling { bilinear, nearest };
-enum class Opacity { constant, heat };
+enum class Opacity { constant, heat, deviation };
+
+/// Along one edge of the picture: where the grid lies.
+struct Edge {
+  std::int64_t pixels;      ///< height or width of the picture
+  std::int64_t cells;       ///< rows or columns of the grid
+  std::int64_t step;        ///< half the units from one pixel's centre to the next
+  std::int64_t start;       ///< units from the picture's edge to the grid's; may be negative
+  std::int64_t half_cell;   ///< half the units of a cell
+  std::int64_t seen_begin;  ///< the half-open range of pixels that the grid was made from
+  std::int64_t seen_end;
+
+  /// `cells` over `span` pixels from the picture's edge on: all of it, or more with padding.
+  static constexpr Edge from_corner(std::int64_t pixels, std::int64_t cells, std::int64_t span) {
+    return {pixels, cells, cells, 0, span, 0, pixels};
+  }
+};
 
 struct OverlayParams {
-  const std::uint8_t* picture;  ///< (height, width, 3)
+  const std::uint8_t* picture;  ///< (vertical.pixels, horizontal.pixels, 3)
   std::int64_t picture_stride;  ///< bytes between rows
-  std::int64_t height;
-  std::int64_t width;
-  const float* heat;         ///< (heat_rows, heat_columns)
-  std::int64_t heat_stride;  ///< elements between rows
-  std::int64_t heat_rows;
-  std::int64_t heat_columns;
-  std::int64_t
-      span_height;  ///< pixels that the rows of heat lie over; `height`, or more with padding
-  std::int64_t span_width;
+  Edge vertical;
+  Edge horizontal;
+  const float* heat;           ///< (vertical.cells, horizontal.cells)
+  std::int64_t heat_stride;    ///< elements between rows
   float low;                   ///< heat of the first colour
   float high;                  ///< heat of the last
   const std::uint8_t* colors;  ///< (256, 3)
   Sampling sampling;
   Opacity opacity;
   float alpha;
-  std::uint8_t* y;        ///< (height, width, 3); may be the picture
+  float unseen_brightness;
+  std::uint8_t* y;        ///< as the picture; may be the picture
   std::int64_t y_stride;  ///< bytes between rows
 };
 

@@ -17,14 +17,16 @@ double normalised(const OverlayParams& p, std::int64_t row, std::int64_t column)
 
 /// The grid's coordinate of a pixel's centre, in cells from the first one's centre. Where it is a
 /// whole number it comes out as one: a quotient of integers, which is rounded correctly.
-double coordinate(std::int64_t pixel, std::int64_t span, std::int64_t cells) {
-  const auto numerator = static_cast<double>((2 * pixel + 1) * cells - span);
-  return std::clamp(numerator / static_cast<double>(2 * span), 0.0, static_cast<double>(cells - 1));
+double coordinate(std::int64_t pixel, const Edge& edge) {
+  const auto numerator =
+      static_cast<double>((2 * pixel + 1) * edge.step - edge.start - edge.half_cell);
+  return std::clamp(numerator / static_cast<double>(2 * edge.half_cell), 0.0,
+                    static_cast<double>(edge.cells - 1));
 }
 
 double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
-  const double u = coordinate(i, p.span_height, p.heat_rows);
-  const double v = coordinate(j, p.span_width, p.heat_columns);
+  const double u = coordinate(i, p.vertical);
+  const double v = coordinate(j, p.horizontal);
   double t = 0;
   for (const std::int64_t row : {std::int64_t{0}, std::int64_t{1}}) {
     for (const std::int64_t column : {std::int64_t{0}, std::int64_t{1}}) {
@@ -40,10 +42,25 @@ double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
 }
 
 double nearest(const OverlayParams& p, std::int64_t i, std::int64_t j) {
-  const auto cell = [](std::int64_t pixel, std::int64_t span, std::int64_t cells) {
-    return std::min((2 * pixel + 1) * cells / (2 * span), cells - 1);
+  const auto cell = [](std::int64_t pixel, const Edge& edge) {
+    const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
+    return std::clamp(centre / (2 * edge.half_cell), std::int64_t{0}, edge.cells - 1);
   };
-  return normalised(p, cell(i, p.span_height, p.heat_rows), cell(j, p.span_width, p.heat_columns));
+  return normalised(p, cell(i, p.vertical), cell(j, p.horizontal));
+}
+
+double share(const OverlayParams& p, double t) {
+  const auto alpha = static_cast<double>(p.alpha);
+  switch (p.opacity) {
+    case Opacity::constant: return alpha;
+    case Opacity::heat: return alpha * t;
+    case Opacity::deviation: return alpha * std::abs(2 * t - 1);
+  }
+  return alpha;
+}
+
+bool is_unseen(std::int64_t pixel, const Edge& edge) {
+  return pixel < edge.seen_begin || pixel >= edge.seen_end;
 }
 
 /// Channel `channel` of the colours at t.
@@ -60,14 +77,16 @@ double color(const OverlayParams& p, double t, int channel) {
 
 std::vector<double> overlay_reference(const OverlayParams& p) {
   std::vector<double> y;
-  for (std::int64_t i = 0; i < p.height; ++i) {
-    for (std::int64_t j = 0; j < p.width; ++j) {
+  for (std::int64_t i = 0; i < p.vertical.pixels; ++i) {
+    for (std::int64_t j = 0; j < p.horizontal.pixels; ++j) {
       const double t = p.sampling == Sampling::bilinear ? bilinear(p, i, j) : nearest(p, i, j);
-      const auto alpha = static_cast<double>(p.alpha);
-      const double a = p.opacity == Opacity::heat ? alpha * t : alpha;
+      const double a = share(p, t);
       for (int channel = 0; channel < 3; ++channel) {
         const auto pixel = static_cast<double>(p.picture[i * p.picture_stride + 3 * j + channel]);
-        y.push_back(std::isnan(t) ? pixel : (1 - a) * pixel + a * color(p, t, channel));
+        if (is_unseen(i, p.vertical) || is_unseen(j, p.horizontal))
+          y.push_back(pixel * static_cast<double>(p.unseen_brightness));
+        else
+          y.push_back(std::isnan(t) ? pixel : (1 - a) * pixel + a * color(p, t, channel));
       }
     }
   }

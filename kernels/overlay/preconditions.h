@@ -4,25 +4,29 @@
 #include "kernels/error.h"
 #include "kernels/overlay/overlay.h"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace hydrascope::kernels::overlay {
 
 /// Error(internal) where a precondition of overlay.h does not hold.
 inline void check(const OverlayParams& p) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 29;
-  const auto bounded = [](std::int64_t pixels, std::int64_t span, std::int64_t cells) {
-    return pixels >= 0 && span >= 1 && cells >= 1 && cells < kMost &&
-           std::max(pixels, span) < kMost && std::max(pixels, span) * cells < kMost;
-  };
-  if (!bounded(p.height, p.span_height, p.heat_rows) ||
-      !bounded(p.width, p.span_width, p.heat_columns))
-    throw Error(ErrorCode::internal,
-                "a grid needs at least one cell, and pixels times cells along each side below 2^29",
-                "overlay");
-  if (!(p.alpha >= 0 && p.alpha <= 1))
-    throw Error(ErrorCode::internal, "alpha lies between 0 and 1", "overlay");
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 29;
+  constexpr std::int64_t kMostUnits = std::int64_t{1} << 61;
+  for (const Edge& e : {p.vertical, p.horizontal}) {
+    if (e.cells < 1 || e.cells >= kMostPixels || e.pixels < 0 || e.pixels >= kMostPixels)
+      throw Error(ErrorCode::internal, "a grid needs at least one cell, and less than 2^29 a side",
+                  "overlay");
+    const bool is_exact = e.step >= 1 && e.step < kMostUnits / 2 / (e.pixels + 1) &&
+                          e.half_cell >= 1 && e.half_cell < kMostUnits / 2 &&
+                          e.start > -kMostUnits && e.start < kMostUnits;
+    if (!is_exact)
+      throw Error(ErrorCode::internal, "a grid's place needs whole numbers below 2^61", "overlay");
+    if (e.seen_begin < 0 || e.seen_begin > e.seen_end || e.seen_end > e.pixels)
+      throw Error(ErrorCode::internal, "what is seen lies within the picture", "overlay");
+  }
+  const auto is_share = [](float value) { return value >= 0 && value <= 1; };
+  if (!is_share(p.alpha) || !is_share(p.unseen_brightness))
+    throw Error(ErrorCode::internal, "alpha and brightness lie between 0 and 1", "overlay");
 }
 
 }  // namespace hydrascope::kernels::overlay

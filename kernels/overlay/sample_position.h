@@ -3,6 +3,8 @@
 // them.
 #pragma once
 
+#include "kernels/overlay/overlay.h"
+
 #include <cstdint>
 
 namespace hydrascope::kernels::overlay {
@@ -13,21 +15,26 @@ struct Position {
   float weight;
 };
 
-/// Of pixel `pixel` along a side of `span` pixels and `cells` cells; both sides' product with
-/// `pixel` + 1 below 2^29. constexpr: nvcc then lets device code call it.
-constexpr Position position(bool bilinear, std::int32_t pixel, std::int32_t span,
-                            std::int32_t cells) {
-  // In units of half a pixel of the grid: (pixel + 1/2) cells / span = centre / (2 span).
-  const std::int32_t unit = 2 * span;
-  const std::int32_t centre = (2 * pixel + 1) * cells;
+/// Of pixel `pixel` along an edge that overlay.h allows. constexpr: nvcc then lets device code call
+/// it.
+constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
+  const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
   // Cell centres lie half a cell behind their edges.
-  const std::int32_t from = bilinear ? centre - span : centre;
+  const std::int64_t from = bilinear ? centre - edge.half_cell : centre;
   if (from <= 0) return {0, 0.0F};
-  const std::int32_t cell = from / unit;
-  if (cell >= cells - 1) return {cells - 1, 0.0F};
+  // Unsigned: what GPUs divide fast where both numbers have 32 bits, as they mostly do.
+  const auto units = static_cast<std::uint64_t>(from);
+  const std::uint64_t of_cell = 2 * static_cast<std::uint64_t>(edge.half_cell);
+  const std::uint64_t cell = units / of_cell;
+  if (cell >= static_cast<std::uint64_t>(edge.cells - 1))
+    return {static_cast<std::int32_t>(edge.cells - 1), 0.0F};
   const float weight =
-      bilinear ? static_cast<float>(from - cell * unit) / static_cast<float>(unit) : 0.0F;
-  return {cell, weight};
+      bilinear ? static_cast<float>(units - cell * of_cell) / static_cast<float>(of_cell) : 0.0F;
+  return {static_cast<std::int32_t>(cell), weight};
+}
+
+constexpr bool is_seen(const Edge& edge, std::int64_t pixel) {
+  return pixel >= edge.seen_begin && pixel < edge.seen_end;
 }
 
 }  // namespace hydrascope::kernels::overlay

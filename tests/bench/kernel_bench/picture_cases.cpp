@@ -10,6 +10,7 @@ namespace {
 
 using kernels::BFloat16;
 using kernels::device::Stream;
+using kernels::overlay::Edge;
 
 constexpr std::int64_t kPatch = 16;
 constexpr std::int64_t kGridRows = 1088 / kPatch;
@@ -72,18 +73,17 @@ Case overlay_case() {
             kernels::overlay::OverlayParams params{};
             params.picture = t->picture.data();
             params.picture_stride = params.y_stride = 3 * kWidth;
-            params.height = kHeight;
-            params.width = params.span_width = kWidth;
+            params.vertical = Edge::from_corner(kHeight, kGridRows, kGridRows * kPatch);
+            params.horizontal = Edge::from_corner(kWidth, kGridColumns, kWidth);
             params.heat = t->heat.data();
-            params.heat_stride = params.heat_columns = kGridColumns;
-            params.heat_rows = kGridRows;
-            params.span_height = kGridRows * kPatch;
+            params.heat_stride = kGridColumns;
             params.low = -2;
             params.high = 2;
             params.colors = t->colors.data();
             params.sampling = kernels::overlay::Sampling::bilinear;
             params.opacity = kernels::overlay::Opacity::heat;
             params.alpha = 0.6F;
+            params.unseen_brightness = 0.35F;
             params.y = t->y.data();
             return {[=](Stream s) { kernels::overlay::cuda::overlay(params, s); },
                     {},

@@ -14,6 +14,7 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::kernels::test {
@@ -33,6 +34,24 @@ struct OverlayCase {
   std::int64_t gap = 5;     ///< bytes between rows; a multiple of 4 with widths of 4 keeps words
   std::int64_t offset = 0;  ///< bytes before the picture and before y
   bool nan = true;          ///< some cells are NaN
+  bool placed = false;      ///< a crop of a resized picture, not from the corner
+
+  [[nodiscard]] overlay::Edge vertical() const {
+    return edge(height, heat_rows, more_height, height - height / 4, height / 8);
+  }
+  [[nodiscard]] overlay::Edge horizontal() const {
+    return edge(width, heat_columns, more_width, 5 * width / 3, -3);
+  }
+
+ private:
+  /// Placed: resized to `resized` pixels and cut or padded so that the grid begins at `window`;
+  /// cells of 5 of those pixels.
+  [[nodiscard]] overlay::Edge edge(std::int64_t pixels, std::int64_t cells, std::int64_t more,
+                                   std::int64_t resized, std::int64_t window) const {
+    if (!placed) return overlay::Edge::from_corner(pixels, cells, pixels + more);
+    return {
+        pixels, cells, resized, 2 * window * pixels, 5 * pixels, pixels / 9, pixels - pixels / 5};
+  }
 };
 
 inline std::string name(const OverlayCase& c) {
@@ -41,7 +60,9 @@ inline std::string name(const OverlayCase& c) {
          std::to_string(c.more_height) + "," + std::to_string(c.more_width) + " gap " +
          std::to_string(c.gap) + " offset " + std::to_string(c.offset) +
          (c.sampling == overlay::Sampling::nearest ? " nearest" : " bilinear") +
-         (c.opacity == overlay::Opacity::heat ? " by heat" : "");
+         (c.opacity == overlay::Opacity::heat ? " by heat" : "") +
+         (c.opacity == overlay::Opacity::deviation ? " by deviation" : "") +
+         (c.placed ? " placed" : "");
 }
 
 /// All that an overlay reads, on the host.
@@ -78,20 +99,17 @@ struct OverlayInput {
   [[nodiscard]] overlay::OverlayParams params(const OverlayCase& c) const {
     return {picture.data() + c.offset,
             stride,
-            c.height,
-            c.width,
+            c.vertical(),
+            c.horizontal(),
             heat.data(),
             heat_stride,
-            c.heat_rows,
-            c.heat_columns,
-            c.height + c.more_height,
-            c.width + c.more_width,
             c.low,
             c.high,
             colors.data(),
             c.sampling,
             c.opacity,
             c.alpha,
+            0.35F,
             nullptr,
             stride};
   }
@@ -107,8 +125,9 @@ struct OverlayInput {
 /// twin's, rounded; either neighbour where the twin is within 0.01 of a half.
 template <class Around>
 void expect_overlay(const OverlayCase& c, const OverlayInput& input,
-                    const std::vector<std::uint8_t>& found, Around around) {
-  const std::vector<double> expected = overlay::overlay_reference(input.params(c));
+                    const overlay::OverlayParams& params, const std::vector<std::uint8_t>& found,
+                    Around around) {
+  const std::vector<double> expected = overlay::overlay_reference(params);
   std::size_t next = 0;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(found.size()); ++i) {
     const std::int64_t within = i - c.offset;
@@ -127,11 +146,18 @@ void expect_overlay(const OverlayCase& c, const OverlayInput& input,
   ASSERT_EQ(next, expected.size());
 }
 
+template <class Around>
+void expect_overlay(const OverlayCase& c, const OverlayInput& input,
+                    const std::vector<std::uint8_t>& found, Around around) {
+  expect_overlay(c, input, input.params(c), found, around);
+}
+
 /// Sizes that no group of pixels and no grid divides.
 inline std::vector<OverlayCase> overlay_cases() {
   std::vector<OverlayCase> cases;
   for (const auto sampling : {overlay::Sampling::bilinear, overlay::Sampling::nearest}) {
-    for (const auto opacity : {overlay::Opacity::constant, overlay::Opacity::heat}) {
+    for (const auto opacity :
+         {overlay::Opacity::constant, overlay::Opacity::heat, overlay::Opacity::deviation}) {
       const auto add = [&](OverlayCase c) {
         c.sampling = sampling;
         c.opacity = opacity;
@@ -156,6 +182,8 @@ inline std::vector<OverlayCase> overlay_cases() {
       add({20, 20, 3, 4, 0, 0, sampling, opacity, 0.3F, 0.25F, 0.25F});  // no range
       add({20, 20, 3, 4, 0, 0, sampling, opacity, 0.3F, 1.0F, -1.0F});
       add({60, 60, 7, 6, 0, 0, sampling, opacity, 1.0F, -1e-3F, 3e4F, 0, 0, false});
+      for (const auto& [height, width] : {std::pair{48, 80}, {43, 71}, {9, 16}, {1, 2}})
+        add({height, width, 5, 7, 0, 0, sampling, opacity, 0.6F, -1, 1.5F, 0, 0, true, true});
     }
   }
   return cases;

@@ -63,11 +63,35 @@ TEST_F(OverlayCuda, EqualsTheEquationOnALargerPicture) {
   }
 }
 
+// 64-bit positions: the units of a 4K picture that was resized by an awkward ratio.
+TEST_F(OverlayCuda, EqualsTheEquationWherePositionsNeed64Bits) {
+  OverlayCase c{21, 90, 3, 4};
+  const OverlayInput input(c);
+  OverlayParams p = input.params(c);
+  for (overlay::Edge* edge : {&p.vertical, &p.horizontal}) {
+    constexpr std::int64_t kFactor = (std::int64_t{1} << 40) + 1;
+    edge->step *= kFactor;
+    edge->start = 7 * kFactor - 1;
+    edge->half_cell *= kFactor;
+  }
+  const DeviceArray<float> heat(input.heat);
+  const DeviceArray<std::uint8_t> colors(input.colors);
+  const DeviceArray<std::uint8_t> picture(input.picture);
+  DeviceArray<std::uint8_t> y(input.picture.size());
+  OverlayParams on_device = p;
+  on_device.picture = picture.data();
+  on_device.heat = heat.data();
+  on_device.colors = colors.data();
+  on_device.y = y.data();
+  overlay::cuda::overlay(on_device, nullptr);
+  expect_overlay(c, input, p, y.download(), [](std::size_t) { return 0xff; });
+}
+
 TEST_F(OverlayCuda, NothingIsLaunchedForNoPixels) {
   const OverlayCase c{4, 4, 2, 2};
   const OverlayInput input(c);
   OverlayParams p = input.params(c);
-  p.height = 0;
+  p.vertical.pixels = p.vertical.seen_end = 0;
   overlay::cuda::overlay(p, nullptr);
   p.alpha = 2;
   EXPECT_THROW(overlay::cuda::overlay(p, nullptr), Error);

@@ -8,9 +8,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 namespace hydrascope::kernels::test {
 namespace {
 
+using overlay::Edge;
 using overlay::Opacity;
 using overlay::OverlayParams;
 using overlay::Sampling;
@@ -53,14 +56,17 @@ struct Strip {
     const std::vector<std::uint8_t> picture(static_cast<std::size_t>(3 * width), 100);
     std::vector<std::uint8_t> y(picture.size());
     const auto cells = static_cast<std::int64_t>(heat.size());
-    overlay::overlay({picture.data(), 3 * width, 1, width, heat.data(), cells, 1, cells, 1, width,
-                      0, 1, colors.data(), sampling, opacity, alpha, y.data(), 3 * width},
-                     0, 1);
+    overlay::overlay(
+        {picture.data(), 3 * width, Edge::from_corner(1, 1, 1), columns(width, cells), heat.data(),
+         cells, 0, 1, colors.data(), sampling, opacity, alpha, 0.25F, y.data(), 3 * width},
+        0, 1);
     std::vector<int> red;
     for (std::size_t i = 0; i < y.size(); i += 3) red.push_back(y[i]);
     return red;
   }
   std::vector<std::uint8_t> colors;
+  std::function<Edge(std::int64_t, std::int64_t)> columns =
+      [](std::int64_t width, std::int64_t cells) { return Edge::from_corner(width, cells, width); };
 };
 
 TEST(Overlay, ByHand) {
@@ -81,25 +87,61 @@ TEST(Overlay, ByHand) {
             (Row{0, 0, 100, 100, 255, 255}));
 }
 
+TEST(Overlay, OpacityByDeviationShowsThePictureInTheMiddle) {
+  Strip strip;
+  EXPECT_EQ(strip.drawn({0, 0.25F, 0.5F, 1}, 4, Sampling::nearest, Opacity::deviation, 1),
+            (std::vector<int>{0, 82, 100, 255}));
+}
+
+TEST(Overlay, PixelsThatAreNotSeenAreDimmedWhateverTheHeat) {
+  Strip strip;
+  // Two cells over pixels 2 .. 6 of 8; 3 .. 6 are seen.
+  strip.columns = [](std::int64_t width, std::int64_t cells) {
+    return Edge{width, cells, 1, 4, 2, 3, 6};
+  };
+  using Row = std::vector<int>;
+  EXPECT_EQ(strip.drawn({0, 1}, 8, Sampling::nearest, Opacity::constant, 1),
+            (Row{25, 25, 25, 0, 255, 255, 25, 25}));
+  // Outside of the grid's centres its outermost cells go on.
+  EXPECT_EQ(strip.drawn({0, 1}, 8, Sampling::bilinear, Opacity::constant, 1),
+            (Row{25, 25, 25, 64, 191, 255, 25, 25}));
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(strip.drawn({nan, 1}, 8, Sampling::nearest, Opacity::constant, 1),
+            (Row{25, 25, 25, 100, 255, 255, 25, 25}));
+}
+
 TEST(Overlay, PositionsAreExact) {
   for (const std::int32_t cells : {1, 2, 7, 14, 24}) {
     for (const std::int32_t span : {1, 2, 13, 224, 1080}) {
+      const Edge edge = Edge::from_corner(span, cells, span);
       for (std::int32_t pixel = 0; pixel < span; ++pixel) {
-        const auto at = overlay::position(true, pixel, span, cells);
+        const auto at = overlay::position(true, pixel, edge);
         const double exact =
             std::clamp((pixel + 0.5) * cells / span - 0.5, 0.0, static_cast<double>(cells - 1));
         ASSERT_NEAR(at.cell + static_cast<double>(at.weight), exact, 1e-6);
         ASSERT_TRUE(at.weight >= 0 && at.weight < 1 && (at.cell < cells - 1 || at.weight == 0));
-        const auto under = overlay::position(false, pixel, span, cells);
+        const auto under = overlay::position(false, pixel, edge);
         ASSERT_EQ(under.cell, static_cast<std::int32_t>((2 * pixel + 1) * cells / (2 * span)));
         ASSERT_EQ(under.weight, 0.0F);
       }
     }
   }
-  // The largest numbers that are allowed.
-  constexpr std::int32_t kMost = (1 << 29) - 1;
-  EXPECT_EQ(overlay::position(true, kMost - 1, kMost, 1).cell, 0);
-  EXPECT_EQ(overlay::position(false, kMost / 8 - 1, kMost / 8, 8).cell, 7);
+}
+
+TEST(Overlay, PositionsOfTheLargestNumbersAreExact) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 29) - 1;
+  constexpr std::int64_t kUnits = std::int64_t{1} << 61;
+  const Edge longest = Edge::from_corner(kMost, 8, kMost);
+  EXPECT_EQ(overlay::position(true, kMost - 1, longest).cell, 7);
+  EXPECT_EQ(overlay::position(false, kMost / 2, longest).cell, 4);
+  EXPECT_EQ(overlay::position(false, kMost / 2 - 1, longest).cell, 3);
+  // Steps of nearly 2^31 units, half a cell each, from far in front of the picture.
+  const std::int64_t step = kUnits / 2 / (kMost + 1) - 1;
+  const Edge fine{kMost, 64, step, -(kUnits - 1), kUnits / 4 - 1, 0, kMost};
+  EXPECT_EQ(overlay::position(false, 0, fine).cell, 2);
+  EXPECT_EQ(overlay::position(false, kMost - 1, fine).cell, 3);
+  const Edge behind{kMost, 64, step, kUnits - 1, kUnits / 4 - 1, 0, kMost};
+  EXPECT_EQ(overlay::position(true, kMost - 1, behind).cell, 0);
 }
 
 TEST(Overlay, WhatCannotBeDrawnIsRefused) {
@@ -111,14 +153,23 @@ TEST(Overlay, WhatCannotBeDrawnIsRefused) {
     EXPECT_THROW(overlay::check(p), Error);
   };
   overlay::check(input.params(c));
-  refused([](OverlayParams& p) { p.heat_rows = 0; });
-  refused([](OverlayParams& p) { p.heat_columns = 0; });
-  refused([](OverlayParams& p) { p.span_height = 0; });
-  refused([](OverlayParams& p) { p.height = -1; });
-  refused([](OverlayParams& p) { p.width = std::int64_t{1} << 28; });
-  refused([](OverlayParams& p) { p.span_width = std::int64_t{1} << 62; });
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  refused([](OverlayParams& p) { p.vertical.cells = 0; });
+  refused([](OverlayParams& p) { p.horizontal.cells = 0; });
+  refused([](OverlayParams& p) { p.vertical.half_cell = 0; });
+  refused([](OverlayParams& p) { p.vertical.step = 0; });
+  refused([](OverlayParams& p) { p.vertical.pixels = -1; });
+  refused([](OverlayParams& p) { p.horizontal.pixels = std::int64_t{1} << 29; });
+  refused([](OverlayParams& p) { p.horizontal.half_cell = kMost / 2; });
+  refused([](OverlayParams& p) { p.horizontal.step = kMost / 8; });
+  refused([](OverlayParams& p) { p.horizontal.start = -kMost; });
+  refused([](OverlayParams& p) { p.horizontal.start = kMost; });
+  refused([](OverlayParams& p) { p.vertical.seen_begin = -1; });
+  refused([](OverlayParams& p) { p.vertical.seen_begin = 4, p.vertical.seen_end = 3; });
+  refused([](OverlayParams& p) { p.vertical.seen_end = 5; });
   refused([](OverlayParams& p) { p.alpha = 1.5F; });
   refused([](OverlayParams& p) { p.alpha = std::numeric_limits<float>::quiet_NaN(); });
+  refused([](OverlayParams& p) { p.unseen_brightness = -0.5F; });
 }
 
 }  // namespace

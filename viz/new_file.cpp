@@ -1,0 +1,61 @@
+#include "viz/new_file.h"
+
+#include "kernels/error.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <fcntl.h>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace hydrascope::viz {
+
+namespace fs = std::filesystem;
+
+NewFile::NewFile(const fs::path& target) : target_(target) {
+  // Renaming would replace a device such as /dev/null by a file.
+  std::error_code ignored;
+  const fs::file_status status = fs::status(target, ignored);
+  if (fs::exists(status) && !fs::is_regular_file(status))
+    throw Error(ErrorCode::unreadable,
+                "cannot be written: expected a file, found a folder or a device", target.native());
+  const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  constexpr int kAttempts = 100;  // another writer in this process, or what a crash left
+  const std::string prefix = ".hydrascope-" + std::to_string(::getpid()) + "-";
+  for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
+    path_ = folder / (prefix + std::to_string(i) + ".tmp");
+    // Not mkostemp: the file shall have the permissions that the user's umask gives.
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) break;
+  }
+  if (descriptor_ < 0) fail("cannot be created");
+}
+
+NewFile::~NewFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!committed_) ::unlink(path_.c_str());
+}
+
+void NewFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void NewFile::commit() {
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed");
+  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
+  committed_ = true;
+}
+
+void NewFile::fail(const char* what) const {
+  const std::string reason = std::generic_category().message(errno);
+  throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target_.native());
+}
+
+}  // namespace hydrascope::viz
