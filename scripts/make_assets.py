@@ -62,6 +62,12 @@ images/the-spices-of-life.jpg   a spice market
 labels/imagenet1k.txt
     The 1000 classes of ImageNet-1k in index order: a WordNet synset id, a space, the names.
     Origin: `synset_words.txt`, the class list that goes with ILSVRC 2012 models; unchanged.
+
+fonts/DejaVuSans-subset.ttf
+    DejaVu Sans 2.37, https://dejavu-fonts.github.io/: Bitstream, Inc., and the DejaVu authors.
+    Changes: Latin, Greek, Cyrillic and signs only; hinting and layout tables removed
+    (scripts/make_font.py).
+    Licence: fonts/DejaVuSans-LICENSE.txt (Bitstream Vera, Arev; changes in the public domain)
 """
 
 

@@ -1,0 +1,21 @@
+// UTF-8 -> code points.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace hydrascope::viz {
+
+inline constexpr char32_t kReplacementCharacter = 0xFFFD;
+
+struct CodePoint {
+  char32_t value = 0;
+  std::size_t bytes = 0;  ///< that it was written in, at least 1
+};
+
+/// The first of `text`, which must not be empty. What is no UTF-8 (a stray byte, a form longer than
+/// needed, a surrogate, a number above U+10FFFF, the start of a character that is cut off) is
+/// U+FFFD, one for each maximal part as the Unicode standard recommends (chapter 3.9).
+CodePoint first_code_point(std::string_view text);
+
+}  // namespace hydrascope::viz
