@@ -1,6 +1,12 @@
 // One self-contained page over any number of pictures: each with a map over it whose method, layer,
 // head, class, colours and opacity are chosen in the page. No network; pictures and maps lie in the
 // file. Pictures are written as they come, so memory does not grow with their number.
+//
+// What is in the page: html_report/. Maps lie there as base64 of their float32 values, so that what
+// the page offers for download is what was computed. Pictures are shrunk and at most some 60 kB.
+// Names, labels and notes may hold any bytes. A Content-Security-Policy lets no script run but the
+// page's own, and nothing be loaded. Without scripts the page still shows pictures and predictions.
+// Test: tests/viz/html_report_test.cpp, in a browser tests/viz/browser/.
 #pragma once
 
 #include "viz/canvas.h"
@@ -28,10 +34,10 @@ struct ReportMap {
   std::int64_t layer = 0;
   std::string head;                         ///< "mean", "max", or a number
   std::optional<std::int64_t> class_index;  ///< none: the same for all classes
-  HeatMap map;                              ///< raw
+  HeatMap map;                              ///< raw; of the placement's rows and columns
   bool is_signed = false;
-  double own_share = 0;  ///< of the class token
-  std::string note;
+  double own_share = 0;  ///< of the class token, -1..1; 0 or NaN: not shown
+  std::string note;      ///< what the reader of the map must know; may be empty
 };
 
 struct ReportPicture {
@@ -40,7 +46,10 @@ struct ReportPicture {
   Placement placement;
   std::vector<ReportPrediction> top;
   std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1920 x 1080"
+  /// In any order and number. Shown at first: method, class and head of the first, at their last
+  /// layer.
   std::vector<ReportMap> maps;
+  std::vector<ReportPrediction> others;  ///< classes of maps that are not among `top`
 };
 
 /// Instead of a picture that could not be read.
@@ -54,19 +63,25 @@ struct ReportOptions {
   std::vector<std::pair<std::string, std::string>> facts;  ///< of the run: model, attention, ...
   std::string colormap;                                    ///< chosen at first, for positive maps
   std::string diverging_colormap;                          ///< for signed ones
-  double alpha = 0.5;
-  int longest_edge = 960;  ///< of pictures in the page
-  int quality = 82;
+  double alpha = 0.5;                                      ///< chosen at first, as the next three
+  bool blocks = false;     ///< each cell in one colour instead of smoothly
+  bool fade = false;       ///< the share of the colour falls with the heat
+  bool beside = false;     ///< the original beside the overlay
+  int longest_edge = 800;  ///< of pictures in the page
+  int quality = 82;        ///< of their JPEG, at most
 };
 
 class HtmlReport {
  public:
-  /// Writes under a temporary name beside `file`. Throws Error(unreadable).
+  /// Writes under a temporary name beside `file`. Throws Error(unreadable), and
+  /// Error(invalid_argument) for a colour map that does not exist.
   HtmlReport(std::filesystem::path file, ReportOptions options);
   ~HtmlReport();  ///< without `finish` nothing is left
   HtmlReport(const HtmlReport&) = delete;
   HtmlReport& operator=(const HtmlReport&) = delete;
 
+  /// Throws Error(unreadable) when the disk says no, Error(internal) for a map of another size than
+  /// the grid's; the page stays as it was then.
   void add(const ReportPicture& picture);
   void add(const ReportFailure& failure);
   /// Renames it. Throws Error(unreadable).

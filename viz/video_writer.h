@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 namespace hydrascope::viz {
 
@@ -24,6 +25,8 @@ class VideoWriter {
   /// Writes the index and checks that the file is there. Throws Error(unreadable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
+  /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
+  [[nodiscard]] const std::string& codec() const noexcept;
 
  private:
   struct State;

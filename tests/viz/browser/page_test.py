@@ -1,0 +1,318 @@
+#!/usr/bin/env python3
+"""The HTML report in a headless Chromium: page_test.py SAMPLE_REPORT [--screenshots FOLDER]
+
+SAMPLE_REPORT writes a report and what must be found in it. Exits with 77 where there is no Chromium.
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import chromium
+
+SKIPPED = 77
+arguments = None
+
+# What the tests say in the page. `part(i)` is the i-th picture.
+HELPERS = """
+globalThis.part = i => document.querySelectorAll('article.picture')[i];
+globalThis.canvas = i => part(i).querySelector('canvas[role]');
+globalThis.frames = () => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))));
+globalThis.pick = async (root, aspect, text) => {
+  const select = root.querySelector(`[data-aspect=${aspect}] select`);
+  const option = [...select.options].find(each => each.text.startsWith(text));
+  select.value = option.value;
+  select.dispatchEvent(new Event('change'));
+  return frames();
+};
+globalThis.adjust = async (root, name, value) => {
+  const input = root.querySelector(`input[name=${name}]`);
+  if (input.type === 'checkbox') input.checked = value; else input.value = value;
+  input.dispatchEvent(new Event('input'));
+  return frames();
+};
+globalThis.pixels = i => {
+  const {width, height} = canvas(i);
+  return canvas(i).getContext('2d').getImageData(0, 0, width, height).data;
+};
+globalThis.digest = i => pixels(i).reduce((sum, value, at) => (sum * 31 + value + at % 7) % 2147483647, 7);
+globalThis.globalForm = document.querySelector('#global form');
+"""
+
+
+def quoted(text):
+    return json.dumps(text)
+
+
+class Page(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="hydrascope-page-")
+        cls.addClassCleanup(cls.folder.cleanup)
+        root = pathlib.Path(cls.folder.name)
+        subprocess.run([arguments.sample_report, root], check=True)
+        cls.url = (root / "report.html").as_uri()
+        cls.expected = json.loads((root / "expected.json").read_text(errors="replace"))
+        cls.browser = chromium.Chromium(chromium.find())
+        cls.addClassCleanup(cls.browser.close)
+
+    def setUp(self):
+        self.browser.problems.clear()
+        self.browser.resize(1280, 900)
+        self.browser.prefer("light")
+        self.load()
+
+    def tearDown(self):
+        self.assertEqual(self.browser.problems, [])
+
+    def load(self):
+        self.browser.open(self.url)
+        self.browser.evaluate(HELPERS)
+        self.browser.wait_for("document.querySelectorAll('article.drawn').length > 0")
+
+    def js(self, expression):
+        return self.browser.evaluate(expression)
+
+    def draw(self, index):
+        """Scrolls to a picture and waits until it is drawn."""
+        self.js(f"part({index}).scrollIntoView()")
+        self.browser.wait_for(f"part({index}).classList.contains('drawn')")
+        self.js("frames()")
+
+    def keep_screenshot(self, name):
+        if arguments.screenshots:
+            file = pathlib.Path(arguments.screenshots) / f"{name}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(base64.b64decode(self.browser.screenshot()))
+
+    def assert_colors(self, index, expected):
+        """Full opacity, in blocks: every sampled pixel has its cell's colour, or is dimmed."""
+        sampled = json.dumps([[x, y] for x, y, _ in expected["colors"]])
+        found = self.js(f"(() => {{ const data = pixels({index}), width = canvas({index}).width;"
+                        f"return {sampled}.map(([x, y]) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]);"
+                        "})()")
+        base = self.js(f"(async () => {{ await adjust(part({index}), 'opacity', 0);"
+                       f"const data = pixels({index}), width = canvas({index}).width;"
+                       f"return {sampled}.map(([x, y]) => [...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]);"
+                       "})()")
+        self.assertGreater(len(found), 500)
+        for (x, y, color), is_there, picture in zip(expected["colors"], found, base):
+            wanted = color or picture  # dimmed at any opacity
+            self.assertLessEqual(max(abs(a - b) for a, b in zip(wanted, is_there)), 2, f"pixel {x}, {y}")
+            if color is None:
+                self.assertLess(max(is_there), 100, f"pixel {x}, {y} is not dimmed")
+
+    def test_geometry_is_the_programs(self):
+        for index, case in enumerate(self.expected):
+            for method, layer in (("hydra", 11), ("attention", 10)):
+                with self.subTest(name=case["name"], method=method):
+                    self.draw(index)
+                    self.js(f"pick(part({index}), 'method', {quoted(method)})")
+                    self.js(f"pick(part({index}), 'layer', '{layer}')")
+                    self.js(f"adjust(part({index}), 'smooth', false)")
+                    self.js(f"adjust(part({index}), 'opacity', 1)")
+                    self.assert_colors(index, case[method])
+
+    def test_a_cell_without_a_number_shows_the_picture(self):
+        self.draw(5)
+        for name, value in (("smooth", False), ("opacity", 0)):
+            self.js(f"adjust(part(5), {quoted(name)}, {json.dumps(value)})")
+        corners = "[...pixels(5).slice(0, 3), ...pixels(5).slice(-4, -1)]"
+        picture = self.js(corners)
+        self.js("adjust(part(5), 'opacity', 1)")
+        heated = self.js(corners)
+        self.assertEqual(heated[:3], picture[:3])
+        self.assertNotEqual(heated[3:], picture[3:])
+
+    def test_names_are_text(self):
+        names = self.js("[...document.querySelectorAll('main > article > h2')].map(each => each.textContent)")
+        self.assertEqual(len(names), 32)
+        self.assertEqual(names[3], "bad </article>.jpg")
+        self.assertEqual(names[5], "</script><script>throw 1</script>\"'&amp; \ufffd\ufffd \U0001F9A6.jpg")
+        self.assertEqual(self.js("document.title"), "Heat maps of \"synthetic\" <pictures>")
+        self.assertEqual(self.js("document.getElementById('counts').textContent.trim()"),
+                         "31 pictures, 1 could not be read")
+        self.assertEqual(self.js("document.querySelectorAll('main > .failure').length"), 1)
+
+    def test_every_choice_changes_the_picture(self):
+        seen = {self.js("digest(0)")}
+        for aspect, text in (("class", "weasel"), ("class", "tench"), ("layer", "9"), ("method", "attention"),
+                             ("head", "1"), ("method", "rollout")):
+            self.js(f"pick(part(0), {quoted(aspect)}, {quoted(text)})")
+            digest = self.js("digest(0)")
+            self.assertNotIn(digest, seen, f"{aspect} {text}")
+            seen.add(digest)
+        # Rollout has one map: nothing but the method is left to choose.
+        self.assertEqual(self.js("[...part(0).querySelectorAll('[data-aspect]')].map(each => "
+                                 "each.querySelector('select').checkVisibility())"), [True, False, False, False])
+        self.assertEqual(self.js("part(0).querySelector('[data-aspect=layer] .only').textContent"), "11")
+        self.assertIn("rollout", self.js("part(0).querySelector('.caption').textContent"))
+
+    def test_every_look_changes_the_picture(self):
+        self.js("pick(part(0), 'method', 'attention')")
+        seen = {self.js("digest(0)")}
+        for name, value in (("opacity", 0.9), ("fade", True), ("smooth", False)):
+            self.js(f"adjust(part(0), {quoted(name)}, {json.dumps(value)})")
+            digest = self.js("digest(0)")
+            self.assertNotIn(digest, seen, name)
+            seen.add(digest)
+        tables = self.js("[...part(0).querySelectorAll('[data-look=colormap] option')].map(each => each.text)")
+        self.assertGreaterEqual(len(tables), 4)
+        for table in tables:
+            self.js("(async () => { const select = part(0).querySelector('[data-look=colormap] select');"
+                    f"select.value = [...select.options].find(each => each.text === {quoted(table)}).value;"
+                    "select.dispatchEvent(new Event('change')); return frames(); })()")
+            digest = self.js("digest(0)")
+            self.assertEqual(digest in seen, table == "inferno", table)
+            seen.add(digest)
+
+    def test_global_choices_reach_every_picture(self):
+        self.draw(1)
+        before = [self.js(f"digest({i})") for i in (0, 1)]
+        self.js("pick(globalForm, 'method', 'attention')")
+        self.assertTrue(all(self.js(f"digest({i})") != before[i] for i in (0, 1)))
+        self.draw(28)  # not made before
+        self.assertIn("attention", self.js("part(28).querySelector('.caption').textContent"))
+        self.js("adjust(globalForm, 'opacity', 0.25)")
+        self.assertEqual(self.js("part(28).querySelector('[name=opacity]').value"), "0.25")
+
+    def test_hover_says_the_value(self):
+        values = self.expected[0]["hydra"]
+        box = self.js("(() => { const {left, top, width, height} = canvas(0).getBoundingClientRect();"
+                      "return {left, top, width, height}; })()")
+        # Cell (3, 8) of the crop: input pixel (3.5, 8.5) * 16, moved and scaled back to 480 x 360.
+        x = box["left"] + (8.5 * 16 + 58) / 341 * box["width"]
+        y = box["top"] + (3.5 * 16 + 16) / 256 * box["height"]
+        self.browser.move_mouse(x, y)
+        text = self.js("part(0).querySelector('.readout').value")
+        self.assertTrue(text.startswith("row 3, column 8: "), text)
+        self.assertAlmostEqual(float(text.split(": ")[1]), values["values"][3 * values["columns"] + 8], delta=1e-3)
+        self.browser.move_mouse(box["left"] + 2, y)
+        self.assertEqual(self.js("part(0).querySelector('.readout').value"), "not seen by the model")
+
+    def test_keys_move_over_the_cells(self):
+        values = self.expected[0]["hydra"]
+        self.js("canvas(0).focus()")
+        readout = "part(0).querySelector('.readout').value"
+        self.assertTrue(self.js(readout).startswith("row 7, column 7: "))
+        for key in ("ArrowRight", "ArrowUp", "ArrowUp"):
+            self.browser.press(key)
+        text = self.js(readout)
+        self.assertTrue(text.startswith("row 5, column 8: "), text)
+        self.assertAlmostEqual(float(text.split(": ")[1]), values["values"][5 * values["columns"] + 8], delta=1e-3)
+        self.browser.press("Home")
+        self.browser.press("ArrowLeft")
+        self.assertTrue(self.js(readout).startswith("row 5, column 0: "))
+        # Only what lies on the picture: the border case shows columns 2 .. 11 of 14.
+        self.draw(3)
+        self.js("canvas(3).focus()")
+        self.browser.press("End")
+        self.assertIn("column 11:", self.js("part(3).querySelector('.readout').value"))
+
+    def test_the_downloaded_map_is_the_computed_one(self):
+        case = self.expected[0]["hydra"]
+        with tempfile.TemporaryDirectory(prefix="hydrascope-download-") as folder:
+            self.browser.call("Browser.setDownloadBehavior", behavior="allow", downloadPath=folder)
+            self.js("part(0).querySelector('.download').click()")
+            file = pathlib.Path(folder) / "crop.jpg.hydra.layer11.head-mean.class360.npy"
+            end = time.monotonic() + 10
+            while not file.exists() and time.monotonic() < end:
+                time.sleep(0.05)
+            data = file.read_bytes()
+        self.assertEqual(data[:8], b"\x93NUMPY\x01\x00")
+        start = 10 + struct.unpack("<H", data[8:10])[0]
+        self.assertEqual(start % 64, 0)
+        self.assertIn(b"'shape': (14, 14)", data[:start])
+        expected = struct.pack("<196f", *case["values"])
+        self.assertEqual(data[start:], expected)
+
+    def test_filter_and_failures(self):
+        self.js("document.getElementById('index').open = true")
+        type_text = ("(text => {{ const box = document.getElementById('filter'); box.value = text;"
+                     "box.dispatchEvent(new Event('input')); }})({})")
+        shown = "[...document.querySelectorAll('main > article')].filter(each => each.checkVisibility()).length"
+        self.js(type_text.format("'MORE/1'"))
+        self.assertEqual(self.js(shown), 11)  # more/1.jpg, more/10.jpg ... more/19.jpg
+        self.assertEqual(self.js("document.getElementById('matches').value"), "11 of 32")
+        self.js(type_text.format("''"))
+        self.js("(box => { box.checked = true; box.dispatchEvent(new Event('input')); })"
+                "(document.querySelector('#failures-only input'))")
+        self.assertEqual(self.js(shown), 1)
+
+    def test_only_what_is_near_is_drawn(self):
+        drawn = "[...document.querySelectorAll('canvas[role]')].filter(each => each.width > 300).length"
+        self.assertLess(self.js(drawn), 8)
+        self.draw(30)
+        self.browser.wait_for("canvas(0).width === 1")
+        self.assertLess(self.js(drawn), 8)
+        self.js("part(0).scrollIntoView()")
+        self.browser.wait_for("canvas(0).width > 300")
+
+    def test_themes(self):
+        ground = "getComputedStyle(document.body).backgroundColor"
+        light = self.js(ground)
+        self.browser.prefer("dark")
+        dark = self.js(ground)
+        self.assertNotEqual(light, dark)
+        choose = ("(value => {{ const box = document.getElementById('theme'); box.value = value;"
+                  "box.dispatchEvent(new Event('change')); }})({})")
+        self.js(choose.format("'light'"))
+        self.assertEqual(self.js(ground), light)
+        self.browser.prefer("light")
+        self.js(choose.format("'dark'"))
+        self.assertEqual(self.js(ground), dark)
+
+    def test_widths(self):
+        for width, height, theme in ((1280, 900, "light"), (1280, 900, "dark"), (390, 844, "light"), (320, 640, "dark")):
+            self.browser.resize(width, height)
+            self.browser.prefer(theme)
+            self.load()
+            self.assertEqual(self.js("document.documentElement.scrollWidth"), width)
+            self.keep_screenshot(f"{width}-{theme}")
+            self.js("adjust(globalForm, 'beside', true)")
+            self.draw(2)
+            self.assertEqual(self.js("document.documentElement.scrollWidth"), width)
+            self.keep_screenshot(f"{width}-{theme}-beside")
+
+    def test_everything_that_takes_the_focus_has_a_name(self):
+        self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+        nameless = []
+        for node in self.browser.call("Accessibility.getFullAXTree")["nodes"]:
+            focusable = any(each["name"] == "focusable" and each["value"]["value"] for each in node.get("properties", []))
+            role = node.get("role", {}).get("value")
+            if focusable and role not in ("RootWebArea", "main") and not node.get("name", {}).get("value"):
+                nameless.append(role)
+        self.assertEqual(nameless, [])
+        self.assertEqual(self.js("document.querySelectorAll('[id]').length"),
+                         self.js("new Set([...document.querySelectorAll('[id]')].map(each => each.id)).size"))
+
+    def test_without_scripts_pictures_and_predictions_are_there(self):
+        self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.browser.open(self.url)
+            shown = self.js("[...document.querySelectorAll('article.picture')].every(each => "
+                            "each.querySelector('img').checkVisibility() && each.querySelector('img').naturalWidth > 0 &&"
+                            "each.querySelectorAll('.top li').length === 3)")
+            self.assertTrue(shown)
+            self.assertFalse(self.js("document.getElementById('global').checkVisibility()"))
+            self.keep_screenshot("without-scripts")
+        finally:
+            self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sample_report", type=pathlib.Path)
+    parser.add_argument("--screenshots", help="keep pictures of the page in this folder")
+    arguments, rest = parser.parse_known_args()
+    if chromium.find() is None:
+        print("SKIPPED: no Chromium (" + ", ".join(chromium.NAMES) + ", or HYDRASCOPE_CHROMIUM)")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

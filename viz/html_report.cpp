@@ -1,0 +1,180 @@
+#include "viz/html_report.h"
+
+#include "kernels/error.h"
+#include "viz/encode.h"
+#include "viz/html_report/markup.h"
+#include "viz/html_report/page_data.h"
+#include "viz/html_report/page_file.h"
+#include "viz/html_report/page_parts.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::viz {
+namespace {
+
+constexpr std::string_view kPicturesPlace = "{{pictures}}";
+/// The counts stand before the pictures but are known after them: a line of this length is kept
+/// free, as white space that a browser does not show.
+constexpr std::size_t kCountsLength = 96;
+
+std::string counts_text(std::int64_t pictures, std::int64_t failures) {
+  std::string text = std::to_string(pictures) + (pictures == 1 ? " picture" : " pictures");
+  if (failures > 0) text += ", " + std::to_string(failures) + " could not be read";
+  text.resize(kCountsLength, ' ');
+  return text;
+}
+
+std::string fact_list(const std::vector<std::pair<std::string, std::string>>& facts) {
+  std::string markup;
+  for (const auto& [name, value] : facts) {
+    markup += "<div><dt>" + page::escaped(name) + "</dt><dd><bdi>" + page::escaped(value) +
+              "</bdi></dd></div>\n";
+  }
+  return markup.empty() ? markup : "<dl class=\"facts\">\n" + markup + "</dl>";
+}
+
+std::string fixed(double value, int decimals) {
+  std::array<char, 32> buffer{};
+  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                     std::chars_format::fixed, decimals);
+  return {buffer.data(), written.ptr};
+}
+
+/// A bar is an SVG rectangle: its width is an attribute, where the page's policy allows no styles.
+std::string prediction_list(const std::vector<ReportPrediction>& top) {
+  std::string markup;
+  for (const ReportPrediction& prediction : top) {
+    const double probability =
+        std::isfinite(prediction.probability) ? std::clamp(prediction.probability, 0.0, 1.0) : 0;
+    const std::string label = prediction.label.empty() ? "class " + std::to_string(prediction.index)
+                                                       : page::escaped(prediction.label);
+    const std::string percent = fixed(100 * probability, 1);
+    markup += "<li><span class=\"label\"><bdi>" + label + "</bdi></span> <span class=\"value\">" +
+              percent +
+              " %</span><svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" "
+              "aria-hidden=\"true\"><rect width=\"" +
+              percent + "\" height=\"1\"></rect></svg></li>\n";
+  }
+  return markup.empty() ? markup : "<ol class=\"top\">\n" + markup + "</ol>";
+}
+
+struct PagePicture {
+  int width = 0;
+  int height = 0;
+  std::string jpeg;  ///< base64
+};
+
+/// Shrunk to fit the page, and as much further as the bytes for it demand: a page of 50 photographs
+/// has to stay small next to their maps.
+PagePicture page_picture(const Canvas& picture, const ReportOptions& options) {
+  constexpr std::size_t kMaxBytes = 60'000;
+  constexpr int kQualityStep = 10;
+  constexpr int kLowestQuality = 52;
+  constexpr int kShortestEdge = 64;
+  int quality = std::clamp(options.quality, 1, 100);
+  int edge = std::min(options.longest_edge, std::max(picture.width, picture.height));
+  Canvas shrunk = fitted(picture, edge, edge);
+  std::vector<std::byte> bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
+  while (bytes.size() > kMaxBytes && (quality > kLowestQuality || edge > kShortestEdge)) {
+    if (quality > kLowestQuality) {
+      quality = std::max(quality - kQualityStep, kLowestQuality);
+    } else {
+      edge = edge * 4 / 5;
+      shrunk = fitted(picture, edge, edge);
+    }
+    bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
+  }
+  return {shrunk.width, shrunk.height, page::base64(bytes)};
+}
+
+/// A source of Content-Security-Policy: 'sha256-BASE64', from the digest's hexadecimal digits.
+std::string policy_source(std::string_view digest) {
+  std::vector<std::byte> bytes;
+  for (std::size_t at = 0; at + 1 < digest.size(); at += 2) {
+    unsigned value = 0;
+    std::from_chars(digest.data() + at, digest.data() + at + 2, value, 16);
+    bytes.push_back(static_cast<std::byte>(value));
+  }
+  return "'sha256-" + page::base64(bytes) + "'";
+}
+
+}  // namespace
+
+struct HtmlReport::State {
+  State(std::filesystem::path target, ReportOptions chosen)
+      : options(std::move(chosen)),
+        settings(page::settings_json(options)),
+        file(std::move(target)) {}
+
+  ReportOptions options;
+  std::string settings;
+  page::PageFile file;
+  std::string end;  ///< of the page, behind the pictures
+  std::int64_t counts_position = 0;
+  std::int64_t pictures = 0;
+  std::int64_t failures = 0;
+};
+
+HtmlReport::HtmlReport(std::filesystem::path file, ReportOptions options)
+    : state_(std::make_unique<State>(std::move(file), std::move(options))) {
+  const std::string counts = counts_text(0, 0);
+  const std::string whole =
+      page::fill(page::kPage, {{"policy",
+                                "default-src 'none'; base-uri 'none'; form-action 'none'; "
+                                "img-src data:; style-src " +
+                                    policy_source(page::kStyleDigest) + "; script-src " +
+                                    policy_source(page::kScriptDigest)},
+                               {"title", page::escaped(state_->options.title)},
+                               {"facts", fact_list(state_->options.facts)},
+                               {"counts", counts},
+                               {"style", page::kStyle},
+                               {"pictures", kPicturesPlace},
+                               {"settings", state_->settings},
+                               {"script", page::kScript}});
+  // Both stand behind everything that a caller had a say in.
+  const std::size_t pictures = whole.rfind(kPicturesPlace);
+  state_->counts_position = static_cast<std::int64_t>(whole.rfind(counts, pictures));
+  state_->end = whole.substr(pictures + kPicturesPlace.size());
+  state_->file.append(std::string_view(whole).substr(0, pictures));
+}
+
+HtmlReport::~HtmlReport() = default;
+
+void HtmlReport::add(const ReportPicture& picture) {
+  const PagePicture shown = page_picture(picture.picture, state_->options);
+  const std::string number = std::to_string(state_->pictures + state_->failures + 1);
+  const std::string article = page::fill(page::kPicture, {{"number", number},
+                                                          {"name", page::escaped(picture.name)},
+                                                          {"width", std::to_string(shown.width)},
+                                                          {"height", std::to_string(shown.height)},
+                                                          {"jpeg", shown.jpeg},
+                                                          {"top", prediction_list(picture.top)},
+                                                          {"facts", fact_list(picture.facts)},
+                                                          {"about", page::about_json(picture)},
+                                                          {"maps", page::map_lines(picture)}});
+  state_->file.append(article);
+  ++state_->pictures;
+}
+
+void HtmlReport::add(const ReportFailure& failure) {
+  const std::string number = std::to_string(state_->pictures + state_->failures + 1);
+  state_->file.append(page::fill(page::kFailure, {{"number", number},
+                                                  {"name", page::escaped(failure.name)},
+                                                  {"message", page::escaped(failure.message)}}));
+  ++state_->failures;
+}
+
+void HtmlReport::finish() {
+  state_->file.append(state_->end);
+  state_->file.overwrite(state_->counts_position, counts_text(state_->pictures, state_->failures));
+  state_->file.commit();
+}
+
+}  // namespace hydrascope::viz

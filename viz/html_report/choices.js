@@ -1,0 +1,139 @@
+// Which map is shown. A map has four aspects; what can be chosen of each depends on those before
+// it, so that only maps that exist can be asked for.
+
+const kAspects = ['method', 'class', 'layer', 'head'];
+
+function distinct(values) {
+  const all = [...new Set(values)];
+  return all.every(value => typeof value === 'number') ? all.sort((a, b) => a - b) : all;
+}
+
+/** The value that is wanted, else the nearest number, else the first. */
+function nearest(values, wanted) {
+  if (values.includes(wanted) || typeof wanted !== 'number') {
+    return values.includes(wanted) ? wanted : values[0];
+  }
+  const distance = value => typeof value === 'number' ? Math.abs(value - wanted) : Infinity;
+  return values.reduce((best, value) => distance(value) < distance(best) ? value : best, values[0]);
+}
+
+/** {map, aspects: {method: {values, value}, ...}}: what comes nearest to `wanted`. */
+function choose(maps, wanted) {
+  const aspects = {};
+  let left = maps;
+  for (const aspect of kAspects) {
+    const values = distinct(left.map(map => map[aspect]));
+    const value = nearest(values, wanted[aspect]);
+    aspects[aspect] = {values, value};
+    left = left.filter(map => map[aspect] === value);
+  }
+  return {map: left[0], aspects};
+}
+
+/** What is shown at first: method, class and head of the first map, at their last layer. */
+function firstWanted(maps) {
+  const {method, class: position, head} = maps[0];
+  const layers = maps.filter(map => map.method === method).map(map => map.layer);
+  return {method, class: position ?? 0, layer: Math.max(...layers), head};
+}
+
+function percent(share) {
+  return `${(100 * share).toFixed(1)}\u00a0%`;
+}
+
+function classText(entry) {
+  const label = entry.label || `class ${entry.index}`;
+  return entry.probability === undefined ? label : `${label} (${percent(entry.probability)})`;
+}
+
+/** `classes` name what the aspect `class` counts; null where the pictures' classes differ. */
+function aspectText(aspect, value, classes) {
+  if (aspect !== 'class') return String(value);
+  if (value === null) return 'the same for all';
+  return classes ? classes[value] : `${value + 1}. of each picture`;
+}
+
+let nextControl = 0;
+
+/** A <select>, or its only choice as text. `options`: [[value, text], ...]. */
+class Choice {
+  constructor(element, onChange) {
+    this.element = element;
+    this.select = element.querySelector('select');
+    this.only = element.querySelector('.only');
+    this.options = [];
+    this.select.id = `choice-${++nextControl}`;
+    element.querySelector('label').htmlFor = this.select.id;
+    this.select.addEventListener('change', () => onChange(this.options[this.select.value][0]));
+  }
+
+  show(options, value) {
+    this.element.hidden = options.length === 0;
+    this.select.hidden = options.length < 2;
+    this.only.hidden = options.length !== 1;
+    this.only.textContent = options.length === 1 ? options[0][1] : '';
+    const known = this.options.length === options.length &&
+        options.every(([, text], i) => text === this.options[i][1]);
+    if (!known) {
+      this.select.replaceChildren(...options.map(([, text], i) => new Option(text, String(i))));
+    }
+    this.options = options;
+    this.select.value = String(options.findIndex(([option]) => option === value));
+  }
+}
+
+/** The four aspects' controls in a form. */
+class MapChoices {
+  constructor(form, onChange) {
+    form.append(document.getElementById('map-choices').content.cloneNode(true));
+    this.choices = {};
+    for (const aspect of kAspects) {
+      this.choices[aspect] = new Choice(
+          form.querySelector(`[data-aspect=${aspect}]`), value => onChange(aspect, value));
+    }
+  }
+
+  show(aspects, classes) {
+    for (const aspect of kAspects) {
+      const {values, value} = aspects[aspect];
+      const options = values.map(each => [each, aspectText(aspect, each, classes)]);
+      this.choices[aspect].show(options, value);
+    }
+  }
+}
+
+/** The controls of opacity, colours and the like in a form. */
+class LookChoices {
+  constructor(form, colormaps, onChange) {
+    form.append(document.getElementById('look-choices').content.cloneNode(true));
+    this.inputs = [...form.querySelectorAll('input')];
+    for (const input of this.inputs) {
+      input.addEventListener('input', () => {
+        onChange(input.name, input.type === 'checkbox' ? input.checked : Number(input.value));
+      });
+    }
+    this.tables = {};
+    for (const kind of ['colormap', 'diverging']) {
+      const names = colormaps.filter(table => table.diverging === (kind === 'diverging'))
+                        .map(table => [table.name, table.name]);
+      const choice = new Choice(
+          form.querySelector(`[data-look=${kind}]`), value => onChange(kind, value));
+      this.tables[kind] = {choice, names};
+    }
+  }
+
+  /** Of the colours only those that signed and unsigned maps, where there are any, need. */
+  show(look, {signed, unsigned}) {
+    for (const input of this.inputs) {
+      if (input.type === 'checkbox') {
+        input.checked = look[input.name];
+      } else {
+        input.value = String(look[input.name]);
+        input.setAttribute('aria-valuetext', `${Math.round(100 * look[input.name])} percent`);
+      }
+    }
+    const {colormap, diverging} = this.tables;
+    colormap.choice.show(unsigned ? colormap.names : [], look.colormap);
+    diverging.choice.show(signed ? diverging.names : [], look.diverging);
+  }
+}

@@ -1,0 +1,28 @@
+// Text that becomes part of a page: made harmless, encoded, put into its place.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::viz::page {
+
+/// Every maximal part of a sequence that is no UTF-8, and every control character that HTML does
+/// not allow, becomes U+FFFD (the practice of Unicode 15, table 3-8, and of browsers).
+std::string valid_text(std::string_view bytes);
+
+/// `valid_text`, safe as the content of an element and of a quoted attribute.
+std::string escaped(std::string_view bytes);
+
+/// RFC 4648 with padding.
+std::string base64(std::span<const std::byte> bytes);
+
+/// `page` with every {{name}} replaced, in one pass: what was put in is not looked at again.
+/// Throws Error(internal) for a place without a value.
+std::string fill(std::string_view page,
+                 std::initializer_list<std::pair<std::string_view, std::string_view>> values);
+
+}  // namespace hydrascope::viz::page

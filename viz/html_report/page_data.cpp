@@ -1,0 +1,136 @@
+#include "viz/html_report/page_data.h"
+
+#include "kernels/error.h"
+#include "viz/colormap.h"
+#include "viz/html_report/markup.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::viz::page {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "maps are written as they lie in memory");
+
+using Json = nlohmann::ordered_json;
+
+/// The text of a <script> element ends at "</script" and changes its meaning at "<!--": no "<" is
+/// left. It occurs in strings only, so an escape of strings will do.
+std::string text_of(const Json& json) {
+  std::string text;
+  for (const char character : json.dump()) {
+    if (character == '<') {
+      text += "\\u003c";
+    } else {
+      text += character;
+    }
+  }
+  return text;
+}
+
+std::string chosen(const std::string& name, std::string_view otherwise) {
+  const std::string_view wanted = name.empty() ? otherwise : std::string_view(name);
+  if (find_colormap_or_null(wanted) == nullptr) {
+    throw Error(ErrorCode::invalid_argument, "no colour map has this name", std::string(wanted));
+  }
+  return std::string(wanted);
+}
+
+Json axis_json(const Axis& axis) {
+  return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
+          {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
+}
+
+/// The position of `value` in `values`, where it is added if it is not there.
+template <typename T>
+std::size_t position_in(std::vector<T>& values, const T& value) {
+  const auto found = std::find(values.begin(), values.end(), value);
+  if (found != values.end()) return static_cast<std::size_t>(found - values.begin());
+  values.push_back(value);
+  return values.size() - 1;
+}
+
+Json class_json(std::int64_t index, const ReportPicture& picture) {
+  Json json = {{"index", index}};
+  for (const auto* predictions : {&picture.top, &picture.others}) {
+    for (const ReportPrediction& prediction : *predictions) {
+      if (prediction.index != index) continue;
+      json["label"] = valid_text(prediction.label);
+      json["probability"] = prediction.probability;
+      return json;
+    }
+  }
+  return json;
+}
+
+void check_size(const ReportMap& map, const ReportPicture& picture) {
+  const std::int64_t rows = picture.placement.vertical.cells;
+  const std::int64_t columns = picture.placement.horizontal.cells;
+  const bool fits = map.map.rows == rows && map.map.columns == columns &&
+                    map.map.values.size() == static_cast<std::size_t>(rows * columns);
+  if (fits) return;
+  throw Error(ErrorCode::internal,
+              "a map of " + std::to_string(map.map.rows) + " x " + std::to_string(map.map.columns) +
+                  " cells with " + std::to_string(map.map.values.size()) + " values, expected " +
+                  std::to_string(rows) + " x " + std::to_string(columns),
+              picture.name);
+}
+
+}  // namespace
+
+std::string settings_json(const ReportOptions& options) {
+  Json tables = Json::array();
+  for (const Colormap& colormap : colormaps()) {
+    tables.push_back({{"name", colormap.name},
+                      {"diverging", colormap.diverging},
+                      {"colors", base64(std::as_bytes(std::span(colormap.colors)))}});
+  }
+  return text_of({{"colormaps", std::move(tables)},
+                  {"look",
+                   {{"opacity", std::clamp(options.alpha, 0.0, 1.0)},
+                    {"colormap", chosen(options.colormap, kDefaultColormap)},
+                    {"diverging", chosen(options.diverging_colormap, kDefaultDivergingColormap)},
+                    {"smooth", !options.blocks},
+                    {"fade", options.fade},
+                    {"beside", options.beside}}}});
+}
+
+std::string about_json(const ReportPicture& picture) {
+  std::vector<std::int64_t> classes;
+  std::vector<std::string> notes;
+  Json maps = Json::array();
+  for (const ReportMap& map : picture.maps) {
+    check_size(map, picture);
+    Json entry = {
+        {"method", valid_text(map.method)}, {"class", nullptr},        {"layer", map.layer},
+        {"head", valid_text(map.head)},     {"signed", map.is_signed}, {"ownShare", map.own_share}};
+    if (map.class_index) entry["class"] = position_in(classes, *map.class_index);
+    if (!map.note.empty()) entry["note"] = position_in(notes, valid_text(map.note));
+    maps.push_back(std::move(entry));
+  }
+  Json class_list = Json::array();
+  for (const std::int64_t index : classes) class_list.push_back(class_json(index, picture));
+  return text_of({{"name", valid_text(picture.name)},
+                  {"vertical", axis_json(picture.placement.vertical)},
+                  {"horizontal", axis_json(picture.placement.horizontal)},
+                  {"classes", std::move(class_list)},
+                  {"notes", notes},
+                  {"maps", std::move(maps)}});
+}
+
+std::string map_lines(const ReportPicture& picture) {
+  std::string lines;
+  for (const ReportMap& map : picture.maps) {
+    lines += base64(std::as_bytes(std::span(map.map.values)));
+    lines += '\n';
+  }
+  return lines;
+}
+
+}  // namespace hydrascope::viz::page
