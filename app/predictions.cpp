@@ -38,7 +38,7 @@ std::vector<Prediction> chosen_classes(const at::Tensor& logits,
   const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
   std::vector<Prediction> chosen;
   for (const std::int64_t index : indices) {
-    const auto better = (probabilities > probabilities[index]).sum().item<std::int64_t>();
+    const auto better = probabilities.gt(probabilities[index]).sum().item<std::int64_t>();
     chosen.push_back(prediction(better + 1, index, probabilities, logits, labels));
   }
   return chosen;

@@ -89,9 +89,7 @@ int run_visualize(const ParsedOptions& options) {
 
   model::Classifier classifier =
       make_classifier(options, source, MapExplainer::traced_layers(source.config, selection.maps));
-  const auto mapless = options.text("mapless") == "cosine" ? model::explain::MaplessLayers::cosine
-                                                           : model::explain::MaplessLayers::skip;
-  MapExplainer explainer(source, selection.maps, mapless, classifier.options().device,
+  MapExplainer explainer(source, selection.maps, map_choice.mapless, classifier.options().device,
                          static_cast<std::uint64_t>(options.integer("seed")));
   PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
   pipeline.keep_picture = true;

@@ -12,6 +12,7 @@ namespace hydrascope::app {
 namespace {
 
 using model::VitConfig;
+using model::explain::MaplessLayers;
 using model::explain::Method;
 
 constexpr std::string_view kAutomatic = "auto";
@@ -93,18 +94,20 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
 
 bool has_heads(Method method) { return method == Method::hydra || method == Method::attention; }
 
-std::string supported_hint(const VitConfig& config, std::int64_t layer) {
-  const std::vector<std::string_view> supported = model::explain::supported_methods(config, layer);
+std::string supported_hint(const VitConfig& config, std::int64_t layer, MaplessLayers mapless) {
+  const std::vector<std::string_view> supported =
+      model::explain::supported_methods(config, layer, mapless);
   if (supported.empty()) return "no method explains layer " + std::to_string(layer);
   return "layer " + std::to_string(layer) + " supports " +
          join_words({supported.begin(), supported.end()}, ", ", " and ");
 }
 
-[[noreturn]] void refuse_method(const VitConfig& config, Method method, std::int64_t layer) {
-  throw Error(ErrorCode::invalid_argument, model::explain::why_not(config, method, layer),
+[[noreturn]] void refuse_method(const VitConfig& config, Method method, std::int64_t layer,
+                                MaplessLayers mapless) {
+  throw Error(ErrorCode::invalid_argument, model::explain::why_not(config, method, layer, mapless),
               "--method " + std::string(model::explain::entry_of(method).name) + ", layer " +
                   std::to_string(layer),
-              supported_hint(config, layer));
+              supported_hint(config, layer, mapless));
 }
 
 model::explain::Choice choose_automatically(const VitConfig& config, std::int64_t layer,
@@ -171,18 +174,20 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
       if (!named) {
         const auto choice = choose_automatically(config, layer, words.of_class);
         add(choice.method, layer, choice.reason);
-      } else if (model::explain::why_not(config, *named, layer).empty()) {
+      } else if (model::explain::why_not(config, *named, layer, words.mapless).empty()) {
         add(*named, layer, "");
       } else if (layers.are_all) {
         skipped.push_back(layer);
       } else {
-        refuse_method(config, *named, layer);
+        refuse_method(config, *named, layer, words.mapless);
       }
     }
-    if (skipped.size() == layers.indices.size()) refuse_method(config, *named, skipped.back());
+    if (skipped.size() == layers.indices.size())
+      refuse_method(config, *named, skipped.back(), words.mapless);
     if (!skipped.empty())
-      selection.notes.push_back(list_layers(skipped) + " left out: " +
-                                model::explain::why_not(config, *named, skipped.front()));
+      selection.notes.push_back(
+          list_layers(skipped) +
+          " left out: " + model::explain::why_not(config, *named, skipped.front(), words.mapless));
   }
   return selection;
 }

@@ -38,6 +38,7 @@ struct MapWords {
   std::vector<std::string> heads;    ///< numbers from 0, "mean", "max", "all"
   /// Classes are asked for: `auto` takes a method that depends on the class.
   bool of_class = false;
+  model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;  ///< of rollouts
 };
 
 struct MapSelection {

@@ -66,6 +66,10 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   return record;
 }
 
+viz::ReportPrediction report_prediction(const Prediction& prediction) {
+  return {prediction.index, prediction.label, prediction.prob};
+}
+
 viz::ReportPicture report_picture(ExplainedInput& input) {
   viz::ReportPicture page;
   const MapRecord& facts = input.facts;
@@ -73,8 +77,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
   if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
   page.picture = std::move(input.picture);
   page.placement = input.placement;
-  for (const Prediction& prediction : input.top)
-    page.top.push_back({prediction.index, prediction.label, prediction.prob});
+  for (const Prediction& prediction : input.top) page.top.push_back(report_prediction(prediction));
   const auto size = [](std::int64_t width, std::int64_t height) {
     return std::to_string(width) + " x " + std::to_string(height);
   };
@@ -88,7 +91,14 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
     shown.method = entry.name;
     shown.layer = map.choice.layer;
     shown.head = to_text(map.choice.head);
-    if (entry.of_class) shown.class_index = map.of_class.index;
+    if (entry.of_class) {
+      shown.class_index = map.of_class.index;
+      const auto is_class = [&](const viz::ReportPrediction& known) {
+        return known.index == map.of_class.index;
+      };
+      if (std::ranges::none_of(page.top, is_class) && std::ranges::none_of(page.others, is_class))
+        page.others.push_back(report_prediction(map.of_class));
+    }
     shown.map = map.map;
     shown.is_signed = map.is_signed;
     shown.own_share = map.own_share;

@@ -220,7 +220,9 @@ std::vector<Option> heatmap_video_options() {
 }
 
 MapWords map_words(const ParsedOptions& options) {
-  return {options.texts("method"), options.texts("layer"), options.texts("head"), false};
+  MapWords words{options.texts("method"), options.texts("layer"), options.texts("head")};
+  if (options.text("mapless") == "cosine") words.mapless = model::explain::MaplessLayers::cosine;
+  return words;
 }
 
 std::optional<std::int64_t> topk(const ParsedOptions& options) {
@@ -266,6 +268,9 @@ OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps
   output.report.colormap = named(false, viz::kDefaultColormap);
   output.report.diverging_colormap = named(true, viz::kDefaultDivergingColormap);
   output.report.alpha = output.figure.alpha;
+  output.report.blocks = options.flag("blocks");
+  output.report.fade = output.figure.fade;
+  output.report.beside = output.figure.beside;
   output.threads = threads;
   return output;
 }

@@ -18,7 +18,7 @@ std::vector<Option> drawing_options();  // sign, cmap, alpha, fade, blocks, colo
 std::vector<Option> heatmap_output_options();
 std::vector<Option> heatmap_video_options();  // video-stride, smooth, frames-as-video
 
-/// `--method`, `--layer`, `--head`; `of_class` is the caller's to set.
+/// `--method`, `--layer`, `--head`, `--mapless`; `of_class` is the caller's to set.
 MapWords map_words(const ParsedOptions& options);
 /// `--topk`, if it is given.
 std::optional<std::int64_t> topk(const ParsedOptions& options);
