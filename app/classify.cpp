@@ -4,51 +4,18 @@
 #include "app/model_source.h"
 #include "app/npy_file.h"
 #include "app/pipeline.h"
+#include "app/predictions.h"
 #include "app/progress.h"
 #include "app/report.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
-
-#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <unistd.h>
 
 namespace hydrascope::app {
 namespace {
-
-LabelType parse_label_type(const std::string& word) {
-  if (word == "id") return LabelType::id;
-  if (word == "index") return LabelType::index;
-  return LabelType::name;
-}
-
-std::vector<Prediction> top_classes(const at::Tensor& logits, std::int64_t count,
-                                    const image::Labels& labels) {
-  const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
-  const auto [values, indices] = at::topk(probabilities, std::min(count, logits.size(-1)));
-  std::vector<Prediction> top;
-  for (std::int64_t rank = 0; rank < indices.size(0); ++rank) {
-    const auto index = indices[rank].item<std::int64_t>();
-    const image::Label& label = labels.at(index);
-    top.push_back({static_cast<int>(rank + 1), index, label.id, label.short_name,
-                   values[rank].item<double>(), logits[index].item<double>()});
-  }
-  return top;
-}
-
-std::vector<std::string> input_words(const ParsedOptions& options) {
-  std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
-  return words;
-}
-
-/// EXIF orientation: applied for `classify`, unless told.
-bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }
 
 int run_classify(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;

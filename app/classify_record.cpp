@@ -11,12 +11,6 @@ constexpr int kProbDigits = 6;
 constexpr int kLogitDecimals = 4;
 constexpr int kSecondsDecimals = 6;
 
-/// Records know eight codes; the other two are about the command, not about an input.
-std::string record_code(ErrorCode code) {
-  const bool is_foreign = code == ErrorCode::invalid_argument || code == ErrorCode::failed;
-  return std::string(name(is_foreign ? ErrorCode::internal : code));
-}
-
 std::string prediction_json(const Prediction& prediction) {
   return JsonObject()
       .add("rank", prediction.rank)
@@ -45,7 +39,7 @@ std::string input_line(const ClassifyRecord& record, bool color) {
   if (record.frame) line += "  frame " + std::to_string(*record.frame);
   if (record.error) {
     const std::string text =
-        "error: " + record_code(*record.error) + ": " + printable(record.message);
+        "error: " + record_error_code(*record.error) + ": " + printable(record.message);
     return line + "  " + styled(text, Style::red, color) + '\n';
   }
   line += "  " + size_text(record.width, record.height) + " -> " +
@@ -92,7 +86,7 @@ std::string to_json(const ClassifyRecord& record) {
   if (record.frame) object.add("frame", *record.frame);
   if (record.error) {
     JsonObject error;
-    error.add("code", json_string(record_code(*record.error)))
+    error.add("code", json_string(record_error_code(*record.error)))
         .add("message", json_string(record.message));
     return object.add("error", error.text()).text();
   }
@@ -150,7 +144,7 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
     std::vector<std::string> row(classify_columns().size());
     row[0] = record.input;
     row[1] = frame;
-    row[row.size() - 2] = record_code(*record.error);
+    row[row.size() - 2] = record_error_code(*record.error);
     row[row.size() - 1] = record.message;
     return {row};
   }

@@ -31,6 +31,7 @@ const Command* find_command(std::string_view name);
 
 // One function a command, each in the file of its name.
 Command classify_command();
+Command visualize_command();
 Command benchmark_command();
 Command evaluate_command();
 Command models_command();

@@ -80,8 +80,7 @@ int run_evaluate(const ParsedOptions& options) {
   model::Classifier classifier = make_classifier(options, source);
 
   // Published scores come from tools that ignore EXIF orientation.
-  PipelineOptions pipeline =
-      pipeline_options(options, transform, options.text("exif") == "apply");
+  PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
 
   OutputFile output(options.text("output"));
   std::optional<NpyWriter> logits_file;

@@ -31,14 +31,29 @@ std::string row_shape_text(std::span<const std::int64_t> shape) {
   return shape_text(std::to_string(shape.front()), shape.subspan(1));
 }
 
-std::string dictionary(std::string rows, std::span<const std::int64_t> shape) {
-  return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape_text(std::move(rows), shape) +
-         ", }";
+std::string dictionary(const std::string& shape) {
+  return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+}
+
+/// `room` characters, or what the dictionary needs, and what aligns the values behind it.
+std::string header(std::string dictionary, std::size_t room) {
+  constexpr std::string_view kMagic{"\x93NUMPY\x01\x00", 8};
+  constexpr std::size_t kLengthBytes = 2;
+  constexpr std::size_t kAlignment = 64;
+  const std::size_t prefix = kMagic.size() + kLengthBytes;
+  const std::size_t needed = prefix + std::max(room, dictionary.size()) + 1;
+  const std::size_t total = (needed + kAlignment - 1) / kAlignment * kAlignment;
+  dictionary.resize(total - prefix - 1, ' ');
+  dictionary += '\n';
+  std::string bytes(kMagic);
+  bytes += static_cast<char>(dictionary.size() & 0xFF);
+  bytes += static_cast<char>(dictionary.size() >> 8);
+  return bytes + dictionary;
 }
 
 /// Number of floats of a row, checked against overflow and against what was handed over.
 std::int64_t checked_size(std::span<const std::int64_t> shape, std::size_t floats,
-                          const std::filesystem::path& file) {
+                          const std::string& subject, const char* what) {
   std::int64_t size = shape.size() <= kMaxDimensions ? 1 : -1;
   for (const std::int64_t extent : shape) {
     if (size < 0 || extent < 0 || (extent > 0 && size > kMaxRowSize / extent)) {
@@ -48,15 +63,24 @@ std::int64_t checked_size(std::span<const std::int64_t> shape, std::size_t float
     size *= extent;
   }
   if (size < 0 || static_cast<std::uint64_t>(size) != floats) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        "a row of shape " + row_shape_text(shape) + " with " + std::to_string(floats) + " values",
-        file.native());
+    throw Error(ErrorCode::invalid_argument,
+                what + (" of shape " + row_shape_text(shape)) + " with " + std::to_string(floats) +
+                    " values",
+                subject);
   }
   return size;
 }
 
 }  // namespace
+
+void check_shape(std::span<const std::int64_t> shape, std::size_t floats,
+                 const std::string& subject) {
+  checked_size(shape, floats, subject, "an array");
+}
+
+std::string npy_header(std::span<const std::int64_t> shape) {
+  return header(dictionary(row_shape_text(shape)), 0);
+}
 
 NpyWriter::NpyWriter(std::filesystem::path file)
     : file_(std::move(file)), out_(file_, std::ios::binary | std::ios::trunc) {
@@ -73,7 +97,7 @@ NpyWriter::~NpyWriter() {
 
 void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t> shape) {
   if (closed_) throw Error(ErrorCode::internal, "a row for a closed file", file_.native());
-  const std::int64_t size = checked_size(shape, row.size(), file_);
+  const std::int64_t size = checked_size(shape, row.size(), file_.native(), "a row");
   if (row_size_ < 0) {
     shape_.assign(shape.begin(), shape.end());
     row_size_ = size;
@@ -114,20 +138,10 @@ void NpyWriter::write_nan_row() {
 }
 
 void NpyWriter::write_header(std::int64_t rows) {
-  constexpr std::string_view kMagic{"\x93NUMPY\x01\x00", 8};
-  constexpr std::size_t kLengthBytes = 2;
-  constexpr std::size_t kAlignment = 64;
   // The header keeps its length while the row count grows, so that it can be written again.
-  const std::string longest =
-      dictionary(std::to_string(std::numeric_limits<std::int64_t>::max()), shape_);
-  const std::size_t prefix = kMagic.size() + kLengthBytes;
-  const std::size_t total =
-      (prefix + longest.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;
-  std::string text = dictionary(std::to_string(rows), shape_);
-  text.resize(total - prefix - 1, ' ');
-  text += '\n';
-  out_.write(kMagic.data(), static_cast<std::streamsize>(kMagic.size()));
-  out_.put(static_cast<char>(text.size() & 0xFF)).put(static_cast<char>(text.size() >> 8));
+  const std::string longest = std::to_string(std::numeric_limits<std::int64_t>::max());
+  const std::size_t room = dictionary(shape_text(longest, shape_)).size();
+  const std::string text = header(dictionary(shape_text(std::to_string(rows), shape_)), room);
   out_.write(text.data(), static_cast<std::streamsize>(text.size()));
 }
 

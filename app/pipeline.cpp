@@ -2,7 +2,6 @@
 
 #include "app/signal_stop.h"
 #include "kernels/error.h"
-#include "model/image/video.h"
 
 #include <algorithm>
 #include <chrono>
@@ -40,6 +39,7 @@ struct Job {
   std::int64_t sequence = 0;
   Input input;
   std::optional<std::int64_t> frame;
+  image::VideoFacts video;
   std::optional<image::Picture> picture;
 };
 
@@ -73,7 +73,7 @@ std::int64_t byte_size(const PipelineResult& result) {
 class Pipeline {
  public:
   Pipeline(const std::function<std::optional<Input>()>& next, model::inference::BatchModel& model,
-           const PipelineOptions& options, const std::function<bool(const PipelineResult&)>& done)
+           const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
       : next_(next), model_(model), options_(options), done_(done) {
     const std::int64_t largest_batch =
         options.batch_size > 0
@@ -134,7 +134,7 @@ class Pipeline {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
           if (!read_video(*input)) break;
-        } else if (!push({0, std::move(*input), std::nullopt, std::nullopt})) {
+        } else if (!push({0, std::move(*input), std::nullopt, {}, std::nullopt})) {
           break;
         }
       }
@@ -151,17 +151,18 @@ class Pipeline {
     std::optional<std::int64_t> index;
     try {
       image::VideoReader video(input.path, options_.video_stride);
+      const image::VideoFacts facts = video.facts();
       while (true) {
         std::optional<image::Picture> picture = video.next();
         if (!picture) return true;
         index = video.frame_index();
-        if (!push({0, input, index, std::move(picture)})) return false;
+        if (!push({0, input, index, facts, std::move(picture)})) return false;
       }
     } catch (const Error& error) {
       Input failed = input;
       failed.error = error.code();
       failed.message = error.what();
-      return push({0, std::move(failed), index, std::nullopt});
+      return push({0, std::move(failed), index, {}, std::nullopt});
     }
   }
 
@@ -212,6 +213,7 @@ class Pipeline {
     item.sequence = job.sequence;
     PipelineResult& result = item.result;
     result.frame = job.frame;
+    result.video = job.video;
     result.input = std::move(job.input);
     if (result.input.error) {
       result.error = result.input.error;
@@ -425,7 +427,7 @@ class Pipeline {
   const std::function<std::optional<Input>()>& next_;
   model::inference::BatchModel& model_;
   const PipelineOptions& options_;
-  const std::function<bool(const PipelineResult&)>& done_;
+  const std::function<bool(PipelineResult&)>& done_;
   std::int64_t window_ = 0;
   std::deque<UnderWay> under_way_;
   Clock::time_point collected_{};  // when the last batch was
@@ -464,7 +466,7 @@ std::string PipelineTiming::describe(int threads, int workers) const {
 
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::BatchModel& model, const PipelineOptions& options,
-                            const std::function<bool(const PipelineResult&)>& done) {
+                            const std::function<bool(PipelineResult&)>& done) {
   return Pipeline(next, model, options, done).run();
 }
 

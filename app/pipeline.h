@@ -7,6 +7,7 @@
 #include "app/inputs.h"
 #include "model/image/decode.h"
 #include "model/image/transform.h"
+#include "model/image/video.h"
 #include "model/inference/batch_model.h"
 
 #include <ATen/core/Tensor.h>
@@ -36,6 +37,7 @@ struct PipelineOptions {
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
+  image::VideoFacts video;  ///< of a frame
   image::Size picture;  ///< after EXIF orientation
   image::Size model_size;
   std::string note;   ///< "padded 1080x1920 to 1088x1920"
@@ -62,14 +64,14 @@ struct PipelineTiming {
 };
 
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
-/// this thread, in input order, as soon as a result and all before it exist) for every result;
-/// `done` returns false to end early. A failing input becomes a result with an error; an exception
+/// this thread, in input order, as soon as a result and all before it exist) for every result, which
+/// `done` may take apart; it returns false to end early. A failing input becomes a result with an error; an exception
 /// from `done`, `next` or the model's code (out of memory excepted: it halves the batch for
 /// pictures of that size, and fails the input that does not fit alone) ends the run and is rethrown
 /// here.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::BatchModel& model, const PipelineOptions& options,
-                            const std::function<bool(const PipelineResult&)>& done);
+                            const std::function<bool(PipelineResult&)>& done);
 
 /// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);

@@ -51,6 +51,17 @@ Format choose_format(std::string_view format, std::string_view output) {
   return find_format(std::string_view(extension).substr(1)).value_or(Format::text);
 }
 
+LabelType parse_label_type(std::string_view word) {
+  if (word == "id") return LabelType::id;
+  if (word == "index") return LabelType::index;
+  return LabelType::name;
+}
+
+std::string record_error_code(ErrorCode code) {
+  const bool is_foreign = code == ErrorCode::invalid_argument || code == ErrorCode::failed;
+  return std::string(name(is_foreign ? ErrorCode::internal : code));
+}
+
 void flush_results(std::ostream& out) {
   out.flush();
   if (!out) {

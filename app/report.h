@@ -25,6 +25,12 @@ enum class Format { text, json, jsonl, csv, tsv };
 Format choose_format(std::string_view format, std::string_view output);
 
 enum class LabelType { name, id, index };
+/// "id", "index", else the name.
+LabelType parse_label_type(std::string_view word);
+
+/// As records spell it: they know eight codes; the other two are about the command, not about an
+/// input, and become "internal".
+std::string record_error_code(ErrorCode code);
 
 /// One of the top-k classes.
 struct Prediction {
@@ -61,8 +67,7 @@ struct ClassifyRecord {
 /// Writes records to `out` and flushes each. Odd file names are no error: bytes that are not UTF-8
 /// become U+FFFD in JSON and are kept as they are in text, csv and tsv; newlines, control
 /// characters and separators are quoted. Probabilities have six significant digits, logits four
-/// decimals, seconds six; the two error codes that records do not know (invalid_argument, failed)
-/// become "internal". Throws Error(failed) when `out` cannot be written to (a full disk).
+/// decimals, seconds six. Throws Error(failed) when `out` cannot be written to (a full disk).
 class ClassifyWriter {
  public:
   virtual ~ClassifyWriter() = default;

@@ -72,8 +72,8 @@ TEST_P(VideoFormatTest, FramesAreReadBack) {
   writer->close();
 
   image::VideoReader reader(file, 1);
-  EXPECT_NEAR(reader.frames_per_second(), 12.5, 0.1);
-  EXPECT_NEAR(static_cast<double>(reader.frame_count()), kFrames, 1);
+  EXPECT_NEAR(reader.facts().frames_per_second, 12.5, 0.1);
+  EXPECT_NEAR(static_cast<double>(reader.facts().num_frames), kFrames, 1);
   for (int i = 0; i < kFrames; ++i) {
     const auto picture = reader.next();
     ASSERT_TRUE(picture.has_value()) << "frame " << i << " of " << writer->codec();

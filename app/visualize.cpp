@@ -1,0 +1,170 @@
+// hydrascope visualize: which tokens a prediction rests on, drawn over the pictures and videos.
+#include "app/command.h"
+#include "app/console.h"
+#include "app/model_source.h"
+#include "app/pipeline.h"
+#include "app/progress.h"
+#include "app/record_stream.h"
+#include "app/report.h"
+#include "app/signal_stop.h"
+#include "app/visualize/class_choice.h"
+#include "app/visualize/map_choice.h"
+#include "app/visualize/map_explainer.h"
+#include "app/visualize/map_record.h"
+#include "app/visualize/output_stage.h"
+#include "app/visualize/visualization.h"
+#include "app/visualize/visualize_options.h"
+#include "kernels/error.h"
+
+#include <iostream>
+#include <unistd.h>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+void refuse_dropped_tokens(const ParsedOptions& options) {
+  for (const char* name : {"keep-tokens", "keep-layer"}) {
+    if (options.given(name))
+      throw Error(ErrorCode::invalid_argument, "a map needs every token",
+                  "--" + std::string(name) + " with visualize");
+  }
+}
+
+/// Of one input.
+std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes) {
+  std::int64_t count = 0;
+  for (const MapChoice& choice : selection.maps)
+    count += model::explain::entry_of(choice.method).of_class ? classes.most_classes() : 1;
+  return static_cast<std::size_t>(count);
+}
+
+MapRecord facts_of_run(const model::Classifier& classifier) {
+  MapRecord run;
+  const auto& attention = classifier.config().attention;
+  run.attention = model::to_text(attention);
+  run.attention_options = model::attention_options(attention);
+  run.approximations = classifier.approximations();
+  run.device = classifier.options().device.str();
+  run.precision = classifier.options().precision.name();
+  return run;
+}
+
+viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& source,
+                              const MapRecord& run, const ResolvedTransform& transform) {
+  report.title = "hydrascope: what " + source.name + " looks at";
+  report.facts = {{"model", source.name},
+                  {"attention", run.attention},
+                  {"device", run.device},
+                  {"precision", run.precision},
+                  {"transform", image::describe(transform.config)}};
+  return report;
+}
+
+int run_visualize(const ParsedOptions& options) {
+  if (dump_config_requested(options)) return kExitOk;
+  const Console console(options);
+  refuse_dropped_tokens(options);
+  const std::vector<std::string> words = input_words(options);
+  const ModelSource source = open_model(options);
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform") && words.empty()) {
+    std::cout << transform.describe() << '\n';
+    return kExitOk;
+  }
+  if (words.empty()) {
+    throw Error(ErrorCode::invalid_argument, "no input given", "visualize",
+                "name images, folders or globs; see `hydrascope help visualize`");
+  }
+  const image::Labels labels = resolve_labels(options, source);
+  ClassChoice classes(options.texts("class"), topk(options), labels);
+  MapWords map_choice = map_words(options);
+  map_choice.of_class = !classes.is_default();
+  const MapSelection selection = choose_maps(source.config, map_choice);
+  OutputOptions outputs =
+      heatmap_outputs(options, most_maps(selection, classes), loader_workers(options));
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  for (const std::string& note : selection.notes) console.note("note: " + note);
+  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
+
+  model::Classifier classifier =
+      make_classifier(options, source, MapExplainer::traced_layers(source.config, selection.maps));
+  MapExplainer explainer(source, selection.maps, map_choice.mapless, classifier.options().device,
+                         static_cast<std::uint64_t>(options.integer("seed")));
+  PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  pipeline.keep_picture = true;
+  pipeline.video_stride = options.integer("video-stride");
+
+  VisualizationOptions visualization_options;
+  visualization_options.folder = outputs.folder;
+  visualization_options.figure = outputs.figure;
+  visualization_options.save_raw = outputs.save_raw;
+  visualization_options.smoothing = options.number("smooth");
+  if (options.given("frames-as-video"))
+    visualization_options.frames_as_video = options.number("frames-as-video");
+  visualization_options.transform = pipeline.transform;
+  visualization_options.max_pixels = pipeline.decode.max_pixels;
+  visualization_options.run = facts_of_run(classifier);
+  outputs.report =
+      with_facts(std::move(outputs.report), source, visualization_options.run, transform);
+
+  RecordStream records(choose_format(options.text("format"), ""), std::cout, map_columns());
+  const LabelType label_type = parse_label_type(options.text("label-type"));
+  Progress progress("visualize", std::nullopt, console.progress);
+  OutputStage output(std::move(outputs), [&](const MapRecord& record) {
+    progress.hide();
+    records.write({[&] { return to_json(record); },
+                   [&] { return std::vector<std::vector<std::string>>{to_row(record)}; },
+                   [&] { return to_text(record, label_type, console.color); }});
+  });
+  Visualization visualization(std::move(visualization_options), std::move(classes), labels,
+                              source.config, explainer, output, progress);
+  pipeline.notice = [&](const std::string& text) {
+    progress.hide();
+    console.note(text);
+  };
+
+  const bool fail_fast = options.text("on-error") == "fail";
+  StoppableInput standard_input_buffer(STDIN_FILENO);
+  std::istream standard_input(&standard_input_buffer);
+  InputStream inputs(words, options.flag("recursive"), standard_input);
+  const PipelineTiming timing =
+      run_pipeline([&] { return inputs.next(); }, classifier, pipeline,
+                   [&](PipelineResult& result) {
+                     const bool failed = result.error.has_value();
+                     visualization.add(result);
+                     progress.advance();
+                     return !(fail_fast && (failed || output.failed() > 0));
+                   });
+  visualization.finish();
+  output.finish();
+  progress.finish();
+  records.finish();
+  console.detail(timing.describe(model_threads(options), pipeline.workers));
+  if (stop_requested()) return exit_code_after_stop(kExitOk);
+  if (output.failed() > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  return kExitOk;
+}
+
+}  // namespace
+
+Command visualize_command() {
+  CommandSpec spec;
+  spec.name = "visualize";
+  spec.aliases = {"attn"};
+  spec.summary = "heatmaps over images and video, HTML report, raw arrays";
+  spec.positionals = "[INPUT...]";
+  spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
+                       heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
+                       runtime_options(), label_options(), general_options()});
+  spec.examples = {
+      "hydrascope visualize photo.jpg",
+      "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
+      "hydrascope visualize --native --attn hydra:last2 photo_1920x1080.jpg --save-raw",
+      "hydrascope visualize pictures --layer all --html maps.html -o maps",
+      "hydrascope visualize clip.mp4 --smooth 0.6",
+  };
+  return {std::move(spec), run_visualize};
+}
+
+}  // namespace hydrascope::app

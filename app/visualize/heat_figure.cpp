@@ -1,0 +1,104 @@
+#include "app/visualize/heat_figure.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+const viz::Colormap& default_colormap(bool diverging) {
+  const auto name = diverging ? viz::kDefaultDivergingColormap : viz::kDefaultColormap;
+  const viz::Colormap* found = viz::find_colormap_or_null(name);
+  if (found == nullptr)
+    throw Error(ErrorCode::internal, "the default colormap is missing", std::string(name));
+  return *found;
+}
+
+/// Edge of a panel's picture: a sheet stays near two to three thousand pixels.
+int longest_panel_edge(std::size_t panels) {
+  if (panels <= 2) return 1280;
+  if (panels <= 4) return 960;
+  if (panels <= 9) return 640;
+  return panels <= 36 ? 384 : 224;
+}
+
+void draw_map(viz::Canvas& picture, const viz::Placement& placement, const ShownMap& shown,
+              const FigureOptions& options) {
+  viz::OverlayStyle style;
+  style.colormap = shown.colormap;
+  style.alpha = options.alpha;
+  style.fade = options.fade;
+  style.sampling = options.sampling;
+  viz::draw_heat(picture, shown.map, shown.range, placement, style);
+  if (options.outlined_mass) {
+    constexpr int kPixelsByThickness = 360;
+    const int thickness = std::max(2, std::min(picture.width, picture.height) / kPixelsByThickness);
+    viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
+                       thickness);
+  }
+}
+
+/// Panels of a row where rows are layers or methods and columns heads or classes; 0: any.
+int panels_a_row(std::span<const ShownMap> maps, const FigureOptions& options) {
+  const auto in_first_group =
+      std::ranges::count(maps, maps.front().layout_group, &ShownMap::layout_group);
+  const bool are_rows =
+      in_first_group > 1 && std::cmp_less(in_first_group, maps.size()) && !options.beside;
+  return are_rows ? static_cast<int>(in_first_group) : 0;
+}
+
+}  // namespace
+
+ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
+  ShownMap shown;
+  shown.map = viz::with_sign(map.map, options.sign);
+  const bool has_two_signs = map.is_signed && options.sign == viz::Sign::both;
+  shown.colormap =
+      options.colormap != nullptr ? options.colormap : &default_colormap(has_two_signs);
+  // 0 has the neutral colour of a diverging table.
+  shown.range = viz::range_of(shown.map, shown.colormap->diverging, options.outlier_percent);
+  shown.caption = caption(map);
+  shown.quantity = quantity(map);
+  shown.layout_group = std::string(model::explain::entry_of(map.choice.method).name) + "." +
+                       std::to_string(map.choice.layer);
+  return shown;
+}
+
+viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
+                        std::span<const ShownMap> maps, const FigureOptions& options,
+                        const viz::Font* font) {
+  if (!options.has_extras(maps.size())) {
+    draw_map(picture, placement, maps.front(), options);
+    return picture;
+  }
+  if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
+  viz::Placement placed = placement;
+  const bool is_sheet = maps.size() > 1;
+  if (is_sheet) {
+    const int edge = longest_panel_edge(maps.size() + (options.beside ? 1 : 0));
+    if (std::max(picture.width, picture.height) > edge) {
+      picture = viz::fitted(picture, edge, edge);
+      // Placement is relative to the picture's size, so the smaller picture is all it needs.
+      placed.horizontal.picture = picture.width;
+      placed.vertical.picture = picture.height;
+    }
+  }
+  std::vector<viz::Panel> panels;
+  if (options.beside) panels.push_back({picture, {}, std::nullopt});
+  for (const ShownMap& shown : maps) {
+    viz::Panel& panel = panels.emplace_back();
+    panel.picture = picture;
+    draw_map(panel.picture, placed, shown, options);
+    if (is_sheet || options.caption) panel.caption = shown.caption;
+    if (is_sheet || options.colorbar)
+      panel.bar = viz::ColorBar{shown.colormap, shown.range, shown.quantity};
+  }
+  viz::FigureStyle style;
+  style.columns = panels_a_row(maps, options);
+  if (options.beside && maps.size() == 1) style.columns = 2;
+  return viz::make_figure(panels, style, *font);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,55 @@
+// What an input's heatmap file shows: one map over the picture, or a contact sheet of several. Free
+// of LibTorch.
+#pragma once
+
+#include "app/visualize/input_map.h"
+#include "viz/canvas.h"
+#include "viz/colormap.h"
+#include "viz/figure.h"
+#include "viz/heat_map.h"
+#include "viz/heat_overlay.h"
+#include "viz/placement.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct FigureOptions {
+  viz::Sign sign = viz::Sign::both;
+  const viz::Colormap* colormap = nullptr;  ///< none: by whether the map has two signs
+  double alpha = 0.5;
+  bool fade = false;
+  viz::Sampling sampling = viz::Sampling::bilinear;
+  bool colorbar = false;  ///< contact sheets have bars and captions always
+  bool caption = false;
+  bool beside = false;  ///< the picture as it is in front of the maps
+  double outlier_percent = 0;
+  std::optional<double> outlined_mass;  ///< 0..1: the smallest set of cells that holds it
+
+  /// Whether a figure of so many maps is more than a picture, and needs a font.
+  [[nodiscard]] bool has_extras(std::size_t maps) const {
+    return maps > 1 || colorbar || caption || beside;
+  }
+};
+
+/// A map ready to be drawn.
+struct ShownMap {
+  viz::HeatMap map;
+  viz::ValueRange range;
+  const viz::Colormap* colormap = nullptr;
+  std::vector<std::string> caption;
+  std::string quantity;
+  std::string layout_group;  ///< what maps of one row of a sheet have in common
+};
+ShownMap shown_map(const InputMap& map, const FigureOptions& options);
+
+/// One map without extras at the picture's own size; else panels of a size by their number. `font`
+/// may be null where there are no extras. Takes some 20 ms for two megapixels.
+viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
+                        std::span<const ShownMap> maps, const FigureOptions& options,
+                        const viz::Font* font);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,66 @@
+#include "app/visualize/input_map.h"
+
+#include "app/json_text.h"
+
+#include <string_view>
+
+namespace hydrascope::app {
+namespace {
+
+using model::explain::Method;
+
+std::string_view method_name(const InputMap& map) {
+  return model::explain::entry_of(map.choice.method).name;
+}
+
+/// {"a", "a", "b"} -> "layers 0-1 a, layer 2 b".
+std::string describe_rules(const std::vector<std::string>& rules) {
+  std::string text;
+  for (std::size_t i = 0; i < rules.size();) {
+    std::size_t last = i;
+    while (last + 1 < rules.size() && rules[last + 1] == rules[i]) ++last;
+    text += (text.empty() ? "" : ", ") + std::string(last > i ? "layers " : "layer ");
+    text += std::to_string(i) + (last > i ? "-" + std::to_string(last) : "") + " " + rules[i];
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string array_name(const InputMap& map) {
+  return std::string(method_name(map)) + ".layer" + std::to_string(map.choice.layer) + ".head" +
+         to_text(map.choice.head) + ".class" + std::to_string(map.of_class.index);
+}
+
+std::vector<std::string> caption(const InputMap& map) {
+  std::string how = std::string(method_name(map)) + ", layer " + std::to_string(map.choice.layer);
+  if (map.choice.head.kind != Head::Kind::mean) how += ", head " + to_text(map.choice.head);
+  return {map.of_class.label + " " + fixed(map.of_class.prob * 100, 1) + " %", std::move(how)};
+}
+
+std::string quantity(const InputMap& map) {
+  switch (map.choice.method) {
+    case Method::hydra: return "contribution to the logit";
+    case Method::attention:
+    case Method::rollout: return "weight";
+    case Method::grad_rollout:
+    case Method::attn_gradcam: return "relevance";
+    case Method::gradcam: return "activation";
+  }
+  return "";
+}
+
+std::string note_of(const InputMap& map) {
+  std::string text;
+  const auto add = [&](const std::string& clause) {
+    if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
+  };
+  if (!map.choice.reason.empty())
+    add("auto took " + std::string(method_name(map)) + ": " + map.choice.reason);
+  add(map.note);
+  add(describe_rules(map.rules));
+  return text;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,33 @@
+// A map of an input, as a method gives it, and as it is shown. Free of LibTorch.
+#pragma once
+
+#include "app/report.h"
+#include "app/visualize/map_choice.h"
+#include "viz/heat_map.h"
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct InputMap {
+  MapChoice choice;
+  Prediction of_class;  ///< also of methods whose map is the same for all classes
+  viz::HeatMap map;     ///< raw
+  bool is_signed = false;
+  double own_share = 0;            ///< the class token's
+  std::string note;                ///< of the method; may be empty
+  std::vector<std::string> rules;  ///< of rollouts, a rule a layer from 0
+};
+
+/// "hydra.layer11.headmean.class360": what `--save-raw` calls it.
+std::string array_name(const InputMap& map);
+/// What the caption says: "otter 67.5 %", then "hydra, layer 11, head max".
+std::vector<std::string> caption(const InputMap& map);
+/// What the numbers of the map are, for its colour bar: "weight".
+std::string quantity(const InputMap& map);
+/// What the reader of the record must know: why the method was taken, the method's own note, what a
+/// rollout did layer by layer. Clauses joined by "; ", or "".
+std::string note_of(const InputMap& map);
+
+}  // namespace hydrascope::app

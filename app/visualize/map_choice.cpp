@@ -1,0 +1,195 @@
+#include "app/visualize/map_choice.h"
+
+#include "app/option_table.h"
+#include "app/options.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+namespace hydrascope::app {
+namespace {
+
+using model::VitConfig;
+using model::explain::MaplessLayers;
+using model::explain::Method;
+
+constexpr std::string_view kAutomatic = "auto";
+
+std::vector<std::string> method_names() {
+  std::vector<std::string> names{std::string(kAutomatic)};
+  for (const model::explain::MethodEntry& entry : model::explain::methods())
+    names.emplace_back(entry.name);
+  return names;
+}
+
+/// Nothing for `auto`.
+std::optional<Method> parse_method(const std::string& word) {
+  if (word == kAutomatic) return std::nullopt;
+  if (const auto* entry = model::explain::find_method_or_null(word)) return entry->method;
+  const std::vector<std::string> names = method_names();
+  const std::string near = nearest(word, names);
+  throw Error(
+      ErrorCode::invalid_argument, "unknown method", "--method " + word,
+      near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
+}
+
+/// A number below `count` of what `option` counts.
+std::int64_t parse_place(const std::string& word, const char* option, std::int64_t count,
+                         const char* others) {
+  const std::int64_t place = to_integer(word, option);
+  if (place < 0 || place >= count) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model has 0 to " + std::to_string(count - 1) + ", found " + word, option,
+                others);
+  }
+  return place;
+}
+
+struct Layers {
+  std::vector<std::int64_t> indices;
+  bool are_all = false;  ///< taken as they are able to, none is named
+};
+
+Layers parse_layers(const std::vector<std::string>& words, const VitConfig& config) {
+  Layers layers;
+  const auto add = [&](std::int64_t layer) {
+    if (std::ranges::find(layers.indices, layer) == layers.indices.end())
+      layers.indices.push_back(layer);
+  };
+  for (const std::string& word : words) {
+    if (word == "all") {
+      layers.are_all = true;
+      for (std::int64_t layer = 0; layer < config.depth; ++layer) add(layer);
+    } else if (word == "last") {
+      add(config.depth - 1);
+    } else {
+      add(parse_place(word, "--layer", config.depth, "or last, all"));
+    }
+  }
+  if (words.empty()) add(config.depth - 1);
+  return layers;
+}
+
+std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitConfig& config) {
+  std::vector<Head> heads;
+  const auto add = [&](const Head& head) {
+    if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+  };
+  for (const std::string& word : words) {
+    if (word == "mean") {
+      add({Head::Kind::mean});
+    } else if (word == "max") {
+      add({Head::Kind::maximum});
+    } else if (word == "all") {
+      for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
+    } else {
+      add({Head::Kind::one, parse_place(word, "--head", config.num_heads, "or mean, max, all")});
+    }
+  }
+  if (words.empty()) add({Head::Kind::mean});
+  return heads;
+}
+
+bool has_heads(Method method) { return method == Method::hydra || method == Method::attention; }
+
+std::string supported_hint(const VitConfig& config, std::int64_t layer, MaplessLayers mapless) {
+  const std::vector<std::string_view> supported =
+      model::explain::supported_methods(config, layer, mapless);
+  if (supported.empty()) return "no method explains layer " + std::to_string(layer);
+  return "layer " + std::to_string(layer) + " supports " +
+         join_words({supported.begin(), supported.end()}, ", ", " and ");
+}
+
+[[noreturn]] void refuse_method(const VitConfig& config, Method method, std::int64_t layer,
+                                MaplessLayers mapless) {
+  throw Error(ErrorCode::invalid_argument, model::explain::why_not(config, method, layer, mapless),
+              "--method " + std::string(model::explain::entry_of(method).name) + ", layer " +
+                  std::to_string(layer),
+              supported_hint(config, layer, mapless));
+}
+
+model::explain::Choice choose_automatically(const VitConfig& config, std::int64_t layer,
+                                            bool of_class) {
+  model::explain::Choice choice = model::explain::choose_method(config, layer);
+  if (of_class && !model::explain::entry_of(choice.method).of_class &&
+      model::explain::why_not(config, Method::hydra, layer).empty()) {
+    choice = {Method::hydra, std::string(model::explain::entry_of(choice.method).name) +
+                                 " is the same for every class"};
+  }
+  return choice;
+}
+
+/// "layers 0-3, 7".
+std::string list_layers(const std::vector<std::int64_t>& layers) {
+  std::string text = layers.size() == 1 ? "layer " : "layers ";
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t last = i;
+    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
+    text += (i == 0 ? "" : ", ") + std::to_string(layers[i]);
+    if (last > i) text += "-" + std::to_string(layers[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_text(const Head& head) {
+  switch (head.kind) {
+    case Head::Kind::mean: return "mean";
+    case Head::Kind::maximum: return "max";
+    case Head::Kind::one: return std::to_string(head.index);
+  }
+  return "";
+}
+
+MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
+  const Layers layers = parse_layers(words.layers, config);
+  const std::vector<Head> heads = parse_heads(words.heads, config);
+  MapSelection selection;
+  const auto add = [&](Method method, std::int64_t layer, const std::string& reason) {
+    for (const Head& head : heads) {
+      if (head.kind != Head::Kind::mean && !has_heads(method)) {
+        throw Error(ErrorCode::invalid_argument,
+                    std::string(model::explain::entry_of(method).name) +
+                        " has one map for all heads, none by head",
+                    "--head " + to_text(head), "hydra and attention have maps by head");
+      }
+      const auto is_same = [&](const MapChoice& other) {
+        return other.method == method && other.layer == layer && other.head == head;
+      };
+      if (std::ranges::none_of(selection.maps, is_same))
+        selection.maps.push_back({method, layer, head, reason});
+    }
+  };
+
+  std::vector<std::string> methods = words.methods;
+  if (methods.empty()) methods.emplace_back(kAutomatic);
+  for (const std::string& word : methods) {
+    const std::optional<Method> named = parse_method(word);
+    std::vector<std::int64_t> skipped;
+    for (const std::int64_t layer : layers.indices) {
+      if (!named) {
+        const auto choice = choose_automatically(config, layer, words.of_class);
+        add(choice.method, layer, choice.reason);
+      } else if (model::explain::why_not(config, *named, layer, words.mapless).empty()) {
+        add(*named, layer, "");
+      } else if (layers.are_all) {
+        skipped.push_back(layer);
+      } else {
+        refuse_method(config, *named, layer, words.mapless);
+      }
+    }
+    if (skipped.size() == layers.indices.size())
+      refuse_method(config, *named, skipped.back(), words.mapless);
+    if (!skipped.empty())
+      selection.notes.push_back(
+          list_layers(skipped) +
+          " left out: " + model::explain::why_not(config, *named, skipped.front(), words.mapless));
+  }
+  return selection;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,167 @@
+#include "app/visualize/map_record.h"
+
+#include "app/terminal_text.h"
+
+namespace hydrascope::app {
+namespace {
+
+constexpr int kDigits = 6;
+constexpr int kShareDecimals = 4;
+constexpr int kSecondsDecimals = 6;
+
+std::string class_json(const Prediction& prediction) {
+  return JsonObject()
+      .add("index", prediction.index)
+      .add("id", json_string(prediction.id))
+      .add("label", json_string(prediction.label))
+      .add("prob", json_number(significant(prediction.prob, kDigits)))
+      .text();
+}
+
+std::string class_text(const Prediction& prediction, LabelType label_type) {
+  std::string name = prediction.label;
+  if (label_type == LabelType::index) name = std::to_string(prediction.index);
+  if (label_type == LabelType::id && !prediction.id.empty()) name = prediction.id;
+  return printable(name) + " " + fixed(prediction.prob * 100, 2) + " %";
+}
+
+std::string size_text(std::int64_t width, std::int64_t height) {
+  return std::to_string(width) + "x" + std::to_string(height);
+}
+
+}  // namespace
+
+std::string to_json(const MapRecord& record) {
+  JsonObject object;
+  object.add("schema", 1).add("input", json_string(record.input));
+  if (record.frame) object.add("frame", *record.frame);
+  if (record.error) {
+    JsonObject error;
+    error.add("code", json_string(record_error_code(*record.error)))
+        .add("message", json_string(record.message));
+    return object.add("error", error.text()).text();
+  }
+  object.add("class", class_json(record.of_class))
+      .add("method", json_string(record.method))
+      .add("layer", record.layer);
+  if (record.head != "mean") object.add("head", json_string(record.head));
+  JsonObject files;
+  files.add("heatmap", json_string(record.heatmap_file));
+  if (!record.map_file.empty()) files.add("map", json_string(record.map_file));
+  object.add("grid", json_array(record.grid))
+      .add("min", json_number(significant(record.minimum, kDigits)))
+      .add("max", json_number(significant(record.maximum, kDigits)))
+      .add("cls_share", json_number(decimal(record.cls_share, kShareDecimals)))
+      .add("files", files.text())
+      .add("width", record.width)
+      .add("height", record.height)
+      .add("model_size", json_array(record.model_size))
+      .add("attention", json_string(record.attention));
+  if (!record.attention_options.empty())
+    object.add("attention_options", json_object(record.attention_options));
+  if (!record.approximations.empty())
+    object.add("approximations", json_object(record.approximations));
+  object.add("device", json_string(record.device)).add("precision", json_string(record.precision));
+  if (!record.note.empty()) object.add("note", json_string(record.note));
+  return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
+}
+
+std::vector<std::string> map_columns() {
+  return {"input",
+          "frame",
+          "index",
+          "id",
+          "label",
+          "prob",
+          "method",
+          "layer",
+          "head",
+          "rows",
+          "columns",
+          "min",
+          "max",
+          "cls_share",
+          "heatmap",
+          "map",
+          "width",
+          "height",
+          "model_height",
+          "model_width",
+          "attention",
+          "attention_options",
+          "approximations",
+          "device",
+          "precision",
+          "note",
+          "seconds",
+          "error_code",
+          "error_message"};
+}
+
+std::vector<std::string> to_row(const MapRecord& record) {
+  const std::string frame = record.frame ? std::to_string(*record.frame) : "";
+  if (record.error) {
+    std::vector<std::string> row(map_columns().size());
+    row[0] = record.input;
+    row[1] = frame;
+    row[row.size() - 2] = record_error_code(*record.error);
+    row[row.size() - 1] = record.message;
+    return row;
+  }
+  return {record.input,
+          frame,
+          std::to_string(record.of_class.index),
+          record.of_class.id,
+          record.of_class.label,
+          significant(record.of_class.prob, kDigits),
+          record.method,
+          std::to_string(record.layer),
+          record.head,
+          std::to_string(record.grid[0]),
+          std::to_string(record.grid[1]),
+          significant(record.minimum, kDigits),
+          significant(record.maximum, kDigits),
+          decimal(record.cls_share, kShareDecimals),
+          record.heatmap_file,
+          record.map_file,
+          std::to_string(record.width),
+          std::to_string(record.height),
+          std::to_string(record.model_size[0]),
+          std::to_string(record.model_size[1]),
+          record.attention,
+          record.attention_options.empty() ? "" : json_object(record.attention_options),
+          record.approximations.empty() ? "" : json_object(record.approximations),
+          record.device,
+          record.precision,
+          record.note,
+          decimal(record.seconds, kSecondsDecimals),
+          "",
+          ""};
+}
+
+std::string to_text(const MapRecord& record, LabelType label_type, bool color) {
+  std::string line = styled(printable(record.input), Style::bold, color);
+  if (record.frame) line += "  frame " + std::to_string(*record.frame);
+  if (record.error) {
+    const std::string text =
+        "error: " + record_error_code(*record.error) + ": " + printable(record.message);
+    return line + "  " + styled(text, Style::red, color) + '\n';
+  }
+  constexpr int kTextDigits = 3;
+  constexpr double kMilliseconds = 1e3;
+  line += "  " + size_text(record.width, record.height) + " -> " +
+          size_text(record.model_size[1], record.model_size[0]) + "  " +
+          styled(class_text(record.of_class, label_type), Style::green, color) + "  " +
+          record.method + " layer " + std::to_string(record.layer);
+  if (record.head != "mean") line += " head " + record.head;
+  line += "  " + size_text(record.grid[1], record.grid[0]) + "  " +
+          significant(record.minimum, kTextDigits) + ".." +
+          significant(record.maximum, kTextDigits) + "  cls " + fixed(record.cls_share * 100, 1) +
+          " %  " + fixed(record.seconds * kMilliseconds, 1) + " ms  " +
+          printable(record.heatmap_file);
+  if (!record.map_file.empty()) line += "  " + printable(record.map_file);
+  if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
+  return line + '\n';
+}
+
+}  // namespace hydrascope::app

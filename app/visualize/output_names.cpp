@@ -1,0 +1,33 @@
+#include "app/visualize/output_names.h"
+
+namespace hydrascope::app {
+namespace {
+
+/// Linux takes 255 bytes; the rest is for numbers, ".heatmap.png" and a temporary suffix.
+constexpr std::size_t kLongestName = 200;
+
+/// Not in the middle of a UTF-8 character.
+std::string cut(std::string name) {
+  if (name.size() <= kLongestName) return name;
+  std::size_t end = kLongestName;
+  while (end > 0 && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
+  name.resize(end);
+  return name;
+}
+
+}  // namespace
+
+std::string OutputNames::name_for(const std::filesystem::path& input) {
+  std::string stem = cut(input.stem().native());
+  if (stem.empty() || stem == "." || stem == "..") stem = "input";
+  std::string name = stem;
+  if (!taken_.insert(name).second) {
+    int& number = last_number_.try_emplace(stem, 1).first->second;
+    do {
+      name = stem + "-" + std::to_string(++number);
+    } while (!taken_.insert(name).second);
+  }
+  return name;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,196 @@
+#include "app/visualize/output_stage.h"
+
+#include "app/npz_file.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <new>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+std::filesystem::path make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!std::filesystem::is_directory(folder, error))
+    throw Error(ErrorCode::unreadable, "cannot make the folder for heatmaps", folder.string(),
+                "--output names a folder");
+  return folder;
+}
+
+/// numpy.load gives the map itself, (rows, columns).
+void write_map(const std::filesystem::path& file, const viz::HeatMap& map) {
+  NpyWriter writer(file);
+  const std::array<std::int64_t, 1> row_shape{map.columns};
+  const std::span<const float> values(map.values);
+  for (std::int64_t row = 0; row < map.rows; ++row)
+    writer.append(values.subspan(static_cast<std::size_t>(row * map.columns),
+                                 static_cast<std::size_t>(map.columns)),
+                  row_shape);
+  writer.close();
+}
+
+void write_maps(const std::filesystem::path& file, std::span<const InputMap> maps) {
+  NpzWriter writer(file);
+  for (const InputMap& map : maps)
+    writer.add(array_name(map), map.map.values, std::array{map.map.rows, map.map.columns});
+  writer.close();
+}
+
+std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
+  double smallest = std::numeric_limits<double>::infinity();
+  double largest = -smallest;
+  for (const float value : map.values) {  // comparisons leave NaN out
+    if (value < smallest) smallest = value;
+    if (value > largest) largest = value;
+  }
+  return {smallest, largest};
+}
+
+MapRecord record_of(const MapRecord& facts, const InputMap& map) {
+  MapRecord record = facts;
+  record.of_class = map.of_class;
+  record.method = model::explain::entry_of(map.choice.method).name;
+  record.layer = map.choice.layer;
+  record.head = to_text(map.choice.head);
+  record.grid = {map.map.rows, map.map.columns};
+  std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
+  record.cls_share = map.own_share;
+  const std::string note = note_of(map);
+  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
+  return record;
+}
+
+viz::ReportPrediction report_prediction(const Prediction& prediction) {
+  return {prediction.index, prediction.label, prediction.prob};
+}
+
+viz::ReportPicture report_picture(ExplainedInput& input) {
+  viz::ReportPicture page;
+  const MapRecord& facts = input.facts;
+  page.name = facts.input;
+  if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
+  page.picture = std::move(input.picture);
+  page.placement = input.placement;
+  for (const Prediction& prediction : input.top) page.top.push_back(report_prediction(prediction));
+  const auto size = [](std::int64_t width, std::int64_t height) {
+    return std::to_string(width) + " x " + std::to_string(height);
+  };
+  page.facts = {{"size", size(facts.width, facts.height)},
+                {"model input", size(facts.model_size[1], facts.model_size[0])},
+                {"file", facts.heatmap_file}};
+  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
+  for (const InputMap& map : input.maps) {
+    const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
+    viz::ReportMap& shown = page.maps.emplace_back();
+    shown.method = entry.name;
+    shown.layer = map.choice.layer;
+    shown.head = to_text(map.choice.head);
+    if (entry.of_class) {
+      shown.class_index = map.of_class.index;
+      const auto is_class = [&](const viz::ReportPrediction& known) {
+        return known.index == map.of_class.index;
+      };
+      if (std::ranges::none_of(page.top, is_class) && std::ranges::none_of(page.others, is_class))
+        page.others.push_back(report_prediction(map.of_class));
+    }
+    shown.map = map.map;
+    shown.is_signed = map.is_signed;
+    shown.own_share = map.own_share;
+    shown.note = note_of(map);
+  }
+  return page;
+}
+
+}  // namespace
+
+OutputStage::OutputStage(OutputOptions options, std::function<void(const MapRecord&)> write)
+    : options_(std::move(options)),
+      write_(std::move(write)),
+      workers_(options_.threads, options_.threads + 1) {
+  make_folder(options_.folder);
+  if (!options_.html.empty()) page_.emplace(options_.html, options_.report);
+}
+
+void OutputStage::add(ExplainedInput input) {
+  // What std::function holds must be copyable.
+  const auto shared = std::make_shared<ExplainedInput>(std::move(input));
+  workers_.submit([this, shared] { return produce(shared); });
+}
+
+void OutputStage::add_failure(MapRecord record) {
+  workers_.submit(
+      [this, record = std::move(record)] { return [this, record] { report(record); }; });
+}
+
+void OutputStage::close(std::shared_ptr<VideoOutput> video) {
+  workers_.submit([video = std::move(video)] { return [video] { video->close(); }; });
+}
+
+void OutputStage::finish() {
+  workers_.finish();
+  if (page_) page_->finish();
+}
+
+OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput>& input) {
+  ExplainedInput& job = *input;
+  try {
+    viz::Canvas source = page_ ? job.picture : std::move(job.picture);
+    auto figure = std::make_shared<viz::Canvas>(draw_figure(
+        std::move(source), job.placement, job.shown, options_.figure, options_.font.get()));
+    job.shown.clear();
+    if (!job.video) {
+      write_picture(job, *figure);
+      return [this, input] { report(*input); };
+    }
+    job.facts.heatmap_file = job.video->heatmap_file().string();
+    job.facts.map_file = job.video->map_file().string();
+    return [this, input, figure] {
+      input->video->add(*figure, input->maps);
+      report(*input);
+    };
+  } catch (const std::bad_alloc&) {
+    job.facts.error = ErrorCode::out_of_memory;
+    job.facts.message = "not enough memory to draw the heatmap";
+  } catch (const Error& error) {
+    // A disk that says no says it to every picture.
+    if (error.code() == ErrorCode::unreadable || error.code() == ErrorCode::internal) throw;
+    job.facts.error = error.code();
+    job.facts.message = error.what();
+  }
+  return [this, input] { report(input->facts); };
+}
+
+void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
+  const auto heatmap =
+      file(input.name, ".heatmap" + std::string(viz::extension(options_.image_format)));
+  viz::write_image(heatmap, figure, options_.image_format, options_.encode);
+  input.facts.heatmap_file = heatmap.string();
+  if (!options_.save_raw) return;
+  const bool is_alone = input.maps.size() == 1;
+  const auto maps = file(input.name, is_alone ? ".map.npy" : ".map.npz");
+  if (is_alone) {
+    write_map(maps, input.maps.front().map);
+  } else {
+    write_maps(maps, input.maps);
+  }
+  input.facts.map_file = maps.string();
+}
+
+void OutputStage::report(const MapRecord& failure) {
+  ++failed_;
+  write_(failure);
+  if (page_) page_->add(viz::ReportFailure{failure.input, failure.message});
+}
+
+void OutputStage::report(ExplainedInput& input) {
+  for (const InputMap& map : input.maps) write_(record_of(input.facts, map));
+  if (page_) page_->add(report_picture(input));
+}
+
+}  // namespace hydrascope::app

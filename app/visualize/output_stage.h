@@ -1,0 +1,85 @@
+// What is left when an input's maps are known: drawing, encoding and writing on threads of its own,
+// records and the page in input order. A few pictures are in memory, never all. Free of LibTorch.
+#pragma once
+
+#include "app/ordered_workers.h"
+#include "app/visualize/heat_figure.h"
+#include "app/visualize/input_map.h"
+#include "app/visualize/map_record.h"
+#include "app/visualize/video_output.h"
+#include "viz/canvas.h"
+#include "viz/encode.h"
+#include "viz/font.h"
+#include "viz/html_report.h"
+#include "viz/placement.h"
+
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct OutputOptions {
+  std::filesystem::path folder;
+  viz::ImageFormat image_format = viz::ImageFormat::png;
+  viz::EncodeOptions encode;
+  FigureOptions figure;
+  std::shared_ptr<const viz::Font> font;  ///< may be null where figures have no extras
+  bool save_raw = false;
+  std::filesystem::path html;  ///< empty: no page
+  viz::ReportOptions report;
+  int threads = 1;
+};
+
+/// An input, or a frame of a video.
+struct ExplainedInput {
+  MapRecord facts;   ///< what the records of its maps have in common
+  std::string name;  ///< of its files; unused with `video`
+  viz::Canvas picture;
+  viz::Placement placement;
+  std::vector<Prediction> top;  ///< the best classes, for the page
+  std::vector<InputMap> maps;   ///< one at least
+  std::vector<ShownMap> shown;  ///< the same, ready to be drawn
+  std::shared_ptr<VideoOutput> video;
+};
+
+class OutputStage {
+ public:
+  /// `write` gets a record a map, or one of a failure, in input order and one at a time, on any
+  /// thread. Makes the folder. Throws Error(unreadable) where it cannot be made.
+  OutputStage(OutputOptions options, std::function<void(const MapRecord&)> write);
+
+  /// Waits while enough is under way. A picture that cannot be encoded becomes a failure; what
+  /// else goes wrong (a full disk) ends the run: this and `finish` throw it.
+  void add(ExplainedInput input);
+  void add_failure(MapRecord record);
+  /// No frames of `video` will come.
+  void close(std::shared_ptr<VideoOutput> video);
+  /// Waits for all, and completes the page.
+  void finish();
+  /// Inputs (or frames) that failed, so far.
+  [[nodiscard]] std::int64_t failed() const noexcept { return failed_.load(); }
+
+ private:
+  [[nodiscard]] std::filesystem::path file(const std::string& name,
+                                           const std::string& ending) const {
+    return options_.folder / (name + ending);
+  }
+  /// On a worker: what needs no order. Returns what does.
+  OrderedWorkers::Second produce(const std::shared_ptr<ExplainedInput>& input);
+  void write_picture(ExplainedInput& input, const viz::Canvas& figure);
+  void report(const MapRecord& failure);
+  void report(ExplainedInput& input);
+
+  OutputOptions options_;
+  std::function<void(const MapRecord&)> write_;
+  std::optional<viz::HtmlReport> page_;
+  std::atomic<std::int64_t> failed_ = 0;
+  OrderedWorkers workers_;  // last: its threads use the others
+};
+
+}  // namespace hydrascope::app

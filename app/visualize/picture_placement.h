@@ -1,0 +1,15 @@
+// From what the evaluation transform does to where its result lies on the picture. Free of
+// LibTorch.
+#pragma once
+
+#include "model/image/transform_plan.h"
+#include "viz/placement.h"
+
+namespace hydrascope::app {
+
+/// Where the patches (`patch_size` pixels square) of the model's input lie on a picture of size
+/// `picture`, after EXIF orientation, that `plan` was made for.
+viz::Placement placement_of(const image::TransformPlan& plan, image::Size picture,
+                            std::int64_t patch_size);
+
+}  // namespace hydrascope::app

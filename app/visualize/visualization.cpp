@@ -1,0 +1,151 @@
+#include "app/visualize/visualization.h"
+
+#include "app/predictions.h"
+#include "app/visualize/picture_placement.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr std::int64_t kClassesOnPage = 5;
+constexpr double kUsualFramesPerSecond = 25;  // where the container does not say
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// The folder that pictures lie in names the video made of them.
+std::filesystem::path folder_name(const std::filesystem::path& picture) {
+  std::filesystem::path name = picture.parent_path().filename();
+  const bool says_nothing = name.empty() || name == "." || name == "..";
+  return says_nothing ? std::filesystem::path("frames") : name;
+}
+
+}  // namespace
+
+Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
+                             const image::Labels& labels, const model::VitConfig& config,
+                             MapExplainer& explainer, OutputStage& output, Progress& progress)
+    : options_(std::move(options)),
+      classes_(std::move(classes)),
+      labels_(labels),
+      config_(config),
+      explainer_(explainer),
+      output_(output),
+      progress_(progress) {}
+
+void Visualization::add(PipelineResult& result) {
+  ++seen_;
+  if (options_.frames_as_video && !result.error) {
+    if (result.frame) {
+      result.error = ErrorCode::unsupported_format;
+      result.message = "is a video; --frames-as-video makes one of pictures";
+      result.frame.reset();
+    } else {
+      result.frame = frames_++;
+    }
+  }
+  MapRecord facts = facts_of(result);
+  if (!result.error) {
+    try {
+      explain(result, facts);
+      return;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory) throw;
+      facts.error = error.code();
+      facts.message = error.what();
+    }
+  }
+  output_.add_failure(std::move(facts));
+}
+
+void Visualization::finish() { close_track(); }
+
+MapRecord Visualization::facts_of(const PipelineResult& result) const {
+  MapRecord facts = options_.run;
+  facts.input = result.input.given;
+  facts.frame = result.frame;
+  facts.error = result.error;
+  facts.message = result.message;
+  facts.width = result.picture.width;
+  facts.height = result.picture.height;
+  facts.model_size = {result.model_size.height, result.model_size.width};
+  facts.note = result.note;
+  facts.seconds = result.seconds;
+  return facts;
+}
+
+void Visualization::explain(PipelineResult& result, MapRecord facts) {
+  const auto begin = std::chrono::steady_clock::now();
+  const image::TransformPlan plan =
+      image::plan_transform(options_.transform, result.picture, options_.max_pixels);
+  ExplainedInput input;
+  input.placement = placement_of(plan, result.picture, config_.patch_size);
+  input.top = top_classes(result.logits, std::max(kClassesOnPage, classes_.num_best()), labels_);
+  std::vector<std::int64_t> best;
+  for (const Prediction& prediction : input.top) {
+    if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
+  }
+  const bool is_frame = result.frame.has_value();
+  const std::vector<Prediction> classes =
+      chosen_classes(result.logits, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
+  const model::TokenGrid grid{config_.num_prefix_tokens(), input.placement.vertical.cells,
+                              input.placement.horizontal.cells};
+  input.maps = explainer_.explain(result.tokens, grid, classes);
+  facts.seconds += seconds_since(begin);
+
+  input.facts = std::move(facts);
+  input.picture = {result.pixels.width, result.pixels.height, std::move(result.pixels.rgb)};
+  if (is_frame) {
+    Track& track = track_of(result);
+    input.video = track.video;
+    input.shown = track.steady.add(input.maps, options_.figure);
+  } else {
+    close_track();
+    input.name = names_.name_for(result.input.path);
+    for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
+  }
+  output_.add(std::move(input));
+}
+
+Visualization::Track& Visualization::track_of(const PipelineResult& result) {
+  const bool goes_on = track_ && *result.frame > track_->last_frame &&
+                       (options_.frames_as_video || track_->input == result.input.given);
+  if (!goes_on) {
+    close_track();
+    open_track(result);
+  }
+  track_->last_frame = *result.frame;
+  return *track_;
+}
+
+void Visualization::open_track(const PipelineResult& result) {
+  double frames_per_second = result.video.frames_per_second;
+  if (!(frames_per_second > 0)) frames_per_second = kUsualFramesPerSecond;
+  frames_per_second /= static_cast<double>(result.video.stride);
+  if (options_.frames_as_video) frames_per_second = *options_.frames_as_video;
+  const std::string name = names_.name_for(options_.frames_as_video ? folder_name(result.input.path)
+                                                                    : result.input.path);
+  const std::filesystem::path maps =
+      options_.save_raw ? options_.folder / (name + ".map.npy") : std::filesystem::path();
+  track_.emplace(Track{result.input.given, -1,
+                       std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"),
+                                                     maps, frames_per_second),
+                       SteadyMaps(options_.smoothing)});
+  if (result.video.num_frames > 0) {
+    const std::int64_t stride = result.video.stride;
+    progress_.set_total(seen_ - 1 + (result.video.num_frames + stride - 1) / stride);
+  }
+}
+
+void Visualization::close_track() {
+  if (!track_) return;
+  output_.close(std::move(track_->video));
+  track_.reset();
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,71 @@
+// What happens to each result of the pipeline: explanation here, on the calling thread; drawing and
+// writing in the output stage.
+#pragma once
+
+#include "app/pipeline.h"
+#include "app/progress.h"
+#include "app/visualize/class_choice.h"
+#include "app/visualize/map_explainer.h"
+#include "app/visualize/output_names.h"
+#include "app/visualize/output_stage.h"
+#include "app/visualize/steady_maps.h"
+#include "model/image/labels.h"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace hydrascope::app {
+
+struct VisualizationOptions {
+  std::filesystem::path folder;
+  FigureOptions figure;
+  bool save_raw = false;
+  double smoothing = 0;                   ///< of maps over the frames of a video
+  std::optional<double> frames_as_video;  ///< frames a second; pictures become one video
+  image::TransformConfig transform;
+  std::int64_t max_pixels = 0;
+  MapRecord run;  ///< what the records of all inputs have in common: device, attention, ...
+};
+
+class Visualization {
+ public:
+  Visualization(VisualizationOptions options, ClassChoice classes, const image::Labels& labels,
+                const model::VitConfig& config, MapExplainer& explainer, OutputStage& output,
+                Progress& progress);
+
+  /// Takes the picture out of `result`. Throws what the output stage throws.
+  void add(PipelineResult& result);
+  /// Completes the last video; the output stage is left to the caller.
+  void finish();
+
+ private:
+  /// A video in the making.
+  struct Track {
+    std::string input;
+    std::int64_t last_frame = -1;
+    std::shared_ptr<VideoOutput> video;
+    SteadyMaps steady;
+  };
+  [[nodiscard]] MapRecord facts_of(const PipelineResult& result) const;
+  /// The track that a frame belongs to, opened if it is the first.
+  Track& track_of(const PipelineResult& result);
+  void open_track(const PipelineResult& result);
+  void close_track();
+  void explain(PipelineResult& result, MapRecord facts);
+
+  VisualizationOptions options_;
+  ClassChoice classes_;
+  const image::Labels& labels_;
+  const model::VitConfig& config_;
+  MapExplainer& explainer_;
+  OutputStage& output_;
+  Progress& progress_;
+  OutputNames names_;
+  std::optional<Track> track_;
+  std::int64_t frames_ = 0;  // of a video made of pictures
+  std::int64_t seen_ = 0;    // results
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,336 @@
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
+#include <cstring>
+#include <utility>
+
+namespace hydrascope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const std::string kOtters = asset("images/oakland-zoo-otters.jpg").string();
+
+/// Width and height of a PNG file; 0 for another file.
+std::pair<int, int> png_size(const fs::path& file) {
+  const std::string bytes = read_bytes(file);
+  if (bytes.size() < 24 || bytes.substr(1, 3) != "PNG") return {};
+  const auto number = [&](std::size_t at) {
+    int value = 0;
+    for (std::size_t i = at; i < at + 4; ++i)
+      value = value * 256 + static_cast<unsigned char>(bytes[i]);
+    return value;
+  };
+  return {number(16), number(20)};
+}
+
+class VisualizeCliTest : public ::testing::Test {
+ protected:
+  Outcome visualize(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"visualize", "--format", "jsonl", "--device", "cpu", "--no-progress"});
+    return run(arguments, {"", folder_.path(), {}});
+  }
+  /// Of a run that must succeed.
+  std::vector<Json> records(const std::vector<std::string>& arguments) {
+    const Outcome outcome = visualize(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+    return outcome.code == 0 ? outcome.records() : std::vector<Json>();
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return folder_.path() / name; }
+  std::string picture(const std::string& name, int width, int height, unsigned seed = 0) {
+    folder_.write(name, ppm(width, height, seed));
+    return name;
+  }
+  std::size_t files_in(const std::string& name) {
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(path(name)), fs::directory_iterator()));
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(VisualizeCliTest, AHeatmapOfThePicturesOwnSizeAndTheRecordOfTheContract) {
+  const Outcome outcome = visualize({kOtters});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto record = nlohmann::ordered_json::parse(outcome.out);
+  std::vector<std::string> keys;
+  for (const auto& item : record.items()) keys.push_back(item.key());
+  EXPECT_EQ(keys,
+            (std::vector<std::string>{"schema", "input", "class", "method", "layer", "grid", "min",
+                                      "max", "cls_share", "files", "width", "height", "model_size",
+                                      "attention", "device", "precision", "note", "seconds"}));
+  EXPECT_EQ(record.at("class").at("index"), 360);
+  EXPECT_EQ(record.at("class").at("label"), "otter");
+  EXPECT_EQ(record.at("method"), "attention");
+  EXPECT_EQ(record.at("layer"), 11);
+  EXPECT_EQ(record.at("grid"), (Json{14, 14}));
+  EXPECT_LT(record.at("min").get<double>(), record.at("max").get<double>());
+  EXPECT_GT(record.at("cls_share").get<double>(), 0);
+  EXPECT_EQ(record.at("files").at("heatmap"), "heatmaps/oakland-zoo-otters.heatmap.png");
+  EXPECT_NE(record.at("note").get<std::string>().find("auto took attention"), std::string::npos);
+  EXPECT_EQ(png_size(path("heatmaps/oakland-zoo-otters.heatmap.png")), (std::pair{1920, 1080}));
+}
+
+TEST_F(VisualizeCliTest, RawMapsHoldWhatTheRecordSays) {
+  picture("p.ppm", 96, 64);
+  const auto record =
+      records({"p.ppm", "--native", "--method", "hydra", "--save-raw", "-o", "out"}).at(0);
+  EXPECT_EQ(record.at("grid"), (Json{4, 6}));
+  EXPECT_EQ(record.at("files").at("map"), "out/p.map.npy");
+  const std::string bytes = read_bytes(path("out/p.map.npy"));
+  EXPECT_NE(bytes.find("'shape': (4, 6), }"), std::string::npos);
+  std::vector<float> values(24);
+  ASSERT_GT(bytes.size(), values.size() * sizeof(float));
+  std::memcpy(values.data(), bytes.data() + bytes.size() - values.size() * sizeof(float),
+              values.size() * sizeof(float));
+  const auto [smallest, largest] = std::ranges::minmax(values);
+  EXPECT_NEAR(record.at("min").get<double>(), smallest, 1e-5);
+  EXPECT_NEAR(record.at("max").get<double>(), largest, 1e-5);
+  EXPECT_LT(smallest, 0) << "hydra's map is signed";
+}
+
+TEST_F(VisualizeCliTest, SeveralMapsAreASheetAndAnArchive) {
+  picture("p.ppm", 96, 64);
+  const std::vector<Json> maps =
+      records({"p.ppm", "--method", "hydra,attention", "--class", "otter", "--class", "360",
+               "--class", "n02442845", "--head", "mean,max", "--save-raw"});
+  // hydra: 2 heads x 2 classes, attention: 2 heads, one map for all classes.
+  ASSERT_EQ(maps.size(), 6U);
+  EXPECT_EQ(maps[0].at("class").at("label"), "otter");
+  EXPECT_EQ(maps[1].at("class").at("label"), "mink");
+  EXPECT_FALSE(maps[0].contains("head"));
+  EXPECT_EQ(maps[2].at("head"), "max");
+  EXPECT_EQ(maps[4].at("method"), "attention");
+  for (const Json& map : maps) {
+    EXPECT_EQ(map.at("files"), maps[0].at("files"));
+    EXPECT_EQ(map.at("input"), "p.ppm");
+  }
+  EXPECT_EQ(maps[0].at("files").at("map"), "heatmaps/p.map.npz");
+  const std::string archive = read_bytes(path("heatmaps/p.map.npz"));
+  for (const char* name :
+       {"hydra.layer11.headmean.class360.npy", "hydra.layer11.headmax.class357.npy",
+        "attention.layer11.headmax.class360.npy"})
+    EXPECT_NE(archive.find(name), std::string::npos) << name;
+  const auto [width, height] = png_size(path("heatmaps/p.heatmap.png"));
+  EXPECT_GT(width, 2 * 96);
+  EXPECT_GT(height, 2 * 64);
+}
+
+TEST_F(VisualizeCliTest, AllLayersAllHeadsAndTheBestClasses) {
+  picture("p.ppm", 64, 64);
+  EXPECT_EQ(records({"p.ppm", "--layer", "all"}).size(), 12U);
+  const std::vector<Json> heads = records({"p.ppm", "--layer", "0,last", "--head", "all"});
+  ASSERT_EQ(heads.size(), 6U);
+  EXPECT_EQ(heads[4].at("layer"), 11);
+  EXPECT_EQ(heads[4].at("head"), "1");
+  const std::vector<Json> classes = records({"p.ppm", "--topk", "3"});
+  ASSERT_EQ(classes.size(), 3U);
+  EXPECT_EQ(classes[0].at("method"), "hydra") << "attention is the same for every class";
+  EXPECT_GE(classes[0].at("class").at("prob"), classes[1].at("class").at("prob"));
+}
+
+TEST_F(VisualizeCliTest, EveryMethodForSoftmaxHydraAndAMixture) {
+  picture("p.ppm", 64, 64);
+  for (const char* attention : {"softmax", "hydra:last2"}) {
+    const bool is_mixed = std::string(attention) != "softmax";
+    const std::string methods = is_mixed ? "hydra,rollout,grad-rollout,gradcam,attn-gradcam"
+                                         : "hydra,attention,rollout,grad-rollout,gradcam,"
+                                           "attn-gradcam";
+    const std::vector<Json> maps =
+        records({"p.ppm", "--img-size", "64", "--method", methods, "--attn", attention});
+    ASSERT_EQ(maps.size(), is_mixed ? 5U : 6U);
+    for (const Json& map : maps) EXPECT_TRUE(map.at("min").is_number()) << map.dump();
+    if (is_mixed) {
+      EXPECT_NE(maps[1].at("note").get<std::string>().find("layers 10-11"), std::string::npos)
+          << maps[1].dump();
+    }
+  }
+}
+
+TEST_F(VisualizeCliTest, EveryWayToDrawChangesThePicture) {
+  picture("p.ppm", 96, 64);
+  const auto drawn = [&](std::vector<std::string> how) {
+    how.insert(how.begin(), {"p.ppm", "--method", "hydra", "--img-size", "64"});
+    records(how);
+    return read_bytes(path("heatmaps/p.heatmap.png"));
+  };
+  std::vector<std::string> pictures;
+  for (const std::vector<std::string>& how :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--sign", "positive"},
+                                             {"--sign", "absolute"},
+                                             {"--cmap", "viridis"},
+                                             {"--alpha", "0.9"},
+                                             {"--fade"},
+                                             {"--blocks"},
+                                             {"--colorbar"},
+                                             {"--caption"},
+                                             {"--beside"},
+                                             {"--outlier-perc", "20"},
+                                             {"--threshold", "0.5"}}) {
+    pictures.push_back(drawn(how));
+    EXPECT_EQ(std::ranges::count(pictures, pictures.back()), 1) << (how.empty() ? "" : how.front());
+  }
+  EXPECT_EQ(drawn({}), pictures.front()) << "the same bits again";
+}
+
+TEST_F(VisualizeCliTest, FileFormats) {
+  picture("p.ppm", 64, 64);
+  const Json record = records({"p.ppm", "--image-format", "jpg", "--quality", "50"}).at(0);
+  EXPECT_EQ(record.at("files").at("heatmap"), "heatmaps/p.heatmap.jpg");
+  EXPECT_EQ(read_bytes(path("heatmaps/p.heatmap.jpg")).substr(0, 3), "\xFF\xD8\xFF");
+}
+
+TEST_F(VisualizeCliTest, RecordFormats) {
+  picture("p.ppm", 64, 64);
+  const auto printed = [&](const std::string& format) {
+    return run({"visualize", "p.ppm", "missing.jpg", "--format", format, "--device", "cpu"},
+               {"", folder_.path(), {}});
+  };
+  const Json array = printed("json").json();
+  ASSERT_EQ(array.size(), 2U);
+  EXPECT_TRUE(array[1].contains("error"));
+  const Outcome csv = printed("csv");
+  ASSERT_EQ(csv.lines().size(), 3U);
+  EXPECT_TRUE(csv.lines().at(0).starts_with("input,frame,index,"));
+  EXPECT_EQ(printed("tsv").lines().size(), 3U);
+  const Outcome text = printed("text");
+  ASSERT_EQ(text.lines().size(), 2U);
+  EXPECT_NE(text.lines().at(0).find("heatmaps/p.heatmap.png"), std::string::npos) << text.out;
+  EXPECT_EQ(text.code, 3);
+}
+
+TEST_F(VisualizeCliTest, BadInputsHaveTheirOwnRecordsInOrderAndNamesAreNotShared) {
+  picture("a/p.ppm", 64, 64);
+  picture("b/p.ppm", 40, 50, 1);
+  folder_.write("text.jpg", "no picture");
+  const Outcome outcome = visualize({"a/p.ppm", "text.jpg", "missing.jpg", "b/p.ppm"});
+  EXPECT_EQ(outcome.code, 3);
+  const std::vector<Json> all = outcome.records();
+  ASSERT_EQ(all.size(), 4U);
+  EXPECT_EQ(all[1].at("error").at("code"), "unsupported_format");
+  EXPECT_EQ(all[2].at("error").at("code"), "not_found");
+  EXPECT_EQ(all[1].size(), 3U) << "schema, input, error";
+  EXPECT_EQ(all[3].at("files").at("heatmap"), "heatmaps/p-2.heatmap.png");
+  EXPECT_EQ(png_size(path("heatmaps/p.heatmap.png")), (std::pair{64, 64}));
+  EXPECT_EQ(png_size(path("heatmaps/p-2.heatmap.png")), (std::pair{40, 50}));
+  EXPECT_EQ(files_in("heatmaps"), 2U) << "nothing temporary is left";
+
+  const Outcome strict = visualize({"--on-error", "fail", "missing.jpg", "a/p.ppm"});
+  EXPECT_EQ(strict.code, 1);
+  EXPECT_EQ(strict.records().size(), 1U);
+}
+
+TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
+  picture("p.ppm", 64, 64);
+  const auto refused = [&](std::vector<std::string> arguments, std::vector<std::string> texts,
+                           int code = 2) {
+    arguments.insert(arguments.begin(), "p.ppm");
+    const Outcome outcome = visualize(arguments);
+    EXPECT_EQ(outcome.code, code) << arguments.back();
+    EXPECT_EQ(outcome.out, "");
+    for (const std::string& text : texts)
+      EXPECT_NE(outcome.err.find(text), std::string::npos) << text << " in: " << outcome.err;
+  };
+  refused({"--class", "oter"}, {"--class oter", "did you mean otter"});
+  refused({"--class", "crane"}, {"2 classes", "134", "517"});
+  refused({"--class", "1000"}, {"0 to 999"});
+  refused({"--method", "rolout"}, {"did you mean rollout?"});
+  refused({"--method", "attention", "--attn", "hydra:last1"}, {"no attention map", "supports"});
+  refused({"--layer", "12"}, {"0 to 11"});
+  refused({"--head", "3"}, {"0 to 2"});
+  refused({"--head", "max", "--method", "gradcam"}, {"one map for all heads"});
+  refused({"--cmap", "jet"}, {"--cmap"});
+  refused({"--alpha", "1.5"}, {"--alpha"});
+  refused({"--keep-tokens", "0.5"}, {"every token"});
+  refused({"-o", "-"}, {"expected a folder"});
+  refused({"-o", "p.ppm"}, {"cannot make the folder"}, 1);
+  refused({"--caption", "--font", "p.ppm"}, {"p.ppm"}, 1);
+  const Outcome none = visualize({});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("no input given"), std::string::npos);
+}
+
+TEST_F(VisualizeCliTest, APictureThatIsStoredTurnedIsShownUpright) {
+  const fs::path turned = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/exif.jpg";
+  const Json record = records({turned.string()}).at(0);
+  EXPECT_EQ(png_size(path("heatmaps/exif.heatmap.png")),
+            (std::pair{record.at("width").get<int>(), record.at("height").get<int>()}));
+  const Json stored = records({turned.string(), "--exif", "ignore"}).at(0);
+  EXPECT_EQ(stored.at("width"), record.at("height"));
+}
+
+TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
+  picture("a.ppm", 64, 64);
+  picture("b.ppm", 48, 64, 3);
+  const Outcome outcome = visualize({"a.ppm", "missing.jpg", "b.ppm", "--html", "page.html",
+                                     "--layer", "0,11", "--cmap", "viridis"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const std::string page = read_bytes(path("page.html"));
+  for (const char* text : {"a.ppm", "missing.jpg", "b.ppm", "viridis", "<html"})
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+}
+
+TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
+  const std::string video =
+      (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/six_frames.avi").string();
+  const Outcome outcome = visualize({video, "--save-raw", "--smooth", "0.5"});
+  if (outcome.out.find("unsupported_format") != std::string::npos)
+    GTEST_SKIP() << "this build has no OpenCV";
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const std::vector<Json> frames = outcome.records();
+  ASSERT_EQ(frames.size(), 6U);
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(frames[i].at("frame"), i);
+    EXPECT_EQ(frames[i].at("files").at("heatmap"), "heatmaps/six_frames.heatmap.mp4");
+  }
+  EXPECT_NE(read_bytes(path("heatmaps/six_frames.map.npy")).find("'shape': (6, 14, 14), }"),
+            std::string::npos);
+  // What was written is a video with as many frames.
+  EXPECT_EQ(
+      records({"heatmaps/six_frames.heatmap.mp4", "--video-stride", "2", "-o", "again"}).size(),
+      3U);
+}
+
+TEST_F(VisualizeCliTest, PicturesBecomeFramesOfOneVideo) {
+  for (const char* name : {"frames/1.ppm", "frames/2.ppm", "frames/3.ppm"}) picture(name, 64, 48);
+  picture("frames/4.ppm", 48, 64);
+  const Outcome outcome = visualize({"frames", "--frames-as-video", "5", "--layer", "0,11"});
+  if (outcome.err.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.err;
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const std::vector<Json> maps = outcome.records();
+  ASSERT_EQ(maps.size(), 8U);
+  EXPECT_EQ(maps[7].at("frame"), 3);
+  EXPECT_EQ(maps[7].at("files").at("heatmap"), "heatmaps/frames.heatmap.mp4");
+  EXPECT_GT(fs::file_size(path("heatmaps/frames.heatmap.mp4")), 0U);
+  EXPECT_EQ(files_in("heatmaps"), 1U);
+}
+
+TEST_F(VisualizeCliTest, AnInterruptWritesWhatIsFinished) {
+  picture("p.ppm", 64, 64);
+  Program program(
+      {"visualize", "-", "--format", "jsonl", "--device", "cpu", "-b", "1", "--html", "page.html"},
+      {"", folder_.path(), {}});
+  program.type("p.ppm\n");
+  for (int i = 0; i < 600 && program.output_so_far().empty(); ++i) usleep(50'000);
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait_with_open_input();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_EQ(outcome.records().size(), 1U);
+  EXPECT_EQ(png_size(path("heatmaps/p.heatmap.png")), (std::pair{64, 64}));
+  EXPECT_TRUE(fs::exists(path("page.html"))) << "the page holds what was finished";
+}
+
+TEST_F(VisualizeCliTest, HelpEnumeratesMethodsAndColours) {
+  const Outcome outcome = run({"help", "attn"});
+  EXPECT_EQ(outcome.code, 0);
+  for (const char* text :
+       {"--method", "grad-rollout", "attn-gradcam", "viridis", "--frames-as-video"})
+    EXPECT_NE(outcome.out.find(text), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace hydrascope::testing
