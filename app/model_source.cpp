@@ -347,7 +347,8 @@ image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& so
 int model_threads(const ParsedOptions& options) { return count_option(options, "threads"); }
 int loader_workers(const ParsedOptions& options) { return count_option(options, "workers"); }
 
-model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source) {
+model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
+                                  std::vector<std::int64_t> trace_layers) {
   if (source.config.in_chans != 3) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -375,6 +376,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
                   "--keep-layer without --keep-tokens", "add --keep-tokens 0.7, for example");
     wanted.keep_layer = options.integer("keep-layer");
   }
+  wanted.trace_layers = std::move(trace_layers);
   at::set_num_threads(model_threads(options));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   if (source.random_weights) return {source.config, wanted};

@@ -67,8 +67,10 @@ ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSou
 /// The labels alone.
 image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source);
 
-/// Device, precision, kernels, threads and seeds from the options; then the model on its device.
-model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source);
+/// Device, precision, kernels, threads and seeds from the options; then the model on its device,
+/// which traces the tokens that enter `trace_layers`.
+model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
+                                  std::vector<std::int64_t> trace_layers = {});
 
 /// What `classify` and `evaluate` give to the pipeline: transform, limits, workers, batch size.
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
