@@ -34,6 +34,21 @@ torch::Tensor TokenMixerArguments::add_buffer(const std::string& name, torch::Te
   return module->register_buffer(leaf, std::move(value));
 }
 
+torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                   const torch::Tensor& v, const TokenGrid& grid,
+                                   std::int64_t first, std::int64_t count) {
+  const torch::Tensor rows = attention_rows(q, k, grid, first, count);
+  return merge_heads(rows.matmul(v.to(rows.scalar_type()))).to(v.scalar_type());
+}
+
+torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                        const torch::Tensor& v, const torch::Tensor& g,
+                                        const TokenGrid& grid, std::int64_t first,
+                                        std::int64_t count) {
+  const torch::Tensor rows = attention_rows(q, k, grid, first, count);
+  return rows * head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
+}
+
 torch::Tensor TokenMixer::contributions(const torch::Tensor& q, const torch::Tensor& k,
                                         const torch::Tensor& v, const TokenGrid& grid,
                                         std::int64_t query) {
@@ -45,6 +60,17 @@ torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).fla
 
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads) {
   return x.unflatten(2, {num_heads, -1}).transpose(1, 2);
+}
+
+torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v) {
+  const std::int64_t num_heads = v.size(1);
+  if (v.size(0) != 1) return split_heads(g, num_heads).matmul(v.transpose(-2, -1));
+  // As rows of one matrix: a product that broadcasts would copy v once for each of them.
+  const torch::Tensor rows = split_heads(g.reshape({1, -1, g.size(2)}), num_heads);
+  return rows.matmul(v.transpose(-2, -1))
+      .unflatten(2, {g.size(0), g.size(1)})
+      .squeeze(0)
+      .transpose(0, 1);
 }
 
 torch::Tensor to_compute_type(const torch::Tensor& x) {
@@ -80,6 +106,15 @@ AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {
                    .unbind(0);
   return {query_is_input_ ? split_heads(x, num_heads_) : parts[0], parts[parts.size() - 2],
           parts.back()};
+}
+
+torch::Tensor AttentionImpl::project(const torch::Tensor& x, Part part) {
+  if (part == Part::query && query_is_input_) return split_heads(x, num_heads_);
+  const std::int64_t dim = x.size(2);
+  const std::int64_t first = static_cast<std::int64_t>(part) * dim;
+  const torch::Tensor bias =
+      qkv_->bias.defined() ? qkv_->bias.narrow(0, first, dim) : torch::Tensor();
+  return split_heads(at::linear(x, qkv_->weight.narrow(0, first, dim), bias), num_heads_);
 }
 
 torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,

@@ -55,9 +55,25 @@ class TokenMixer {
                             const TokenGrid& grid, Kernels kernels) = 0;
   /// Rows first .. first + count of the attention map: (B, H, count, N) with
   /// y_i = sum_j A_ij v_j, in time and memory O(count N). Undefined where the entry has no map.
+  /// Here and in the other functions of rows, `q` may end behind the last one unless
+  /// `needs_all_queries`.
   virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                        const TokenGrid& grid, std::int64_t first,
                                        std::int64_t count) = 0;
+  /// Rows first .. first + count of `mix`, (B, count, D), by operations that autograd
+  /// differentiates.
+  virtual torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                 const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
+                                 std::int64_t count);
+  /// (G, H, count, N): what token j gives to g_i . y_i, A_ij (g_i . v_j) of each head. Without a
+  /// map the head's features are summed, each with its own. `g` is (G, count, D), a gradient at
+  /// those rows of the output: one an image, or any number of them for one image.
+  virtual torch::Tensor weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                      const torch::Tensor& v, const torch::Tensor& g,
+                                      const TokenGrid& grid, std::int64_t first,
+                                      std::int64_t count);
+  /// Whether a row depends on other queries than its own (landmarks, means over the tokens).
+  [[nodiscard]] virtual bool needs_all_queries() const { return false; }
   /// (B, N, D): what each token gives to the output of token `query`; the sum over N is that
   /// output. From the map's row unless the mechanism has none.
   virtual torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
@@ -73,6 +89,8 @@ class TokenMixer {
 torch::Tensor merge_heads(const torch::Tensor& x);
 /// (B, N, H * d) -> (B, H, N, d).
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads);
+/// g_i . v_j of each head: (G, n, D) and (B, H, N, d) -> (G, H, n, N), where G is B or B is one.
+torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v);
 /// float16 and bfloat16 -> float32; everything else stays. Sums over tokens need it: a running sum
 /// of 8161 ones stops at 256 in bfloat16.
 torch::Tensor to_compute_type(const torch::Tensor& x);
@@ -91,6 +109,9 @@ class AttentionImpl : public torch::nn::Module {
     torch::Tensor q, k, v;
   };
   [[nodiscard]] Projected project(const torch::Tensor& x);
+  /// One of the three alone.
+  enum class Part : std::int64_t { query, key, value };
+  [[nodiscard]] torch::Tensor project(const torch::Tensor& x, Part part);
   /// The last part: what the mixer gave (B, n, D) -> (B, n, D).
   [[nodiscard]] torch::Tensor project_out(const torch::Tensor& mixed) {
     return proj_->forward(mixed);

@@ -152,15 +152,38 @@ Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&
   return {};
 }
 
+Tensor HydraMixer::terms(const Tensor& k, const Tensor& v, const TokenGrid& grid) const {
+  const TokenWeights weights = token_weights(grid);
+  const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);
+  const Tensor values = to_compute_type(merge_heads(v));
+  if (wants_gradient({kh, values})) return weighted(kh * values, grid.num_prefix, weights);
+  // In place: at 8161 tokens of 768 features each copy takes 25 MB.
+  kh.mul_(values);
+  if (weights.prefix != 1) kh.narrow(1, 0, grid.num_prefix).mul_(weights.prefix);
+  if (weights.patch != 1)
+    kh.narrow(1, grid.num_prefix, kh.size(1) - grid.num_prefix).mul_(weights.patch);
+  return kh;
+}
+
+Tensor HydraMixer::gates(const Tensor& q, std::int64_t first, std::int64_t count) const {
+  const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
+                        .narrow(1, first, count);
+  return feature_scale_.defined() ? qh * feature_scale_ : qh;
+}
+
+Tensor HydraMixer::mix_rows(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const TokenGrid& grid, std::int64_t first, std::int64_t count) {
+  return (gates(q, first, count) * terms(k, v, grid).sum(1, /*keepdim=*/true)).to(v.scalar_type());
+}
+
+Tensor HydraMixer::weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+                                 const TokenGrid& grid, std::int64_t first, std::int64_t count) {
+  return head_products(gates(q, first, count) * g, split_heads(terms(k, v, grid), v.size(1)));
+}
+
 Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor& v,
                                  const TokenGrid& grid, std::int64_t query) {
-  const TokenWeights weights = token_weights(grid);
-  const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
-                        .narrow(1, query, 1);
-  const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);
-  const Tensor parts =
-      qh * weighted(kh * to_compute_type(merge_heads(v)), grid.num_prefix, weights);
-  return feature_scale_.defined() ? parts * feature_scale_ : parts;
+  return gates(q, query, 1) * terms(k, v, grid);
 }
 
 MixerCost hydra_cost(const MixerSize& size, double kernel_multiply_adds_per_element) {

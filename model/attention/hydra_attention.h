@@ -43,6 +43,14 @@ class HydraMixer : public TokenMixer {
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override;
+  torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                         const TokenGrid& grid, std::int64_t first, std::int64_t count) override;
+  torch::Tensor weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
+                              const torch::Tensor& v, const torch::Tensor& g, const TokenGrid& grid,
+                              std::int64_t first, std::int64_t count) override;
+  [[nodiscard]] bool needs_all_queries() const override {
+    return settings_.phi_q.token_exponent != 0;
+  }
   /// c_t = phi_q(q_query) * w_t phi_k(k_t) * v_t
   torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const TokenGrid& grid,
@@ -51,6 +59,13 @@ class HydraMixer : public TokenMixer {
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override;
 
  private:
+  /// w_t phi_k(k_t) * v_t (B, N, D); they sum to c.
+  [[nodiscard]] torch::Tensor terms(const torch::Tensor& k, const torch::Tensor& v,
+                                    const TokenGrid& grid) const;
+  /// What multiplies c: rows of phi_q(q), and the feature scale (B, count, D).
+  [[nodiscard]] torch::Tensor gates(const torch::Tensor& q, std::int64_t first,
+                                    std::int64_t count) const;
+
   HydraSettings settings_;
   TokenScale scale_;
   TokenGrid training_grid_;

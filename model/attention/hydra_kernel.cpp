@@ -1,6 +1,7 @@
 #include "model/attention/hydra_kernel.h"
 
 #include "kernels/error.h"
+#include "model/attention/feature_recomputation.h"
 
 #include <ATen/ATen.h>
 
@@ -40,8 +41,8 @@ Tensor divisor_slope(const Tensor& norm, const Tensor& r, const Settings& settin
 Tensor normalise_tokens(const Tensor& x, double order, const Settings& settings) {
   const Tensor norm = norm_of(x, order);
   const Tensor r = divisor(norm, settings);
+  if (!settings.constant_small_tokens || !wants_gradient({x})) return x / r;
   // Autograd of this form follows the same rule as `normalise_vjp`.
-  if (!settings.constant_small_tokens) return x / r;
   const Tensor small = norm.detach() < settings.eps;
   return at::where(small, x.detach(), x) / at::where(small, r.detach(), r);
 }

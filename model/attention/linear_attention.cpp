@@ -165,9 +165,10 @@ Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, con
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                              const TokenGrid& grid, const Normaliser& normaliser,
                              std::int64_t first, std::int64_t count) {
-  // Wide maps of many keys are never held at once: one pass for the sums, one for the columns.
+  // Wide maps of many keys are never held at once: one pass for the sums, one for the columns. Of
+  // the sums only z is read, so a single column stands for the values.
   const Tensor queries = chunk_of(q, first, count);
-  const LinearState state = state_of_keys(*map, k, k, grid);
+  const LinearState state = state_of_keys(*map, k, k.narrow(3, 0, 1), grid);
   const Tensor a = query_features(*map, (*map)(queries, Side::query, {first, grid}), state.maximum);
   std::vector<Tensor> columns;
   const std::int64_t chunk = chunk_tokens(state.k_sum.size(-1));

@@ -7,27 +7,25 @@
 // logit / d y_l for the class asked for, c_t the contribution of token t to y at a query (they sum
 // to y). `readout` is what the classifier pools: the class token, half of each with a distillation
 // token, or every patch alike.
-//   hydra         heat_t = sum over queries i of the readout's c_t^(i) . g_i  (= v_t . d logit / d
-//   v_t where all
-//                 tokens are queries: layers before the last, or pooled patches). Signed; over all
-//                 tokens it sums to g . y exactly. For every mechanism, as all are linear in v. Per
-//                 head: the head's features alone.     (Bolya et al. 2022, arXiv 2209.07484, figure
-//                 1; the exact, unnormalised decomposition)
+//   hydra         heat_t = sum over queries i of c_t^(i) . g_i = v_t . d logit / d v_t; only the
+//                 readout's queries have a g in the last block. Signed; over all tokens it sums to
+//                 g . y exactly. For every mechanism, as all are linear in v. Per head: the head's
+//                 features alone. (Bolya et al. 2022, arXiv 2209.07484, figure 1; the exact,
+//                 unnormalised decomposition)
 //   attention     the readout's row of A, without N x N
 //   rollout       R = At_l ... At_0 with At = (mean over heads of A + I) / 2, the readout's row
-//   (Abnar
-//                 and Zuidema 2020, arXiv 2005.00928); layers without a map are the identity, or
-//                 the row-stochastic 1 + cos of the same q and k
-//   grad-rollout  At = I + relu(mean over heads of A * dA), rows renormalised, dA_ij = g_i . v_j
-//   attn-gradcam  R <- R + relu(mean over heads of A * dA) R (Chefer et al. 2021, arXiv 2103.15679,
-//   gradients in the
-//                 place of relevance); layers without a map: sum over features of their maps and
-//                 gradients
+//                 (Abnar and Zuidema 2020, arXiv 2005.00928); layers without a map are the
+//                 identity, or the row-stochastic 1 + cos of the same q and k
+//   grad-rollout  the same with At = I + relu(mean over heads of A * dA), rows renormalised,
+//                 dA_ij = g_i . v_j
+//   attn-gradcam  R <- R + (mean over heads of relu(A * dA)) R (Chefer et al. 2021, arXiv
+//                 2103.15679: gradients in the place of the relevance of arXiv 2012.09838)
+//                 In both, layers without a map: the sum over a head's features of A * dA, each
+//                 feature with its own map.
 //   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
-//   patches of
-//                 d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the last block:
-//                 behind its attention patches have no gradient any more.
-// Maps with signed rows (linformer, nystrom, rfa, ...) are labelled approximate in `note`.
+//                 patches of d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the
+//                 last block: behind its attention patches have no gradient any more.
+// Maps with signed rows (linformer, nystrom, rfa, mla) are called approximate in `note`.
 // Test: tests/model/explain/.
 #pragma once
 
@@ -47,9 +45,6 @@
 
 namespace hydrascope::model::explain {
 
-/// What a rollout does with a layer that has no attention map of its own.
-enum class MaplessLayers { skip, cosine };
-
 struct Request {
   Method method = Method::attention;
   std::int64_t layer = 0;        ///< of rollouts: the last one rolled through
@@ -63,13 +58,14 @@ struct Explanation {
   /// float32 on the CPU: (R, C), or (H, R, C) with `per_head`. Not scaled.
   at::Tensor map;
   at::Tensor prefix;  ///< heat of class, distillation and register tokens, (P) or (H, P)
-  /// Of hydra: (heat of the prefix tokens) / sum of |heat| over all; else their share of the sum;
-  /// 0 where all heat is 0. Over all heads.
+  /// Heat of the prefix tokens over the sum of |heat| of all tokens and heads: for maps that are
+  /// not signed their share of the whole. 0 where all heat is 0.
   double own_share = 0;
   double total = 0;  ///< sum over all tokens and heads; for hydra g . y
   bool is_signed = false;
-  std::string note;                ///< what the reader of the map must know; may be empty
-  std::vector<std::string> rules;  ///< of rollouts, a rule a layer: "softmax map", "skipped", ...
+  std::string note;  ///< what the reader of the map must know; may be empty
+  /// Of rollouts, what became of each layer: "softmax map", "hydra skipped", ...
+  std::vector<std::string> rules;
 };
 
 struct ExplainerOptions {
@@ -93,12 +89,13 @@ class Explainer {
   Explainer(Explainer&&) noexcept;
   Explainer& operator=(Explainer&&) noexcept;
 
-  /// tokens: (traced layers, N, D) of one image, any float type and device. An explanation a
+  /// tokens: (traced layers, N, D) of one image, any float type and device. An explanation for each
   /// request, in their order. `grid` is the image's. The classes of `requests` may differ from the
   /// constructor's; methods and layers may not go beyond them.
   std::vector<Explanation> explain(const at::Tensor& tokens, const TokenGrid& grid,
                                    std::span<const Request> requests);
-  /// The logits (num_classes) that the last block's tokens lead to: what the explained model says.
+  /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
+  /// says. Error(internal) when no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:

@@ -32,4 +32,51 @@ const MethodEntry* find_method_or_null(std::string_view name) {
   return found == methods().end() ? nullptr : &*found;
 }
 
+namespace {
+
+const MechanismEntry& mechanism_of(const VitConfig& config, std::int64_t layer) {
+  return find_mechanism(config.attention_of(layer).mechanism);
+}
+
+bool any_map_up_to(const VitConfig& config, std::int64_t layer) {
+  for (std::int64_t l = 0; l <= layer; ++l)
+    if (mechanism_of(config, l).has_map) return true;
+  return false;
+}
+
+}  // namespace
+
+std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
+                    MaplessLayers mapless) {
+  if (layer < 0 || layer >= config.depth)
+    return "the model's layers are 0 to " + std::to_string(config.depth - 1) + ", not " +
+           std::to_string(layer);
+  if (method == Method::attention && !mechanism_of(config, layer).has_map)
+    return mechanism_of(config, layer).name +
+           " has no attention map: every feature has one of its own";
+  if (method == Method::rollout && mapless == MaplessLayers::skip && !any_map_up_to(config, layer))
+    return "no layer up to " + std::to_string(layer) +
+           " has an attention map to roll out: " + mechanism_of(config, layer).name +
+           " has one for every feature";
+  return {};
+}
+
+std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer,
+                                                MaplessLayers mapless) {
+  std::vector<std::string_view> names;
+  for (const MethodEntry& entry : methods())
+    if (why_not(config, entry.method, layer, mapless).empty()) names.push_back(entry.name);
+  return names;
+}
+
+Choice choose_method(const VitConfig& config, std::int64_t layer) {
+  const MechanismEntry& mechanism = mechanism_of(config, layer);
+  if (!mechanism.has_map)
+    return {Method::hydra,
+            mechanism.name + " has no attention map, but what each token contributes is exact"};
+  if (mechanism.non_negative) return {Method::attention, mechanism.name + " has non-negative rows"};
+  return {Method::hydra,
+          mechanism.name + " has signed rows, but what each token contributes is exact"};
+}
+
 }  // namespace hydrascope::model::explain

@@ -5,7 +5,6 @@
 #include "model/config.h"
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,11 +25,17 @@ const std::vector<MethodEntry>& methods();
 const MethodEntry& entry_of(Method method);
 const MethodEntry* find_method_or_null(std::string_view name);
 
+/// What a rollout does with a layer that has no attention map of its own: leave it out, or take the
+/// row-stochastic 1 + cos of its queries and keys.
+enum class MaplessLayers { skip, cosine };
+
 /// Empty where `method` can explain `layer` of such a model; else one sentence that names the
 /// mechanism and says why not ("hydra has no attention map: every feature has one of its own").
-std::string why_not(const VitConfig& config, Method method, std::int64_t layer);
+std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
+                    MaplessLayers mapless = MaplessLayers::skip);
 /// Names of those that can, for hints.
-std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer);
+std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer,
+                                                MaplessLayers mapless = MaplessLayers::skip);
 
 /// What `auto` takes for a layer, and why, in one clause ("softmax has non-negative rows").
 struct Choice {

@@ -52,6 +52,9 @@ class NystromMixer : public TokenMixer {
     return f.left.matmul(f.middle).matmul(f.right);
   }
 
+  /// Landmarks are averages of them.
+  [[nodiscard]] bool needs_all_queries() const override { return true; }
+
  private:
   struct Factors {
     Tensor left;    ///< (B, H, count, m)

@@ -1,0 +1,131 @@
+#include "model/explain/explainer.h"
+
+#include "kernels/error.h"
+#include "model/explain/image_explanations.h"
+#include "model/explain/mixer_inputs.h"
+#include "model/explain/readout.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace hydrascope::model::explain {
+namespace {
+
+using at::Tensor;
+
+/// Throws unless such a model can serve `request`.
+void check(const VitConfig& config, const Request& request) {
+  const MethodEntry& entry = entry_of(request.method);
+  const std::string reason = why_not(config, request.method, request.layer, request.mapless);
+  if (!reason.empty()) {
+    std::string names;
+    for (const std::string_view name : supported_methods(config, request.layer, request.mapless))
+      names += (names.empty() ? "" : ", ") + std::string(name);
+    throw Error(ErrorCode::invalid_argument, reason, std::string(entry.name),
+                names.empty() ? "" : "layer " + std::to_string(request.layer) + " has " + names);
+  }
+  if (request.per_head && request.method != Method::hydra && request.method != Method::attention)
+    throw Error(ErrorCode::invalid_argument, "a single head has no map of this method",
+                std::string(entry.name), "hydra and attention have one a head");
+  if (entry.of_class && (request.class_index < 0 || request.class_index >= config.num_classes))
+    throw Error(ErrorCode::invalid_argument,
+                "the model's classes are 0 to " + std::to_string(config.num_classes - 1) +
+                    ", not " + std::to_string(request.class_index),
+                std::string(entry.name));
+}
+
+/// Modules compute on the device; what is never read stays as it is.
+void move(VisionTransformerImpl& model, std::span<const std::int64_t> layers, c10::Device device) {
+  for (const auto& child : model.named_children())
+    if (child.key() != "blocks") child.value()->to(device);
+  for (const std::int64_t layer : layers) model.block(layer).to(device);
+}
+
+void check_tokens(const ExplainedModel& explained, const Tensor& tokens, const TokenGrid& grid) {
+  const VitConfig& config = explained.model->config();
+  const auto layers = static_cast<std::int64_t>(explained.layers.size());
+  if (grid.num_prefix == config.num_prefix_tokens() &&
+      tokens.sizes() == at::IntArrayRef{layers, grid.num_tokens(), config.embed_dim})
+    return;
+  throw Error(ErrorCode::internal,
+              "expected the tokens (" + std::to_string(layers) + ", " +
+                  std::to_string(grid.num_tokens()) + ", " + std::to_string(config.embed_dim) +
+                  ") of one image, found " + c10::str(tokens.sizes()),
+              "Explainer");
+}
+
+}  // namespace
+
+std::vector<std::int64_t> Explainer::traced_layers(const VitConfig& config,
+                                                   std::span<const Request> requests) {
+  std::set<std::int64_t> layers;
+  for (const Request& request : requests) {
+    check(config, request);
+    const std::int64_t first = is_rollout(request.method) ? 0 : request.layer;
+    const bool to_the_end = needs_all_gradients(request.method) || request.method == Method::hydra;
+    const std::int64_t last = to_the_end ? config.depth - 1 : request.layer;
+    for (std::int64_t layer = first; layer <= last; ++layer) layers.insert(layer);
+  }
+  return {layers.begin(), layers.end()};
+}
+
+struct Explainer::State : ExplainedModel {};
+
+Explainer::Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
+                     const ExplainerOptions& options)
+    : state_(std::make_unique<State>()) {
+  // Autograd cannot use weights that were made in inference mode.
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  state_->layers = traced_layers(config, requests);
+  state_->device = options.device;
+  state_->model = VisionTransformer(config, Initialisation::for_loading);
+  VisionTransformerImpl& model = *state_->model;
+  model.eval();
+  for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
+  if (fill) {
+    fill(model, state_->layers);
+  } else {
+    for (const std::int64_t layer : state_->layers) model.initialise_block(layer);
+  }
+  move(model, state_->layers, options.device);
+}
+
+Explainer::~Explainer() = default;
+Explainer::Explainer(Explainer&&) noexcept = default;
+Explainer& Explainer::operator=(Explainer&&) noexcept = default;
+
+std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGrid& grid,
+                                            std::span<const Request> requests) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  check_tokens(*state_, tokens, grid);
+  const std::vector<std::int64_t> needed = traced_layers(state_->model->config(), requests);
+  if (!std::ranges::includes(state_->layers, needed))
+    throw Error(ErrorCode::internal, "a request needs layers that the first ones did not",
+                "Explainer");
+  return ImageExplanations(*state_, tokens, grid, requests).run();
+}
+
+Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  check_tokens(*state_, tokens, grid);
+  VisionTransformerImpl& model = *state_->model;
+  const std::int64_t last = model.config().depth - 1;
+  if (!std::ranges::binary_search(state_->layers, last))
+    throw Error(ErrorCode::internal, "no request needs the last layer's tokens", "Explainer");
+  const Readout readout(model.config(), grid);
+  const Tensor x = state_->tokens_of(tokens, last);
+  const auto [q, k, v] = project_tokens(model.block(last), x, readout.end(), /*with_values=*/true);
+  TokenMixer& mixer = model.block(last).attention().mixer();
+  const Tensor mixed = readout.of_prefix() ? mixer.mix_rows(q, k, v, grid, 0, readout.count)
+                                           : mixer.mix(q, k, v, grid, Kernels::automatic);
+  return logits_behind(model, x, mixed).cpu();
+}
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,61 @@
+// The gradient of logits at all tokens, block after block from the last to the first. Each block is
+// run again from the tokens that entered it, and what it stored for its gradient is dropped before
+// the next: memory is that of one block's attention and of a few rows for every token.
+#pragma once
+
+#include "model/attention/token_grid.h"
+#include "model/explain/mixer_inputs.h"
+#include "model/explain/readout.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+/// Of one logit in one block.
+struct BlockGradient {
+  at::Tensor mixed;       ///< dy (1, N, D), at the mixer's output; 0 where a token is not read
+  at::Tensor values;      ///< dv (1, H, N, d)
+  at::Tensor normalised;  ///< at norm1's output (1, N, D)
+};
+
+struct SweptBlock {
+  MixerInputs inputs;
+  std::vector<BlockGradient> of_class;
+};
+
+class GradientSweep {
+ public:
+  GradientSweep(VisionTransformerImpl& model, const TokenGrid& grid,
+                std::span<const std::int64_t> classes);
+
+  /// How much of a block's gradient is wanted; each implies those before it. `mixed` and `values`
+  /// end the sweep.
+  enum class Depth { mixed, values, input };
+  /// The block before the one of the last call, the model's last block in the first one. `tokens`
+  /// (1, N, D) entered it.
+  SweptBlock step(const at::Tensor& tokens, Depth depth);
+
+ private:
+  void start(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);
+  /// d_output_ -> the gradients at both things that `complete` adds up.
+  void through_branches(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed,
+                        std::vector<BlockGradient>& gradients);
+  /// d(q, k, v) -> norm1's output, and its input on top of what went past the attention.
+  void through_projection(BlockImpl& block, const at::Tensor& tokens,
+                          const std::vector<MixerInputs>& d_inputs,
+                          std::vector<BlockGradient>& gradients);
+
+  VisionTransformerImpl& model_;
+  TokenGrid grid_;
+  Readout readout_;
+  std::vector<std::int64_t> classes_;
+  std::int64_t layer_;                ///< of the next step
+  std::vector<at::Tensor> d_output_;  ///< (1, n, D) a class, for the first n tokens
+};
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,285 @@
+#include "model/explain/image_explanations.h"
+
+#include "model/explain/rollout.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace hydrascope::model::explain {
+namespace {
+
+using at::Tensor;
+
+/// relu(X . alpha) of every token (N), X what norm1 makes of `tokens`, alpha the mean of `gradient`
+/// over the patches; both (1, N, D).
+Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gradient,
+                        const TokenGrid& grid) {
+  const Tensor alpha =
+      gradient.narrow(1, grid.num_prefix, grid.rows * grid.columns).mean(1).squeeze(0);
+  std::vector<Tensor> heat;
+  for_token_chunks(tokens.size(1), [&](std::int64_t first, std::int64_t count) {
+    heat.push_back(block.normalise(tokens.narrow(1, first, count)).squeeze(0).mv(alpha).relu());
+  });
+  return at::cat(heat);
+}
+
+/// "2, 4-11"
+std::string to_ranges(const std::vector<std::int64_t>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : ", ") + std::to_string(layers[i]);
+    if (end > i + 1) text += "-" + std::to_string(layers[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+}  // namespace
+
+bool is_rollout(Method method) {
+  return method == Method::rollout || method == Method::grad_rollout ||
+         method == Method::attn_gradcam;
+}
+
+bool needs_all_gradients(Method method) {
+  return method == Method::gradcam || method == Method::grad_rollout ||
+         method == Method::attn_gradcam;
+}
+
+Tensor ExplainedModel::tokens_of(const Tensor& traced, std::int64_t layer) const {
+  const auto index = std::ranges::lower_bound(layers, layer) - layers.begin();
+  const Tensor tokens = traced.narrow(0, index, 1).to(device, at::kFloat);
+  // Autograd refuses what was made in inference mode.
+  return tokens.is_inference() ? tokens.clone() : tokens;
+}
+
+ImageExplanations::ImageExplanations(ExplainedModel& model, const Tensor& traced,
+                                     const TokenGrid& grid, std::span<const Request> requests)
+    : model_(model),
+      config_(model.model->config()),
+      traced_(traced),
+      grid_(grid),
+      readout_(config_, grid),
+      last_(config_.depth - 1),
+      requests_(requests),
+      explanations_(requests.size()) {}
+
+std::vector<Explanation> ImageExplanations::run() {
+  for (const std::int64_t layer : model_.layers) explain_rows(layer);
+  for (const MaplessLayers mapless : {MaplessLayers::skip, MaplessLayers::cosine})
+    roll_maps(mapless);
+  sweep();
+  return std::move(explanations_);
+}
+
+template <class Wanted>
+ImageExplanations::Indices ImageExplanations::requests_where(Wanted wanted) const {
+  Indices found;
+  for (std::size_t i = 0; i < requests_.size(); ++i)
+    if (wanted(requests_[i])) found.push_back(i);
+  return found;
+}
+
+std::vector<std::int64_t> ImageExplanations::classes_of(const Indices& indices) const {
+  std::set<std::int64_t> classes;
+  for (const std::size_t i : indices) classes.insert(requests_[i].class_index);
+  return {classes.begin(), classes.end()};
+}
+
+bool ImageExplanations::is_of_readout(const Request& request) const {
+  return request.method == Method::hydra && request.layer == last_ && readout_.of_prefix();
+}
+
+const MechanismEntry& ImageExplanations::mechanism(std::int64_t layer) const {
+  return find_mechanism(config_.attention_of(layer).mechanism);
+}
+
+Tensor ImageExplanations::first_row(const Tensor& like) const {
+  return readout_.weights(grid_.num_tokens(), like.options());
+}
+
+void ImageExplanations::explain_rows(std::int64_t layer) {
+  const Indices attention = requests_where([&](const Request& request) {
+    return request.method == Method::attention && request.layer == layer;
+  });
+  const Indices contributions = requests_where(
+      [&](const Request& request) { return request.layer == layer && is_of_readout(request); });
+  if (attention.empty() && contributions.empty()) return;
+  const Tensor tokens = model_.tokens_of(traced_, layer);
+  const MixerInputs inputs =
+      project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
+  if (!attention.empty()) attend(layer, inputs, attention);
+  if (!contributions.empty()) contribute(tokens, inputs, contributions);
+}
+
+void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs,
+                               const Indices& indices) {
+  TokenMixer& mixer = block(layer).attention().mixer();
+  const Tensor heat =
+      readout_.of_prefix()
+          ? mixer.attention_rows(inputs.q, inputs.k, grid_, 0, readout_.count).mean(2).squeeze(0)
+          : pull_through_map(mechanism(layer), mixer, inputs, grid_, first_row(inputs.k));
+  for (const std::size_t i : indices)
+    finish(i, requests_[i].per_head ? heat : heat.mean(0, /*keepdim=*/true));
+}
+
+void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inputs,
+                                   const Indices& indices) {
+  const auto& [q, k, v] = inputs;
+  const std::vector<std::int64_t> classes = classes_of(indices);
+  TokenMixer& mixer = block(last_).attention().mixer();
+  const Tensor mixed = mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
+  const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
+  const Tensor heat =
+      mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count).sum(2);  // (classes, H, N)
+  for (const std::size_t i : indices) {
+    const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();
+    finish(i, requests_[i].per_head ? heat[c] : heat[c].sum(0, /*keepdim=*/true));
+  }
+}
+
+void ImageExplanations::roll_maps(MaplessLayers mapless) {
+  // A row for each layer that it may start from.
+  for (const std::size_t i : requests_where([&](const Request& request) {
+         return request.method == Method::rollout && request.mapless == mapless;
+       })) {
+    Tensor r;
+    for (std::int64_t layer = requests_[i].layer; layer >= 0; --layer) {
+      const Tensor tokens = model_.tokens_of(traced_, layer);
+      if (!r.defined()) r = first_row(tokens);
+      const MixerInputs inputs =
+          project_tokens(block(layer), tokens, grid_.num_tokens(), /*with_values=*/false);
+      r = roll(mechanism(layer), block(layer).attention().mixer(), inputs, grid_, mapless, r);
+    }
+    finish(i, r.unsqueeze(0));
+  }
+}
+
+void ImageExplanations::sweep() {
+  const Indices indices = requests_where([&](const Request& request) {
+    return needs_all_gradients(request.method) ||
+           (request.method == Method::hydra && !is_of_readout(request));
+  });
+  if (indices.empty()) return;
+  const std::vector<std::int64_t> classes = classes_of(indices);
+  std::int64_t lowest = last_;
+  auto depth_there = GradientSweep::Depth::mixed;
+  for (const std::size_t i : indices)
+    lowest = is_rollout(requests_[i].method) ? 0 : std::min(lowest, requests_[i].layer);
+  for (const std::size_t i : indices) {
+    if (requests_[i].layer != lowest || is_rollout(requests_[i].method)) continue;
+    depth_there = std::max(depth_there, requests_[i].method == Method::gradcam
+                                            ? GradientSweep::Depth::input
+                                            : GradientSweep::Depth::values);
+  }
+  std::vector<Tensor> rolled(requests_.size());
+  GradientSweep gradients(*model_.model, grid_, classes);
+  for (std::int64_t layer = last_; layer >= lowest; --layer) {
+    const Tensor tokens = model_.tokens_of(traced_, layer);
+    const SweptBlock swept =
+        gradients.step(tokens, layer > lowest ? GradientSweep::Depth::input : depth_there);
+    explain_swept(layer, tokens, swept, classes, indices, rolled);
+  }
+  for (const std::size_t i : indices)
+    if (rolled[i].defined()) finish(i, rolled[i].unsqueeze(0));
+}
+
+void ImageExplanations::explain_swept(std::int64_t layer, const Tensor& tokens,
+                                      const SweptBlock& swept,
+                                      std::span<const std::int64_t> classes, const Indices& indices,
+                                      std::vector<Tensor>& rolled) {
+  for (const std::size_t i : indices) {
+    const Request& request = requests_[i];
+    const auto c = std::ranges::lower_bound(classes, request.class_index) - classes.begin();
+    const BlockGradient& gradient = swept.of_class[static_cast<std::size_t>(c)];
+    if (is_rollout(request.method)) {
+      if (layer > request.layer) continue;
+      if (!rolled[i].defined()) rolled[i] = first_row(tokens);
+      rolled[i] = roll_gradient(request.method, block(layer).attention().mixer(), swept.inputs,
+                                gradient.mixed, grid_, rolled[i]);
+      continue;
+    }
+    if (layer != request.layer) continue;
+    if (request.method == Method::gradcam) {
+      finish(i, class_activation(block(layer), tokens, gradient.normalised, grid_).unsqueeze(0));
+      continue;
+    }
+    const Tensor heat = (swept.inputs.v * gradient.values).sum(-1).squeeze(0);  // (H, N)
+    finish(i, request.per_head ? heat : heat.sum(0, /*keepdim=*/true));
+  }
+}
+
+void ImageExplanations::finish(std::size_t index, const Tensor& heat) {
+  const Request& request = requests_[index];
+  const Tensor all = heat.to(at::kCPU, at::kFloat).contiguous();
+  Explanation& explanation = explanations_[index];
+  explanation.request = request;
+  explanation.prefix = all.narrow(1, 0, grid_.num_prefix).clone();
+  explanation.map = all.narrow(1, grid_.num_prefix, grid_.rows * grid_.columns)
+                        .reshape({-1, grid_.rows, grid_.columns})
+                        .clone();
+  if (!request.per_head) {
+    explanation.map = explanation.map.squeeze(0);
+    explanation.prefix = explanation.prefix.squeeze(0);
+  }
+  explanation.total = all.sum(at::kDouble).item<double>();
+  const double size = all.to(at::kDouble).abs().sum().item<double>();
+  if (size > 0) explanation.own_share = explanation.prefix.sum(at::kDouble).item<double>() / size;
+  explanation.is_signed = has_signs(request);
+  explanation.note = note_of(request);
+  if (!is_rollout(request.method)) return;
+  for (std::int64_t layer = 0; layer <= request.layer; ++layer) {
+    explanation.rules.push_back(request.method == Method::rollout
+                                    ? rule_of_roll(mechanism(layer), request.mapless)
+                                    : rule_of_roll_gradient(mechanism(layer)));
+  }
+}
+
+bool ImageExplanations::has_signs(const Request& request) const {
+  const auto signed_map = [&](std::int64_t layer) {
+    return mechanism(layer).has_map && !mechanism(layer).non_negative;
+  };
+  if (request.method == Method::attention) return signed_map(request.layer);
+  if (request.method != Method::rollout) return request.method == Method::hydra;
+  for (std::int64_t layer = 0; layer <= request.layer; ++layer)
+    if (signed_map(layer)) return true;
+  return false;
+}
+
+std::string ImageExplanations::note_of(const Request& request) const {
+  switch (request.method) {
+    case Method::hydra:
+      return request.layer == last_
+                 ? ""
+                 : "contributions to what layer " + std::to_string(request.layer) +
+                       " mixes, along the gradient of what follows";
+    case Method::gradcam:
+      return request.layer == last_ && readout_.of_prefix()
+                 ? "at the last block's norm1: behind its attention patches have no gradient"
+                 : "at norm1 of block " + std::to_string(request.layer);
+    case Method::attention:
+      return has_signs(request)
+                 ? "the rows of " + mechanism(request.layer).name + " are signed: approximate"
+                 : "";
+    case Method::rollout: break;
+    case Method::grad_rollout:
+    case Method::attn_gradcam: return "";
+  }
+  std::vector<std::int64_t> mapless;
+  for (std::int64_t layer = 0; layer <= request.layer; ++layer)
+    if (!mechanism(layer).has_map) mapless.push_back(layer);
+  std::string note;
+  if (!mapless.empty())
+    note = "layers without an attention map (" + to_ranges(mapless) + ") are " +
+           (request.mapless == MaplessLayers::skip ? "skipped" : "1 + cos of their q and k");
+  if (has_signs(request))
+    note += std::string(note.empty() ? "" : "; ") + "signed rows are among the maps: approximate";
+  return note;
+}
+
+}  // namespace hydrascope::model::explain

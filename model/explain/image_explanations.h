@@ -1,0 +1,77 @@
+// The explanations of one image, from its traced tokens: requests that read the same block share
+// its keys and values, requests of all tokens' gradients share one sweep.
+#pragma once
+
+#include "model/attention/registry.h"
+#include "model/explain/explainer.h"
+#include "model/explain/gradient_sweep.h"
+#include "model/explain/mixer_inputs.h"
+#include "model/explain/readout.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+/// Filled modules and the layers that they are filled for, ascending.
+struct ExplainedModel {
+  VisionTransformer model{nullptr};
+  std::vector<std::int64_t> layers;
+  c10::Device device{c10::kCPU};
+
+  /// What entered a block, (1, N, D) in float32 on the device, of the traced tokens of all
+  /// `layers`.
+  [[nodiscard]] at::Tensor tokens_of(const at::Tensor& traced, std::int64_t layer) const;
+};
+
+/// How a method goes through the layers.
+bool is_rollout(Method method);           ///< from one layer to the first
+bool needs_all_gradients(Method method);  ///< from the last layer to the one asked for
+
+class ImageExplanations {
+ public:
+  /// All of it must outlive this. Requests are checked.
+  ImageExplanations(ExplainedModel& model, const at::Tensor& traced, const TokenGrid& grid,
+                    std::span<const Request> requests);
+  std::vector<Explanation> run();
+
+ private:
+  using Indices = std::vector<std::size_t>;  ///< of requests
+
+  template <class Wanted>
+  [[nodiscard]] Indices requests_where(Wanted wanted) const;
+  [[nodiscard]] std::vector<std::int64_t> classes_of(const Indices& indices) const;
+  /// Contributions to the readout's few rows; no other token has a gradient.
+  [[nodiscard]] bool is_of_readout(const Request& request) const;
+  [[nodiscard]] BlockImpl& block(std::int64_t layer) const { return model_.model->block(layer); }
+  [[nodiscard]] const MechanismEntry& mechanism(std::int64_t layer) const;
+  [[nodiscard]] at::Tensor first_row(const at::Tensor& like) const;
+
+  void explain_rows(std::int64_t layer);
+  void attend(std::int64_t layer, const MixerInputs& inputs, const Indices& indices);
+  void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const Indices& indices);
+  void roll_maps(MaplessLayers mapless);
+  void sweep();
+  void explain_swept(std::int64_t layer, const at::Tensor& tokens, const SweptBlock& swept,
+                     std::span<const std::int64_t> classes, const Indices& indices,
+                     std::vector<at::Tensor>& rolled);
+
+  /// heat (H, N), or (1, N) of methods without heads' maps.
+  void finish(std::size_t index, const at::Tensor& heat);
+  [[nodiscard]] std::string note_of(const Request& request) const;
+  [[nodiscard]] bool has_signs(const Request& request) const;
+
+  ExplainedModel& model_;
+  const VitConfig& config_;
+  const at::Tensor& traced_;
+  TokenGrid grid_;
+  Readout readout_;
+  std::int64_t last_;
+  std::span<const Request> requests_;
+  std::vector<Explanation> explanations_;
+};
+
+}  // namespace hydrascope::model::explain
