@@ -1,6 +1,8 @@
-// hydrascope evaluate: top-1 and top-5 over a labelled set, scored over all of the model's classes.
+// hydrascope evaluate: top-1 and top-5 over a labelled set, scored over all of the model's classes,
+// and how faithful maps are to the model.
 #include "app/command.h"
 #include "app/console.h"
+#include "app/faithfulness.h"
 #include "app/labelled_set.h"
 #include "app/model_source.h"
 #include "app/npy_file.h"
@@ -35,6 +37,14 @@ LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) 
   return read_folder_classes(words[0], labels);
 }
 
+/// `count` of the pictures, evenly spread: sets are sorted by class.
+void thin_out(LabelledSet& set, std::size_t count) {
+  const std::size_t all = set.pictures.size();
+  if (count >= all) return;
+  for (std::size_t i = 0; i < count; ++i) set.pictures[i] = set.pictures[i * all / count];
+  set.pictures.resize(count);
+}
+
 struct Score {
   std::int64_t images = 0;
   std::int64_t failed = 0;
@@ -54,6 +64,23 @@ struct Score {
   }
 };
 
+/// csv and tsv hold one table: with maps theirs, whose notes go to standard error.
+void write_results(KeyValueReport summary, const FaithfulnessReport* faithfulness, Format format,
+                   std::ostream& out, const Console& console) {
+  if (faithfulness == nullptr) {
+    summary.write(format, out);
+  } else if (format == Format::csv || format == Format::tsv) {
+    faithfulness->write_rows(format, out);
+    for (const std::string& note : faithfulness->all_notes()) console.note("note: " + note);
+  } else if (format == Format::text) {
+    summary.write(format, out);
+    faithfulness->write_text(out);
+  } else {
+    summary.add_json("faithfulness", faithfulness->json());
+    summary.write(format, out);
+  }
+}
+
 int run_evaluate(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
   const Console console(options);
@@ -65,7 +92,9 @@ int run_evaluate(const ParsedOptions& options) {
     return kExitOk;
   }
   const image::Labels labels = resolve_labels(options, source);
-  const LabelledSet set = read_set(options, labels);
+  LabelledSet set = read_set(options, labels);
+  if (options.given("limit-images"))
+    thin_out(set, static_cast<std::size_t>(options.integer("limit-images")));
   for (const LabelledPicture& picture : set.pictures) {
     if (picture.target >= source.config.num_classes) {
       throw Error(ErrorCode::invalid_argument,
@@ -77,10 +106,16 @@ int run_evaluate(const ParsedOptions& options) {
   for (const std::string& note : source.notes) console.note("note: " + note);
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
-  model::Classifier classifier = make_classifier(options, source);
+  std::optional<FaithfulnessPlan> plan =
+      plan_faithfulness(options, source.config, transform.config);
+  model::Classifier classifier = make_classifier(
+      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
 
   // Published scores come from tools that ignore EXIF orientation.
   PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
+
+  std::optional<FaithfulnessRun> faithfulness;
+  if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
 
   OutputFile output(options.text("output"));
   std::optional<NpyWriter> logits_file;
@@ -88,15 +123,19 @@ int run_evaluate(const ParsedOptions& options) {
   const bool fail_fast = options.text("on-error") == "fail";
   Score score;
   std::size_t next = 0;
+  std::size_t end = set.pictures.size();
   std::size_t reported = 0;
   Progress progress("evaluate", std::ssize(set.pictures), console.progress);
   const auto next_input = [&]() -> std::optional<Input> {
-    if (next == set.pictures.size()) return std::nullopt;
+    if (next == end) return std::nullopt;
     const LabelledPicture& picture = set.pictures[next++];
     return Input{picture.file.string(), picture.file, false, std::nullopt, ""};
   };
   const auto report = [&](const PipelineResult& result) {
-    const std::int64_t target = set.pictures[reported++].target;
+    const std::int64_t target = set.pictures[reported].target;
+    // What a stop interrupts counts nowhere.
+    if (faithfulness && !result.error && !faithfulness->add(result, target, reported)) return false;
+    ++reported;
     if (result.error) {
       ++score.failed;
       progress.hide();
@@ -117,7 +156,22 @@ int run_evaluate(const ParsedOptions& options) {
     progress.hide();
     console.note(text);
   };
-  const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
+  PipelineTiming timing;
+  if (faithfulness) {
+    // The model has to be idle while maps are measured, so pictures come a few at a time.
+    bool go_on = true;
+    while (go_on && next < set.pictures.size() && !stop_requested()) {
+      end = std::min(next + faithfulness->pictures_at_once(), set.pictures.size());
+      std::vector<PipelineResult> results;
+      timing += run_pipeline(next_input, classifier, pipeline, [&](const PipelineResult& result) {
+        results.push_back(result);
+        return true;
+      });
+      for (std::size_t i = 0; go_on && i < results.size(); ++i) go_on = report(results[i]);
+    }
+  } else {
+    timing = run_pipeline(next_input, classifier, pipeline, report);
+  }
   progress.finish();
   if (logits_file) logits_file->close();
 
@@ -143,7 +197,9 @@ int run_evaluate(const ParsedOptions& options) {
     summary.add_json("approximations", json_object(values));
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
-  summary.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  write_results(std::move(summary), faithfulness ? &faithfulness->report() : nullptr,
+                choose_format(options.text("format"), options.text("output")), output.stream(),
+                console);
   output.close();
   console.detail(timing.describe(model_threads(options), pipeline.workers));
 
@@ -163,7 +219,7 @@ Command evaluate_command() {
   CommandSpec spec;
   spec.name = "evaluate";
   spec.aliases = {"eval", "validate"};
-  spec.summary = "top-1/top-5 over a labelled set";
+  spec.summary = "top-1/top-5 over a labelled set, faithfulness of maps";
   spec.positionals = "FOLDER";
   spec.options = join(
       {model_options(),
@@ -177,6 +233,13 @@ Command evaluate_command() {
          .help = "labels of a flat folder: a header with file and class_index (or synset) columns",
          .group = "Labels",
          .completes_files = true},
+        {.name = "limit-images",
+         .kind = ValueKind::integer,
+         .placeholder = "N",
+         .help = "only so many pictures, evenly spread over the set",
+         .default_note = "all",
+         .minimum = 1,
+         .group = "Input"},
         {.name = "require-top1",
          .kind = ValueKind::number,
          .placeholder = "PCT",
@@ -187,11 +250,13 @@ Command evaluate_command() {
          .help = "also write float32 logits (images, classes)",
          .group = "Output",
          .completes_files = true}},
+       faithfulness_options(),
        general_options()});
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
+      "hydrascope evaluate imagenet/val --limit-images 500 --faithfulness deletion,insertion",
   };
   return {std::move(spec), run_evaluate};
 }

@@ -454,6 +454,16 @@ class Pipeline {
 
 }  // namespace
 
+PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
+  images += other.images;
+  for (double PipelineTiming::*member :
+       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
+        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
+        &PipelineTiming::wait_seconds})
+    this->*member += other.*member;
+  return *this;
+}
+
 std::string PipelineTiming::describe(int threads, int workers) const {
   std::ostringstream text;
   text.precision(6);

@@ -59,6 +59,7 @@ struct PipelineTiming {
   double transform_core_seconds = 0;
   double model_seconds = 0;  ///< the calling thread inside the model
   double wait_seconds = 0;   ///< the calling thread waiting for pictures
+  PipelineTiming& operator+=(const PipelineTiming& other);
   /// "timing: images=500 seconds=... decode_core_seconds=..."
   [[nodiscard]] std::string describe(int threads, int workers) const;
 };

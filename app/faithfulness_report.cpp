@@ -1,0 +1,219 @@
+#include "app/faithfulness_report.h"
+
+#include "app/delimited_row.h"
+#include "app/option_table.h"
+#include "app/terminal_text.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr int kDigits = 6;    // significant, in records
+constexpr int kDecimals = 4;  // for people
+
+/// Areas are finite: probabilities, or counts over counts.
+std::string number(double value) { return significant(value, kDigits); }
+
+std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+
+std::string with_sign(double value) { return (value < 0 ? "" : "+") + fixed(value, kDecimals); }
+
+std::string with_margin(const MeanOverPictures& mean, std::string text) {
+  return std::move(text) + " ± " + fixed(mean.margin, kDecimals);
+}
+
+bool is_baseline(const FaithfulnessRow& row) {
+  return row.map == kRandomMap || row.map == kCenterMap;
+}
+
+/// Cells in columns as wide as their widest: the first to the left, numbers to the right.
+void write_table(const std::vector<std::vector<std::string>>& lines, std::ostream& out) {
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], columns(line[i]));
+  }
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string blanks(widths[i] - columns(line[i]), ' ');
+      out << (i == 0 ? line[i] + blanks : "  " + blanks + line[i]);
+    }
+    out << '\n';
+  }
+}
+
+}  // namespace
+
+MeanOverPictures mean_over(const std::vector<double>& values) {
+  MeanOverPictures result;
+  if (values.empty()) return result;
+  const auto count = static_cast<double>(values.size());
+  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  if (values.size() == 1) return result;
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  constexpr double kNormalQuantile = 1.96;  // two-sided, 95 %
+  result.stddev = std::sqrt(squares / (count - 1));
+  result.standard_error = result.stddev / std::sqrt(count);
+  result.margin = kNormalQuantile * result.standard_error;
+  return result;
+}
+
+PairedComparison compare(const FaithfulnessRow& first, const FaithfulnessRow& second,
+                         bool lower_is_better) {
+  const std::size_t count = std::min(first.areas.size(), second.areas.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < count; ++i) differences.push_back(first.areas[i] - second.areas[i]);
+  const auto wins = std::ranges::count_if(
+      differences, [&](double value) { return lower_is_better ? value < 0 : value > 0; });
+  PairedComparison result;
+  result.difference = mean_over(differences);
+  if (count > 0) result.wins = static_cast<double>(wins) / static_cast<double>(count);
+  return result;
+}
+
+const FaithfulnessRow* FaithfulnessReport::find_or_null(std::string_view map,
+                                                        std::string_view measure) const {
+  const auto found = std::ranges::find_if(
+      rows, [&](const FaithfulnessRow& row) { return row.map == map && row.measure == measure; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const FaithfulnessMeasure& FaithfulnessReport::measure_of(const FaithfulnessRow& row) const {
+  return *std::ranges::find(measures, row.measure, &FaithfulnessMeasure::name);
+}
+
+std::optional<PairedComparison> FaithfulnessReport::against(const FaithfulnessRow& row,
+                                                            std::string_view baseline) const {
+  const FaithfulnessRow* other = find_or_null(baseline, row.measure);
+  if (other == nullptr || other == &row) return std::nullopt;
+  return compare(row, *other, measure_of(row).lower_is_better);
+}
+
+std::vector<std::string> FaithfulnessReport::all_notes() const {
+  std::vector<std::string> list = notes;
+  if (images == 0) return list;
+  for (const FaithfulnessRow& row : rows) {
+    if (is_baseline(row)) continue;
+    const auto comparison = against(row, kCenterMap);
+    if (!comparison) continue;
+    const MeanOverPictures& difference = comparison->difference;
+    const bool loses =
+        measure_of(row).lower_is_better ? difference.mean >= 0 : difference.mean <= 0;
+    const bool is_clear = std::abs(difference.mean) > difference.margin;
+    if (!loses && is_clear && images > 1) continue;
+    list.push_back(row.map +
+                   (loses ? " loses to the centre by " : " does not clearly beat the centre by ") +
+                   row.measure + " (" + with_margin(difference, with_sign(difference.mean)) + ")");
+  }
+  return list;
+}
+
+std::vector<FaithfulnessReport::Cell> FaithfulnessReport::cells_of(
+    const FaithfulnessRow& row) const {
+  const FaithfulnessMeasure& measure = measure_of(row);
+  const MeanOverPictures area = mean_over(row.areas);
+  std::vector<Cell> cells{
+      {"map", row.map, true},
+      {"measure", row.measure, true},
+      {"lower_is_better", measure.lower_is_better ? "true" : "false"},
+      {"substrate", measure.substrate, true},
+      {"images", std::to_string(row.areas.size())},
+      {"auc", number(area.mean)},
+      {"stddev", number(area.stddev)},
+      {"standard_error", number(area.standard_error)},
+      {"margin95", number(area.margin)},
+  };
+  for (const std::string_view baseline : {kRandomMap, kCenterMap}) {
+    const auto comparison = against(row, baseline);
+    const auto add = [&](const std::string& key, double MeanOverPictures::*member) {
+      cells.push_back({key, comparison ? number(comparison->difference.*member) : ""});
+    };
+    const std::string versus = "vs_" + std::string(baseline);
+    add(versus, &MeanOverPictures::mean);
+    add(versus + "_margin95", &MeanOverPictures::margin);
+    cells.push_back({"beats_" + std::string(baseline), comparison ? number(comparison->wins) : ""});
+  }
+  cells.push_back({"seconds", number(row.seconds)});
+  return cells;
+}
+
+std::string FaithfulnessReport::json() const {
+  JsonObject object;
+  object.add("images", images)
+      .add("class", json_string(of_class))
+      .add("layer", layer)
+      .add("steps", steps)
+      .add("blur_sigma", json_number(number(blur_sigma)))
+      .add("random_draws", random_draws)
+      .add("seed", seed)
+      .add("map_seconds", json_number(number(map_seconds)));
+  std::vector<std::string> items;
+  for (const FaithfulnessRow& row : rows) {
+    JsonObject item;
+    for (const Cell& cell : cells_of(row))
+      item.add(cell.key, cell.is_text        ? json_string(cell.text)
+                         : cell.text.empty() ? "null"
+                                             : cell.text);
+    items.push_back(item.text());
+  }
+  std::vector<std::string> sentences;
+  for (const std::string& note : all_notes()) sentences.push_back(json_string(note));
+  return object.add("rows", '[' + join_words(items, ",", ",") + ']')
+      .add("notes", '[' + join_words(sentences, ",", ",") + ']')
+      .text();
+}
+
+void FaithfulnessReport::write_text(std::ostream& out) const {
+  for (const FaithfulnessMeasure& measure : measures) {
+    out << '\n'
+        << measure.name << ": " << measure.summary << "; "
+        << (measure.lower_is_better ? "lower" : "higher") << " is better (substrate "
+        << measure.substrate << ", class " << of_class << ", layer " << layer << ", " << images
+        << (images == 1 ? " image)\n" : " images)\n");
+    std::vector<std::vector<std::string>> lines{{"map", "AUC ± 95 %", "std. dev.",
+                                                 "minus random ± 95 %", "beats random",
+                                                 "beats center", "seconds"}};
+    for (const FaithfulnessRow& row : rows) {
+      if (row.measure != measure.name) continue;
+      const MeanOverPictures area = mean_over(row.areas);
+      const auto random = against(row, kRandomMap);
+      const auto center = against(row, kCenterMap);
+      lines.push_back(
+          {row.map, with_margin(area, fixed(area.mean, kDecimals)), fixed(area.stddev, kDecimals),
+           random ? with_margin(random->difference, with_sign(random->difference.mean)) : "-",
+           random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
+           fixed(row.seconds, 1)});
+    }
+    write_table(lines, out);
+  }
+  out << '\n'
+      << kRandomMap << ": mean of " << random_draws << " maps a picture, seed " << seed << "; "
+      << kCenterMap << ": Gaussian, sigma a quarter of each edge";
+  if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
+    out << "; blur: Gaussian, sigma " << fixed(blur_sigma, 1) << " pixels";
+  out << '\n';
+  for (const std::string& note : all_notes()) out << "note: " << note << '\n';
+  flush_results(out);
+}
+
+void FaithfulnessReport::write_rows(Format format, std::ostream& out) const {
+  bool is_first = true;
+  for (const FaithfulnessRow& row : rows) {
+    std::vector<std::string> keys{"model", "attention", "class", "layer", "steps"};
+    std::vector<std::string> values{model, attention, of_class, std::to_string(layer),
+                                    std::to_string(steps)};
+    for (Cell& cell : cells_of(row)) {
+      keys.push_back(std::move(cell.key));
+      values.push_back(std::move(cell.text));
+    }
+    if (std::exchange(is_first, false)) out << delimited_row(keys, format);
+    out << delimited_row(values, format);
+  }
+  flush_results(out);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,92 @@
+// The table of `evaluate --faithfulness`: how well each map names the patches that count, beside
+// random maps and the centre. Free of LibTorch.
+#pragma once
+
+#include "app/report.h"
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+inline constexpr std::string_view kRandomMap = "random";
+inline constexpr std::string_view kCenterMap = "center";
+
+/// How the areas of a measure came about.
+struct FaithfulnessMeasure {
+  std::string name;     ///< "deletion"
+  std::string summary;  ///< a line for people
+  bool lower_is_better = false;
+  std::string substrate;  ///< "mean", or "blur"
+};
+
+/// One map by one measure.
+struct FaithfulnessRow {
+  std::string map;                 ///< "hydra", `kRandomMap`, `kCenterMap`
+  std::string measure;             ///< name of a FaithfulnessMeasure
+  std::vector<double> areas = {};  ///< a picture each, the same pictures in every row
+  double seconds = 0;              ///< of the model
+};
+
+/// A mean over pictures; margins are half of a 95 % interval, 1.96 standard errors.
+struct MeanOverPictures {
+  double mean = 0;
+  double stddev = 0;  ///< of a sample (n - 1); 0 for a single picture
+  double standard_error = 0;
+  double margin = 0;
+};
+MeanOverPictures mean_over(const std::vector<double>& values);
+
+/// One map against another on the same pictures, by the differences picture by picture.
+struct PairedComparison {
+  MeanOverPictures difference;  ///< first minus second
+  double wins = 0;              ///< share of pictures on which the first is strictly better
+};
+PairedComparison compare(const FaithfulnessRow& first, const FaithfulnessRow& second,
+                         bool lower_is_better);
+
+struct FaithfulnessReport {
+  std::string model;
+  std::string attention;
+  std::string of_class;  ///< "pred" or "target"
+  std::int64_t layer = 0;
+  std::int64_t steps = 0;  ///< of deletion and insertion
+  double blur_sigma = 0;   ///< pixels, at the size of the last picture
+  std::int64_t random_draws = 0;
+  std::int64_t seed = 0;
+  std::int64_t images = 0;
+  double map_seconds = 0;  ///< to make the maps
+  std::vector<FaithfulnessMeasure> measures;
+  std::vector<FaithfulnessRow> rows;  ///< measures x maps; random and centre among them
+  std::vector<std::string> notes;     ///< of the methods
+
+  /// What the reader must know: the methods' notes, and which methods do not beat the centre.
+  [[nodiscard]] std::vector<std::string> all_notes() const;
+  /// One object, for the member "faithfulness".
+  [[nodiscard]] std::string json() const;
+  /// A table a measure, then the notes.
+  void write_text(std::ostream& out) const;
+  /// csv or tsv: a header, and a row a map and measure.
+  void write_rows(Format format, std::ostream& out) const;
+
+ private:
+  /// What a row says, once for every format; a number's text is "" where there is none.
+  struct Cell {
+    std::string key;
+    std::string text;
+    bool is_text = false;
+  };
+  [[nodiscard]] std::vector<Cell> cells_of(const FaithfulnessRow& row) const;
+  [[nodiscard]] const FaithfulnessRow* find_or_null(std::string_view map,
+                                                    std::string_view measure) const;
+  [[nodiscard]] const FaithfulnessMeasure& measure_of(const FaithfulnessRow& row) const;
+  /// Nothing for the baseline itself.
+  [[nodiscard]] std::optional<PairedComparison> against(const FaithfulnessRow& row,
+                                                        std::string_view baseline) const;
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,283 @@
+#include "model/explain/faithfulness.h"
+
+#include "kernels/error.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <deque>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace hydrascope::model::explain {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_perturbation(Measure measure) {
+  return measure == Measure::positive || measure == Measure::negative;
+}
+
+/// One of the pictures that a curve needs: `base` with the first `count` patches of `order` taken
+/// from `source`.
+struct Variant {
+  const at::Tensor* base;
+  const at::Tensor* source;
+  const std::vector<std::int64_t>* order;
+  std::int64_t count;
+  std::size_t curve;
+  std::size_t point;
+};
+
+at::Tensor picture_of(const Variant& variant, std::int64_t patch_size) {
+  const at::Tensor& base = *variant.base;
+  if (variant.count == 0) return base;
+  const std::int64_t rows = base.size(1) / patch_size;
+  const std::int64_t columns = base.size(2) / patch_size;
+  at::Tensor replaced = at::zeros({rows * columns}, at::kBool);
+  bool* flags = replaced.mutable_data_ptr<bool>();
+  for (std::int64_t i = 0; i < variant.count; ++i)
+    flags[(*variant.order)[static_cast<std::size_t>(i)]] = true;
+  const auto cells = {base.size(0), rows, patch_size, columns, patch_size};
+  return at::where(replaced.view({1, rows, 1, columns, 1}), variant.source->view(cells),
+                   base.view(cells))
+      .view(base.sizes());
+}
+
+/// The model at work on a list of variants; batches under way are collected in any case.
+class VariantRun {
+ public:
+  VariantRun(inference::BatchModel& model, const WatchedPicture& picture,
+             const FaithfulnessOptions& options)
+      : model_(model), picture_(picture), options_(options) {}
+  VariantRun(const VariantRun&) = delete;
+  VariantRun& operator=(const VariantRun&) = delete;
+  ~VariantRun() {
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+      try {
+        model_.collect();
+      } catch (...) {  // the error that brought us here is on its way
+      }
+    }
+  }
+
+  /// Calls done(variant, class's probability, whether the label is best, seconds) for each; false
+  /// when stopped.
+  template <class Done>
+  bool run(std::span<const Variant> variants, const Done& done) {
+    const auto batch_size = static_cast<std::size_t>(most_in_a_batch());
+    std::size_t next = 0;
+    while (next < variants.size() || !under_way_.empty()) {
+      if (options_.stop_requested && options_.stop_requested()) return false;
+      if (next < variants.size() && model_.under_way() < model_.most_under_way()) {
+        const std::size_t count = std::min(batch_size, variants.size() - next);
+        submit(variants.subspan(next, count));
+        next += count;
+      } else {
+        collect(done);
+      }
+    }
+    return true;
+  }
+
+ private:
+  struct Batch {
+    std::span<const Variant> variants;
+    Clock::time_point begin;
+  };
+
+  [[nodiscard]] std::int64_t most_in_a_batch() const {
+    if (options_.batch_size > 0) return options_.batch_size;
+    constexpr std::int64_t kMost = 256;
+    const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
+    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
+  }
+
+  void submit(std::span<const Variant> variants) {
+    const Clock::time_point begin = Clock::now();
+    inference::ImageBatch batch;
+    batch.height = picture_.image.size(1);
+    batch.width = picture_.image.size(2);
+    for (const Variant& variant : variants)
+      batch.images.push_back(picture_of(variant, options_.patch_size));
+    model_.submit(batch);
+    under_way_.push_back({variants, begin});
+  }
+
+  template <class Done>
+  void collect(const Done& done) {
+    const Batch batch = under_way_.front();
+    under_way_.pop_front();
+    const at::Tensor logits = model_.collect().to(at::kDouble);
+    const at::Tensor probabilities = at::softmax(logits, -1).select(1, picture_.class_index);
+    const at::Tensor right = logits.argmax(-1).eq(picture_.label);
+    // Batches that overlap share their time.
+    const std::chrono::duration<double> elapsed = Clock::now() - std::max(batch.begin, collected_);
+    collected_ = Clock::now();
+    const double seconds = elapsed.count() / static_cast<double>(batch.variants.size());
+    for (std::size_t i = 0; i < batch.variants.size(); ++i) {
+      const auto index = static_cast<std::int64_t>(i);
+      done(batch.variants[i], probabilities[index].item<double>(), right[index].item<bool>(),
+           seconds);
+    }
+  }
+
+  inference::BatchModel& model_;
+  const WatchedPicture& picture_;
+  const FaithfulnessOptions& options_;
+  std::deque<Batch> under_way_;
+  Clock::time_point collected_{};
+};
+
+void check_maps(const WatchedPicture& picture, std::span<const at::Tensor> maps,
+                std::int64_t patch_size) {
+  const std::int64_t rows = picture.image.size(1) / patch_size;
+  const std::int64_t columns = picture.image.size(2) / patch_size;
+  for (const at::Tensor& map : maps) {
+    if (map.dim() == 2 && map.size(0) == rows && map.size(1) == columns) continue;
+    std::string shape;
+    for (const std::int64_t size : map.sizes())
+      shape += (shape.empty() ? "" : "x") + std::to_string(size);
+    throw Error(ErrorCode::invalid_argument,
+                "expected a map of " + std::to_string(rows) + "x" + std::to_string(columns) +
+                    " patches, found " + shape,
+                "score_maps");
+  }
+}
+
+}  // namespace
+
+const std::vector<MeasureEntry>& measures() {
+  static const std::vector<MeasureEntry> kEntries{
+      {Measure::deletion, "deletion", "class probability while the hottest patches are replaced",
+       true},
+      {Measure::insertion, "insertion",
+       "class probability while the hottest patches return to a blurred picture", false},
+      {Measure::positive, "positive",
+       "accuracy with the hottest 10 % ... 90 % of the patches replaced", true},
+      {Measure::negative, "negative",
+       "accuracy with the coldest 10 % ... 90 % of the patches replaced", false},
+  };
+  return kEntries;
+}
+
+const MeasureEntry& entry_of(Measure measure) {
+  return *std::ranges::find(measures(), measure, &MeasureEntry::measure);
+}
+
+const MeasureEntry* find_measure_or_null(std::string_view name) {
+  const auto found = std::ranges::find(measures(), name, &MeasureEntry::name);
+  return found == measures().end() ? nullptr : &*found;
+}
+
+Substrate substrate_of(Measure measure, const FaithfulnessOptions& options) {
+  if (measure == Measure::insertion) return Substrate::blur;
+  return options.substrate.value_or(is_perturbation(measure) ? Substrate::black : Substrate::mean);
+}
+
+std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending) {
+  std::vector<std::int64_t> order(heat.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto end = std::stable_partition(order.begin(), order.end(), [&](std::int64_t patch) {
+    return !std::isnan(heat[static_cast<std::size_t>(patch)]);
+  });
+  std::stable_sort(order.begin(), end, [&](std::int64_t a, std::int64_t b) {
+    const float of_a = heat[static_cast<std::size_t>(a)];
+    const float of_b = heat[static_cast<std::size_t>(b)];
+    return ascending ? of_a < of_b : of_a > of_b;
+  });
+  return order;
+}
+
+std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
+                                          std::int64_t steps) {
+  const auto share = [&](std::int64_t part, std::int64_t whole) {
+    return (part * patches + whole / 2) / whole;
+  };
+  std::vector<std::int64_t> counts;
+  if (is_perturbation(measure)) {
+    for (std::int64_t tenths = 1; tenths <= 9; ++tenths) counts.push_back(share(tenths, 10));
+  } else {
+    const std::int64_t last = std::clamp<std::int64_t>(steps, 1, patches);
+    for (std::int64_t step = 0; step <= last; ++step) counts.push_back(share(step, last));
+  }
+  return counts;
+}
+
+double area_under(std::span<const double> curve) {
+  const double sum = std::accumulate(curve.begin(), curve.end(), 0.0);
+  return (sum - curve.front() / 2 - curve.back() / 2) / static_cast<double>(curve.size() - 1);
+}
+
+std::optional<std::vector<FaithfulnessScore>> score_maps(inference::BatchModel& model,
+                                                         const WatchedPicture& picture,
+                                                         std::span<const at::Tensor> maps,
+                                                         const FaithfulnessOptions& options) {
+  const at::NoGradGuard no_grad;
+  check_maps(picture, maps, options.patch_size);
+  PictureSubstrates substrates(picture.image, options.mean, options.std);
+
+  struct Curve {
+    std::vector<std::int64_t> order;
+    std::vector<double> values;
+    double seconds = 0;
+  };
+  std::vector<Curve> curves;
+  for (const at::Tensor& map : maps) {
+    const at::Tensor heat = map.to(at::kFloat).contiguous();
+    const std::span values(heat.const_data_ptr<float>(), static_cast<std::size_t>(heat.numel()));
+    for (const Measure measure : options.measures)
+      curves.push_back({order_of(values, /*ascending=*/measure == Measure::negative), {}, 0});
+  }
+
+  // With nothing or everything replaced, all maps show the model the same picture: only the first
+  // map's is run.
+  const std::size_t num_measures = options.measures.size();
+  const auto is_shared = [&](std::int64_t count, const Curve& curve) {
+    return count == 0 || std::cmp_equal(count, curve.order.size());
+  };
+  std::vector<Variant> variants;
+  for (std::size_t c = 0; c < curves.size(); ++c) {
+    const Measure measure = options.measures[c % num_measures];
+    const at::Tensor* base = &picture.image;
+    const at::Tensor* source = &substrates.get(substrate_of(measure, options));
+    if (measure == Measure::insertion) std::swap(base, source);
+    Curve& curve = curves[c];
+    const std::vector<std::int64_t> counts =
+        replaced_counts(measure, std::ssize(curve.order), options.steps);
+    curve.values.resize(counts.size());
+    for (std::size_t point = 0; point < counts.size(); ++point) {
+      if (c >= num_measures && is_shared(counts[point], curve)) continue;
+      variants.push_back({base, source, &curve.order, counts[point], c, point});
+    }
+  }
+
+  VariantRun run(model, picture, options);
+  const bool finished = run.run(
+      variants, [&](const Variant& variant, double probability, bool right, double seconds) {
+        const std::size_t measure = variant.curve % num_measures;
+        const double value =
+            is_perturbation(options.measures[measure]) ? (right ? 1.0 : 0.0) : probability;
+        Curve& own = curves[variant.curve];
+        own.values[variant.point] = value;
+        if (!is_shared(variant.count, own)) {
+          own.seconds += seconds;
+          return;
+        }
+        for (std::size_t c = measure; c < curves.size(); c += num_measures)
+          curves[c].values[variant.point] = value;
+      });
+  if (!finished) return std::nullopt;
+  std::vector<FaithfulnessScore> scores;
+  for (const Curve& curve : curves) scores.push_back({area_under(curve.values), curve.seconds});
+  return scores;
+}
+
+}  // namespace hydrascope::model::explain

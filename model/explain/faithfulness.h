@@ -1,0 +1,94 @@
+// How faithful a map is to its model: patches of the picture are replaced in the order of their
+// heat, and what the model says after every step is an area under a curve.
+//
+//   deletion   hottest patches first are replaced by a substrate; probability of the class. Low is
+//              good: what the map calls important was important. (RISE, Petsiuk et al. 2018, arXiv
+//              1806.07421)
+//   insertion  hottest patches first return to a blurred picture; probability of the class. High is
+//              good. (RISE)
+//   positive   10 %, 20 % ... 90 % of the patches are replaced, hottest first; is the best class
+//              still the labelled one? Low is good. (Chefer et al. 2021, arXiv 2012.09838)
+//   negative   the same, coldest first. High is good.
+//
+// The area of the n values of a curve is (sum - first / 2 - last / 2) / (n - 1), so 0..1. Signed
+// maps are ranked by their signed values. Pictures with patches replaced are none that a model was
+// trained on: a number says something beside those of other maps on the same substrate, and of the
+// maps in baseline_maps.h.
+// Test: tests/model/explain/faithfulness_test.cpp.
+#pragma once
+
+#include "model/explain/substrate.h"
+#include "model/inference/batch_model.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+enum class Measure { deletion, insertion, positive, negative };
+
+struct MeasureEntry {
+  Measure measure;
+  std::string_view name;     ///< as `--faithfulness` spells it
+  std::string_view summary;  ///< one line for reports
+  bool lower_is_better;
+};
+const std::vector<MeasureEntry>& measures();
+const MeasureEntry& entry_of(Measure measure);
+const MeasureEntry* find_measure_or_null(std::string_view name);
+
+struct FaithfulnessOptions {
+  std::vector<Measure> measures;
+  /// Of deletion and insertion: curves have steps + 1 points; never more steps than patches.
+  std::int64_t steps = 14;
+  /// Unset: as published, `mean` for deletion and `black` for positive and negative. Insertion
+  /// starts from the blurred picture always.
+  std::optional<Substrate> substrate;
+  std::array<double, 3> mean{};  ///< of the transform
+  std::array<double, 3> std{1, 1, 1};
+  std::int64_t patch_size = 16;
+  std::int64_t batch_size = 0;           ///< 0: as many as keep the model busy
+  std::function<bool()> stop_requested;  ///< asked between batches; may be empty
+};
+Substrate substrate_of(Measure measure, const FaithfulnessOptions& options);
+
+/// A picture whose maps are measured.
+struct WatchedPicture {
+  at::Tensor image;              ///< the model's input: float32 (3, H, W) on the CPU, normalised
+  std::int64_t class_index = 0;  ///< whose probability deletion and insertion follow
+  std::int64_t label = 0;        ///< what positive and negative count as right
+};
+
+struct FaithfulnessScore {
+  double area = 0;
+  double seconds = 0;  ///< of the model, without the end points, which all maps share
+};
+
+/// Scores of maps x measures, a map's measures beside each other. maps: float (R, C), R * C patches
+/// of the picture, on the CPU. Runs `model`, which must have no batch under way, on all variants of
+/// the picture in batches that maps and measures share. Nothing when a stop was requested before
+/// the end. Throws Error(invalid_argument) for maps of another grid, Error(out_of_memory).
+std::optional<std::vector<FaithfulnessScore>> score_maps(inference::BatchModel& model,
+                                                         const WatchedPicture& picture,
+                                                         std::span<const at::Tensor> maps,
+                                                         const FaithfulnessOptions& options);
+
+/// Patches by heat, hottest first, or coldest first with `ascending`; ties, and NaN behind all
+/// else, by index.
+std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending);
+
+/// How many of `patches` are replaced at the points of a curve.
+std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
+                                          std::int64_t steps);
+
+/// Of at least two values.
+double area_under(std::span<const double> curve);
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,67 @@
+#include "model/explain/substrate.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/exp.h>
+#include <ATen/ops/reflection_pad2d.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace hydrascope::model::explain {
+
+const std::vector<SubstrateEntry>& substrates() {
+  static const std::vector<SubstrateEntry> kEntries{
+      {Substrate::mean, "mean"}, {Substrate::black, "black"}, {Substrate::blur, "blur"}};
+  return kEntries;
+}
+
+const SubstrateEntry& entry_of(Substrate substrate) {
+  return *std::ranges::find(substrates(), substrate, &SubstrateEntry::substrate);
+}
+
+const SubstrateEntry* find_substrate_or_null(std::string_view name) {
+  const auto found = std::ranges::find(substrates(), name, &SubstrateEntry::name);
+  return found == substrates().end() ? nullptr : &*found;
+}
+
+const at::Tensor& PictureSubstrates::get(Substrate substrate) {
+  const auto found = made_.find(substrate);
+  if (found != made_.end()) return found->second;
+  return made_.emplace(substrate, make(substrate)).first->second;
+}
+
+at::Tensor PictureSubstrates::make(Substrate substrate) const {
+  if (substrate == Substrate::blur)
+    return blurred(image_, blur_sigma(image_.size(1), image_.size(2)));
+  at::Tensor flat = at::zeros_like(image_);
+  if (substrate == Substrate::black) {
+    for (std::size_t channel = 0; channel < mean_.size(); ++channel)
+      flat.select(0, static_cast<std::int64_t>(channel)).fill_(-mean_[channel] / std_[channel]);
+  }
+  return flat;
+}
+
+double blur_sigma(std::int64_t height, std::int64_t width) {
+  constexpr double kShareOfEdge = 0.05;
+  return kShareOfEdge * static_cast<double>(std::min(height, width));
+}
+
+at::Tensor blurred(const at::Tensor& image, double sigma) {
+  const at::NoGradGuard no_grad;
+  // A reflection reaches no further than the opposite edge.
+  const std::int64_t most = std::min(image.size(1), image.size(2)) - 1;
+  const std::int64_t radius = std::min<std::int64_t>(std::llround(std::ceil(3 * sigma)), most);
+  const at::Tensor x = at::arange(-radius, radius + 1, at::kDouble) / sigma;
+  const at::Tensor bell = at::exp(x * x * -0.5);
+  const at::Tensor weights = (bell / bell.sum()).to(image.scalar_type());
+  const at::Tensor padded =
+      at::reflection_pad2d(image.unsqueeze(1), {radius, radius, radius, radius});
+  return at::conv2d(at::conv2d(padded, weights.view({1, 1, 1, -1})), weights.view({1, 1, -1, 1}))
+      .squeeze(1)
+      .contiguous();
+}
+
+}  // namespace hydrascope::model::explain

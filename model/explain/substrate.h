@@ -1,0 +1,52 @@
+// What takes the place of a patch that is taken away.
+// Test: tests/model/explain/substrate_test.cpp.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+enum class Substrate { mean, black, blur };
+
+struct SubstrateEntry {
+  Substrate substrate;
+  std::string_view name;  ///< as `--substrate` spells it
+};
+const std::vector<SubstrateEntry>& substrates();
+const SubstrateEntry& entry_of(Substrate substrate);
+const SubstrateEntry* find_substrate_or_null(std::string_view name);
+
+/// The substrates of one picture, each made when it is first wanted.
+class PictureSubstrates {
+ public:
+  /// image: float (3, H, W), normalised as (value - mean) / std. Must outlive this.
+  PictureSubstrates(const at::Tensor& image, const std::array<double, 3>& mean,
+                    const std::array<double, 3>& std)
+      : image_(image), mean_(mean), std_(std) {}
+
+  /// As large as the image, its every pixel replaced: by the transform's mean colour (0), by black,
+  /// or by what a Gaussian blur leaves. The reference stays valid.
+  const at::Tensor& get(Substrate substrate);
+
+ private:
+  [[nodiscard]] at::Tensor make(Substrate substrate) const;
+
+  const at::Tensor& image_;
+  std::array<double, 3> mean_;
+  std::array<double, 3> std_;
+  std::map<Substrate, at::Tensor> made_;
+};
+
+/// Sigma of the blur in pixels: a twentieth of the shorter edge, 11.2 at 224.
+double blur_sigma(std::int64_t height, std::int64_t width);
+
+/// Gaussian blur of (C, H, W), reflected at the borders, cut at three sigma.
+at::Tensor blurred(const at::Tensor& image, double sigma);
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,224 @@
+#include "model/explain/faithfulness.h"
+
+#include "kernels/error.h"
+#include "tests/error_matchers.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <numeric>
+
+namespace hydrascope::model::explain {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr std::int64_t kPatch = 2;
+constexpr double kTolerance = 1e-6;
+
+/// Two classes; the probability of class 0 is the sum over patches of weight times the patch's
+/// mean, so that every curve can be written down.
+class WeightedPatches final : public inference::BatchModel {
+ public:
+  explicit WeightedPatches(const at::Tensor& weights) : weights_(weights.to(at::kDouble)) {}
+
+  void submit(const inference::ImageBatch& batch) override {
+    EXPECT_LT(under_way(), most_under_way());
+    at::Tensor logits = at::empty({batch.size(), 2});
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+      const at::Tensor& image = batch.images[static_cast<std::size_t>(i)];
+      EXPECT_EQ(image.sizes(), (at::IntArrayRef{3, batch.height, batch.width}));
+      const at::Tensor means = at::avg_pool2d(image.to(at::kDouble), kPatch).mean(0);
+      const double probability = (means * weights_).sum().item<double>();
+      logits[i] = at::tensor({probability, 1 - probability}).clamp_min(1e-12).log();
+    }
+    batches_.push_back(logits);
+    sizes_.push_back(batch.size());
+  }
+  at::Tensor collect() override {
+    at::Tensor oldest = batches_.front();
+    batches_.pop_front();
+    return oldest;
+  }
+  [[nodiscard]] int under_way() const noexcept override {
+    return static_cast<int>(batches_.size());
+  }
+  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
+  [[nodiscard]] bool takes_bytes() const noexcept override { return false; }
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
+    return 5;
+  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 15; }
+
+  std::vector<std::int64_t> sizes_;  ///< of batches
+
+ private:
+  at::Tensor weights_;
+  std::deque<at::Tensor> batches_;
+};
+
+FaithfulnessOptions options_of(std::vector<Measure> measures, std::int64_t steps = 4) {
+  FaithfulnessOptions options;
+  options.measures = std::move(measures);
+  options.steps = steps;
+  options.patch_size = kPatch;
+  return options;
+}
+
+WatchedPicture white(std::int64_t rows, std::int64_t columns) {
+  return {at::ones({3, rows * kPatch, columns * kPatch}), 0, 0};
+}
+
+std::vector<double> areas(inference::BatchModel& model, const WatchedPicture& picture,
+                          const std::vector<at::Tensor>& maps, const FaithfulnessOptions& options) {
+  const auto scores = score_maps(model, picture, maps, options);
+  EXPECT_TRUE(scores.has_value());
+  std::vector<double> list;
+  for (const FaithfulnessScore& score : *scores) list.push_back(score.area);
+  return list;
+}
+
+TEST(FaithfulnessTest, AreaIsTheTrapezoidOverTheUnitInterval) {
+  EXPECT_DOUBLE_EQ(area_under(std::vector{1.0, 0.5, 0.0}), 0.5);
+  EXPECT_DOUBLE_EQ(area_under(std::vector{0.25, 0.25}), 0.25);
+  EXPECT_DOUBLE_EQ(area_under(std::vector{1.0, 0.0, 0.0, 0.0, 0.0}), 0.125);
+}
+
+TEST(FaithfulnessTest, OrderIsByHeatThenByIndex) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> heat{0.5F, -2.0F, kNan, 3.0F, 0.5F, -2.0F};
+  EXPECT_THAT(order_of(heat, false), ElementsAre(3, 0, 4, 1, 5, 2));
+  EXPECT_THAT(order_of(heat, true), ElementsAre(1, 5, 0, 4, 3, 2));
+}
+
+TEST(FaithfulnessTest, CountsAreEvenlySpread) {
+  EXPECT_THAT(replaced_counts(Measure::deletion, 4, 4), ElementsAre(0, 1, 2, 3, 4));
+  EXPECT_THAT(replaced_counts(Measure::insertion, 10, 4), ElementsAre(0, 3, 5, 8, 10));
+  EXPECT_THAT(replaced_counts(Measure::deletion, 2, 14), ElementsAre(0, 1, 2));
+  EXPECT_THAT(replaced_counts(Measure::positive, 196, 14),
+              ElementsAre(20, 39, 59, 78, 98, 118, 137, 157, 176));
+}
+
+TEST(FaithfulnessTest, DeletionOfAKnownModelIsExact) {
+  WeightedPatches model(at::tensor({0.2, 0.5, 0.0, 0.3}).view({2, 2}));
+  const at::Tensor truth = at::tensor({2.0F, 5.0F, 0.0F, 3.0F}).view({2, 2});
+  const auto scores =
+      areas(model, white(2, 2), {truth, -truth, at::ones({2, 2})}, options_of({Measure::deletion}));
+  EXPECT_NEAR(scores[0], (1 + 0.5 + 0.2 + 0 + 0 - 0.5) / 4, kTolerance);
+  EXPECT_NEAR(scores[1], (1 + 1 + 0.8 + 0.5 + 0 - 0.5) / 4, kTolerance);
+  EXPECT_NEAR(scores[2], (1 + 0.8 + 0.3 + 0.3 + 0 - 0.5) / 4, kTolerance) << "ties by index";
+}
+
+TEST(FaithfulnessTest, InsertionOfAKnownModelIsExact) {
+  const at::Tensor weights = at::tensor({0.4, 0.1, 0.2, 0.3}).view({2, 2});
+  WeightedPatches model(weights);
+  WatchedPicture picture;
+  at::manual_seed(1);
+  picture.image = at::rand({3, 2 * kPatch, 2 * kPatch});
+  const auto probabilities = [&](const at::Tensor& image) {
+    return (at::avg_pool2d(image.to(at::kDouble), kPatch).mean(0) * weights).view({-1});
+  };
+  const at::Tensor clear = probabilities(picture.image);
+  const at::Tensor blur = probabilities(blurred(picture.image, blur_sigma(4, 4)));
+  const std::vector<std::int64_t> order{2, 0, 3, 1};
+  std::vector<double> curve{blur.sum().item<double>()};
+  for (const std::int64_t patch : order)
+    curve.push_back(curve.back() + (clear[patch] - blur[patch]).item<double>());
+  const at::Tensor map = at::tensor({3.0F, 1.0F, 4.0F, 2.0F}).view({2, 2});
+  EXPECT_NEAR(areas(model, picture, {map}, options_of({Measure::insertion}))[0], area_under(curve),
+              kTolerance);
+}
+
+TEST(FaithfulnessTest, NothingBeatsTheTruth) {
+  at::manual_seed(2);
+  const at::Tensor weights = at::softmax(at::rand({12}) * 3, 0).view({3, 4});
+  WeightedPatches model(weights);
+  std::vector<at::Tensor> maps{weights.to(at::kFloat)};
+  for (int i = 0; i < 20; ++i) maps.push_back(at::rand({3, 4}));
+  const auto scores = areas(model, white(3, 4), maps, options_of({Measure::deletion}, 6));
+  EXPECT_EQ(std::ranges::min_element(scores) - scores.begin(), 0);
+}
+
+TEST(FaithfulnessTest, PerturbationCountsWhatTheLabelStillWins) {
+  // Class 0 wins while more than half of the weight is there.
+  at::Tensor weights = at::full({1, 10}, 0.04);
+  weights[0][7] = 0.64;
+  WeightedPatches model(weights);
+  const auto scores = areas(model, white(1, 10), {weights.to(at::kFloat)},
+                            options_of({Measure::positive, Measure::negative}));
+  EXPECT_NEAR(scores[0], 0, kTolerance) << "the patch that counts goes first";
+  EXPECT_NEAR(scores[1], 1, kTolerance) << "and here last, behind 90 %";
+  WatchedPicture other = white(1, 10);
+  other.label = 1;
+  EXPECT_NEAR(areas(model, other, {weights.to(at::kFloat)}, options_of({Measure::positive}))[0], 1,
+              kTolerance)
+      << "the label decides, not the class that is watched";
+}
+
+TEST(FaithfulnessTest, SubstratesTakeThePlaceOfPatches) {
+  WeightedPatches model(at::tensor({0.5, 0.5}).view({1, 2}));
+  const at::Tensor map = at::tensor({1.0F, 0.0F}).view({1, 2});
+  FaithfulnessOptions options = options_of({Measure::deletion}, 2);
+  options.mean = {-0.4, -0.4, -0.4};
+  options.std = {2, 2, 2};
+  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], 0.5, kTolerance) << "mean: 0";
+  options.substrate = Substrate::black;
+  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], (0.5 + 0.6 + 0.1) / 2, kTolerance)
+      << "black: 0.4 / 2";
+  options.substrate = Substrate::blur;
+  EXPECT_NEAR(areas(model, white(1, 2), {map}, options)[0], 1, kTolerance)
+      << "a white picture stays white";
+  EXPECT_EQ(substrate_of(Measure::deletion, {}), Substrate::mean);
+  EXPECT_EQ(substrate_of(Measure::positive, {}), Substrate::black);
+  EXPECT_EQ(substrate_of(Measure::insertion, options), Substrate::blur);
+}
+
+TEST(FaithfulnessTest, MapsShareBatchesAndEndPoints) {
+  WeightedPatches model(at::full({2, 2}, 0.25));
+  const std::vector<at::Tensor> maps{at::rand({2, 2}), at::rand({2, 2}), at::rand({2, 2})};
+  areas(model, white(2, 2), maps, options_of({Measure::deletion, Measure::insertion}));
+  // Three points between the ends for each of six curves, and the ends of two measures.
+  EXPECT_EQ(std::accumulate(model.sizes_.begin(), model.sizes_.end(), std::int64_t{0}), 6 * 3 + 4);
+  EXPECT_EQ(model.sizes_.front(), 3) << "as many as enough_tokens says";
+  EXPECT_EQ(model.sizes_.size(), 8U);
+  FaithfulnessOptions options = options_of({Measure::deletion});
+  options.batch_size = 100;
+  model.sizes_.clear();
+  areas(model, white(2, 2), maps, options);
+  EXPECT_THAT(model.sizes_, ElementsAre(3 * 3 + 2));
+}
+
+TEST(FaithfulnessTest, StopsBetweenBatchesAndLeavesTheModelIdle) {
+  WeightedPatches model(at::full({2, 2}, 0.25));
+  FaithfulnessOptions options = options_of({Measure::deletion});
+  int asked = 0;
+  options.stop_requested = [&] { return ++asked > 2; };
+  const std::vector<at::Tensor> maps{at::rand({2, 2}), at::rand({2, 2})};
+  EXPECT_FALSE(score_maps(model, white(2, 2), maps, options).has_value());
+  EXPECT_EQ(model.sizes_.size(), 2U);
+  EXPECT_EQ(model.under_way(), 0);
+}
+
+TEST(FaithfulnessTest, RefusesMapsOfAnotherGrid) {
+  WeightedPatches model(at::full({2, 3}, 0.25));
+  const std::vector<at::Tensor> maps{at::rand({3, 2})};
+  EXPECT_ERROR(score_maps(model, white(2, 3), maps, options_of({Measure::deletion})),
+               invalid_argument, "2x3", "3x2");
+}
+
+TEST(FaithfulnessTest, MeasuresAreFoundByName) {
+  for (const MeasureEntry& entry : measures()) {
+    EXPECT_EQ(find_measure_or_null(entry.name), &entry);
+    EXPECT_EQ(entry_of(entry.measure).name, entry.name);
+  }
+  EXPECT_EQ(find_measure_or_null("deletions"), nullptr);
+  EXPECT_TRUE(entry_of(Measure::deletion).lower_is_better);
+  EXPECT_FALSE(entry_of(Measure::insertion).lower_is_better);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::explain
