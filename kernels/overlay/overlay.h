@@ -3,22 +3,19 @@
 // Equations, for pixel (i, j) of the picture:
 //   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number where
 //     high > low does not hold (a map that is the same everywhere).
-//   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of row
-//   i
-//     lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end inside
-//     the picture or outside of it (a crop, padding).
+//   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
+//     row i lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
+//     inside the picture or outside of it (a crop, padding).
 //   t = n upsampled.
 //     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
-//     the
-//       rows around it; columns likewise (what torch's interpolate calls bilinear without
+//       the rows around it; columns likewise (what torch's interpolate calls bilinear without
 //       align_corners). Cells of weight 0 do not count.
 //     nearest: the cell under the pixel's centre, clamped, so that patches can be seen.
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
 //   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
 //     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
-//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Pixels that
-//   are
-//     not seen (i or j outside seen_begin .. seen_end): y = unseen_brightness picture, whatever t.
+//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Pixels not
+//     seen (i or j outside seen_begin .. seen_end): y = unseen_brightness picture, whatever t is.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
 // Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache. 1080p:
