@@ -1,7 +1,6 @@
 #include "model/attention/hydra_kernel.h"
 
 #include "kernels/error.h"
-#include "model/attention/feature_recomputation.h"
 
 #include <ATen/ATen.h>
 
@@ -41,7 +40,8 @@ Tensor divisor_slope(const Tensor& norm, const Tensor& r, const Settings& settin
 Tensor normalise_tokens(const Tensor& x, double order, const Settings& settings) {
   const Tensor norm = norm_of(x, order);
   const Tensor r = divisor(norm, settings);
-  if (!settings.constant_small_tokens || !wants_gradient({x})) return x / r;
+  const bool recorded = at::GradMode::is_enabled() && x.requires_grad();
+  if (!settings.constant_small_tokens || !recorded) return x / r;
   // Autograd of this form follows the same rule as `normalise_vjp`.
   const Tensor small = norm.detach() < settings.eps;
   return at::where(small, x.detach(), x) / at::where(small, r.detach(), r);
