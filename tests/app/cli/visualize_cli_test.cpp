@@ -1,6 +1,7 @@
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
