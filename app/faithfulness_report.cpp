@@ -101,8 +101,7 @@ std::vector<std::string> FaithfulnessReport::all_notes() const {
     const auto comparison = against(row, kCenterMap);
     if (!comparison) continue;
     const MeanOverPictures& difference = comparison->difference;
-    const bool loses =
-        measure_of(row).lower_is_better ? difference.mean >= 0 : difference.mean <= 0;
+    const bool loses = measure_of(row).lower_is_better ? difference.mean > 0 : difference.mean < 0;
     const bool is_clear = std::abs(difference.mean) > difference.margin;
     if (!loses && is_clear && images > 1) continue;
     list.push_back(row.map +

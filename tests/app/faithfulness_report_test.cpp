@@ -93,6 +93,9 @@ TEST(FaithfulnessReportTest, WhoDoesNotBeatTheCentreIsNamed) {
   report.rows[0].areas = {0.2, 0.5, 0.4, 0.5};
   EXPECT_THAT(report.all_notes()[1],
               HasSubstr("hydra does not clearly beat the centre by deletion"));
+  report.rows[0].areas = report.rows[2].areas;
+  EXPECT_THAT(report.all_notes()[1],
+              HasSubstr("hydra does not clearly beat the centre by deletion (+0.0000 "));
   report.images = 0;
   for (FaithfulnessRow& row : report.rows) row.areas.clear();
   report.notes.clear();

@@ -50,7 +50,8 @@ using Key = std::tuple<std::string, std::string>;
 
 std::set<Key> keys_of(const Json& faithfulness) {
   std::set<Key> keys;
-  for (const Json& row : faithfulness.at("rows")) keys.insert({row.at("map"), row.at("measure")});
+  for (const Json& row : faithfulness.at("rows"))
+    keys.emplace(row.at("map").get<std::string>(), row.at("measure").get<std::string>());
   return keys;
 }
 
