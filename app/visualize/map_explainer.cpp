@@ -1,6 +1,7 @@
 #include "app/visualize/map_explainer.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/ops/amax.h>
 
 #include <algorithm>
@@ -36,6 +37,22 @@ model::explain::Explainer make_explainer(const ModelSource& source,
   };
   return {source.config, requests, fill, {device}};
 }
+
+/// A few hundred tokens are explained sooner than a second thread is awake, and threads that wait
+/// for the next product keep the processors from those that draw.
+class ThreadsFor {
+ public:
+  explicit ThreadsFor(std::int64_t num_tokens) : before_(at::get_num_threads()) {
+    constexpr std::int64_t kManyTokens = 2048;
+    if (num_tokens < kManyTokens) at::set_num_threads(1);
+  }
+  ThreadsFor(const ThreadsFor&) = delete;
+  ThreadsFor& operator=(const ThreadsFor&) = delete;
+  ~ThreadsFor() { at::set_num_threads(before_); }
+
+ private:
+  int before_;
+};
 
 viz::HeatMap heat_map(const Explanation& explanation, const Head& head) {
   at::Tensor map = explanation.map;
@@ -85,6 +102,7 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
       if (same == requests.end()) requests.push_back(request);
     }
   }
+  const ThreadsFor threads(grid.num_tokens());
   const std::vector<Explanation> explanations = explainer_.explain(tokens, grid, requests);
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {
