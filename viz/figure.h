@@ -2,21 +2,14 @@
 #pragma once
 
 #include "viz/canvas.h"
-#include "viz/colormap.h"
+#include "viz/color_bar.h"
 #include "viz/font.h"
-#include "viz/heat_map.h"
 
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hydrascope::viz {
-
-struct ColorBar {
-  const Colormap* colormap = nullptr;
-  ValueRange range;
-  std::string label;  ///< what the numbers are; may be empty
-};
 
 struct Panel {
   Canvas picture;
@@ -34,7 +27,9 @@ struct FigureStyle {
   Color text{32, 32, 32};
 };
 
-/// A row of panels after the other. One panel without caption and bar is its picture.
+/// A row of panels after the other. One panel without caption, bar and title is its picture.
+/// Captions are broken between words where they are wider than their panel. Throws
+/// Error(too_large) above 2^28 pixels.
 Canvas make_figure(const std::vector<Panel>& panels, const FigureStyle& style, const Font& font);
 
 }  // namespace hydrascope::viz

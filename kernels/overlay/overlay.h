@@ -3,33 +3,32 @@
 // Equations, for pixel (i, j) of the picture:
 //   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number where
 //     high > low does not hold (a map that is the same everywhere).
-//   u(i) = ((2 i + 1) step - start) / (2 half_cell), of `vertical`: how many cells the pixel's
-//   centre
-//     lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end inside
-//     the picture or outside of it (a crop, padding).
+//   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
+//     row i lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
+//     inside the picture or outside of it (a crop, padding).
 //   t = n upsampled.
 //     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
-//     its
-//       floor and the next row; columns likewise (what torch's interpolate calls bilinear without
+//       the rows around it; columns likewise (what torch's interpolate calls bilinear without
 //       align_corners). Cells of weight 0 do not count.
 //     nearest: the cell under the pixel's centre, clamped, so that patches can be seen.
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
 //   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
 //     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
-//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Where i or j
-//   is
-//     not seen (outside seen_begin .. seen_end), y = unseen_brightness * picture whatever t is.
+//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Pixels not
+//     seen (i or j outside seen_begin .. seen_end): y = unseen_brightness picture, whatever t is.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
-// Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache.
+// Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache. 1080p:
+//   12.4 MB; about 60 operations a pixel, 13 ms on one core (6 ns a pixel, no vectors: colours are
+//   looked up): bound by arithmetic.
 // Numerics: float32; where a pixel's centre lies is computed in integers of 64 bits, so that cells
 //   and weights of 0 are those of the equation. y is the equation's, rounded, wherever the exact
 //   value is not within 0.01 of a half, as long as neighbouring colours differ by 64 or less.
 // Deterministic: every pixel by itself; it depends neither on the rows of the call nor on others.
 // Preconditions: 0 <= alpha, unseen_brightness <= 1; for both edges cells >= 1, cells and pixels
-//   below 2^29, step and half_cell >= 1; 2 pixels step, |start| and
-//   2 half_cell below 2^61; 0 <= seen_begin <= seen_end <= pixels; high - low finite. Else
-//   Error(internal), where it can be seen without reading the heat.
+//   below 2^29, step and half_cell >= 1; 2 (pixels + 1) step, |start| and 2 half_cell below 2^61;
+//   0 <= seen_begin <= seen_end <= pixels; high - low finite. Else Error(internal), where it can be
+//   seen without reading the heat.
 // Test: tests/kernels/overlay/overlay_test.cpp, overlay_cuda_test.cpp; twin: overlay_reference.h;
 // on CUDA: overlay_cuda.h.
 #pragma once

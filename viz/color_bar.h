@@ -1,0 +1,46 @@
+// What the colours of a map stand for: a bar of them, beside the picture, with its values.
+#pragma once
+
+#include "viz/canvas.h"
+#include "viz/colormap.h"
+#include "viz/font.h"
+#include "viz/heat_map.h"
+#include "viz/text_block.h"
+#include "viz/ticks.h"
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct ColorBar {
+  const Colormap* colormap = nullptr;  ///< must be set
+  ValueRange range;
+  std::string label;  ///< what the numbers are; may be empty
+};
+
+/// A bar laid out for a height: first measured, then drawn.
+class ColorBarLayout {
+ public:
+  ColorBarLayout(const ColorBar& bar, int height, const Font& font, double text_pixels);
+
+  [[nodiscard]] int width() const noexcept { return width_; }
+  /// Of the lines below the bar: its label, and the power of ten that its numbers are times.
+  [[nodiscard]] int footer_height() const noexcept { return footer_.height(); }
+  /// The bar is `height` pixels from (x, y) down; the footer begins at `footer_y`.
+  void draw(Canvas& canvas, int x, int y, int footer_y, Color text) const;
+
+ private:
+  const ColorBar& bar_;
+  const Font& font_;
+  double text_pixels_;
+  int height_;
+  int bar_width_;
+  int tick_length_;
+  int text_gap_;
+  Ticks ticks_;
+  int width_;
+  TextBlock footer_;
+};
+
+}  // namespace hydrascope::viz
