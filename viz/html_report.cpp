@@ -4,8 +4,8 @@
 #include "viz/encode.h"
 #include "viz/html_report/markup.h"
 #include "viz/html_report/page_data.h"
-#include "viz/html_report/page_file.h"
 #include "viz/html_report/page_parts.h"
+#include "viz/new_file.h"
 
 #include <algorithm>
 #include <array>
@@ -108,22 +108,22 @@ std::string policy_source(std::string_view digest) {
 }  // namespace
 
 struct HtmlReport::State {
-  State(std::filesystem::path target, ReportOptions chosen)
-      : options(std::move(chosen)),
-        settings(page::settings_json(options)),
-        file(std::move(target)) {}
+  State(const std::filesystem::path& target, ReportOptions chosen)
+      : options(std::move(chosen)), settings(page::settings_json(options)), file(target) {}
 
   ReportOptions options;
   std::string settings;
-  page::PageFile file;
+  NewFile file;
   std::string end;  ///< of the page, behind the pictures
   std::int64_t counts_position = 0;
   std::int64_t pictures = 0;
   std::int64_t failures = 0;
+
+  void write(std::string_view text) { file.write(std::as_bytes(std::span(text))); }
 };
 
-HtmlReport::HtmlReport(std::filesystem::path file, ReportOptions options)
-    : state_(std::make_unique<State>(std::move(file), std::move(options))) {
+HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
+    : state_(std::make_unique<State>(file, std::move(options))) {
   const std::string counts = counts_text(0, 0);
   const std::string whole =
       page::fill(page::kPage, {{"policy",
@@ -142,7 +142,7 @@ HtmlReport::HtmlReport(std::filesystem::path file, ReportOptions options)
   const std::size_t pictures = whole.rfind(kPicturesPlace);
   state_->counts_position = static_cast<std::int64_t>(whole.rfind(counts, pictures));
   state_->end = whole.substr(pictures + kPicturesPlace.size());
-  state_->file.append(std::string_view(whole).substr(0, pictures));
+  state_->write(std::string_view(whole).substr(0, pictures));
 }
 
 HtmlReport::~HtmlReport() = default;
@@ -159,21 +159,22 @@ void HtmlReport::add(const ReportPicture& picture) {
                                                           {"facts", fact_list(picture.facts)},
                                                           {"about", page::about_json(picture)},
                                                           {"maps", page::map_lines(picture)}});
-  state_->file.append(article);
+  state_->write(article);
   ++state_->pictures;
 }
 
 void HtmlReport::add(const ReportFailure& failure) {
   const std::string number = std::to_string(state_->pictures + state_->failures + 1);
-  state_->file.append(page::fill(page::kFailure, {{"number", number},
-                                                  {"name", page::escaped(failure.name)},
-                                                  {"message", page::escaped(failure.message)}}));
+  state_->write(page::fill(page::kFailure, {{"number", number},
+                                            {"name", page::escaped(failure.name)},
+                                            {"message", page::escaped(failure.message)}}));
   ++state_->failures;
 }
 
 void HtmlReport::finish() {
-  state_->file.append(state_->end);
-  state_->file.overwrite(state_->counts_position, counts_text(state_->pictures, state_->failures));
+  state_->write(state_->end);
+  const std::string counts = counts_text(state_->pictures, state_->failures);
+  state_->file.overwrite(state_->counts_position, std::as_bytes(std::span(counts)));
   state_->file.commit();
 }
 

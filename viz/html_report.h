@@ -71,11 +71,12 @@ struct ReportOptions {
   int quality = 82;        ///< of their JPEG, at most
 };
 
+/// For one thread at a time.
 class HtmlReport {
  public:
   /// Writes under a temporary name beside `file`. Throws Error(unreadable), and
   /// Error(invalid_argument) for a colour map that does not exist.
-  HtmlReport(std::filesystem::path file, ReportOptions options);
+  HtmlReport(const std::filesystem::path& file, ReportOptions options);
   ~HtmlReport();  ///< without `finish` nothing is left
   HtmlReport(const HtmlReport&) = delete;
   HtmlReport& operator=(const HtmlReport&) = delete;

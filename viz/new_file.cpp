@@ -47,6 +47,16 @@ void NewFile::write(std::span<const std::byte> bytes) {
   }
 }
 
+void NewFile::overwrite(std::int64_t position, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), position);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail("cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+    position += written;
+  }
+}
+
 void NewFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed");
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -16,7 +17,10 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
+  /// At the end.
   void write(std::span<const std::byte> bytes);
+  /// Over bytes that were written already; the next ones still go to the end.
+  void overwrite(std::int64_t position, std::span<const std::byte> bytes);
   void commit();
 
  private:

@@ -1,4 +1,6 @@
-// Frames -> a video file. Needs OpenCV.
+// Frames -> a video file. Needs OpenCV, which may print to C's `stderr` when a file is opened (it
+// does for .webm): model/image's CapturedMessages around the constructor keeps that off the
+// terminal.
 #pragma once
 
 #include "viz/canvas.h"

@@ -24,15 +24,17 @@ namespace hydrascope::image {
 struct VideoReader::State {
   MutedCodecThreads muted;
   cv::VideoCapture capture;
-  VideoFacts facts;
+  std::int64_t stride = 1;
   std::int64_t position = 0;  ///< number of the next frame in the file
   std::int64_t frame_index = -1;
+  double frames_per_second = 0;  ///< 0 where the container does not say
+  std::int64_t frame_count = 0;  ///< likewise
 
   /// Moves to the next frame that the stride selects; false at the end.
   bool grab() {
     while (capture.grab()) {
       const std::int64_t index = position++;
-      if (index % facts.stride == 0) {
+      if (index % stride == 0) {
         frame_index = index;
         return true;
       }
@@ -69,14 +71,13 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
                 file.string());
   }
   constexpr double kImplausible = 1000;
-  constexpr double kMostFrames = 1e12;
   const double declared = state_->capture.get(cv::CAP_PROP_FPS);
-  VideoFacts& facts = state_->facts;
-  if (declared > 0 && declared < kImplausible) facts.frames_per_second = declared;
-  const std::int64_t one_second = std::llround(facts.frames_per_second);
-  facts.stride = std::max<std::int64_t>(stride > 0 ? stride : one_second, 1);
+  if (declared > 0 && declared < kImplausible) state_->frames_per_second = declared;
+  constexpr double kMostFrames = 1e12;  // damaged headers declare any number
   const double frames = state_->capture.get(cv::CAP_PROP_FRAME_COUNT);
-  if (frames > 0 && frames < kMostFrames) facts.num_frames = static_cast<std::int64_t>(frames);
+  if (frames > 0 && frames < kMostFrames) state_->frame_count = std::llround(frames);
+  const std::int64_t one_second = std::llround(state_->frames_per_second);
+  state_->stride = std::max<std::int64_t>(stride > 0 ? stride : one_second, 1);
 }
 
 std::optional<Picture> VideoReader::next() {
@@ -97,7 +98,8 @@ std::optional<Picture> VideoReader::next() {
 }
 
 std::int64_t VideoReader::frame_index() const noexcept { return state_->frame_index; }
-VideoFacts VideoReader::facts() const noexcept { return state_->facts; }
+double VideoReader::frames_per_second() const noexcept { return state_->frames_per_second; }
+std::int64_t VideoReader::frame_count() const noexcept { return state_->frame_count; }
 
 #else
 
@@ -110,7 +112,8 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t) {
 
 std::optional<Picture> VideoReader::next() { return std::nullopt; }
 std::int64_t VideoReader::frame_index() const noexcept { return -1; }
-VideoFacts VideoReader::facts() const noexcept { return {}; }
+double VideoReader::frames_per_second() const noexcept { return 0; }
+std::int64_t VideoReader::frame_count() const noexcept { return 0; }
 
 #endif
 

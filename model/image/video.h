@@ -10,13 +10,6 @@
 
 namespace hydrascope::image {
 
-/// What a video's container says; 0 where it does not.
-struct VideoFacts {
-  double frames_per_second = 0;  ///< a stride of 0 gives every frame where it is unknown
-  std::int64_t num_frames = 0;   ///< of all, whatever the stride; some containers guess
-  std::int64_t stride = 1;       ///< of the frames that are read
-};
-
 /// Yields every `stride`th frame, the first included; stride 0 means one frame a second of the
 /// video's own time. Frames between are skipped without converting them.
 class VideoReader {
@@ -32,7 +25,10 @@ class VideoReader {
   std::optional<Picture> next();
   /// Number (from 0) of the frame that `next` gave last.
   [[nodiscard]] std::int64_t frame_index() const noexcept;
-  [[nodiscard]] VideoFacts facts() const noexcept;
+  /// 0 where the container does not say; a stride of 0 then gives every frame.
+  [[nodiscard]] double frames_per_second() const noexcept;
+  /// All of the file, whatever the stride, as its header declares them; 0 where it does not say.
+  [[nodiscard]] std::int64_t frame_count() const noexcept;
 
  private:
   struct State;

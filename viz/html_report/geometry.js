@@ -1,5 +1,3 @@
-'use strict';
-
 // Where the cells of a map lie on the picture as the page shows it: viz/placement.h, with the
 // picture at `shown` pixels instead of its own size.
 class Axis {

@@ -10,8 +10,8 @@
 
 namespace hydrascope::viz::page {
 
-/// Every maximal part of a sequence that is no UTF-8, and every control character that HTML does
-/// not allow, becomes U+FFFD (the practice of Unicode 15, table 3-8, and of browsers).
+/// UTF-8 whatever `bytes` were: what is none (utf8.h), and every control character that HTML does
+/// not allow, becomes U+FFFD.
 std::string valid_text(std::string_view bytes);
 
 /// `valid_text`, safe as the content of an element and of a quoted attribute.

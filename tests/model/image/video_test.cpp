@@ -36,7 +36,7 @@ std::vector<std::int64_t> indices(VideoReader& video) {
 
 TEST_F(Video, EveryFrame) {
   VideoReader video(file_, 1);
-  EXPECT_DOUBLE_EQ(video.facts().frames_per_second, 10);
+  EXPECT_DOUBLE_EQ(video.frames_per_second(), 10);
   EXPECT_EQ(indices(video), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
   EXPECT_FALSE(video.next().has_value());
 }
@@ -46,6 +46,11 @@ TEST_F(Video, Stride) {
   EXPECT_EQ(indices(every_second), (std::vector<std::int64_t>{0, 2, 4}));
   VideoReader each_second_of_time(file_, 0);
   EXPECT_EQ(indices(each_second_of_time), (std::vector<std::int64_t>{0}));
+}
+
+TEST_F(Video, SaysHowManyFramesThereAre) {
+  EXPECT_EQ(VideoReader(file_, 1).frame_count(), 6);
+  EXPECT_EQ(VideoReader(file_, 4).frame_count(), 6);
 }
 
 TEST_F(Video, ErrorsComeWithoutOutput) {

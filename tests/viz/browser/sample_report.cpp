@@ -1,13 +1,15 @@
 // Writes FOLDER/report.html and FOLDER/expected.json: a report over synthetic pictures, and what
-// page_test.py must find in it, from viz/placement.h and not from the page's script.
+// page_test.py must find in it: what the program itself draws.
 #include "viz/canvas.h"
 #include "viz/colormap.h"
+#include "viz/heat_overlay.h"
 #include "viz/html_report.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
@@ -85,45 +87,34 @@ ReportPicture sample_picture(std::string name, int width, int height, const Plac
   return picture;
 }
 
-/// Of the map shown in blocks at full opacity: the colour of every `kStep`th pixel; nothing where
-/// the model saw nothing.
-Json expected_colors(const ReportPicture& picture, const ReportMap& map) {
+/// What the program draws at full opacity: the colour of every `kStep`th pixel; null where the
+/// model saw nothing.
+Json expected_colors(const ReportPicture& picture, const ReportMap& map, Sampling sampling) {
   constexpr int kStep = 7;
-  const auto [low, high] = std::minmax_element(map.map.values.begin(), map.map.values.end());
-  const float most = std::max(std::abs(*low), std::abs(*high));
-  const float first = map.is_signed ? -most : *low;
-  const float last = map.is_signed ? most : *high;
-  const Colormap& table =
-      *find_colormap_or_null(map.is_signed ? kDefaultDivergingColormap : kDefaultColormap);
+  Canvas drawn = filled(picture.picture.width, picture.picture.height, {});
+  const std::string_view table = map.is_signed ? kDefaultDivergingColormap : kDefaultColormap;
+  OverlayStyle style;
+  style.colormap = find_colormap_or_null(table);
+  style.alpha = 1;
+  style.sampling = sampling;
+  draw_heat(drawn, map.map, range_of(map.map, map.is_signed, 0), picture.placement, style);
   Json colors = Json::array();
-  for (int y = 0; y < picture.picture.height; y += kStep) {
-    for (int x = 0; x < picture.picture.width; x += kStep) {
-      const std::int64_t row = cell_at(picture.placement.vertical, y);
-      const std::int64_t column = cell_at(picture.placement.horizontal, x);
-      if (row < 0 || column < 0) {
-        colors.push_back({x, y, nullptr});
-        continue;
-      }
-      const float value = map.map.values[static_cast<std::size_t>(row * map.map.columns + column)];
-      const auto entry =
-          static_cast<std::size_t>(std::lround(255 * (value - first) / (last - first)));
-      colors.push_back(
-          {x,
-           y,
-           {table.colors[3 * entry], table.colors[3 * entry + 1], table.colors[3 * entry + 2]}});
+  for (int y = 0; y < drawn.height; y += kStep) {
+    for (int x = 0; x < drawn.width; x += kStep) {
+      const bool is_seen = cell_at(picture.placement.vertical, y) >= 0 &&
+                           cell_at(picture.placement.horizontal, x) >= 0;
+      const std::uint8_t* rgb = &drawn.rgb[(static_cast<std::size_t>(y) * drawn.width + x) * 3];
+      colors.push_back({x, y, is_seen ? Json{rgb[0], rgb[1], rgb[2]} : Json()});
     }
   }
   return colors;
 }
 
 Json expected_map(const ReportPicture& picture, const ReportMap& map) {
-  return {{"method", map.method},
-          {"layer", map.layer},
-          {"head", map.head},
-          {"rows", map.map.rows},
-          {"columns", map.map.columns},
+  return {{"columns", map.map.columns},
           {"values", map.map.values},
-          {"colors", expected_colors(picture, map)}};
+          {"blocks", expected_colors(picture, map, Sampling::nearest)},
+          {"smooth", expected_colors(picture, map, Sampling::bilinear)}};
 }
 
 const ReportMap& map_of(const ReportPicture& picture, std::string_view method, std::int64_t layer) {
