@@ -38,13 +38,13 @@ model::explain::Explainer make_explainer(const ModelSource& source,
   return {source.config, requests, fill, {device}};
 }
 
-/// A few hundred tokens are explained sooner than a second thread is awake, and threads that wait
-/// for the next product keep the processors from those that draw.
+/// One layer's tokens are explained soon: threads that wait for each other's small products keep
+/// the processors from those that draw and decode.
 class ThreadsFor {
  public:
-  explicit ThreadsFor(std::int64_t num_tokens) : before_(at::get_num_threads()) {
-    constexpr std::int64_t kManyTokens = 2048;
-    if (num_tokens < kManyTokens) at::set_num_threads(1);
+  explicit ThreadsFor(std::int64_t tokens_of_all_layers) : before_(at::get_num_threads()) {
+    constexpr std::int64_t kManyTokens = 20'000;
+    if (tokens_of_all_layers < kManyTokens) at::set_num_threads(1);
   }
   ThreadsFor(const ThreadsFor&) = delete;
   ThreadsFor& operator=(const ThreadsFor&) = delete;
@@ -102,7 +102,7 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
       if (same == requests.end()) requests.push_back(request);
     }
   }
-  const ThreadsFor threads(grid.num_tokens());
+  const ThreadsFor threads(tokens.size(0) * tokens.size(1));
   const std::vector<Explanation> explanations = explainer_.explain(tokens, grid, requests);
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {
