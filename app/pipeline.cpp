@@ -2,6 +2,7 @@
 
 #include "app/signal_stop.h"
 #include "kernels/error.h"
+#include "model/image/video.h"
 
 #include <algorithm>
 #include <chrono>
@@ -39,7 +40,7 @@ struct Job {
   std::int64_t sequence = 0;
   Input input;
   std::optional<std::int64_t> frame;
-  image::VideoFacts video;
+  VideoFacts video;
   std::optional<image::Picture> picture;
 };
 
@@ -151,7 +152,7 @@ class Pipeline {
     std::optional<std::int64_t> index;
     try {
       image::VideoReader video(input.path, options_.video_stride);
-      const image::VideoFacts facts = video.facts();
+      const VideoFacts facts{video.frames_per_second(), video.frame_count()};
       while (true) {
         std::optional<image::Picture> picture = video.next();
         if (!picture) return true;

@@ -7,7 +7,6 @@
 #include "app/inputs.h"
 #include "model/image/decode.h"
 #include "model/image/transform.h"
-#include "model/image/video.h"
 #include "model/inference/batch_model.h"
 
 #include <ATen/core/Tensor.h>
@@ -33,11 +32,17 @@ struct PipelineOptions {
       notice;  ///< told of what changes on the way; may be empty
 };
 
+/// What a video's container says; 0 where it does not.
+struct VideoFacts {
+  double frames_per_second = 0;
+  std::int64_t frame_count = 0;  ///< of all frames, whatever the stride
+};
+
 /// What became of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
-  image::VideoFacts video;  ///< of a frame
+  VideoFacts video;     ///< of a frame
   image::Size picture;  ///< after EXIF orientation
   image::Size model_size;
   std::string note;   ///< "padded 1080x1920 to 1088x1920"
@@ -65,11 +70,11 @@ struct PipelineTiming {
 };
 
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
-/// this thread, in input order, as soon as a result and all before it exist) for every result, which
-/// `done` may take apart; it returns false to end early. A failing input becomes a result with an error; an exception
-/// from `done`, `next` or the model's code (out of memory excepted: it halves the batch for
-/// pictures of that size, and fails the input that does not fit alone) ends the run and is rethrown
-/// here.
+/// this thread, in input order, as soon as a result and all before it exist) for every result,
+/// which `done` may take apart; it returns false to end early. A failing input becomes a result
+/// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
+/// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
+/// the run and is rethrown here.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::BatchModel& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);

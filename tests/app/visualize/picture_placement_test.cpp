@@ -102,6 +102,10 @@ std::vector<std::int64_t> whole_cells(const viz::Axis& axis) {
   return cells;
 }
 
+bool contains(const std::vector<std::int64_t>& cells, std::int64_t cell) {
+  return std::ranges::find(cells, cell) != cells.end();
+}
+
 /// The first, one in the middle and the last.
 std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& cells) {
   return {cells.front(), cells.at(cells.size() / 2), cells.back()};
@@ -129,10 +133,8 @@ TEST_P(PicturePlacementTest, AMarkedCellIsBrightInTheModelsInputAndNoOtherIs) {
           EXPECT_GT(value, 0.8) << where;
         } else if (value > 0.2) {
           // Padding has the mean colour, about half of white.
-          const bool is_padded = std::ranges::find(whole_cells(vertical), i / horizontal.cells) ==
-                                     whole_cells(vertical).end() ||
-                                 std::ranges::find(whole_cells(horizontal), i % horizontal.cells) ==
-                                     whole_cells(horizontal).end();
+          const bool is_padded = !contains(whole_cells(vertical), i / horizontal.cells) ||
+                                 !contains(whole_cells(horizontal), i % horizontal.cells);
           EXPECT_TRUE(is_padded) << where << " is " << value;
         }
       }
@@ -171,7 +173,7 @@ std::vector<std::byte> with_orientation(std::vector<std::byte> jpeg, unsigned ch
   return jpeg;
 }
 
-TEST(PicturePlacementTest, MapsFollowThePictureThatExifTurnedUpright) {
+TEST(PlacementOfTest, MapsFollowThePictureThatExifTurnedUpright) {
   const Size upright{270, 480};
   const TransformConfig made = config({112, 112}, 0.875);
   const viz::Placement placement =
@@ -196,7 +198,7 @@ TEST(PicturePlacementTest, MapsFollowThePictureThatExifTurnedUpright) {
   EXPECT_EQ(std::ranges::max_element(cells) - cells.begin(), 1 * 7 + 5);
 }
 
-TEST(PicturePlacementTest, NumbersOfACrop) {
+TEST(PlacementOfTest, NumbersOfACrop) {
   const Size size{1080, 1920};
   const TransformConfig made = config({224, 224}, 0.875);
   const viz::Placement placement = placement_of(image::plan_transform(made, size), size, 16);
