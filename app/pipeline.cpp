@@ -2,7 +2,6 @@
 
 #include "app/signal_stop.h"
 #include "kernels/error.h"
-#include "model/image/video.h"
 
 #include <algorithm>
 #include <chrono>
@@ -40,7 +39,7 @@ struct Job {
   std::int64_t sequence = 0;
   Input input;
   std::optional<std::int64_t> frame;
-  VideoFacts video;
+  image::VideoFacts video;
   std::optional<image::Picture> picture;
 };
 
@@ -152,7 +151,7 @@ class Pipeline {
     std::optional<std::int64_t> index;
     try {
       image::VideoReader video(input.path, options_.video_stride);
-      const VideoFacts facts{video.frames_per_second(), video.frame_count()};
+      const image::VideoFacts facts = video.facts();
       while (true) {
         std::optional<image::Picture> picture = video.next();
         if (!picture) return true;

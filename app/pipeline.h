@@ -7,6 +7,7 @@
 #include "app/inputs.h"
 #include "model/image/decode.h"
 #include "model/image/transform.h"
+#include "model/image/video.h"
 #include "model/inference/batch_model.h"
 
 #include <ATen/core/Tensor.h>
@@ -32,18 +33,12 @@ struct PipelineOptions {
       notice;  ///< told of what changes on the way; may be empty
 };
 
-/// What a video's container says; 0 where it does not.
-struct VideoFacts {
-  double frames_per_second = 0;
-  std::int64_t frame_count = 0;  ///< of all frames, whatever the stride
-};
-
 /// What became of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
-  VideoFacts video;     ///< of a frame
-  image::Size picture;  ///< after EXIF orientation
+  image::VideoFacts video;  ///< of a frame
+  image::Size picture;      ///< after EXIF orientation
   image::Size model_size;
   std::string note;   ///< "padded 1080x1920 to 1088x1920"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those

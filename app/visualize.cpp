@@ -100,7 +100,6 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
   visualization_options.smoothing = options.number("smooth");
-  visualization_options.video_stride = pipeline.video_stride;
   if (options.given("frames-as-video"))
     visualization_options.frames_as_video = options.number("frames-as-video");
   visualization_options.transform = pipeline.transform;

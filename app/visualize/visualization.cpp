@@ -126,7 +126,7 @@ Visualization::Track& Visualization::track_of(const PipelineResult& result) {
 void Visualization::open_track(const PipelineResult& result) {
   double frames_per_second = result.video.frames_per_second;
   if (!(frames_per_second > 0)) frames_per_second = kUsualFramesPerSecond;
-  frames_per_second /= static_cast<double>(options_.video_stride);
+  frames_per_second /= static_cast<double>(result.video.stride);
   if (options_.frames_as_video) frames_per_second = *options_.frames_as_video;
   const std::string name = names_.name_for(options_.frames_as_video ? folder_name(result.input.path)
                                                                     : result.input.path);
@@ -136,9 +136,9 @@ void Visualization::open_track(const PipelineResult& result) {
                        std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"),
                                                      maps, frames_per_second),
                        SteadyMaps(options_.smoothing)});
-  if (result.video.frame_count > 0) {
-    const std::int64_t stride = options_.video_stride;
-    progress_.set_total(seen_ - 1 + (result.video.frame_count + stride - 1) / stride);
+  if (result.video.num_frames > 0) {
+    const std::int64_t stride = result.video.stride;
+    progress_.set_total(seen_ - 1 + (result.video.num_frames + stride - 1) / stride);
   }
 }
 

@@ -22,8 +22,7 @@ struct VisualizationOptions {
   std::filesystem::path folder;
   FigureOptions figure;
   bool save_raw = false;
-  double smoothing = 0;  ///< of maps over the frames of a video
-  std::int64_t video_stride = 1;
+  double smoothing = 0;                   ///< of maps over the frames of a video
   std::optional<double> frames_as_video;  ///< frames a second; pictures become one video
   image::TransformConfig transform;
   std::int64_t max_pixels = 0;

@@ -36,7 +36,7 @@ std::vector<std::int64_t> indices(VideoReader& video) {
 
 TEST_F(Video, EveryFrame) {
   VideoReader video(file_, 1);
-  EXPECT_DOUBLE_EQ(video.frames_per_second(), 10);
+  EXPECT_DOUBLE_EQ(video.facts().frames_per_second, 10);
   EXPECT_EQ(indices(video), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
   EXPECT_FALSE(video.next().has_value());
 }
