@@ -45,6 +45,7 @@ int run_classify(const ParsedOptions& options) {
   model::Classifier classifier = make_classifier(options, source);
 
   PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  pipeline.keep_input = options.given("save-input");
   if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
   OutputFile output(options.text("output"));

@@ -114,8 +114,9 @@ int run_evaluate(const ParsedOptions& options) {
   // Published scores come from tools that ignore EXIF orientation.
   PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
 
+  pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
-  if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
+  if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
 
   OutputFile output(options.text("output"));
   std::optional<NpyWriter> logits_file;

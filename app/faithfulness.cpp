@@ -148,19 +148,14 @@ std::optional<FaithfulnessPlan> plan_faithfulness(const ParsedOptions& options,
   return plan;
 }
 
-FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source,
-                                 model::Classifier& classifier, const PipelineOptions& pipeline)
+FaithfulnessRun::FaithfulnessRun(const ParsedOptions& options, FaithfulnessPlan plan,
+                                 const ModelSource& source, model::Classifier& classifier,
+                                 const PipelineOptions& pipeline)
     : plan_(std::move(plan)), classifier_(classifier), pipeline_(pipeline) {
   plan_.options.batch_size = pipeline.batch_size;
   if (!plan_.requests.empty()) {
-    const auto fill = [&](model::VisionTransformerImpl& modules,
-                          std::span<const std::int64_t> layers) {
-      const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
-      for (const std::int64_t layer : layers) loading.copy_block(layer);
-      loading.copy_rest();
-    };
-    explainer_.emplace(source.config, plan_.requests, fill,
-                       explain::ExplainerOptions{classifier.options().device});
+    explainer_.emplace(
+        make_explainer(options, source, plan_.requests, classifier.options().device));
   }
   report_.model = source.name;
   report_.attention = model::to_text(source.config.attention);

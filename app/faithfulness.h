@@ -38,8 +38,8 @@ std::optional<FaithfulnessPlan> plan_faithfulness(const ParsedOptions& options,
 class FaithfulnessRun {
  public:
   /// `source` and `classifier`, which traces the plan's layers, must outlive it.
-  FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source, model::Classifier& classifier,
-                  const PipelineOptions& pipeline);
+  FaithfulnessRun(const ParsedOptions& options, FaithfulnessPlan plan, const ModelSource& source,
+                  model::Classifier& classifier, const PipelineOptions& pipeline);
 
   /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
   [[nodiscard]] std::size_t pictures_at_once() const;

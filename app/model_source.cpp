@@ -391,6 +391,19 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   return classifier;
 }
 
+model::explain::Explainer make_explainer(const ParsedOptions& options, const ModelSource& source,
+                                         std::span<const model::explain::Request> requests,
+                                         c10::Device device) {
+  const auto fill = [&](model::VisionTransformerImpl& modules,
+                        std::span<const std::int64_t> layers) {
+    const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
+    for (const std::int64_t layer : layers) loading.copy_block(layer);
+    loading.copy_rest();
+  };
+  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  return {source.config, requests, fill, {device}};
+}
+
 std::vector<std::string> input_words(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
   const std::vector<std::string>& named = options.texts("input");

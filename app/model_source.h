@@ -6,11 +6,13 @@
 #include "app/pipeline.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config.h"
+#include "model/explain/explainer.h"
 #include "model/image/labels.h"
 #include "model/image/transform.h"
 #include "model/inference/classifier.h"
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +73,13 @@ image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& so
 /// which traces the tokens that enter `trace_layers`.
 model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
                                   std::vector<std::int64_t> trace_layers = {});
+
+/// What explains that classifier's predictions: the layers that `requests` need, a second time, as
+/// modules in float32 on its device. What the checkpoint does not hold has the values that it has
+/// there.
+model::explain::Explainer make_explainer(const ParsedOptions& options, const ModelSource& source,
+                                         std::span<const model::explain::Request> requests,
+                                         c10::Device device);
 
 /// Positionals and `--input`, in that order.
 std::vector<std::string> input_words(const ParsedOptions& options);

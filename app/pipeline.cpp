@@ -67,7 +67,10 @@ void fail(PipelineResult& result, const std::exception_ptr& cause) {
 
 std::int64_t byte_size(const PipelineResult& result) {
   const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());
-  return pixels + (result.tensor.defined() ? static_cast<std::int64_t>(result.tensor.nbytes()) : 0);
+  const auto bytes = [](const at::Tensor& tensor) {
+    return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
+  };
+  return pixels + bytes(result.tensor) + bytes(result.tokens);
 }
 
 class Pipeline {
@@ -318,7 +321,9 @@ class Pipeline {
       return batch;
     }
     if (can_emit() && full_group() == groups_.end()) return batch;
-    auto group = full_group();
+    // What waits for the oldest input could fill the memory.
+    const bool enough = waiting_bytes_ >= options_.memory_budget;
+    auto group = enough ? groups_.end() : full_group();
     if (group == groups_.end()) group = groups_.empty() ? groups_.end() : oldest_group();
     if (group == groups_.end()) {
       finished_ = !reading_ && in_flight_ == 0;
@@ -346,8 +351,6 @@ class Pipeline {
     for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
     try {
       model_.submit(images);
-      const std::lock_guard lock(mutex_);
-      for (const Item& item : batch.items) waiting_bytes_ -= byte_size(item.result);
       under_way_.push_back(std::move(batch));
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -373,6 +376,7 @@ class Pipeline {
     if (half == 0) {
       waiting_bytes_ -= byte_size(items.front().result);
       items.front().result.tensor.reset();
+      items.front().result.pixels = {};
       finish(items.front());
       return;
     }
@@ -386,7 +390,7 @@ class Pipeline {
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
     const at::Tensor logits = model_.collect();
-    const at::Tensor tokens = model_.traced_tokens();
+    const at::Tensor tokens = model_.take_traced_tokens();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
@@ -397,7 +401,10 @@ class Pipeline {
       PipelineResult& result = batch.items[i].result;
       const auto index = static_cast<std::int64_t>(i);
       result.logits = logits.select(0, index);
+      waiting_bytes_ -= byte_size(result);
+      if (!options_.keep_input) result.tensor.reset();
       if (tokens.defined()) result.tokens = tokens.select(0, index);
+      waiting_bytes_ += byte_size(result);
       result.seconds = seconds;
       finish(batch.items[i]);
     }
@@ -416,6 +423,7 @@ class Pipeline {
         if (first == finished_items_.end()) return true;
         result = std::move(first->second);
         finished_items_.erase(first);
+        waiting_bytes_ -= byte_size(result);
         ++emitted_;
       }
       changed_.notify_all();
@@ -444,7 +452,7 @@ class Pipeline {
   std::int64_t sequence_ = 0;       // of the next input
   std::int64_t emitted_ = 0;        // inputs handed out
   std::int64_t in_flight_ = 0;      // with the workers or waiting for them
-  std::int64_t waiting_bytes_ = 0;  // of tensors that no batch has taken
+  std::int64_t waiting_bytes_ = 0;  // of all results that are not handed out
   bool reading_ = true;
   bool stopping_ = false;
   bool finished_ = false;

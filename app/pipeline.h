@@ -26,7 +26,8 @@ struct PipelineOptions {
   std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
   std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
   std::int64_t memory_budget = std::int64_t{1}
-                               << 30;  ///< bytes of transformed pictures that may wait
+                               << 30;  ///< bytes of pictures and tokens that may wait
+  bool keep_input = true;              ///< results have their `tensor`
   bool keep_picture = false;           ///< results have their picture's pixels, as decoded
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
   std::function<void(const std::string&)>
@@ -45,7 +46,7 @@ struct PipelineResult {
                       ///< (see `model_input`); undefined on error
   image::Picture pixels;  ///< with `keep_picture`
   at::Tensor logits;      ///< (num_classes) float32; undefined on error
-  at::Tensor tokens;      ///< (layers, N, D) float32: BatchModel::traced_tokens of this picture
+  at::Tensor tokens;      ///< (layers, N, D) float32: this picture's traced tokens
   double seconds = 0;     ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;

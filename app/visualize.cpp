@@ -87,11 +87,13 @@ int run_visualize(const ParsedOptions& options) {
   for (const std::string& note : selection.notes) console.note("note: " + note);
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
 
-  model::Classifier classifier =
-      make_classifier(options, source, MapExplainer::traced_layers(source.config, selection.maps));
-  MapExplainer explainer(source, selection.maps, map_choice.mapless, classifier.options().device,
-                         static_cast<std::uint64_t>(options.integer("seed")));
+  model::Classifier classifier = make_classifier(
+      options, source,
+      MapExplainer::traced_layers(source.config, selection.maps, map_choice.mapless));
+  MapExplainer explainer(options, source, selection.maps, map_choice.mapless,
+                         classifier.options().device);
   PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  pipeline.keep_input = false;
   pipeline.keep_picture = true;
   pipeline.video_stride = options.integer("video-stride");
 

@@ -26,18 +26,6 @@ std::vector<Request> requests_for(std::span<const MapChoice> choices,
   return requests;
 }
 
-model::explain::Explainer make_explainer(const ModelSource& source,
-                                         std::span<const Request> requests, c10::Device device,
-                                         std::uint64_t seed) {
-  at::manual_seed(seed);
-  const auto fill = [&](model::VisionTransformerImpl& model, std::span<const std::int64_t> layers) {
-    const checkpoint::Loading loading = source.weights.start_loading(model, source.head);
-    loading.copy_rest();
-    for (const std::int64_t layer : layers) loading.copy_block(layer);
-  };
-  return {source.config, requests, fill, {device}};
-}
-
 /// One layer's tokens are explained soon: threads that wait for each other's small products keep
 /// the processors from those that draw and decode.
 class ThreadsFor {
@@ -68,17 +56,17 @@ viz::HeatMap heat_map(const Explanation& explanation, const Head& head) {
 }  // namespace
 
 std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& config,
-                                                      std::span<const MapChoice> choices) {
-  return model::explain::Explainer::traced_layers(
-      config, requests_for(choices, model::explain::MaplessLayers::skip));
+                                                      std::span<const MapChoice> choices,
+                                                      model::explain::MaplessLayers mapless) {
+  return model::explain::Explainer::traced_layers(config, requests_for(choices, mapless));
 }
 
-MapExplainer::MapExplainer(const ModelSource& source, std::vector<MapChoice> choices,
-                           model::explain::MaplessLayers mapless, c10::Device device,
-                           std::uint64_t seed)
+MapExplainer::MapExplainer(const ParsedOptions& options, const ModelSource& source,
+                           std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
+                           c10::Device device)
     : choices_(std::move(choices)),
       mapless_(mapless),
-      explainer_(make_explainer(source, requests_for(choices_, mapless), device, seed)) {}
+      explainer_(make_explainer(options, source, requests_for(choices_, mapless), device)) {}
 
 std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const model::TokenGrid& grid,
                                             std::span<const Prediction> classes) {

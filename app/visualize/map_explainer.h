@@ -19,12 +19,12 @@ class MapExplainer {
  public:
   /// The blocks whose incoming tokens the classifier must trace.
   static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
-                                                 std::span<const MapChoice> choices);
+                                                 std::span<const MapChoice> choices,
+                                                 model::explain::MaplessLayers mapless);
 
-  /// Builds and fills what is needed of the model a second time, as modules in float32 on `device`.
-  /// `seed` gives what the checkpoint does not hold the values that it has in the classifier.
-  MapExplainer(const ModelSource& source, std::vector<MapChoice> choices,
-               model::explain::MaplessLayers mapless, c10::Device device, std::uint64_t seed);
+  MapExplainer(const ParsedOptions& options, const ModelSource& source,
+               std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
+               c10::Device device);
 
   /// tokens: PipelineResult::tokens. For each choice a map of every class, or of the first where
   /// the method's is the same for all.

@@ -1,7 +1,7 @@
 // Which tokens a prediction rests on. The model ran already, as a plan or as modules; what is left
-// of it is the tokens that entered some blocks (BatchModel::traced_tokens). From those the modules
-// compute, in float32, what a method needs and nothing else: for the last block of a model that
-// pools a class token that is keys and values of all tokens and one row of everything behind.
+// of it is the tokens that entered some blocks (BatchModel::take_traced_tokens). From those the
+// modules compute, in float32, what a method needs and nothing else: for the last block of a model
+// that pools a class token that is keys and values of all tokens and one row of everything behind.
 //
 // Notation: block l gets x_l, y_l is its mixer's output before proj, A its map (per head), g = d
 // logit / d y_l for the class asked for, c_t the contribution of token t to y at a query (they sum

@@ -18,10 +18,10 @@ class BatchModel {
   virtual void submit(const ImageBatch& batch) = 0;
   /// Waits for the oldest: float32 (B, num_classes) on the CPU.
   virtual at::Tensor collect() = 0;
-  /// Of the batch that `collect` gave last: the tokens that entered the blocks of
+  /// Of the batch that `collect` gave last, once: the tokens that entered the blocks of
   /// ClassifierOptions::trace_layers, float32 (B, layers, N, D), on any device; undefined where
   /// none are traced.
-  [[nodiscard]] virtual at::Tensor traced_tokens() const { return {}; }
+  [[nodiscard]] virtual at::Tensor take_traced_tokens() { return {}; }
   [[nodiscard]] virtual int under_way() const noexcept = 0;
   [[nodiscard]] virtual int most_under_way() const noexcept = 0;
   /// Whether `submit` takes bytes, and spares the caller their normalisation.

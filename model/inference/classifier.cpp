@@ -4,6 +4,7 @@
 #include "model/inference/cuda_plan.h"
 #include "model/inference/inference_plan.h"
 #include "model/network_cost.h"
+#include "model/torch_errors.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -11,7 +12,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/unbind.h>
-#include <c10/util/Exception.h>
 
 #include <deque>
 #include <optional>
@@ -40,7 +40,7 @@ struct Classifier::State {
   checkpoint::LoadReport report;
   std::optional<inference::InferencePlan> plan;
   std::unique_ptr<inference::CudaPlan> cuda_plan;
-  /// Of a batch: what `collect` and `traced_tokens` give.
+  /// Of a batch: what `collect` and `take_traced_tokens` give.
   struct Finished {
     at::Tensor logits;
     at::Tensor trace;
@@ -71,39 +71,8 @@ Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options
   });
 }
 
-namespace {
-
-/// Runs `work`, which takes memory for `what`; what LibTorch throws becomes an Error.
-template <class Work>
-auto with_errors(const Classifier& classifier, const std::string& what_for, Work work) {
-  const auto out_of_memory = [&] {
-    return Error(ErrorCode::out_of_memory, "not enough memory for " + what_for,
-                 classifier.options().device.str(),
-                 "a smaller --batch-size or --img-size needs less");
-  };
-  try {
-    return work();
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::out_of_memory) throw out_of_memory();
-    throw;
-  } catch (const c10::Error& error) {
-    const std::string what = error.what_without_backtrace();
-    // The CPU's memory, pinned memory and NVIDIA's libraries have no exception type of their own.
-    if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-        what.find("DefaultCPUAllocator") != std::string::npos ||
-        what.find("CUDA error: out of memory") != std::string::npos ||
-        what.find("STATUS_ALLOC_FAILED") != std::string::npos)
-      throw out_of_memory();
-    throw Error(ErrorCode::internal, what, classifier.config().arch);
-  } catch (const std::bad_alloc&) {
-    throw out_of_memory();
-  }
-}
-
-}  // namespace
-
 void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_block) {
-  with_errors(*this, "the model", [&] { compile(fill_block); });
+  with_torch_errors("the model", options().device.str(), [&] { compile(fill_block); });
 }
 
 void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_block) {
@@ -188,7 +157,7 @@ void Classifier::submit(const inference::ImageBatch& batch) {
   const c10::InferenceMode inference;
   std::ostringstream shape;
   shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
-  with_errors(*this, shape.str(), [&] {
+  with_torch_errors(shape.str(), options().device.str(), [&] {
     if (state_->cuda_plan) {
       state_->cuda_plan->submit(batch);
       return;
@@ -220,8 +189,9 @@ void Classifier::submit(const inference::ImageBatch& batch) {
 at::Tensor Classifier::collect() {
   if (state_->cuda_plan) {
     const at::Tensor logits =
-        with_errors(*this, "the batch", [&] { return state_->cuda_plan->collect(); });
-    state_->trace = state_->cuda_plan->traced_tokens();
+        with_torch_errors(
+            "the batch", options().device.str(), [&] { return state_->cuda_plan->collect(); });
+    state_->trace = state_->cuda_plan->take_traced_tokens();
     return logits;
   }
   if (state_->finished.empty())
@@ -232,7 +202,7 @@ at::Tensor Classifier::collect() {
   return oldest.logits;
 }
 
-at::Tensor Classifier::traced_tokens() const { return state_->trace; }
+at::Tensor Classifier::take_traced_tokens() { return std::move(state_->trace); }
 
 int Classifier::under_way() const noexcept {
   if (state_->cuda_plan) return state_->cuda_plan->pending();

@@ -34,7 +34,7 @@ struct ClassifierOptions {
   /// undefined.
   at::Tensor calibration;
   std::string calibration_source;  ///< what they are, for records
-  /// Blocks whose incoming tokens `traced_tokens` gives, ascending; not with `keep_tokens`.
+  /// Blocks whose incoming tokens `take_traced_tokens` gives, ascending; not with `keep_tokens`.
   std::vector<std::int64_t> trace_layers;
 };
 
@@ -57,7 +57,7 @@ class Classifier : public inference::BatchModel {
   /// The same in two halves, so that a GPU computes while the caller prepares the next batch.
   void submit(const inference::ImageBatch& batch) override;
   at::Tensor collect() override;
-  [[nodiscard]] at::Tensor traced_tokens() const override;
+  [[nodiscard]] at::Tensor take_traced_tokens() override;
   [[nodiscard]] int under_way() const noexcept override;
   [[nodiscard]] int most_under_way() const noexcept override;
   [[nodiscard]] bool takes_bytes() const noexcept override;

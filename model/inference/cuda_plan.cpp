@@ -177,7 +177,7 @@ class StreamedPlan final : public CudaPlan {
 
   void submit(const ImageBatch& batch) override;
   at::Tensor collect() override;
-  [[nodiscard]] at::Tensor traced_tokens() const override { return trace_; }
+  [[nodiscard]] at::Tensor take_traced_tokens() override { return std::move(trace_); }
   [[nodiscard]] int pending() const override { return static_cast<int>(under_way_.size()); }
   [[nodiscard]] std::string kernels() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();

@@ -47,7 +47,7 @@ class CudaPlan {
   /// Waits for the oldest batch: float32 (count, num_classes) on the CPU.
   virtual at::Tensor collect() = 0;
   /// As BatchModel's, on the device.
-  [[nodiscard]] virtual at::Tensor traced_tokens() const = 0;
+  [[nodiscard]] virtual at::Tensor take_traced_tokens() = 0;
   [[nodiscard]] virtual int pending() const = 0;
 
   /// As DevicePlan's, and behind it LibTorch's backend that softmax layers run on, once the fastest
