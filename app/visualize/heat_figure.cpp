@@ -19,7 +19,7 @@ const viz::Colormap& default_colormap(bool diverging) {
 /// Edge of a panel's picture: a sheet stays near two to three thousand pixels.
 int longest_panel_edge(std::size_t panels) {
   if (panels <= 2) return 1280;
-  if (panels <= 4) return 960;
+  if (panels <= 4) return 800;
   if (panels <= 9) return 640;
   return panels <= 36 ? 384 : 224;
 }
@@ -40,13 +40,16 @@ void draw_map(viz::Canvas& picture, const viz::Placement& placement, const Shown
   }
 }
 
-/// Panels of a row where rows are layers or methods and columns heads or classes; 0: any.
+/// Panels of a row where rows are layers or methods and columns heads or classes, a few of which
+/// stand side by side; 0: any.
 int panels_a_row(std::span<const ShownMap> maps, const FigureOptions& options) {
-  const auto in_first_group =
-      std::ranges::count(maps, maps.front().layout_group, &ShownMap::layout_group);
-  const bool are_rows =
-      in_first_group > 1 && std::cmp_less(in_first_group, maps.size()) && !options.beside;
-  return are_rows ? static_cast<int>(in_first_group) : 0;
+  constexpr int kMostSideBySide = 4;
+  const auto of_first_row = static_cast<int>(
+      std::ranges::count(maps, maps.front().layout_group, &ShownMap::layout_group));
+  const bool is_one_row = std::cmp_equal(of_first_row, maps.size());
+  const int panels = of_first_row + (options.beside ? 1 : 0);
+  if (is_one_row) return panels <= kMostSideBySide ? panels : 0;
+  return of_first_row > 1 && !options.beside ? of_first_row : 0;
 }
 
 }  // namespace
@@ -97,7 +100,6 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
   }
   viz::FigureStyle style;
   style.columns = panels_a_row(maps, options);
-  if (options.beside && maps.size() == 1) style.columns = 2;
   return viz::make_figure(panels, style, *font);
 }
 

@@ -1,0 +1,85 @@
+#include "app/visualize/visualize_options.h"
+
+#include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::app {
+namespace {
+
+ParsedOptions parsed(const std::vector<std::string>& arguments) {
+  static const CommandSpec spec = [] {
+    CommandSpec made;
+    made.name = "visualize";
+    made.options =
+        join({map_options(), drawing_options(), heatmap_output_options(), heatmap_video_options()});
+    return made;
+  }();
+  return parse(spec, arguments);
+}
+
+FigureOptions figure(const std::vector<std::string>& arguments) {
+  return figure_options(parsed(arguments));
+}
+
+TEST(FigureOptionsTest, DefaultsDrawTheMapAlone) {
+  const FigureOptions options = figure({});
+  EXPECT_EQ(options.sign, viz::Sign::both);
+  EXPECT_EQ(options.colormap, nullptr);
+  EXPECT_DOUBLE_EQ(options.alpha, 0.5);
+  EXPECT_FALSE(options.outlined_mass.has_value());
+  EXPECT_FALSE(options.has_extras(1));
+  EXPECT_TRUE(options.has_extras(2));
+}
+
+TEST(FigureOptionsTest, EveryOptionArrives) {
+  EXPECT_EQ(figure({"--sign", "positive"}).sign, viz::Sign::positive);
+  EXPECT_EQ(figure({"--sign", "absolute"}).sign, viz::Sign::absolute);
+  EXPECT_EQ(figure({"--cmap", "viridis"}).colormap, viz::find_colormap_or_null("viridis"));
+  EXPECT_DOUBLE_EQ(figure({"--alpha", "0.9"}).alpha, 0.9);
+  EXPECT_TRUE(figure({"--fade"}).fade);
+  EXPECT_EQ(figure({"--blocks"}).sampling, viz::Sampling::nearest);
+  EXPECT_DOUBLE_EQ(figure({"--outlier_perc", "2"}).outlier_percent, 2);
+  EXPECT_DOUBLE_EQ(figure({"--threshold", "0.6"}).outlined_mass.value(), 0.6);
+  for (const char* extra : {"--colorbar", "--caption", "--beside"})
+    EXPECT_TRUE(figure({extra}).has_extras(1)) << extra;
+}
+
+TEST(FigureOptionsTest, WhatDoesNotExist) {
+  EXPECT_ERROR(figure({"--cmap", "jet"}), invalid_argument, "--cmap");
+  EXPECT_ERROR(figure({"--cmap", "virdis"}), invalid_argument, "viridis");
+  EXPECT_ERROR(figure({"--threshold", "2"}), invalid_argument, "--threshold");
+}
+
+TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
+  const MapWords words = map_words(parsed({"--method", "hydra,gradcam", "--layer", "0,last"}));
+  EXPECT_EQ(words.methods, (std::vector<std::string>{"hydra", "gradcam"}));
+  EXPECT_EQ(words.layers, (std::vector<std::string>{"0", "last"}));
+  EXPECT_EQ(words.heads, (std::vector<std::string>{"mean"}));
+  EXPECT_EQ(words.mapless, model::explain::MaplessLayers::skip);
+  EXPECT_EQ(map_words(parsed({"--mapless", "cosine"})).mapless,
+            model::explain::MaplessLayers::cosine);
+  EXPECT_FALSE(topk(parsed({})).has_value());
+  EXPECT_EQ(topk(parsed({"--topk", "3"})), 3);
+}
+
+TEST(HeatmapOutputsTest, FilesAndThePage) {
+  const OutputOptions outputs =
+      heatmap_outputs(parsed({"-o", "maps", "--image-format", "jpg", "--quality", "70", "--cmap",
+                              "cividis", "--html", "page.html", "--save-raw"}),
+                      1, 3);
+  EXPECT_EQ(outputs.folder, "maps");
+  EXPECT_EQ(outputs.image_format, viz::ImageFormat::jpeg);
+  EXPECT_EQ(outputs.encode.quality, 70);
+  EXPECT_EQ(outputs.html, "page.html");
+  EXPECT_EQ(outputs.report.colormap, "cividis");
+  EXPECT_EQ(outputs.report.diverging_colormap, viz::kDefaultDivergingColormap);
+  EXPECT_TRUE(outputs.save_raw);
+  EXPECT_EQ(outputs.threads, 3);
+  EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
+  EXPECT_NE(heatmap_outputs(parsed({}), 2, 1).font, nullptr);
+  EXPECT_ERROR(heatmap_outputs(parsed({"-o", "-"}), 1, 1), invalid_argument, "a folder");
+}
+
+}  // namespace
+}  // namespace hydrascope::app
