@@ -2,6 +2,7 @@
 
 #include "app/option_table.h"
 #include "app/signal_stop.h"
+#include "app/stopwatch.h"
 #include "kernels/error.h"
 #include "model/explain/baseline_maps.h"
 
@@ -65,10 +66,6 @@ std::vector<explain::Request> requests_of(const ParsedOptions& options,
       requests.push_back({.method = entry->method, .layer = layer});
   }
   return requests;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
@@ -230,7 +227,7 @@ bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std
   picture.image = model_input(pipeline_, result);
   picture.label = target;
   picture.class_index = plan_.of_target ? target : result.logits.argmax().item<std::int64_t>();
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const std::vector<at::Tensor> maps = make_maps(result, picture.class_index, index);
   const double map_seconds = seconds_since(begin);
   const auto scores = explain::score_maps(classifier_, picture, maps, plan_.options);

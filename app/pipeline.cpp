@@ -1,6 +1,7 @@
 #include "app/pipeline.h"
 
 #include "app/signal_stop.h"
+#include "app/stopwatch.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -19,12 +20,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// Processor time of the calling thread: unlike wall time, it does not grow when threads share a
 /// core.

@@ -2,6 +2,7 @@
 
 #include "app/benchmark/statistics.h"
 #include "app/signal_stop.h"
+#include "app/stopwatch.h"
 #include "kernels/device/thread_team.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantised_linear/quantised_linear.h"
@@ -23,12 +24,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 double timed(const std::function<void()>& once) {
   const Clock::time_point begin = Clock::now();

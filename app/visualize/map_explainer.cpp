@@ -10,6 +10,7 @@
 namespace hydrascope::app {
 namespace {
 
+using model::explain::class_token_share;
 using model::explain::Explanation;
 using model::explain::Request;
 
@@ -42,11 +43,14 @@ class ThreadsFor {
   int before_;
 };
 
-viz::HeatMap heat_map(const Explanation& explanation, const Head& head) {
-  at::Tensor map = explanation.map;
-  if (head.kind == Head::Kind::maximum) map = map.amax(0);
-  if (head.kind == Head::Kind::one) map = map.select(0, head.index);
-  map = map.contiguous();
+/// Of the map, or of its prefix tokens: all heads', the largest, or one's.
+at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
+  if (head.kind == Head::Kind::maximum) return heat.amax(0);
+  return head.kind == Head::Kind::one ? heat.select(0, head.index) : heat;
+}
+
+viz::HeatMap heat_map(const at::Tensor& heat) {
+  const at::Tensor map = heat.contiguous();
   viz::HeatMap result{map.size(0), map.size(1), {}};
   const float* values = map.const_data_ptr<float>();
   result.values.assign(values, values + map.numel());
@@ -64,7 +68,8 @@ std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& co
 MapExplainer::MapExplainer(const ParsedOptions& options, const ModelSource& source,
                            std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
                            c10::Device device)
-    : choices_(std::move(choices)),
+    : config_(source.config),
+      choices_(std::move(choices)),
       mapless_(mapless),
       explainer_(make_explainer(options, source, requests_for(choices_, mapless), device)) {}
 
@@ -95,8 +100,11 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {
     const Explanation& explanation = explanations.at(request);
-    maps.push_back({*choice, *of_class, heat_map(explanation, choice->head), explanation.is_signed,
-                    explanation.own_share, explanation.note, explanation.rules});
+    const at::Tensor map = heat_of(explanation.map, choice->head);
+    const double own_share =
+        class_token_share(config_, map, heat_of(explanation.prefix, choice->head));
+    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed, own_share,
+                    explanation.note, explanation.rules});
   }
   return maps;
 }

@@ -32,6 +32,7 @@ class MapExplainer {
                                 std::span<const Prediction> classes);
 
  private:
+  model::VitConfig config_;
   std::vector<MapChoice> choices_;
   model::explain::MaplessLayers mapless_;
   model::explain::Explainer explainer_;

@@ -1,6 +1,7 @@
 #include "app/visualize/visualization.h"
 
 #include "app/predictions.h"
+#include "app/stopwatch.h"
 #include "app/visualize/picture_placement.h"
 #include "kernels/error.h"
 
@@ -13,10 +14,6 @@ namespace {
 
 constexpr std::int64_t kClassesOnPage = 5;
 constexpr double kUsualFramesPerSecond = 25;  // where the container does not say
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 /// The folder that pictures lie in names the video made of them.
 std::filesystem::path folder_name(const std::filesystem::path& picture) {
@@ -80,7 +77,7 @@ MapRecord Visualization::facts_of(const PipelineResult& result) const {
 }
 
 void Visualization::explain(PipelineResult& result, MapRecord facts) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const image::TransformPlan plan =
       image::plan_transform(options_.transform, result.picture, options_.max_pixels);
   ExplainedInput input;

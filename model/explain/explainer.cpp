@@ -4,6 +4,7 @@
 #include "model/explain/image_explanations.h"
 #include "model/explain/mixer_inputs.h"
 #include "model/explain/readout.h"
+#include "model/torch_errors.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
@@ -73,6 +74,12 @@ std::vector<std::int64_t> Explainer::traced_layers(const VitConfig& config,
   return {layers.begin(), layers.end()};
 }
 
+double class_token_share(const VitConfig& config, const Tensor& map, const Tensor& prefix) {
+  if (!config.class_token) return 0;
+  const double size = (map.abs().sum(at::kDouble) + prefix.abs().sum(at::kDouble)).item<double>();
+  return size > 0 ? prefix.select(-1, 0).sum(at::kDouble).item<double>() / size : 0;
+}
+
 struct Explainer::State : ExplainedModel {};
 
 Explainer::Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
@@ -83,16 +90,18 @@ Explainer::Explainer(const VitConfig& config, std::span<const Request> requests,
   const at::NoGradGuard no_grad;
   state_->layers = traced_layers(config, requests);
   state_->device = options.device;
-  state_->model = VisionTransformer(config, Initialisation::for_loading);
-  VisionTransformerImpl& model = *state_->model;
-  model.eval();
-  for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
-  if (fill) {
-    fill(model, state_->layers);
-  } else {
-    for (const std::int64_t layer : state_->layers) model.initialise_block(layer);
-  }
-  move(model, state_->layers, options.device);
+  with_torch_errors("the layers that are explained", options.device.str(), [&] {
+    state_->model = VisionTransformer(config, Initialisation::for_loading);
+    VisionTransformerImpl& model = *state_->model;
+    model.eval();
+    for (at::Tensor& parameter : model.parameters()) parameter.set_requires_grad(false);
+    if (fill) {
+      fill(model, state_->layers);
+    } else {
+      for (const std::int64_t layer : state_->layers) model.initialise_block(layer);
+    }
+    move(model, state_->layers, options.device);
+  });
 }
 
 Explainer::~Explainer() = default;
@@ -108,7 +117,9 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
   if (!std::ranges::includes(state_->layers, needed))
     throw Error(ErrorCode::internal, "a request needs layers that the first ones did not",
                 "Explainer");
-  return ImageExplanations(*state_, tokens, grid, requests).run();
+  return with_torch_errors(
+      "the maps of " + std::to_string(grid.num_tokens()) + " tokens", state_->device.str(),
+      [&] { return ImageExplanations(*state_, tokens, grid, requests).run(); });
 }
 
 Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {

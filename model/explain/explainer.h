@@ -10,8 +10,8 @@
 //   hydra         heat_t = sum over queries i of c_t^(i) . g_i = v_t . d logit / d v_t; only the
 //                 readout's queries have a g in the last block. Signed; over all tokens it sums to
 //                 g . y exactly. For every mechanism, as all are linear in v. Per head: the head's
-//                 features alone. (Bolya et al. 2022, arXiv 2209.07484, figure 1; the exact,
-//                 unnormalised decomposition)
+//                 features alone. (ours: the exact, unnormalised form of what Bolya et al. 2022,
+//                 arXiv 2209.07484, show)
 //   attention     the readout's row of A, without N x N
 //   rollout       R = At_l ... At_0 with At = (mean over heads of A + I) / 2, the readout's row
 //                 (Abnar and Zuidema 2020, arXiv 2005.00928); layers without a map are the
@@ -25,13 +25,12 @@
 //   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
 //                 patches of d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the
 //                 last block: behind its attention patches have no gradient any more.
-// Maps with signed rows (linformer, nystrom, rfa, mla) are called approximate in `note`.
+// Where rows are signed (linformer, nystrom, rfa, mla), `note` says what they are.
 // Test: tests/model/explain/.
 #pragma once
 
 #include "model/attention/token_grid.h"
 #include "model/explain/method.h"
-#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -57,16 +56,18 @@ struct Explanation {
   Request request;
   /// float32 on the CPU: (R, C), or (H, R, C) with `per_head`. Not scaled.
   at::Tensor map;
-  at::Tensor prefix;  ///< heat of class, distillation and register tokens, (P) or (H, P)
-  /// Heat of the prefix tokens over the sum of |heat| of all tokens and heads: for maps that are
-  /// not signed their share of the whole. 0 where all heat is 0.
-  double own_share = 0;
-  double total = 0;  ///< sum over all tokens and heads; for hydra g . y
+  at::Tensor prefix;     ///< heat of class, distillation and register tokens, (P) or (H, P)
+  double own_share = 0;  ///< `class_token_share` over all heads
+  double total = 0;      ///< sum over all tokens and heads; for hydra g . y
   bool is_signed = false;
   std::string note;  ///< what the reader of the map must know; may be empty
   /// Of rollouts, what became of each layer: "softmax map", "hydra skipped", ...
   std::vector<std::string> rules;
 };
+
+/// The class token's heat / the sum of |heat| over all tokens: of a map (R, C) and its prefix (P),
+/// or over heads, a dimension more. 0 where all heat is 0 and without a class token.
+double class_token_share(const VitConfig& config, const at::Tensor& map, const at::Tensor& prefix);
 
 struct ExplainerOptions {
   c10::Device device{c10::kCPU};

@@ -72,14 +72,19 @@ class VariantRun {
   /// when stopped.
   template <class Done>
   bool run(std::span<const Variant> variants, const Done& done) {
-    const auto batch_size = static_cast<std::size_t>(most_in_a_batch());
+    auto batch_size = static_cast<std::size_t>(most_in_a_batch());
     std::size_t next = 0;
     while (next < variants.size() || !under_way_.empty()) {
       if (options_.stop_requested && options_.stop_requested()) return false;
       if (next < variants.size() && model_.under_way() < model_.most_under_way()) {
         const std::size_t count = std::min(batch_size, variants.size() - next);
-        submit(variants.subspan(next, count));
-        next += count;
+        try {
+          submit(variants.subspan(next, count));
+          next += count;
+        } catch (const Error& error) {
+          if (error.code() != ErrorCode::out_of_memory || count == 1) throw;
+          batch_size = count / 2;
+        }
       } else {
         collect(done);
       }

@@ -1,5 +1,7 @@
 #include "model/explain/gradient_sweep.h"
 
+#include "model/attention/registry.h"
+
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -42,9 +44,13 @@ SweptBlock GradientSweep::step(const Tensor& tokens, Depth depth) {
   const at::AutoGradMode with_gradient(true);
   const MixerInputs leaves{leaf(inputs.q), leaf(inputs.k), leaf(inputs.v)};
   TokenMixer& mixer = block.attention().mixer();
-  const Tensor mixed = num_rows < grid_.num_tokens()
-                           ? mixer.mix_rows(leaves.q, leaves.k, leaves.v, grid_, 0, num_rows)
-                           : mixer.mix(leaves.q, leaves.k, leaves.v, grid_, Kernels::automatic);
+  // A few rows by themselves cost next to nothing, but autograd would keep a linear map's features
+  // of all keys for them; all rows of it cost the same order and keep none.
+  const MechanismEntry& mechanism = find_mechanism(model_.config().attention_of(layer_).mechanism);
+  const bool by_rows = num_rows < grid_.num_tokens() && (mechanism.quadratic || !mechanism.has_map);
+  const Tensor mixed = by_rows ? mixer.mix_rows(leaves.q, leaves.k, leaves.v, grid_, 0, num_rows)
+                               : mixer.mix(leaves.q, leaves.k, leaves.v, grid_, Kernels::automatic)
+                                     .narrow(1, 0, num_rows);
   if (is_last) start(block, tokens, mixed.detach());
 
   SweptBlock swept{inputs, std::vector<BlockGradient>(classes_.size())};

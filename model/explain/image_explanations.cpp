@@ -133,10 +133,16 @@ void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inpu
   const auto& [q, k, v] = inputs;
   const std::vector<std::int64_t> classes = classes_of(indices);
   TokenMixer& mixer = block(last_).attention().mixer();
-  const Tensor mixed = mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
+  // One map's rows serve what is mixed and what is weighted.
+  const bool has_map = mechanism(last_).has_map;
+  Tensor rows;
+  if (has_map) rows = mixer.attention_rows(q, k, grid_, 0, readout_.count);
+  const Tensor mixed =
+      has_map ? merge_heads(rows.matmul(v)) : mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
   const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
-  const Tensor heat =
-      mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count).sum(2);  // (classes, H, N)
+  const Tensor weighted = has_map ? rows * head_products(g, v)
+                                  : mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count);
+  const Tensor heat = weighted.sum(2);  // (classes, H, N)
   for (const std::size_t i : indices) {
     const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();
     finish(i, requests_[i].per_head ? heat[c] : heat[c].sum(0, /*keepdim=*/true));
@@ -144,20 +150,25 @@ void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inpu
 }
 
 void ImageExplanations::roll_maps(MaplessLayers mapless) {
-  // A row for each layer that it may start from.
-  for (const std::size_t i : requests_where([&](const Request& request) {
-         return request.method == Method::rollout && request.mapless == mapless;
-       })) {
-    Tensor r;
-    for (std::int64_t layer = requests_[i].layer; layer >= 0; --layer) {
-      const Tensor tokens = model_.tokens_of(traced_, layer);
-      if (!r.defined()) r = first_row(tokens);
-      const MixerInputs inputs =
-          project_tokens(block(layer), tokens, grid_.num_tokens(), /*with_values=*/false);
-      r = roll(mechanism(layer), block(layer).attention().mixer(), inputs, grid_, mapless, r);
+  const Indices indices = requests_where([&](const Request& request) {
+    return request.method == Method::rollout && request.mapless == mapless;
+  });
+  // Each starts at the layer that it asks for; from there on they share queries and keys.
+  std::vector<Tensor> rolled(requests_.size());
+  std::int64_t first = -1;
+  for (const std::size_t i : indices) first = std::max(first, requests_[i].layer);
+  for (std::int64_t layer = first; layer >= 0; --layer) {
+    const Tensor tokens = model_.tokens_of(traced_, layer);
+    const MixerInputs inputs =
+        project_tokens(block(layer), tokens, grid_.num_tokens(), /*with_values=*/false);
+    for (const std::size_t i : indices) {
+      if (requests_[i].layer < layer) continue;
+      const Tensor r = requests_[i].layer == layer ? first_row(tokens) : rolled[i];
+      rolled[i] =
+          roll(mechanism(layer), block(layer).attention().mixer(), inputs, grid_, mapless, r);
     }
-    finish(i, r.unsqueeze(0));
   }
+  for (const std::size_t i : indices) finish(i, rolled[i].unsqueeze(0));
 }
 
 void ImageExplanations::sweep() {
@@ -228,8 +239,7 @@ void ImageExplanations::finish(std::size_t index, const Tensor& heat) {
     explanation.prefix = explanation.prefix.squeeze(0);
   }
   explanation.total = all.sum(at::kDouble).item<double>();
-  const double size = all.to(at::kDouble).abs().sum().item<double>();
-  if (size > 0) explanation.own_share = explanation.prefix.sum(at::kDouble).item<double>() / size;
+  explanation.own_share = class_token_share(config_, explanation.map, explanation.prefix);
   explanation.is_signed = has_signs(request);
   explanation.note = note_of(request);
   if (!is_rollout(request.method)) return;
@@ -263,9 +273,9 @@ std::string ImageExplanations::note_of(const Request& request) const {
                  ? "at the last block's norm1: behind its attention patches have no gradient"
                  : "at norm1 of block " + std::to_string(request.layer);
     case Method::attention:
-      return has_signs(request)
-                 ? "the rows of " + mechanism(request.layer).name + " are signed: approximate"
-                 : "";
+      return has_signs(request) ? "rows of " + mechanism(request.layer).name +
+                                      " are signed: " + mechanism(request.layer).map_definition
+                                : "";
     case Method::rollout: break;
     case Method::grad_rollout:
     case Method::attn_gradcam: return "";
@@ -278,7 +288,7 @@ std::string ImageExplanations::note_of(const Request& request) const {
     note = "layers without an attention map (" + to_ranges(mapless) + ") are " +
            (request.mapless == MaplessLayers::skip ? "skipped" : "1 + cos of their q and k");
   if (has_signs(request))
-    note += std::string(note.empty() ? "" : "; ") + "signed rows are among the maps: approximate";
+    note += std::string(note.empty() ? "" : "; ") + "signed rows are among the maps";
   return note;
 }
 

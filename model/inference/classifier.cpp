@@ -188,9 +188,8 @@ void Classifier::submit(const inference::ImageBatch& batch) {
 
 at::Tensor Classifier::collect() {
   if (state_->cuda_plan) {
-    const at::Tensor logits =
-        with_torch_errors(
-            "the batch", options().device.str(), [&] { return state_->cuda_plan->collect(); });
+    const at::Tensor logits = with_torch_errors("the batch", options().device.str(),
+                                                [&] { return state_->cuda_plan->collect(); });
     state_->trace = state_->cuda_plan->take_traced_tokens();
     return logits;
   }

@@ -28,6 +28,7 @@ class WeightedPatches final : public inference::BatchModel {
 
   void submit(const inference::ImageBatch& batch) override {
     EXPECT_LT(under_way(), most_under_way());
+    if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     at::Tensor logits = at::empty({batch.size(), 2});
     for (std::int64_t i = 0; i < batch.size(); ++i) {
       const at::Tensor& image = batch.images[static_cast<std::size_t>(i)];
@@ -55,6 +56,7 @@ class WeightedPatches final : public inference::BatchModel {
   [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 15; }
 
   std::vector<std::int64_t> sizes_;  ///< of batches
+  std::int64_t most_ = 100;          ///< images that fit into the memory
 
  private:
   at::Tensor weights_;
@@ -80,6 +82,20 @@ std::vector<double> areas(inference::BatchModel& model, const WatchedPicture& pi
   std::vector<double> list;
   for (const FaithfulnessScore& score : *scores) list.push_back(score.area);
   return list;
+}
+
+TEST(FaithfulnessTest, ABatchThatDoesNotFitIsHalved) {
+  const at::Tensor weights = at::tensor({0.4, 0.3, 0.2, 0.1}).view({2, 2});
+  const auto options = options_of({Measure::deletion});
+  WeightedPatches roomy(weights);
+  WeightedPatches narrow(weights);
+  narrow.most_ = 1;
+  EXPECT_EQ(areas(roomy, white(2, 2), {weights}, options),
+            areas(narrow, white(2, 2), {weights}, options));
+  EXPECT_EQ(std::ranges::max(narrow.sizes_), 1);
+  narrow.most_ = 0;
+  EXPECT_ERROR(score_maps(narrow, white(2, 2), std::vector{weights}, options), out_of_memory,
+               "does not fit");
 }
 
 TEST(FaithfulnessTest, AreaIsTheTrapezoidOverTheUnitInterval) {
