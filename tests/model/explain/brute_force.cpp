@@ -114,13 +114,21 @@ Tensor BruteForce::readout() const {
   return r;
 }
 
-Tensor BruteForce::gradient(const Tensor& of, std::int64_t class_index) const {
-  return torch::autograd::grad({logits_[class_index]}, {of}, {}, /*retain_graph=*/true)[0];
+const BruteForce::Gradients& BruteForce::gradients(std::int64_t class_index) const {
+  const auto [found, is_new] = gradients_.try_emplace(class_index);
+  if (!is_new) return found->second;
+  std::vector<Tensor> at;
+  for (const Layer& l : layers_) at.push_back(l.mixed);
+  for (const Layer& l : layers_) at.push_back(l.normalised);
+  const auto all = torch::autograd::grad({logits_[class_index]}, at, {}, /*retain_graph=*/true);
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(layers_.size());
+  found->second = {{all.begin(), middle}, {middle, all.end()}};
+  return found->second;
 }
 
 double BruteForce::gradient_dot_output(std::int64_t index, std::int64_t class_index) const {
   const Tensor& y = layer(index).mixed;
-  return (gradient(y, class_index) * y).sum().item<double>();
+  return (gradients(class_index).mixed[static_cast<std::size_t>(index)] * y).sum().item<double>();
 }
 
 Tensor BruteForce::map(std::int64_t index) const {
@@ -132,7 +140,8 @@ Tensor BruteForce::map(std::int64_t index) const {
 
 Tensor BruteForce::weighted_map(std::int64_t index, std::int64_t class_index) const {
   const Layer& l = layer(index);
-  const Tensor g = gradient(l.mixed, class_index).squeeze(0);  // (N, D)
+  const Tensor g =
+      gradients(class_index).mixed[static_cast<std::size_t>(index)].squeeze(0);  // (N, D)
   const at::NoGradGuard no_grad;
   const Tensor a = map(index);
   if (a.defined())
@@ -177,8 +186,11 @@ Tensor BruteForce::heat(const Request& request) const {
     }
     case Method::gradcam: {
       const Tensor x = l.normalised.detach().squeeze(0);
-      const Tensor alpha =
-          gradient(l.normalised, request.class_index).squeeze(0).slice(0, grid_.num_prefix).mean(0);
+      const Tensor alpha = gradients(request.class_index)
+                               .normalised[static_cast<std::size_t>(request.layer)]
+                               .squeeze(0)
+                               .slice(0, grid_.num_prefix)
+                               .mean(0);
       return x.matmul(alpha).relu();
     }
     default: break;
@@ -223,6 +235,17 @@ model::VitConfig small_config(const std::string& attention) {
   config.num_classes = 11;
   config.attention.resize(static_cast<std::size_t>(config.depth));
   model::apply_attention_spec(attention, config.attention);
+  return config;
+}
+
+model::VitConfig mechanism_config(const std::string& mechanism) {
+  model::VitConfig config = small_config(mechanism);
+  if (mechanism == "linformer")
+    model::apply_attention_option("linformer.length=8", config.attention);
+  if (mechanism == "nystrom")
+    model::apply_attention_option("nystrom.landmarks=9", config.attention);
+  if (mechanism == "performer" || mechanism == "rfa")
+    model::apply_attention_option(mechanism + ".features=32", config.attention);
   return config;
 }
 

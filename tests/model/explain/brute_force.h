@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -59,7 +60,12 @@ class BruteForce {
  private:
   void run(const at::Tensor& image);
   [[nodiscard]] at::Tensor readout() const;  ///< (N)
-  [[nodiscard]] at::Tensor gradient(const at::Tensor& of, std::int64_t class_index) const;
+  struct Gradients {
+    std::vector<at::Tensor> mixed;       ///< (1, N, D) a layer
+    std::vector<at::Tensor> normalised;  ///< the same
+  };
+  /// Of one logit in all layers, in one pass.
+  [[nodiscard]] const Gradients& gradients(std::int64_t class_index) const;
   [[nodiscard]] model::TokenMixer& mixer(std::int64_t layer) const;
   /// A_ij (g_i . v_j) of each head, each feature with its own map where there is no other (H, N,
   /// N).
@@ -71,6 +77,7 @@ class BruteForce {
   model::TokenGrid grid_;
   std::vector<Layer> layers_;
   at::Tensor logits_;
+  mutable std::map<std::int64_t, Gradients> gradients_;  ///< of the classes asked for
 };
 
 /// All tokens' heat of an explanation, prefix tokens first: (N) or (H, N).
@@ -81,5 +88,7 @@ double relative_to_largest(const at::Tensor& actual, const at::Tensor& expected)
 
 /// Three layers of 96 features and 3 heads, an 8 x 8 grid of training, 11 classes.
 model::VitConfig small_config(const std::string& attention);
+/// The same of one mechanism, with few landmarks where it has any.
+model::VitConfig mechanism_config(const std::string& mechanism);
 
 }  // namespace hydrascope::testing

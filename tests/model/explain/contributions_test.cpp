@@ -17,20 +17,10 @@ using model::explain::Request;
 
 constexpr double kTolerance = 1e-4;  // of the largest value, float32 against double
 
-/// Linformer as it takes any grid.
-model::VitConfig config_of(const std::string& mechanism) {
-  model::VitConfig config = small_config(mechanism);
-  if (mechanism == "linformer")
-    model::apply_attention_option("linformer.length=8", config.attention);
-  if (mechanism == "nystrom")
-    model::apply_attention_option("nystrom.landmarks=9", config.attention);
-  return config;
-}
-
 class ContributionsTest : public RegistryCase {};
 
 TEST_P(ContributionsTest, OfEveryLayerAndHeadAreTheDefinitions) {
-  const BruteForce truth(config_of(entry().name), 8, 8);
+  const BruteForce truth(mechanism_config(entry().name), 8, 8);
   for (const std::int64_t layer : {2, 1, 0}) {
     for (const bool per_head : {false, true}) {
       const Request request{Method::hydra, layer, 7, per_head};
@@ -46,7 +36,7 @@ TEST_P(ContributionsTest, OfEveryLayerAndHeadAreTheDefinitions) {
 }
 
 TEST_P(ContributionsTest, AreTheDerivativeByATokensShare) {
-  const BruteForce truth(config_of(entry().name), 8, 8, 2);
+  const BruteForce truth(mechanism_config(entry().name), 8, 8, 2);
   for (const std::int64_t layer : {2, 0}) {
     const Explanation found = truth.explain({Method::hydra, layer, 3});
     EXPECT_LT(relative_to_largest(all_heat(found), truth.derivative_by_share(layer, 3)), kTolerance)
@@ -55,7 +45,7 @@ TEST_P(ContributionsTest, AreTheDerivativeByATokensShare) {
 }
 
 TEST_P(ContributionsTest, AttentionIsTheReadoutsRow) {
-  const BruteForce truth(config_of(entry().name), 8, 8, 3);
+  const BruteForce truth(mechanism_config(entry().name), 8, 8, 3);
   for (const std::int64_t layer : {2, 0}) {
     for (const bool per_head : {false, true}) {
       const Request request{Method::attention, layer, 0, per_head};
@@ -116,18 +106,21 @@ TEST(ExplainedShapesTest, EveryMethodOfEveryShapeOfModel) {
 
 TEST(ExplainedShapesTest, MoreTokensThanAChunk) {
   for (const char* const attention : {"softmax", "hydra", "hedgehog"}) {
-    model::VitConfig config = small_config(attention);
-    config.embed_dim = 24;
-    config.depth = 2;
-    config.attention.resize(2);
-    const BruteForce truth(config, 31, 34, 5);
-    for (const Request& request : std::vector<Request>{{Method::hydra, 1, 5},
-                                                       {Method::hydra, 0, 5},
-                                                       {Method::gradcam, 1, 5},
-                                                       {Method::gradcam, 0, 5}}) {
-      EXPECT_LT(relative_to_largest(all_heat(truth.explain(request)), truth.heat(request)),
-                kTolerance)
-          << attention << ", layer " << request.layer;
+    for (const bool pooled : {false, true}) {
+      model::VitConfig config = small_config(attention);
+      config.embed_dim = 24;
+      config.depth = 2;
+      config.attention.resize(2);
+      if (pooled) config.global_pool = model::Pooling::avg;
+      const BruteForce truth(config, 31, 34, 5);
+      for (const Request& request : std::vector<Request>{{Method::hydra, 1, 5},
+                                                         {Method::hydra, 0, 5},
+                                                         {Method::gradcam, 1, 5},
+                                                         {Method::gradcam, 0, 5}}) {
+        EXPECT_LT(relative_to_largest(all_heat(truth.explain(request)), truth.heat(request)),
+                  kTolerance)
+            << attention << ", layer " << request.layer << (pooled ? ", pooled" : "");
+      }
     }
   }
 }
