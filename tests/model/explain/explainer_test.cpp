@@ -98,15 +98,23 @@ TEST(ExplainerTest, HeadsSumToTheMapOrAverageToIt) {
   EXPECT_LT(relative_to_largest(all_heat(heads).mean(0), all_heat(row).to(at::kDouble)), 1e-5);
 }
 
-TEST(ExplainerTest, OwnShareIsThatOfThePrefix) {
+TEST(ExplainerTest, OwnShareIsTheClassTokens) {
   VitConfig config = small_config(kMixed);
   config.reg_tokens = 2;
   const BruteForce truth(config, 8, 8, 14);
   for (const Method method : {Method::hydra, Method::attention}) {
     const Explanation found = truth.explain({method, 2, 3, true});
-    const double prefix = found.prefix.sum().item<double>();
+    const double of_class_token = found.prefix.select(1, 0).sum().item<double>();
     const double size = all_heat(found).abs().sum().item<double>();
-    EXPECT_NEAR(found.own_share, prefix / size, 1e-6);
+    EXPECT_NEAR(found.own_share, of_class_token / size, 1e-6);
+    const double of_head = class_token_share(config, found.map[1], found.prefix[1]);
+    EXPECT_NEAR(of_head,
+                (found.prefix[1][0] / (found.map[1].abs().sum() + found.prefix[1].abs().sum()))
+                    .item<double>(),
+                1e-6);
+    config.class_token = false;
+    EXPECT_EQ(class_token_share(config, found.map, found.prefix), 0);
+    config.class_token = true;
     EXPECT_NEAR(found.total, all_heat(found).sum().item<double>(), 1e-5 * size);
   }
 }
