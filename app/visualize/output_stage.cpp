@@ -70,6 +70,7 @@ viz::ReportPrediction report_prediction(const Prediction& prediction) {
   return {prediction.index, prediction.label, prediction.prob};
 }
 
+/// Takes the picture.
 viz::ReportPicture report_picture(ExplainedInput& input) {
   viz::ReportPicture page;
   const MapRecord& facts = input.facts;
@@ -85,7 +86,8 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
                 {"model input", size(facts.model_size[1], facts.model_size[0])},
                 {"file", facts.heatmap_file}};
   if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
-  for (const InputMap& map : input.maps) {
+  for (std::size_t i = 0; i < input.maps.size(); ++i) {
+    const InputMap& map = input.maps[i];
     const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
     viz::ReportMap& shown = page.maps.emplace_back();
     shown.method = entry.name;
@@ -101,6 +103,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
     }
     shown.map = map.map;
     shown.is_signed = map.is_signed;
+    shown.range = input.shown[i].range;
     shown.own_share = map.own_share;
     shown.note = note_of(map);
   }
@@ -140,15 +143,20 @@ void OutputStage::finish() {
 OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput>& input) {
   ExplainedInput& job = *input;
   try {
-    viz::Canvas source = page_ ? job.picture : std::move(job.picture);
+    job.facts.heatmap_file =
+        job.video ? job.video->heatmap_file().string() : heatmap_file(job.name).string();
+    if (page_) {
+      viz::ReportPicture picture = report_picture(job);
+      job.page = page_->prepare(picture);
+      job.picture = std::move(picture.picture);
+    }
     auto figure = std::make_shared<viz::Canvas>(draw_figure(
-        std::move(source), job.placement, job.shown, options_.figure, options_.font.get()));
+        std::move(job.picture), job.placement, job.shown, options_.figure, options_.font.get()));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);
       return [this, input] { report(*input); };
     }
-    job.facts.heatmap_file = job.video->heatmap_file().string();
     job.facts.map_file = job.video->map_file().string();
     return [this, input, figure] {
       input->video->add(*figure, input->maps);
@@ -166,11 +174,12 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
   return [this, input] { report(input->facts); };
 }
 
+std::filesystem::path OutputStage::heatmap_file(const std::string& name) const {
+  return file(name, ".heatmap" + std::string(viz::extension(options_.image_format)));
+}
+
 void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
-  const auto heatmap =
-      file(input.name, ".heatmap" + std::string(viz::extension(options_.image_format)));
-  viz::write_image(heatmap, figure, options_.image_format, options_.encode);
-  input.facts.heatmap_file = heatmap.string();
+  viz::write_image(heatmap_file(input.name), figure, options_.image_format, options_.encode);
   if (!options_.save_raw) return;
   const bool is_alone = input.maps.size() == 1;
   const auto maps = file(input.name, is_alone ? ".map.npy" : ".map.npz");
@@ -190,7 +199,7 @@ void OutputStage::report(const MapRecord& failure) {
 
 void OutputStage::report(ExplainedInput& input) {
   for (const InputMap& map : input.maps) write_(record_of(input.facts, map));
-  if (page_) page_->add(report_picture(input));
+  if (page_) page_->add(input.page);
 }
 
 }  // namespace hydrascope::app

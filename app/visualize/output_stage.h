@@ -45,6 +45,7 @@ struct ExplainedInput {
   std::vector<InputMap> maps;   ///< one at least
   std::vector<ShownMap> shown;  ///< the same, ready to be drawn
   std::shared_ptr<VideoOutput> video;
+  viz::PreparedPicture page;  ///< filled on the way, where there is a page
 };
 
 class OutputStage {
@@ -69,6 +70,7 @@ class OutputStage {
                                            const std::string& ending) const {
     return options_.folder / (name + ending);
   }
+  [[nodiscard]] std::filesystem::path heatmap_file(const std::string& name) const;
   /// On a worker: what needs no order. Returns what does.
   OrderedWorkers::Second produce(const std::shared_ptr<ExplainedInput>& input);
   void write_picture(ExplainedInput& input, const viz::Canvas& figure);

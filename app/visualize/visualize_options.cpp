@@ -260,13 +260,11 @@ OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps
   if (output.figure.has_extras(num_maps)) output.font = open_font(options.text("font"));
   output.save_raw = options.flag("save-raw");
   output.html = options.text("html");
-  const viz::Colormap* colormap = output.figure.colormap;
-  const auto named = [&](bool diverging, std::string_view otherwise) {
-    return std::string(colormap != nullptr && colormap->diverging == diverging ? colormap->name
-                                                                               : otherwise);
-  };
-  output.report.colormap = named(false, viz::kDefaultColormap);
-  output.report.diverging_colormap = named(true, viz::kDefaultDivergingColormap);
+  if (output.figure.colormap != nullptr)
+    output.report.colormap = output.report.signed_colormap = output.figure.colormap->name;
+  output.report.sign = output.figure.sign;
+  output.report.outlined_mass = output.figure.outlined_mass.value_or(0);
+  output.report.outlier_percent = output.figure.outlier_percent;
   output.report.alpha = output.figure.alpha;
   output.report.blocks = options.flag("blocks");
   output.report.fade = output.figure.fade;
