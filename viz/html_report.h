@@ -7,7 +7,7 @@
 // Names, labels and notes may hold any bytes. A Content-Security-Policy lets no script run but the
 // page's own, and nothing be loaded. Without scripts the page still shows pictures and predictions.
 //
-// A value of a map takes 5.4 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
+// A value of a map takes 5.3 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
 // 1.6 MB a picture.
 // Test: tests/viz/html_report_test.cpp, in a browser tests/viz/browser/.
 #pragma once

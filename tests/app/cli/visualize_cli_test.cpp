@@ -275,6 +275,30 @@ TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
 }
 
+TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
+  picture("a.ppm", 64, 64);
+  const auto page_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"a.ppm", "--method", "hydra", "--html", "page.html"});
+    EXPECT_EQ(visualize(arguments).code, 0);
+    return read_bytes(path("page.html"));
+  };
+  const std::string usual = page_of({});
+  for (const char* text : {R"("sign":"both")", R"("mass":0.0)", R"("colormap":"inferno")",
+                           R"("signedColormap":"blue-orange")", R"("outlierPercent":0.0)"})
+    EXPECT_NE(usual.find(text), std::string::npos) << text;
+  // Signed heat in blue and orange has a range about 0, magnitudes have none below.
+  const std::string other = page_of(
+      {"--sign", "absolute", "--threshold", "0.5", "--cmap", "viridis", "--outlier-perc", "2"});
+  for (const char* text : {R"("sign":"absolute")", R"("mass":0.5)", R"("colormap":"viridis")",
+                           R"("signedColormap":"viridis")", R"("outlierPercent":2.0)"})
+    EXPECT_NE(other.find(text), std::string::npos) << text;
+  const std::string range = R"("range":{"low":)";
+  ASSERT_NE(usual.find(range), std::string::npos);
+  EXPECT_EQ(usual[usual.find(range) + range.size()], '-');
+  ASSERT_NE(other.find(range), std::string::npos);
+  EXPECT_NE(other[other.find(range) + range.size()], '-');
+}
+
 TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
   const std::string video =
       (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/six_frames.avi").string();
