@@ -98,7 +98,8 @@ void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t>
   if (row_size_ < 0) {
     shape_.assign(shape.begin(), shape.end());
     row_size_ = size;
-    out_.write(std::as_bytes(std::span(header_text(0))));
+    const std::string header_of_none = header_text(0);
+    out_.write(std::as_bytes(std::span(header_of_none)));
     for (; pending_nan_rows_ > 0; --pending_nan_rows_) write_nan_row();
   } else if (!std::equal(shape.begin(), shape.end(), shape_.begin(), shape_.end())) {
     throw Error(ErrorCode::invalid_argument,

@@ -1,7 +1,9 @@
 #include "app/visualize/output_stage.h"
 
+#include "app/npy_file.h"
 #include "app/npz_file.h"
 #include "kernels/error.h"
+#include "viz/new_file.h"
 
 #include <algorithm>
 #include <array>
@@ -25,14 +27,11 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
 
 /// numpy.load gives the map itself, (rows, columns).
 void write_map(const std::filesystem::path& file, const viz::HeatMap& map) {
-  NpyWriter writer(file);
-  const std::array<std::int64_t, 1> row_shape{map.columns};
-  const std::span<const float> values(map.values);
-  for (std::int64_t row = 0; row < map.rows; ++row)
-    writer.append(values.subspan(static_cast<std::size_t>(row * map.columns),
-                                 static_cast<std::size_t>(map.columns)),
-                  row_shape);
-  writer.close();
+  const std::string header = npy_header(std::array{map.rows, map.columns});
+  viz::NewFile written(file);
+  written.write(std::as_bytes(std::span(header)));
+  written.write(std::as_bytes(std::span(map.values)));
+  written.commit();
 }
 
 void write_maps(const std::filesystem::path& file, std::span<const InputMap> maps) {
@@ -64,6 +63,13 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   const std::string note = note_of(map);
   if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
   return record;
+}
+
+/// Its message names the file, which is not the input.
+MapRecord failure_of(MapRecord facts, const Error& error) {
+  facts.error = error.code();
+  facts.message = error.subject() + ": " + error.what();
+  return facts;
 }
 
 viz::ReportPrediction report_prediction(const Prediction& prediction) {
@@ -125,11 +131,20 @@ void OutputStage::add(ExplainedInput input) {
 
 void OutputStage::add_failure(MapRecord record) {
   workers_.submit(
-      [this, record = std::move(record)] { return [this, record] { report(record); }; });
+      [this, record = std::move(record)] { return [this, record] { report(record, true); }; });
 }
 
-void OutputStage::close(std::shared_ptr<VideoOutput> video) {
-  workers_.submit([video = std::move(video)] { return [video] { video->close(); }; });
+void OutputStage::close(std::shared_ptr<VideoOutput> video, MapRecord facts) {
+  workers_.submit([this, video = std::move(video), facts = std::move(facts)] {
+    return [this, video, facts] {
+      try {
+        video->close();
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::internal) throw;
+        report(failure_of(facts, error), true);
+      }
+    };
+  });
 }
 
 void OutputStage::finish() {
@@ -140,9 +155,10 @@ void OutputStage::finish() {
 OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput>& input) {
   ExplainedInput& job = *input;
   try {
-    viz::Canvas source = page_ ? job.picture : std::move(job.picture);
-    auto figure = std::make_shared<viz::Canvas>(draw_figure(
-        std::move(source), job.placement, job.shown, options_.figure, options_.font.get()));
+    viz::Canvas source = page_ && job.on_page ? job.picture : std::move(job.picture);
+    auto figure = std::make_shared<viz::Canvas>(draw_figure(std::move(source), job.placement,
+                                                            job.shown, options_.figure,
+                                                            options_.font.get(), job.frame_size));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);
@@ -150,10 +166,7 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
     }
     job.facts.heatmap_file = job.video->heatmap_file().string();
     job.facts.map_file = job.video->map_file().string();
-    return [this, input, figure] {
-      input->video->add(*figure, input->maps);
-      report(*input);
-    };
+    return [this, input, figure] { add_to_video(*input, *figure); };
   } catch (const std::bad_alloc&) {
     job.facts.error = ErrorCode::out_of_memory;
     job.facts.message = "not enough memory to draw the heatmap";
@@ -163,7 +176,18 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
     job.facts.error = error.code();
     job.facts.message = error.what();
   }
-  return [this, input] { report(input->facts); };
+  return [this, input] { report(input->facts, input->on_page); };
+}
+
+void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure) {
+  try {
+    input.video->add(figure, input.maps);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+    report(failure_of(input.facts, error), input.on_page);
+    return;
+  }
+  report(input);
 }
 
 void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
@@ -182,15 +206,15 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
   input.facts.map_file = maps.string();
 }
 
-void OutputStage::report(const MapRecord& failure) {
+void OutputStage::report(const MapRecord& failure, bool on_page) {
   ++failed_;
   write_(failure);
-  if (page_) page_->add(viz::ReportFailure{failure.input, failure.message});
+  if (page_ && on_page) page_->add(viz::ReportFailure{failure.input, failure.message});
 }
 
 void OutputStage::report(ExplainedInput& input) {
   for (const InputMap& map : input.maps) write_(record_of(input.facts, map));
-  if (page_) page_->add(report_picture(input));
+  if (page_ && input.on_page) page_->add(report_picture(input));
 }
 
 }  // namespace hydrascope::app

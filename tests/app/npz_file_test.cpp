@@ -2,6 +2,7 @@
 
 #include "app/npy_file.h"
 #include "model/checkpoint/zip_archive.h"
+#include "model/image/crc32.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
