@@ -66,15 +66,12 @@ struct TableLine {
 };
 
 TableLine table_line(const Prediction& prediction, LabelType label_type) {
-  TableLine line{std::to_string(prediction.rank), fixed(prediction.prob * 100, 2), {}, {}};
-  if (label_type == LabelType::index) {
-    line.label = std::to_string(prediction.index);
-  } else if (label_type == LabelType::id && !prediction.id.empty()) {
-    line.label = printable(prediction.id);
-  } else {
-    line.label = printable(prediction.label);
-    if (!prediction.id.empty()) line.id = '(' + printable(prediction.id) + ')';
-  }
+  TableLine line{std::to_string(prediction.rank),
+                 fixed(prediction.prob * 100, 2),
+                 printable(label_text(prediction, label_type)),
+                 {}};
+  if (label_type == LabelType::name && !prediction.id.empty())
+    line.id = '(' + printable(prediction.id) + ')';
   return line;
 }
 

@@ -23,6 +23,38 @@ bool path_order(const FolderEntry& left, const FolderEntry& right) {
   return byte_at(left, same) < byte_at(right, same);
 }
 
+bool is_digit(char character) { return character >= '0' && character <= '9'; }
+
+/// Takes the digits that `text` begins with off it; the number without leading zeros.
+std::string_view take_number(std::string_view& text) {
+  const auto end = std::ranges::find_if_not(text, is_digit);
+  std::string_view number = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(number.size());
+  number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+  return number;
+}
+
+bool number_order(const FolderEntry& left, const FolderEntry& right) {
+  std::string_view a = left.name;
+  std::string_view b = right.name;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      const std::string_view number = take_number(a);
+      const std::string_view other = take_number(b);
+      if (number.size() != other.size()) return number.size() < other.size();
+      if (number != other) return number < other;
+    } else if (a.front() == b.front()) {
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    } else {
+      break;
+    }
+  }
+  // What is left differs at once; names of the same numbers (1 and 01) are told apart as a whole.
+  if (a.empty() && b.empty()) return path_order(left, right);
+  return path_order({std::string(a), left.kind}, {std::string(b), right.kind});
+}
+
 std::optional<FolderEntry> describe(const fs::directory_entry& entry, std::string name) {
   std::error_code ignored;
   FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(ignored)};
@@ -40,7 +72,7 @@ std::optional<FolderEntry> describe(const fs::directory_entry& entry, std::strin
 
 }  // namespace
 
-std::vector<FolderEntry> list_folder(const fs::path& folder) {
+std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
   std::vector<FolderEntry> entries;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -54,7 +86,7 @@ std::vector<FolderEntry> list_folder(const fs::path& folder) {
     throw Error(missing ? ErrorCode::not_found : ErrorCode::unreadable,
                 "cannot list the folder: " + error.message(), folder.native());
   }
-  std::sort(entries.begin(), entries.end(), path_order);
+  std::ranges::sort(entries, order == NameOrder::numbers ? number_order : path_order);
   return entries;
 }
 

@@ -22,11 +22,17 @@ struct FolderEntry {
   bool is_link = false;
 };
 
-/// Regular files, folders and links to either, in byte order of their paths: a folder sorts as
-/// `name/`, so a depth-first walk has the order of `find | LC_ALL=C sort`. Devices, sockets and
-/// pipes are left out: opening what nobody named could block. Throws Error(not_found) or
-/// Error(unreadable).
-std::vector<FolderEntry> list_folder(const std::filesystem::path& folder);
+enum class NameOrder {
+  bytes,
+  numbers  ///< runs of digits by the number they are (frame_2, frame_10), the rest by bytes
+};
+
+/// Regular files, folders and links to either, in the order of their paths: a folder sorts as
+/// `name/`, so a depth-first walk by bytes has the order of `find | LC_ALL=C sort`. Devices,
+/// sockets and pipes are left out: opening what nobody named could block. Throws Error(not_found)
+/// or Error(unreadable).
+std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
+                                     NameOrder order = NameOrder::bytes);
 
 /// The entry `name` of `folder` without listing the folder (which may be searchable but not
 /// readable), or nothing when there is none that `list_folder` would show.

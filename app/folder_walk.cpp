@@ -5,8 +5,8 @@
 namespace hydrascope::app {
 namespace fs = std::filesystem;
 
-FolderWalk::FolderWalk(std::string given, fs::path root, bool recursive)
-    : given_(std::move(given)), root_(std::move(root)), recursive_(recursive) {
+FolderWalk::FolderWalk(std::string given, fs::path root, bool recursive, NameOrder order)
+    : given_(std::move(given)), root_(std::move(root)), recursive_(recursive), order_(order) {
   first_failure_ = enter(given_, root_);
 }
 
@@ -50,7 +50,7 @@ bool FolderWalk::may_enter(const FolderEntry& entry, const fs::path& path) {
 
 std::optional<Input> FolderWalk::enter(std::string given, fs::path path) {
   try {
-    auto entries = list_folder(path);
+    auto entries = list_folder(path, order_);
     ancestors_.push_back(folder_id(path).value_or(FolderId{}));
     frames_.push_back({std::move(given), std::move(path), std::move(entries)});
     return std::nullopt;

@@ -12,14 +12,15 @@
 
 namespace hydrascope::app {
 
-/// Depth first, in byte order of paths; hidden names are skipped; linked folders are followed, but
+/// Depth first, in the order of paths; hidden names are skipped; linked folders are followed, but
 /// never round in a circle (LinkGuard). A sub-folder that cannot be listed is one failed input, a
 /// folder without images is one of code `empty`. Memory: the listings from the root down to the
 /// current image.
 class FolderWalk {
  public:
   /// `given` is what `root` is called in records.
-  FolderWalk(std::string given, std::filesystem::path root, bool recursive);
+  FolderWalk(std::string given, std::filesystem::path root, bool recursive,
+             NameOrder order = NameOrder::bytes);
   /// The next input, or nothing at the end.
   std::optional<Input> next();
 
@@ -37,6 +38,7 @@ class FolderWalk {
   std::string given_;
   std::filesystem::path root_;
   bool recursive_;
+  NameOrder order_;
   bool produced_ = false;
   bool has_subfolders_ = false;
   std::vector<Frame> frames_;

@@ -1,11 +1,15 @@
 #include "app/glob.h"
 
+#include "viz/utf8.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
+
+constexpr std::string_view kReplacement = "\uFFFD";
 
 /// One character of a name: a code point, or a stray byte lifted above all code points so that it
 /// equals itself and lies in no range.
@@ -15,21 +19,11 @@ struct Character {
 };
 
 Character character_at(std::string_view text, std::size_t position) {
-  const auto byte = [&](std::size_t index) {
-    return static_cast<std::uint32_t>(static_cast<unsigned char>(text[index]));
-  };
-  const std::uint32_t lead = byte(position);
-  if (lead < 0x80) return {lead, 1};
-  const Character stray{0x110000 + lead, 1};
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || length > text.size() - position) return stray;
-  std::uint32_t value = lead & (0xFFU >> (length + 1));
-  for (std::size_t index = 1; index < length; ++index) {
-    const std::uint32_t continuation = byte(position + index);
-    if ((continuation & 0xC0) != 0x80) return stray;
-    value = value << 6 | (continuation & 0x3F);
-  }
-  return {value, length};
+  const std::string_view rest = text.substr(position);
+  const viz::CodePoint decoded = viz::first_code_point(rest);
+  if (decoded.value == viz::kReplacementCharacter && !rest.starts_with(kReplacement))
+    return {0x110000U + static_cast<unsigned char>(rest.front()), 1};
+  return {decoded.value, decoded.bytes};
 }
 
 /// Position of the `]` that closes the set opened at `open`, or npos.
@@ -128,7 +122,7 @@ GlobWalk::SegmentKind GlobWalk::kind_of(std::string_view segment) {
   return has_wildcard(segment) ? SegmentKind::wildcard : SegmentKind::literal;
 }
 
-GlobWalk::GlobWalk(std::string_view pattern) {
+GlobWalk::GlobWalk(std::string_view pattern, NameOrder order) : order_(order) {
   std::size_t begin = 0;
   while (begin <= pattern.size()) {
     const std::size_t end = std::min(pattern.find('/', begin), pattern.size());
@@ -161,7 +155,7 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
     if (auto entry = find_entry(path, only.text)) frame.entries.push_back(std::move(*entry));
   } else {
     try {
-      frame.entries = list_folder(path);
+      frame.entries = list_folder(path, order_);
     } catch (const Error& error) {
       return Match{path, error.code(), error.what()};
     }

@@ -37,7 +37,7 @@ class GlobWalk {
     std::string message;
   };
 
-  explicit GlobWalk(std::string_view pattern);
+  explicit GlobWalk(std::string_view pattern, NameOrder order = NameOrder::bytes);
   /// The next match, or nothing at the end.
   std::optional<Match> next();
 
@@ -64,6 +64,7 @@ class GlobWalk {
   std::optional<Match> enter(std::string folder, const std::vector<std::size_t>& segments);
   Step step(const Frame& frame, const FolderEntry& entry);
 
+  NameOrder order_;
   std::vector<Segment> segments_;
   std::vector<Frame> frames_;
   std::vector<FolderId> ancestors_;  ///< of `frames_`, one each

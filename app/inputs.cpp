@@ -47,7 +47,8 @@ bool spells_extension(std::string_view pattern) {
 
 class PatternWalk {
  public:
-  explicit PatternWalk(std::string pattern) : pattern_(std::move(pattern)), glob_(pattern_) {}
+  PatternWalk(std::string pattern, NameOrder order)
+      : pattern_(std::move(pattern)), glob_(pattern_, order) {}
 
   std::optional<Input> next() {
     const bool take_all = spells_extension(pattern_);
@@ -87,8 +88,12 @@ bool has_video_extension(const fs::path& file) { return has_extension(file, kVid
 
 /// At most one list and, inside it or alone, one walk are open at a time.
 struct InputStream::State {
-  State(std::vector<std::string> given_specs, bool is_recursive, std::istream& input)
-      : specs(std::move(given_specs)), recursive(is_recursive), standard_input(input) {}
+  State(std::vector<std::string> given_specs, bool is_recursive, std::istream& input,
+        NameOrder found_order)
+      : specs(std::move(given_specs)),
+        recursive(is_recursive),
+        standard_input(input),
+        order(found_order) {}
 
   std::optional<Input> next() {
     for (;;) {
@@ -134,7 +139,7 @@ struct InputStream::State {
     if (!is_there(spec)) {
       if (spec.starts_with('@')) return open_list(spec);
       if (has_wildcard(spec)) {
-        pattern.emplace(spec);
+        pattern.emplace(spec, order);
         return std::nullopt;
       }
     }
@@ -180,7 +185,7 @@ struct InputStream::State {
     std::error_code error;
     const fs::file_type type = fs::status(path, error).type();
     if (type == fs::file_type::directory) {
-      folder.emplace(std::move(given), std::move(path), recursive);
+      folder.emplace(std::move(given), std::move(path), recursive, order);
       return std::nullopt;
     }
     if (type == fs::file_type::not_found || error == std::errc::filename_too_long) {
@@ -200,6 +205,7 @@ struct InputStream::State {
   std::vector<std::string> specs;
   bool recursive;
   std::istream& standard_input;
+  NameOrder order;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
   std::unique_ptr<PathLines> lines;
@@ -208,8 +214,8 @@ struct InputStream::State {
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive,
-                         std::istream& standard_input)
-    : state_(std::make_unique<State>(std::move(specs), recursive, standard_input)) {}
+                         std::istream& standard_input, NameOrder order)
+    : state_(std::make_unique<State>(std::move(specs), recursive, standard_input, order)) {}
 InputStream::~InputStream() = default;
 
 std::optional<Input> InputStream::next() { return state_->next(); }

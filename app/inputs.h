@@ -2,6 +2,7 @@
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 
+#include "app/folder_listing.h"
 #include "kernels/error.h"
 
 #include <filesystem>
@@ -26,7 +27,7 @@ Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
                    std::string message);
 
-/// Expands files, folders (images in byte order of their paths; sub-folders with `recursive`),
+/// Expands files, folders (images in the order of their paths; sub-folders with `recursive`),
 /// quoted globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path a line, relative to the
 /// list's folder unless it exists as given; `#` is not a comment), `-` (one path a line on
 /// `standard_input`, once) and video files. A name that exists is that file, whatever characters it
@@ -37,7 +38,9 @@ Input failed_input(std::string given, std::filesystem::path path, ErrorCode code
 /// place is an Input with an error there; nothing is thrown.
 class InputStream {
  public:
-  InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input);
+  /// `order` is that of what folders and globs find.
+  InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input,
+              NameOrder order = NameOrder::bytes);
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;

@@ -82,10 +82,7 @@ std::string npy_header(std::span<const std::int64_t> shape) {
   return header(dictionary(row_shape_text(shape)), 0);
 }
 
-NpyWriter::NpyWriter(std::filesystem::path file)
-    : file_(std::move(file)), out_(file_, std::ios::binary | std::ios::trunc) {
-  if (!out_) throw Error(ErrorCode::unreadable, "cannot create the file", file_.native());
-}
+NpyWriter::NpyWriter(std::filesystem::path file) : file_(std::move(file)), out_(file_) {}
 
 NpyWriter::~NpyWriter() {
   try {
@@ -101,7 +98,8 @@ void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t>
   if (row_size_ < 0) {
     shape_.assign(shape.begin(), shape.end());
     row_size_ = size;
-    write_header(0);
+    const std::string header_of_none = header_text(0);
+    out_.write(std::as_bytes(std::span(header_of_none)));
     for (; pending_nan_rows_ > 0; --pending_nan_rows_) write_nan_row();
   } else if (!std::equal(shape.begin(), shape.end(), shape_.begin(), shape_.end())) {
     throw Error(ErrorCode::invalid_argument,
@@ -109,10 +107,8 @@ void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t>
                     ", the rows before it " + row_shape_text(shape_),
                 file_.native(), "one array holds inputs of one size: give --img-size");
   }
-  out_.write(reinterpret_cast<const char*>(row.data()),
-             static_cast<std::streamsize>(row.size_bytes()));
+  out_.write(std::as_bytes(row));
   ++rows_;
-  check_disk();
 }
 
 void NpyWriter::append_nan() {
@@ -129,20 +125,17 @@ void NpyWriter::write_nan_row() {
   nans.fill(std::numeric_limits<float>::quiet_NaN());
   for (std::int64_t left = row_size_; left > 0;) {
     const std::int64_t count = std::min(left, static_cast<std::int64_t>(nans.size()));
-    out_.write(reinterpret_cast<const char*>(nans.data()),
-               static_cast<std::streamsize>(sizeof(float)) * count);
+    out_.write(std::as_bytes(std::span(nans).first(static_cast<std::size_t>(count))));
     left -= count;
   }
   ++rows_;
-  check_disk();
 }
 
-void NpyWriter::write_header(std::int64_t rows) {
+std::string NpyWriter::header_text(std::int64_t rows) const {
   // The header keeps its length while the row count grows, so that it can be written again.
   const std::string longest = std::to_string(std::numeric_limits<std::int64_t>::max());
   const std::size_t room = dictionary(shape_text(longest, shape_)).size();
-  const std::string text = header(dictionary(shape_text(std::to_string(rows), shape_)), room);
-  out_.write(text.data(), static_cast<std::streamsize>(text.size()));
+  return header(dictionary(shape_text(std::to_string(rows), shape_)), room);
 }
 
 void NpyWriter::close() {
@@ -151,14 +144,10 @@ void NpyWriter::close() {
     shape_ = {0};
     rows_ = pending_nan_rows_;
   }
-  out_.seekp(0);
-  write_header(rows_);
-  out_.close();
-  check_disk();
-}
-
-void NpyWriter::check_disk() {
-  if (!out_) throw Error(ErrorCode::unreadable, "cannot write to the file", file_.native());
+  // Where no row came, there is nothing to write over: the header is the file.
+  const std::string text = header_text(rows_);
+  out_.overwrite(0, std::as_bytes(std::span(text)));
+  out_.commit();
 }
 
 }  // namespace hydrascope::app

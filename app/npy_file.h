@@ -1,13 +1,14 @@
 // NumPy's .npy, version 1.0, float32, little-endian, C order: rows are appended as they come and
-// the header gets its row count when the file is closed, so memory does not grow. A file that was
-// never closed is a valid array without rows. Free of LibTorch. Format:
+// the header gets its row count when the file is closed, so memory does not grow. The file has its
+// name from then on. Free of LibTorch. Format:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
+
+#include "viz/new_file.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ std::string npy_header(std::span<const std::int64_t> shape);
 /// An array of shape (rows appended, ...row_shape).
 class NpyWriter {
  public:
-  /// Creates or empties `file`. Throws Error(unreadable) when that is refused.
+  /// Throws Error(unreadable) when the disk says no, as all that write do.
   explicit NpyWriter(std::filesystem::path file);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
@@ -35,17 +36,16 @@ class NpyWriter {
   void append(std::span<const float> row, std::span<const std::int64_t> shape);
   /// A row of NaN. Before the first real row it is remembered and written once the shape is known.
   void append_nan();
-  /// Writes the final header; rows whose shape never became known give the shape (rows, 0). Throws
-  /// Error(unreadable) when the disk says no. Closing again does nothing.
+  /// Writes the final header and names the file; rows whose shape never became known give the shape
+  /// (rows, 0). Closing again does nothing.
   void close();
 
  private:
-  void write_header(std::int64_t rows);
+  [[nodiscard]] std::string header_text(std::int64_t rows) const;
   void write_nan_row();
-  void check_disk();
 
   std::filesystem::path file_;
-  std::ofstream out_;
+  viz::NewFile out_;
   std::vector<std::int64_t> shape_;  ///< of a row, once one came
   std::int64_t row_size_ = -1;       ///< floats a row; negative until one came
   std::int64_t rows_ = 0;

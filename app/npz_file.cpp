@@ -2,26 +2,14 @@
 
 #include "app/npy_file.h"
 #include "kernels/error.h"
+#include "model/image/crc32.h"
 
-#include <array>
 #include <limits>
 #include <string_view>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
-
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  constexpr std::uint32_t kPolynomial = 0xEDB88320;
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t remainder = byte;
-    for (int bit = 0; bit < 8; ++bit)
-      remainder = (remainder & 1) != 0 ? (remainder >> 1) ^ kPolynomial : remainder >> 1;
-    table[byte] = remainder;
-  }
-  return table;
-}();
 
 constexpr std::uint16_t kVersion = 20;            // of the format: 2.0
 constexpr std::uint16_t kNamesAreUtf8 = 1 << 11;  // general purpose bit 11
@@ -58,21 +46,11 @@ void add_description(Fields& fields, std::uint32_t crc, std::uint32_t size,
 
 }  // namespace
 
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before) noexcept {
-  std::uint32_t crc = ~before;
-  for (const std::byte byte : bytes)
-    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<std::uint32_t>(byte)) & 0xFF];
-  return ~crc;
-}
-
-NpzWriter::NpzWriter(std::filesystem::path file)
-    : file_(std::move(file)), out_(file_, std::ios::binary | std::ios::trunc) {
-  if (!out_) throw Error(ErrorCode::unreadable, "cannot create the file", file_.native());
-}
+NpzWriter::NpzWriter(const std::filesystem::path& file) : name_(file.native()), file_(file) {}
 
 void NpzWriter::add(const std::string& name, std::span<const float> values,
                     std::span<const std::int64_t> shape) {
-  const std::string subject = file_.native() + ": " + name;
+  const std::string subject = name_ + ": " + name;
   check_shape(shape, values.size(), subject);
   if (!names_.insert(name).second)
     throw Error(ErrorCode::invalid_argument, "the archive has an array of that name", subject);
@@ -86,18 +64,17 @@ void NpzWriter::add(const std::string& name, std::span<const float> values,
       entry_name.size() > std::numeric_limits<std::uint16_t>::max())
     throw Error(ErrorCode::too_large, "more than a zip archive of 32 bits holds", subject);
 
-  std::uint32_t crc = crc32(std::as_bytes(std::span(header)));
-  crc = crc32(std::as_bytes(values), crc);
+  std::uint32_t crc = image::crc32(std::as_bytes(std::span(header)));
+  crc = image::crc32(std::as_bytes(values), crc);
   const Entry entry{entry_name, crc, static_cast<std::uint32_t>(size),
                     static_cast<std::uint32_t>(written_)};
   Fields local;
   local.u32(0x04034B50);
   add_description(local, entry.crc, entry.size, entry.name);
   local.text(entry.name);
-  write(local.str());
-  write(header);
-  write({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
-  check_disk();
+  write(std::as_bytes(std::span(local.str())));
+  write(std::as_bytes(std::span(header)));
+  write(std::as_bytes(values));
   entries_.push_back(entry);
 }
 
@@ -109,24 +86,19 @@ void NpzWriter::close() {
     add_description(directory, entry.crc, entry.size, entry.name);
     // No comment, first disk, binary, no attributes.
     directory.u16(0).u16(0).u16(0).u32(0).u32(entry.offset).text(entry.name);
-    write(directory.str());
+    write(std::as_bytes(std::span(directory.str())));
   }
   const auto size = static_cast<std::uint32_t>(written_ - offset);
   const auto count = static_cast<std::uint16_t>(entries_.size());
   Fields end;
   end.u32(0x06054B50).u16(0).u16(0).u16(count).u16(count).u32(size).u32(offset).u16(0);
-  write(end.str());
-  out_.close();
-  check_disk();
+  write(std::as_bytes(std::span(end.str())));
+  file_.commit();
 }
 
-void NpzWriter::write(std::string_view bytes) {
-  out_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+void NpzWriter::write(std::span<const std::byte> bytes) {
+  file_.write(bytes);
   written_ += bytes.size();
-}
-
-void NpzWriter::check_disk() {
-  if (!out_) throw Error(ErrorCode::unreadable, "cannot write to the file", file_.native());
 }
 
 }  // namespace hydrascope::app

@@ -4,9 +4,10 @@
 // sections 4.3.7, 4.3.12 and 4.3.16.
 #pragma once
 
+#include "viz/new_file.h"
+
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <span>
 #include <string>
@@ -14,20 +15,17 @@
 
 namespace hydrascope::app {
 
-/// The CRC-32 of zip (polynomial 0xEDB88320, reflected) of `bytes` behind those of `before`.
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t before = 0) noexcept;
-
-/// Arrays by name. The same arrays give the same bytes: entries carry no time. Without `close` the
-/// file is no archive.
+/// Arrays by name. The same arrays give the same bytes: entries carry no time. The file has its
+/// name from `close` on; without it nothing is left.
 class NpzWriter {
  public:
-  /// Creates or empties `file`. Throws Error(unreadable) when that is refused.
-  explicit NpzWriter(std::filesystem::path file);
+  /// Throws Error(unreadable) when the disk says no, as all that write do.
+  explicit NpzWriter(const std::filesystem::path& file);
   /// `values` holds the product of `shape` floats, else Error(invalid_argument), as for a name that
   /// came before; Error(too_large) where the archive would pass 4 GiB or 65535 arrays.
   void add(const std::string& name, std::span<const float> values,
            std::span<const std::int64_t> shape);
-  /// Writes the directory. Throws Error(unreadable) when the disk says no.
+  /// Writes the directory and names the file.
   void close();
 
  private:
@@ -37,11 +35,10 @@ class NpzWriter {
     std::uint32_t size = 0;
     std::uint32_t offset = 0;
   };
-  void write(std::string_view bytes);
-  void check_disk();
+  void write(std::span<const std::byte> bytes);
 
-  std::filesystem::path file_;
-  std::ofstream out_;
+  std::string name_;
+  viz::NewFile file_;
   std::set<std::string> names_;
   std::vector<Entry> entries_;
   std::uint64_t written_ = 0;

@@ -1,20 +1,33 @@
 #include "app/ordered_workers.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
+#include <string>
+#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
 
 OrderedWorkers::OrderedWorkers(int threads, std::int64_t most_pending)
     : most_pending_(std::max<std::int64_t>(most_pending, 1)) {
-  for (int i = 0; i < std::max(threads, 1); ++i) threads_.emplace_back([this] { run(); });
+  try {
+    for (int i = 0; i < std::max(threads, 1); ++i) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error& error) {
+    // Where the system gives fewer threads, those do the work.
+    if (threads_.empty())
+      throw Error(ErrorCode::failed, std::string("cannot start a thread: ") + error.what());
+  }
 }
 
 OrderedWorkers::~OrderedWorkers() {
+  std::deque<First> dropped;
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
+    dropped.swap(waiting_);
   }
+  dropped.clear();
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }

@@ -19,11 +19,12 @@ class OrderedWorkers {
   using Second = std::function<void()>;  ///< what has to happen in order; may be empty
   using First = std::function<Second()>;
 
-  /// At most `most_pending` pieces of work (1 or more) are handed in and not done.
+  /// At most `most_pending` pieces of work (1 or more) are handed in and not done. Takes fewer
+  /// threads where the system gives no more. Throws Error(failed) where it gives none.
   OrderedWorkers(int threads, std::int64_t most_pending);
   OrderedWorkers(const OrderedWorkers&) = delete;
   OrderedWorkers& operator=(const OrderedWorkers&) = delete;
-  /// What has not begun is dropped.
+  /// What has not begun is dropped, at once; what has is waited for.
   ~OrderedWorkers();
 
   /// Waits for a place. After an exception in one of the halves nothing more is run, and this and

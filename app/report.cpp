@@ -57,6 +57,12 @@ LabelType parse_label_type(std::string_view word) {
   return LabelType::name;
 }
 
+std::string label_text(const Prediction& prediction, LabelType label_type) {
+  if (label_type == LabelType::index) return std::to_string(prediction.index);
+  if (label_type == LabelType::id && !prediction.id.empty()) return prediction.id;
+  return prediction.label;
+}
+
 std::string record_error_code(ErrorCode code) {
   const bool is_foreign = code == ErrorCode::invalid_argument || code == ErrorCode::failed;
   return std::string(name(is_foreign ? ErrorCode::internal : code));

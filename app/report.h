@@ -42,6 +42,9 @@ struct Prediction {
   double logit = 0;
 };
 
+/// What a class is called; its name where there is no id.
+std::string label_text(const Prediction& prediction, LabelType label_type);
+
 /// Schema 1 of `classify` (see the contract of the command line).
 struct ClassifyRecord {
   std::string input;                  ///< bytes as given

@@ -129,7 +129,8 @@ int run_visualize(const ParsedOptions& options) {
   const bool fail_fast = options.text("on-error") == "fail";
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(words, options.flag("recursive"), standard_input);
+  const NameOrder order = options.given("frames-as-video") ? NameOrder::numbers : NameOrder::bytes;
+  InputStream inputs(words, options.flag("recursive"), standard_input, order);
   const PipelineTiming timing =
       run_pipeline([&] { return inputs.next(); }, classifier, pipeline,
                    [&](PipelineResult& result) {

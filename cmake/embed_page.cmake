@@ -10,7 +10,7 @@ function(embed constant text)
   set(constants "${constants}" PARENT_SCOPE)
 endfunction()
 
-foreach(part page picture failure)
+foreach(part page article picture failure)
   file(READ "${FOLDER}/${part}.html" text)
   string(SUBSTRING ${part} 0 1 first)
   string(TOUPPER ${first} first)

@@ -109,16 +109,21 @@ void fill_rectangle(Canvas& canvas, int x, int y, int width, int height, Color c
   }
 }
 
-Canvas fitted(const Canvas& canvas, int width, int height) {
-  if (canvas.width < 1 || canvas.height < 1 || width < 1 || height < 1)
+Size fitted_size(Size size, int width, int height) {
+  if (size.width < 1 || size.height < 1 || width < 1 || height < 1)
     throw Error(ErrorCode::internal, "fitting needs at least one pixel on either side", "canvas");
-  const double ratio = std::min(static_cast<double>(width) / canvas.width,
-                                static_cast<double>(height) / canvas.height);
+  const double ratio =
+      std::min(static_cast<double>(width) / size.width, static_cast<double>(height) / size.height);
   const auto scaled = [ratio](int edge, int most) {
     return static_cast<int>(std::clamp<std::int64_t>(std::llround(edge * ratio), 1, most));
   };
-  Canvas result = filled(scaled(canvas.width, width), scaled(canvas.height, height), {});
-  if (result.width == canvas.width && result.height == canvas.height) return canvas;
+  return {scaled(size.width, width), scaled(size.height, height)};
+}
+
+Canvas fitted(const Canvas& canvas, int width, int height) {
+  const Size size = fitted_size(size_of(canvas), width, height);
+  if (size == size_of(canvas)) return canvas;
+  Canvas result = filled(size.width, size.height, {});
 
   const std::vector<Source> columns = sources(canvas.width, result.width);
   const std::vector<Source> rows = sources(canvas.height, result.height);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <string_view>
 
 namespace hydrascope::viz {
 namespace {
@@ -30,7 +31,7 @@ Color entry(const Colormap& map, std::size_t i) {
 }  // namespace
 
 ColorBarLayout::ColorBarLayout(const ColorBar& bar, int height, const Font& font,
-                               double text_pixels)
+                               double text_pixels, bool steady)
     : bar_(bar),
       font_(font),
       text_pixels_(text_pixels),
@@ -40,12 +41,26 @@ ColorBarLayout::ColorBarLayout(const ColorBar& bar, int height, const Font& font
       text_gap_(whole(text_pixels / 4)),
       ticks_(ticks_of(bar.range, most_ticks(height, text_pixels))),
       width_(bar_width_),
-      footer_(footer_lines(bar, ticks_), font, text_pixels, whole(8 * text_pixels)) {
+      footer_(footer_lines(bar, ticks_), font, text_pixels, whole(8 * text_pixels)),
+      footer_height_(footer_.height()) {
   if (bar.colormap == nullptr) throw Error(ErrorCode::internal, "no colour map", "colour bar");
-  for (const Tick& tick : ticks_.ticks)
-    width_ = std::max(
-        width_, bar_width_ + tick_length_ + text_gap_ + font.measure(tick.text, text_pixels).width);
-  width_ = std::max(width_, footer_.width());
+  const auto make_room = [&](std::string_view number) {
+    const int text_width = font.measure(number, text_pixels).width;
+    width_ = std::max(width_, bar_width_ + tick_length_ + text_gap_ + text_width);
+  };
+  if (!steady) {
+    for (const Tick& tick : ticks_.ticks) make_room(tick.text);
+    width_ = std::max(width_, footer_.width());
+    return;
+  }
+  // What a wider number needs beyond that is in the margin.
+  constexpr std::string_view kWideNumber = "\u22120.00000";
+  constexpr int kSmallestExponent = -38;  // of a float
+  make_room(kWideNumber);
+  const TextBlock fullest(footer_lines(bar, {{}, kSmallestExponent}), font, text_pixels,
+                          whole(8 * text_pixels));
+  width_ = std::max(width_, fullest.width());
+  footer_height_ = std::max(footer_height_, fullest.height());
 }
 
 void ColorBarLayout::draw(Canvas& canvas, int x, int y, int footer_y, Color text) const {

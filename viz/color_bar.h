@@ -22,11 +22,13 @@ struct ColorBar {
 /// A bar laid out for a height: first measured, then drawn.
 class ColorBarLayout {
  public:
-  ColorBarLayout(const ColorBar& bar, int height, const Font& font, double text_pixels);
+  /// With `steady` the size depends on the height and the label alone, not on the range.
+  ColorBarLayout(const ColorBar& bar, int height, const Font& font, double text_pixels,
+                 bool steady = false);
 
   [[nodiscard]] int width() const noexcept { return width_; }
   /// Of the lines below the bar: its label, and the power of ten that its numbers are times.
-  [[nodiscard]] int footer_height() const noexcept { return footer_.height(); }
+  [[nodiscard]] int footer_height() const noexcept { return footer_height_; }
   /// The bar is `height` pixels from (x, y) down; the footer begins at `footer_y`.
   void draw(Canvas& canvas, int x, int y, int footer_y, Color text) const;
 
@@ -41,6 +43,7 @@ class ColorBarLayout {
   Ticks ticks_;
   int width_;
   TextBlock footer_;
+  int footer_height_;
 };
 
 }  // namespace hydrascope::viz

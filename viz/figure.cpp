@@ -13,17 +13,19 @@
 namespace hydrascope::viz {
 namespace {
 
+constexpr int kMostCaptionLines = 3;  // that a line is broken into
+
 /// A panel laid out: its picture and bar in a block, texts below.
 struct Block {
   Canvas picture;
   std::optional<ColorBarLayout> bar;
   int bar_gap;
   TextBlock caption;
+  int caption_width;
 
-  [[nodiscard]] int width() const {
-    const int bar_width = bar ? bar_gap + bar->width() : 0;
-    return std::max(picture.width, caption.width()) + bar_width;
-  }
+  /// Of the picture and what is below it.
+  [[nodiscard]] int left_width() const { return std::max(picture.width, caption_width); }
+  [[nodiscard]] int width() const { return left_width() + (bar ? bar_gap + bar->width() : 0); }
   [[nodiscard]] int text_height() const {
     return std::max(caption.height(), bar ? bar->footer_height() : 0);
   }
@@ -46,16 +48,18 @@ Canvas sized(const Canvas& picture, const FigureStyle& style) {
 }
 
 std::vector<Block> laid_out(const std::vector<Panel>& panels, std::vector<Canvas> pictures,
-                            const Font& font, double text, int gap) {
+                            const Font& font, double text, int gap, bool steady) {
   std::vector<Block> blocks;
   blocks.reserve(panels.size());
   for (std::size_t i = 0; i < panels.size(); ++i) {
+    const Panel& panel = panels[i];
     // A picture of a few pixels still gets some words.
-    const int caption_width = std::max(pictures[i].width, static_cast<int>(8 * text));
+    const int room = std::max(pictures[i].width, static_cast<int>(8 * text));
     const int height = pictures[i].height;
-    blocks.push_back({std::move(pictures[i]), std::nullopt, gap,
-                      TextBlock(panels[i].caption, font, text, caption_width)});
-    if (panels[i].bar) blocks.back().bar.emplace(*panels[i].bar, height, font, text);
+    TextBlock caption(panel.caption, font, text, room, steady ? 1 : kMostCaptionLines);
+    const int width = steady && !panel.caption.empty() ? room : caption.width();
+    blocks.push_back({std::move(pictures[i]), std::nullopt, gap, std::move(caption), width});
+    if (panel.bar) blocks.back().bar.emplace(*panel.bar, height, font, text, steady);
   }
   return blocks;
 }
@@ -126,7 +130,7 @@ void draw_block(Canvas& sheet, const Block& block, int x, int bottom, int text_y
   paste(sheet, block.picture, x, top);
   block.caption.draw(sheet, x, text_y, text);
   if (!block.bar) return;
-  const int beside = x + std::max(block.picture.width, block.caption.width()) + block.bar_gap;
+  const int beside = x + block.left_width() + block.bar_gap;
   block.bar->draw(sheet, beside, top, text_y, text);
 }
 
@@ -143,7 +147,8 @@ Canvas make_figure(const std::vector<Panel>& panels, const FigureStyle& style, c
   const double text = style.text_size > 0 ? style.text_size : legible_text(pictures);
   const int margin = static_cast<int>(std::ceil(text * 0.8));
   const int text_gap = static_cast<int>(std::ceil(text * 0.4));
-  const std::vector<Block> blocks = laid_out(panels, std::move(pictures), font, text, text_gap);
+  const std::vector<Block> blocks =
+      laid_out(panels, std::move(pictures), font, text, text_gap, style.steady);
   const Grid grid(blocks, columns_of(blocks, style.columns, margin), text_gap);
 
   std::int64_t width = margin;

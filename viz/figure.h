@@ -23,6 +23,10 @@ struct FigureStyle {
   int panel_height = 0;
   std::string title;     ///< above all; may be empty
   double text_size = 0;  ///< pixels; 0: by the panels' size, legible
+  /// For the frames of a video: the layout depends on the pictures and on what there is to say, not
+  /// on the words and numbers. A line of a caption stays one and ends in an ellipsis where it is
+  /// too long; a bar has room for any usual number.
+  bool steady = false;
   Color background{255, 255, 255};
   Color text{32, 32, 32};
 };

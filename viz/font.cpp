@@ -30,10 +30,7 @@ struct Line {
 };
 
 /// Line breaks and other controls are spaces in the one line that there is.
-char32_t visible(char32_t code_point) {
-  const bool is_control = code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
-  return is_control ? U' ' : code_point;
-}
+char32_t visible(char32_t code_point) { return is_control(code_point) ? U' ' : code_point; }
 
 void blend(Canvas& canvas, int x, int y, Color color, std::uint8_t coverage) {
   std::uint8_t* pixel =

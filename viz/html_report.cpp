@@ -12,6 +12,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -19,7 +20,6 @@
 namespace hydrascope::viz {
 namespace {
 
-constexpr std::string_view kPicturesPlace = "{{pictures}}";
 /// The counts stand before the pictures but are known after them: a line of this length is kept
 /// free, as white space that a browser does not show.
 constexpr std::size_t kCountsLength = 96;
@@ -94,6 +94,14 @@ PagePicture page_picture(const Canvas& picture, const ReportOptions& options) {
   return {shrunk.width, shrunk.height, page::base64(bytes)};
 }
 
+/// What stands before and after `place`.
+std::pair<std::string_view, std::string_view> cut(std::string_view page, std::string_view place) {
+  const std::size_t at = page.find(place);
+  if (at == page.npos)
+    throw Error(ErrorCode::internal, "the page lacks a place", std::string(place));
+  return {page.substr(0, at), page.substr(at + place.size())};
+}
+
 /// A source of Content-Security-Policy: 'sha256-BASE64', from the digest's hexadecimal digits.
 std::string policy_source(std::string_view digest) {
   std::vector<std::byte> bytes;
@@ -109,70 +117,94 @@ std::string policy_source(std::string_view digest) {
 
 struct HtmlReport::State {
   State(const std::filesystem::path& target, ReportOptions chosen)
-      : options(std::move(chosen)), settings(page::settings_json(options)), file(target) {}
+      : options(std::move(chosen)),
+        settings(page::settings_json(options)),
+        place(target.native()),
+        file(target) {}
 
-  ReportOptions options;
-  std::string settings;
+  const ReportOptions options;
+  const std::string settings;
+  const std::string place;  ///< for errors
   NewFile file;
-  std::string end;  ///< of the page, behind the pictures
+  bool is_whole = true;  ///< false: a piece is missing
+  std::string end;       ///< of the page, behind the pictures
   std::int64_t counts_position = 0;
   std::int64_t pictures = 0;
   std::int64_t failures = 0;
 
-  void write(std::string_view text) { file.write(std::as_bytes(std::span(text))); }
+  void write(std::initializer_list<std::string_view> pieces) {
+    if (!is_whole)
+      throw Error(ErrorCode::unreadable, "an earlier part of the page could not be written", place);
+    is_whole = false;
+    for (const std::string_view piece : pieces) file.write(std::as_bytes(std::span(piece)));
+    is_whole = true;
+  }
+
+  /// `name` and `content` are markup.
+  void write_article(std::string_view kind, std::string_view name, std::string_view content) {
+    const auto [before, after] = cut(page::kArticle, "{{content}}");
+    const std::string number = std::to_string(pictures + failures + 1);
+    const std::string opening =
+        page::fill(before, {{"class", kind}, {"number", number}, {"name", name}});
+    write({opening, content, after});
+  }
 };
 
 HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
     : state_(std::make_unique<State>(file, std::move(options))) {
-  const std::string counts = counts_text(0, 0);
-  const std::string whole =
-      page::fill(page::kPage, {{"policy",
-                                "default-src 'none'; base-uri 'none'; form-action 'none'; "
-                                "img-src data:; style-src " +
-                                    policy_source(page::kStyleDigest) + "; script-src " +
-                                    policy_source(page::kScriptDigest)},
-                               {"title", page::escaped(state_->options.title)},
-                               {"facts", fact_list(state_->options.facts)},
-                               {"counts", counts},
-                               {"style", page::kStyle},
-                               {"pictures", kPicturesPlace},
-                               {"settings", state_->settings},
-                               {"script", page::kScript}});
-  // Both stand behind everything that a caller had a say in.
-  const std::size_t pictures = whole.rfind(kPicturesPlace);
-  state_->counts_position = static_cast<std::int64_t>(whole.rfind(counts, pictures));
-  state_->end = whole.substr(pictures + kPicturesPlace.size());
-  state_->write(std::string_view(whole).substr(0, pictures));
+  const std::string policy =
+      "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " +
+      policy_source(page::kStyleDigest) + "; script-src " + policy_source(page::kScriptDigest);
+  const std::string title = page::escaped(state_->options.title);
+  const std::string facts = fact_list(state_->options.facts);
+  const auto filled = [&](std::string_view part) {
+    return page::fill(part, {{"policy", policy},
+                             {"title", title},
+                             {"facts", facts},
+                             {"style", page::kStyle},
+                             {"settings", state_->settings},
+                             {"script", page::kScript}});
+  };
+  // Cut before anything is put in: no text that a caller gave can look like one of these places.
+  const auto [before_pictures, after_pictures] = cut(page::kPage, "{{pictures}}");
+  const auto [before_counts, after_counts] = cut(before_pictures, "{{counts}}");
+  const std::string start = filled(before_counts);
+  state_->counts_position = static_cast<std::int64_t>(start.size());
+  state_->end = filled(after_pictures);
+  state_->write({start, counts_text(0, 0), filled(after_counts)});
 }
 
 HtmlReport::~HtmlReport() = default;
 
-void HtmlReport::add(const ReportPicture& picture) {
+PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
+  const std::string about = page::about_json(picture);
   const PagePicture shown = page_picture(picture.picture, state_->options);
-  const std::string number = std::to_string(state_->pictures + state_->failures + 1);
-  const std::string article = page::fill(page::kPicture, {{"number", number},
-                                                          {"name", page::escaped(picture.name)},
-                                                          {"width", std::to_string(shown.width)},
-                                                          {"height", std::to_string(shown.height)},
-                                                          {"jpeg", shown.jpeg},
-                                                          {"top", prediction_list(picture.top)},
-                                                          {"facts", fact_list(picture.facts)},
-                                                          {"about", page::about_json(picture)},
-                                                          {"maps", page::map_lines(picture)}});
-  state_->write(article);
+  std::string name = page::escaped(picture.name);
+  std::string content = page::fill(page::kPicture, {{"name", name},
+                                                    {"width", std::to_string(shown.width)},
+                                                    {"height", std::to_string(shown.height)},
+                                                    {"jpeg", shown.jpeg},
+                                                    {"top", prediction_list(picture.top)},
+                                                    {"facts", fact_list(picture.facts)},
+                                                    {"about", about},
+                                                    {"maps", page::map_lines(picture)}});
+  return {std::move(name), std::move(content)};
+}
+
+void HtmlReport::add(const PreparedPicture& picture) {
+  state_->write_article("picture", picture.name, picture.content);
   ++state_->pictures;
 }
 
 void HtmlReport::add(const ReportFailure& failure) {
-  const std::string number = std::to_string(state_->pictures + state_->failures + 1);
-  state_->write(page::fill(page::kFailure, {{"number", number},
-                                            {"name", page::escaped(failure.name)},
-                                            {"message", page::escaped(failure.message)}}));
+  const std::string content =
+      page::fill(page::kFailure, {{"message", page::escaped(failure.message)}});
+  state_->write_article("failure", page::escaped(failure.name), content);
   ++state_->failures;
 }
 
 void HtmlReport::finish() {
-  state_->write(state_->end);
+  state_->write({state_->end});
   const std::string counts = counts_text(state_->pictures, state_->failures);
   state_->file.overwrite(state_->counts_position, std::as_bytes(std::span(counts)));
   state_->file.commit();

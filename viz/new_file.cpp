@@ -14,7 +14,23 @@ namespace hydrascope::viz {
 
 namespace fs = std::filesystem;
 
-NewFile::NewFile(const fs::path& target) : target_(target) {
+namespace {
+
+[[noreturn]] void fail(const char* what, const fs::path& target) {
+  const std::string reason = std::generic_category().message(errno);
+  throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target.native());
+}
+
+/// Encoders choose their format by it. A name that is nearly all extension would grow too long.
+std::string short_extension(const fs::path& target) {
+  constexpr std::size_t kLongest = 16;
+  std::string extension = target.extension().native();
+  return extension.size() <= kLongest ? extension : std::string();
+}
+
+}  // namespace
+
+PendingFile::PendingFile(const fs::path& target) : target_(target) {
   // Renaming would replace a device such as /dev/null by a file.
   std::error_code ignored;
   const fs::file_status status = fs::status(target, ignored);
@@ -24,25 +40,40 @@ NewFile::NewFile(const fs::path& target) : target_(target) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   constexpr int kAttempts = 100;  // another writer in this process, or what a crash left
   const std::string prefix = ".hydrascope-" + std::to_string(::getpid()) + "-";
-  for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
-    path_ = folder / (prefix + std::to_string(i) + ".tmp");
+  int descriptor = -1;
+  for (int i = 0; i < kAttempts && descriptor < 0; ++i) {
+    path_ = folder / (prefix + std::to_string(i) + ".tmp" + short_extension(target));
     // Not mkostemp: the file shall have the permissions that the user's umask gives.
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (descriptor_ < 0 && errno != EEXIST) break;
+    descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno != EEXIST) break;
   }
-  if (descriptor_ < 0) fail("cannot be created");
+  if (descriptor < 0) fail("cannot be created", target_);
+  ::close(descriptor);
+}
+
+PendingFile::~PendingFile() {
+  if (!committed_) ::unlink(path_.c_str());
+}
+
+void PendingFile::commit() {
+  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place", target_);
+  committed_ = true;
+}
+
+NewFile::NewFile(const fs::path& target)
+    : file_(target), descriptor_(::open(file_.path().c_str(), O_WRONLY | O_CLOEXEC)) {
+  if (descriptor_ < 0) fail("cannot be created", target);
 }
 
 NewFile::~NewFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  if (!committed_) ::unlink(path_.c_str());
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written");
+    if (written < 0) fail("cannot be written", file_.target());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
 }
@@ -51,21 +82,15 @@ void NewFile::overwrite(std::int64_t position, std::span<const std::byte> bytes)
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), bytes.size(), position);
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail("cannot be written");
+    if (written < 0) fail("cannot be written", file_.target());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     position += written;
   }
 }
 
 void NewFile::commit() {
-  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed");
-  if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
-  committed_ = true;
-}
-
-void NewFile::fail(const char* what) const {
-  const std::string reason = std::generic_category().message(errno);
-  throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target_.native());
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed", file_.target());
+  file_.commit();
 }
 
 }  // namespace hydrascope::viz

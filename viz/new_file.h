@@ -8,8 +8,28 @@
 
 namespace hydrascope::viz {
 
-/// Lies beside its target under a temporary name; takes the target's on `commit`, and vanishes
-/// without it. All throw Error(unreadable) when the disk says no.
+/// An empty file beside its target for others to write, under a hidden name that ends in the
+/// target's extension; takes the target's name on `commit`, and vanishes without it.
+class PendingFile {
+ public:
+  /// Throws Error(unreadable) when the disk says no, and where the target is no file.
+  explicit PendingFile(const std::filesystem::path& target);
+  ~PendingFile();
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const noexcept { return path_; }
+  [[nodiscard]] const std::filesystem::path& target() const noexcept { return target_; }
+  /// Throws Error(unreadable).
+  void commit();
+
+ private:
+  std::filesystem::path target_;
+  std::filesystem::path path_;
+  bool committed_ = false;
+};
+
+/// A pending file that is written here. All throw Error(unreadable) when the disk says no.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& target);
@@ -24,12 +44,8 @@ class NewFile {
   void commit();
 
  private:
-  [[noreturn]] void fail(const char* what) const;
-
-  std::filesystem::path target_;
-  std::filesystem::path path_;
+  PendingFile file_;
   int descriptor_ = -1;
-  bool committed_ = false;
 };
 
 }  // namespace hydrascope::viz

@@ -1,4 +1,4 @@
-// UTF-8 -> code points.
+// UTF-8 -> code points, and which of them are no text.
 #pragma once
 
 #include <cstddef>
@@ -17,5 +17,10 @@ struct CodePoint {
 /// needed, a surrogate, a number above U+10FFFF, the start of a character that is cut off) is
 /// U+FFFD, one for each maximal part as the Unicode standard recommends (chapter 3.9).
 CodePoint first_code_point(std::string_view text);
+
+/// C0, DEL and C1: line breaks are among them.
+constexpr bool is_control(char32_t code_point) {
+  return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
+}
 
 }  // namespace hydrascope::viz

@@ -3,6 +3,8 @@
 #include "kernels/error.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
+#include "viz/new_file.h"
+
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
@@ -11,12 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cerrno>
 #include <cmath>
-#include <fcntl.h>
+#include <optional>
 #include <string_view>
-#include <system_error>
-#include <unistd.h>
 #include <utility>
 #endif
 
@@ -48,20 +47,9 @@ std::string lower_extension(const std::filesystem::path& file) {
   return extension;
 }
 
-/// Encoders do not say why a file cannot be written.
-void check_writable(const std::filesystem::path& file) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(file, ignored);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    throw Error(ErrorCode::unreadable,
-                "cannot be written: expected a file, found a folder or a device", file.native());
-  }
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0) {
-    throw Error(ErrorCode::unreadable,
-                "cannot be created: " + std::generic_category().message(errno), file.native());
-  }
-  ::close(descriptor);
+/// Of reading, too: the others may be asked in turn, know nothing of the file and say so at length.
+int backend() {
+  return cv::videoio_registry::hasBackend(cv::CAP_FFMPEG) ? cv::CAP_FFMPEG : cv::CAP_ANY;
 }
 
 }  // namespace
@@ -71,7 +59,8 @@ struct VideoWriter::State {
   std::string codec;
   int width = 0;
   int height = 0;
-  cv::VideoWriter writer;
+  std::optional<PendingFile> pending;
+  cv::VideoWriter writer;  // closes its file before that is removed
   cv::Mat bgr;
   std::int64_t frames = 0;
   bool closed = false;
@@ -99,17 +88,16 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height,
     throw Error(ErrorCode::invalid_argument, "a video needs a positive number of frames a second",
                 name);
   }
-  check_writable(state_->file);
+  state_->pending.emplace(state_->file);
   // Colour conversion of chroma at half resolution takes even edges only.
   const cv::Size even(width / 2 * 2, height / 2 * 2);
-  const bool has_ffmpeg = cv::videoio_registry::hasBackend(cv::CAP_FFMPEG);
   std::string tried;
   for (const Codec& codec : kCodecs) {
     if (codec.extension != extension) continue;
     tried += (tried.empty() ? "" : ", ") + std::string(codec.name);
     const auto [a, b, c, d] = codec.tag;
     try {
-      state_->writer.open(name, has_ffmpeg ? cv::CAP_FFMPEG : cv::CAP_ANY,
+      state_->writer.open(state_->pending->path().native(), backend(),
                           cv::VideoWriter::fourcc(a, b, c, d), frames_per_second, even);
     } catch (const cv::Exception&) {
       continue;  // counts as a codec that does not open
@@ -119,8 +107,6 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height,
       return;
     }
   }
-  std::error_code ignored;
-  std::filesystem::remove(state_->file, ignored);
   throw Error(ErrorCode::unsupported_format, "this OpenCV encodes none of " + tried, name,
               "try another extension: .mp4, .mkv, .avi, .webm");
 }
@@ -165,7 +151,7 @@ void VideoWriter::close() {
   // Encoders do not report a full disk: what was written must at least begin to play.
   cv::VideoCapture written;
   try {
-    written.open(state_->file.native());
+    written.open(state_->pending->path().native(), backend());
   } catch (const cv::Exception&) {
     written.release();
   }
@@ -173,6 +159,7 @@ void VideoWriter::close() {
     throw Error(ErrorCode::unreadable, "was not written whole: is the disk full?",
                 state_->file.native());
   }
+  state_->pending->commit();
 }
 
 std::int64_t VideoWriter::frames() const noexcept { return state_->frames; }

@@ -1,5 +1,5 @@
 // Frames -> a video file. Needs OpenCV, which may print to C's `stderr` when a file is opened (it
-// does for .webm): model/image's CapturedMessages around the constructor keeps that off the
+// does for .webm) or closed: model/image's CapturedMessages around both keeps that off the
 // terminal.
 #pragma once
 
@@ -14,9 +14,9 @@ namespace hydrascope::viz {
 
 class VideoWriter {
  public:
-  /// By the extension: .mp4, .mkv, .avi, .webm. Throws Error(unsupported_format) in a build without
-  /// OpenCV, for another extension and where no codec of it opens, Error(unreadable) when the disk
-  /// says no.
+  /// By the extension: .mp4, .mkv, .avi, .webm. Written under a temporary name beside `file`.
+  /// Throws Error(unsupported_format) in a build without OpenCV, for another extension and where no
+  /// codec of it opens, Error(unreadable) when the disk says no.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;
@@ -24,7 +24,8 @@ class VideoWriter {
 
   /// Of the size given; odd edges lose a pixel where the codec cannot do them.
   void add(const Canvas& frame);
-  /// Writes the index and checks that the file is there. Throws Error(unreadable).
+  /// Writes the index, checks that what was written begins to play, and gives the file its name;
+  /// without a frame nothing is left. Throws Error(unreadable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
   /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".

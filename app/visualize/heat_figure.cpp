@@ -40,6 +40,14 @@ void draw_map(viz::Canvas& picture, const viz::Placement& placement, const Shown
   }
 }
 
+/// All of `picture` in the middle of a canvas that is not smaller.
+viz::Canvas letterboxed(viz::Canvas picture, viz::Size size) {
+  if (viz::size_of(picture) == size) return picture;
+  viz::Canvas canvas = viz::filled(size.width, size.height, {});
+  viz::paste(canvas, picture, (size.width - picture.width) / 2, (size.height - picture.height) / 2);
+  return canvas;
+}
+
 /// Panels of a row where rows are layers or methods and columns heads or classes, a few of which
 /// stand side by side; 0: any.
 int panels_a_row(std::span<const ShownMap> maps, const FigureOptions& options) {
@@ -62,7 +70,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
       options.colormap != nullptr ? options.colormap : &default_colormap(has_two_signs);
   // 0 has the neutral colour of a diverging table.
   shown.range = viz::range_of(shown.map, shown.colormap->diverging, options.outlier_percent);
-  shown.caption = caption(map);
+  shown.caption = caption(map, options.label_type);
   shown.quantity = quantity(map);
   shown.layout_group = std::string(model::explain::entry_of(map.choice.method).name) + "." +
                        std::to_string(map.choice.layer);
@@ -71,34 +79,38 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
 
 viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
                         std::span<const ShownMap> maps, const FigureOptions& options,
-                        const viz::Font* font) {
-  if (!options.has_extras(maps.size())) {
-    draw_map(picture, placement, maps.front(), options);
-    return picture;
-  }
-  if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
-  viz::Placement placed = placement;
+                        const viz::Font* font, std::optional<viz::Size> frame) {
   const bool is_sheet = maps.size() > 1;
+  viz::Size size = frame.value_or(viz::size_of(picture));
   if (is_sheet) {
     const int edge = longest_panel_edge(maps.size() + (options.beside ? 1 : 0));
-    if (std::max(picture.width, picture.height) > edge) {
-      picture = viz::fitted(picture, edge, edge);
-      // Placement is relative to the picture's size, so the smaller picture is all it needs.
-      placed.horizontal.picture = picture.width;
-      placed.vertical.picture = picture.height;
-    }
+    if (std::max(size.width, size.height) > edge) size = viz::fitted_size(size, edge, edge);
   }
+  viz::Placement placed = placement;
+  if (viz::size_of(picture) != size) {
+    picture = viz::fitted(picture, size.width, size.height);
+    // Placement is relative to the picture's size, so the other size is all it needs.
+    placed.horizontal.picture = picture.width;
+    placed.vertical.picture = picture.height;
+  }
+  if (!options.has_extras(maps.size())) {
+    draw_map(picture, placed, maps.front(), options);
+    return letterboxed(std::move(picture), size);
+  }
+  if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
   std::vector<viz::Panel> panels;
-  if (options.beside) panels.push_back({picture, {}, std::nullopt});
+  if (options.beside) panels.push_back({letterboxed(picture, size), {}, std::nullopt});
   for (const ShownMap& shown : maps) {
     viz::Panel& panel = panels.emplace_back();
-    panel.picture = picture;
-    draw_map(panel.picture, placed, shown, options);
+    viz::Canvas drawn = picture;
+    draw_map(drawn, placed, shown, options);
+    panel.picture = letterboxed(std::move(drawn), size);
     if (is_sheet || options.caption) panel.caption = shown.caption;
     if (is_sheet || options.colorbar)
       panel.bar = viz::ColorBar{shown.colormap, shown.range, shown.quantity};
   }
   viz::FigureStyle style;
+  style.steady = frame.has_value();
   style.columns = panels_a_row(maps, options);
   return viz::make_figure(panels, style, *font);
 }

@@ -27,7 +27,8 @@ struct FigureOptions {
   bool caption = false;
   bool beside = false;  ///< the picture as it is in front of the maps
   double outlier_percent = 0;
-  std::optional<double> outlined_mass;  ///< 0..1: the smallest set of cells that holds it
+  std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
+  LabelType label_type = LabelType::name;  ///< of captions
 
   /// Whether a figure of so many maps is more than a picture, and needs a font.
   [[nodiscard]] bool has_extras(std::size_t maps) const {
@@ -47,9 +48,11 @@ struct ShownMap {
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number. `font`
-/// may be null where there are no extras. Takes some 20 ms for two megapixels.
+/// may be null where there are no extras. With `frame`, for a video, the picture is shown in the
+/// middle of that size, as large as it fits, and the figure's layout is the same for all frames of
+/// as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
                         std::span<const ShownMap> maps, const FigureOptions& options,
-                        const viz::Font* font);
+                        const viz::Font* font, std::optional<viz::Size> frame = std::nullopt);
 
 }  // namespace hydrascope::app

@@ -29,14 +29,15 @@ std::string describe_rules(const std::vector<std::string>& rules) {
 }  // namespace
 
 std::string array_name(const InputMap& map) {
-  return std::string(method_name(map)) + ".layer" + std::to_string(map.choice.layer) + ".head" +
+  return std::string(method_name(map)) + ".layer" + std::to_string(map.choice.layer) + ".head-" +
          to_text(map.choice.head) + ".class" + std::to_string(map.of_class.index);
 }
 
-std::vector<std::string> caption(const InputMap& map) {
+std::vector<std::string> caption(const InputMap& map, LabelType label_type) {
   std::string how = std::string(method_name(map)) + ", layer " + std::to_string(map.choice.layer);
   if (map.choice.head.kind != Head::Kind::mean) how += ", head " + to_text(map.choice.head);
-  return {map.of_class.label + " " + fixed(map.of_class.prob * 100, 1) + " %", std::move(how)};
+  return {label_text(map.of_class, label_type) + " " + fixed(map.of_class.prob * 100, 1) + " %",
+          std::move(how)};
 }
 
 std::string quantity(const InputMap& map) {

@@ -13,17 +13,17 @@ namespace hydrascope::app {
 struct InputMap {
   MapChoice choice;
   Prediction of_class;  ///< also of methods whose map is the same for all classes
-  viz::HeatMap map;     ///< raw
+  viz::HeatMap map;     ///< raw; of a video's frame smoothed where that is asked for
   bool is_signed = false;
   double own_share = 0;            ///< the class token's
   std::string note;                ///< of the method; may be empty
   std::vector<std::string> rules;  ///< of rollouts, a rule a layer from 0
 };
 
-/// "hydra.layer11.headmean.class360": what `--save-raw` calls it.
+/// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.
 std::string array_name(const InputMap& map);
 /// What the caption says: "otter 67.5 %", then "hydra, layer 11, head max".
-std::vector<std::string> caption(const InputMap& map);
+std::vector<std::string> caption(const InputMap& map, LabelType label_type);
 /// What the numbers of the map are, for its colour bar: "weight".
 std::string quantity(const InputMap& map);
 /// What the reader of the record must know: why the method was taken, the method's own note, what a

@@ -17,18 +17,11 @@ using model::explain::Method;
 
 constexpr std::string_view kAutomatic = "auto";
 
-std::vector<std::string> method_names() {
-  std::vector<std::string> names{std::string(kAutomatic)};
-  for (const model::explain::MethodEntry& entry : model::explain::methods())
-    names.emplace_back(entry.name);
-  return names;
-}
-
 /// Nothing for `auto`.
 std::optional<Method> parse_method(const std::string& word) {
   if (word == kAutomatic) return std::nullopt;
   if (const auto* entry = model::explain::find_method_or_null(word)) return entry->method;
-  const std::vector<std::string> names = method_names();
+  const std::vector<std::string> names = method_words();
   const std::string near = nearest(word, names);
   throw Error(
       ErrorCode::invalid_argument, "unknown method", "--method " + word,
@@ -143,6 +136,13 @@ std::string to_text(const Head& head) {
     case Head::Kind::one: return std::to_string(head.index);
   }
   return "";
+}
+
+std::vector<std::string> method_words() {
+  std::vector<std::string> words{std::string(kAutomatic)};
+  for (const model::explain::MethodEntry& entry : model::explain::methods())
+    words.emplace_back(entry.name);
+  return words;
 }
 
 MapSelection choose_maps(const VitConfig& config, const MapWords& words) {

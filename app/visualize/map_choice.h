@@ -41,6 +41,9 @@ struct MapWords {
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;  ///< of rollouts
 };
 
+/// What `--method` takes: "auto", then the methods.
+std::vector<std::string> method_words();
+
 struct MapSelection {
   std::vector<MapChoice> maps;     ///< by method, layer, head
   std::vector<std::string> notes;  ///< layers of `all` that a method cannot explain, a line each

@@ -19,10 +19,8 @@ std::string class_json(const Prediction& prediction) {
 }
 
 std::string class_text(const Prediction& prediction, LabelType label_type) {
-  std::string name = prediction.label;
-  if (label_type == LabelType::index) name = std::to_string(prediction.index);
-  if (label_type == LabelType::id && !prediction.id.empty()) name = prediction.id;
-  return printable(name) + " " + fixed(prediction.prob * 100, 2) + " %";
+  return printable(label_text(prediction, label_type)) + " " + fixed(prediction.prob * 100, 2) +
+         " %";
 }
 
 std::string size_text(std::int64_t width, std::int64_t height) {

@@ -22,7 +22,7 @@ struct MapRecord {
   std::int64_t layer = 0;
   std::string head = "mean";           ///< the field is left out for "mean"
   std::array<std::int64_t, 2> grid{};  ///< rows, columns
-  double minimum = 0;                  ///< of the raw map
+  double minimum = 0;                  ///< of the raw map; of a video with `--smooth` the smoothed
   double maximum = 0;
   double cls_share = 0;      ///< the class token's own share of the heat
   std::string heatmap_file;  ///< as written

@@ -1,7 +1,9 @@
 #include "app/visualize/output_stage.h"
 
+#include "app/npy_file.h"
 #include "app/npz_file.h"
 #include "kernels/error.h"
+#include "viz/new_file.h"
 
 #include <algorithm>
 #include <array>
@@ -25,14 +27,11 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
 
 /// numpy.load gives the map itself, (rows, columns).
 void write_map(const std::filesystem::path& file, const viz::HeatMap& map) {
-  NpyWriter writer(file);
-  const std::array<std::int64_t, 1> row_shape{map.columns};
-  const std::span<const float> values(map.values);
-  for (std::int64_t row = 0; row < map.rows; ++row)
-    writer.append(values.subspan(static_cast<std::size_t>(row * map.columns),
-                                 static_cast<std::size_t>(map.columns)),
-                  row_shape);
-  writer.close();
+  const std::string header = npy_header(std::array{map.rows, map.columns});
+  viz::NewFile written(file);
+  written.write(std::as_bytes(std::span(header)));
+  written.write(std::as_bytes(std::span(map.values)));
+  written.commit();
 }
 
 void write_maps(const std::filesystem::path& file, std::span<const InputMap> maps) {
@@ -66,10 +65,18 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   return record;
 }
 
+/// Its message names the file, which is not the input.
+MapRecord failure_of(MapRecord facts, const Error& error) {
+  facts.error = error.code();
+  facts.message = error.subject() + ": " + error.what();
+  return facts;
+}
+
 viz::ReportPrediction report_prediction(const Prediction& prediction) {
   return {prediction.index, prediction.label, prediction.prob};
 }
 
+/// Takes the picture.
 viz::ReportPicture report_picture(ExplainedInput& input) {
   viz::ReportPicture page;
   const MapRecord& facts = input.facts;
@@ -85,7 +92,8 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
                 {"model input", size(facts.model_size[1], facts.model_size[0])},
                 {"file", facts.heatmap_file}};
   if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
-  for (const InputMap& map : input.maps) {
+  for (std::size_t i = 0; i < input.maps.size(); ++i) {
+    const InputMap& map = input.maps[i];
     const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
     viz::ReportMap& shown = page.maps.emplace_back();
     shown.method = entry.name;
@@ -101,6 +109,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
     }
     shown.map = map.map;
     shown.is_signed = map.is_signed;
+    shown.range = input.shown[i].range;
     shown.own_share = map.own_share;
     shown.note = note_of(map);
   }
@@ -125,11 +134,20 @@ void OutputStage::add(ExplainedInput input) {
 
 void OutputStage::add_failure(MapRecord record) {
   workers_.submit(
-      [this, record = std::move(record)] { return [this, record] { report(record); }; });
+      [this, record = std::move(record)] { return [this, record] { report(record, true); }; });
 }
 
-void OutputStage::close(std::shared_ptr<VideoOutput> video) {
-  workers_.submit([video = std::move(video)] { return [video] { video->close(); }; });
+void OutputStage::close(std::shared_ptr<VideoOutput> video, MapRecord facts) {
+  workers_.submit([this, video = std::move(video), facts = std::move(facts)] {
+    return [this, video, facts] {
+      try {
+        video->close();
+      } catch (const Error& error) {
+        if (error.code() == ErrorCode::internal) throw;
+        report(failure_of(facts, error), true);
+      }
+    };
+  });
 }
 
 void OutputStage::finish() {
@@ -140,20 +158,23 @@ void OutputStage::finish() {
 OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput>& input) {
   ExplainedInput& job = *input;
   try {
-    viz::Canvas source = page_ ? job.picture : std::move(job.picture);
-    auto figure = std::make_shared<viz::Canvas>(draw_figure(
-        std::move(source), job.placement, job.shown, options_.figure, options_.font.get()));
+    job.facts.heatmap_file =
+        job.video ? job.video->heatmap_file().string() : heatmap_file(job.name).string();
+    if (page_ && job.on_page) {
+      viz::ReportPicture picture = report_picture(job);
+      job.page = page_->prepare(picture);
+      job.picture = std::move(picture.picture);
+    }
+    auto figure = std::make_shared<viz::Canvas>(draw_figure(std::move(job.picture), job.placement,
+                                                            job.shown, options_.figure,
+                                                            options_.font.get(), job.frame_size));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);
       return [this, input] { report(*input); };
     }
-    job.facts.heatmap_file = job.video->heatmap_file().string();
     job.facts.map_file = job.video->map_file().string();
-    return [this, input, figure] {
-      input->video->add(*figure, input->maps);
-      report(*input);
-    };
+    return [this, input, figure] { add_to_video(*input, *figure); };
   } catch (const std::bad_alloc&) {
     job.facts.error = ErrorCode::out_of_memory;
     job.facts.message = "not enough memory to draw the heatmap";
@@ -163,14 +184,26 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
     job.facts.error = error.code();
     job.facts.message = error.what();
   }
-  return [this, input] { report(input->facts); };
+  return [this, input] { report(input->facts, input->on_page); };
+}
+
+void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure) {
+  try {
+    input.video->add(figure, input.maps);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+    report(failure_of(input.facts, error), input.on_page);
+    return;
+  }
+  report(input);
+}
+
+std::filesystem::path OutputStage::heatmap_file(const std::string& name) const {
+  return file(name, ".heatmap" + std::string(viz::extension(options_.image_format)));
 }
 
 void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
-  const auto heatmap =
-      file(input.name, ".heatmap" + std::string(viz::extension(options_.image_format)));
-  viz::write_image(heatmap, figure, options_.image_format, options_.encode);
-  input.facts.heatmap_file = heatmap.string();
+  viz::write_image(heatmap_file(input.name), figure, options_.image_format, options_.encode);
   if (!options_.save_raw) return;
   const bool is_alone = input.maps.size() == 1;
   const auto maps = file(input.name, is_alone ? ".map.npy" : ".map.npz");
@@ -182,15 +215,15 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
   input.facts.map_file = maps.string();
 }
 
-void OutputStage::report(const MapRecord& failure) {
+void OutputStage::report(const MapRecord& failure, bool on_page) {
   ++failed_;
   write_(failure);
-  if (page_) page_->add(viz::ReportFailure{failure.input, failure.message});
+  if (page_ && on_page) page_->add(viz::ReportFailure{failure.input, failure.message});
 }
 
 void OutputStage::report(ExplainedInput& input) {
   for (const InputMap& map : input.maps) write_(record_of(input.facts, map));
-  if (page_) page_->add(report_picture(input));
+  if (page_ && input.on_page) page_->add(input.page);
 }
 
 }  // namespace hydrascope::app

@@ -45,6 +45,9 @@ struct ExplainedInput {
   std::vector<InputMap> maps;   ///< one at least
   std::vector<ShownMap> shown;  ///< the same, ready to be drawn
   std::shared_ptr<VideoOutput> video;
+  std::optional<viz::Size> frame_size;  ///< with `video`: of its first picture
+  bool on_page = true;                  ///< where there is a page
+  viz::PreparedPicture page;            ///< filled on the way, where it is on the page
 };
 
 class OutputStage {
@@ -53,12 +56,13 @@ class OutputStage {
   /// thread. Makes the folder. Throws Error(unreadable) where it cannot be made.
   OutputStage(OutputOptions options, std::function<void(const MapRecord&)> write);
 
-  /// Waits while enough is under way. A picture that cannot be encoded becomes a failure; what
-  /// else goes wrong (a full disk) ends the run: this and `finish` throw it.
+  /// Waits while enough is under way. A picture that cannot be encoded becomes a failure, as does
+  /// every frame of a video that cannot be written; what else goes wrong (a full disk) ends the
+  /// run: this and `finish` throw it.
   void add(ExplainedInput input);
   void add_failure(MapRecord record);
-  /// No frames of `video` will come.
-  void close(std::shared_ptr<VideoOutput> video);
+  /// No frames of `video` will come. `facts` are of the failure, should it not be written whole.
+  void close(std::shared_ptr<VideoOutput> video, MapRecord facts);
   /// Waits for all, and completes the page.
   void finish();
   /// Inputs (or frames) that failed, so far.
@@ -69,10 +73,12 @@ class OutputStage {
                                            const std::string& ending) const {
     return options_.folder / (name + ending);
   }
+  [[nodiscard]] std::filesystem::path heatmap_file(const std::string& name) const;
   /// On a worker: what needs no order. Returns what does.
   OrderedWorkers::Second produce(const std::shared_ptr<ExplainedInput>& input);
   void write_picture(ExplainedInput& input, const viz::Canvas& figure);
-  void report(const MapRecord& failure);
+  void add_to_video(ExplainedInput& input, const viz::Canvas& figure);
+  void report(const MapRecord& failure, bool on_page);
   void report(ExplainedInput& input);
 
   OutputOptions options_;

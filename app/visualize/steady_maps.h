@@ -5,13 +5,16 @@
 #include "app/visualize/input_map.h"
 #include "viz/heat_map.h"
 
-#include <deque>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace hydrascope::app {
 
 /// What the first and the last colour stand for follows the frames slowly, by an exponential mean
-/// with `range_smoothing`, even where the maps themselves are not smoothed.
+/// that keeps 0.9 a frame, even where the maps themselves are not smoothed; with a `smoothing`
+/// above that, so much. Where a map's method depends on the class and the class changes, both start
+/// anew: maps of two classes have nothing in common.
 class SteadyMaps {
  public:
   explicit SteadyMaps(double smoothing);
@@ -19,10 +22,16 @@ class SteadyMaps {
   std::vector<ShownMap> add(std::vector<InputMap>& maps, const FigureOptions& options);
 
  private:
+  struct Slot {
+    std::int64_t class_index;
+    viz::TemporalMean map;
+    viz::TemporalMean range;  ///< one row: low, high
+  };
+  [[nodiscard]] Slot new_slot(const InputMap& map) const;
+  Slot& slot_for(std::size_t place, const InputMap& map);
+
   double smoothing_;
-  double range_smoothing_;
-  std::deque<viz::TemporalMean> means_;
-  std::vector<viz::ValueRange> ranges_;
+  std::vector<Slot> slots_;  // of the maps, in their order
 };
 
 }  // namespace hydrascope::app

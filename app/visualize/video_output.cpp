@@ -1,17 +1,25 @@
 #include "app/visualize/video_output.h"
 
+#include "model/image/captured_messages.h"
+#include "viz/figure.h"
+
+#include <string>
 #include <utility>
-#include <vector>
 
 namespace hydrascope::app {
 namespace {
 
-/// All of `frame` in the middle of a canvas of another size.
-viz::Canvas letterboxed(const viz::Canvas& frame, int width, int height) {
-  const viz::Canvas fitted = viz::fitted(frame, width, height);
-  viz::Canvas canvas = viz::filled(width, height, {});
-  viz::paste(canvas, fitted, (width - fitted.width) / 2, (height - fitted.height) / 2);
-  return canvas;
+std::string size_text(std::span<const std::int64_t> shape) {
+  std::string text;
+  for (const std::int64_t size : shape) text += (text.empty() ? "" : " x ") + std::to_string(size);
+  return text;
+}
+
+/// (rows, columns), or (maps, rows, columns).
+std::vector<std::int64_t> shape_of(std::span<const InputMap> maps) {
+  std::vector<std::int64_t> shape{maps.front().map.rows, maps.front().map.columns};
+  if (maps.size() > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(maps.size()));
+  return shape;
 }
 
 }  // namespace
@@ -22,30 +30,69 @@ VideoOutput::VideoOutput(std::filesystem::path heatmap_file, std::filesystem::pa
       map_file_(std::move(map_file)),
       frames_per_second_(frames_per_second) {}
 
-void VideoOutput::add(const viz::Canvas& frame, std::span<const InputMap> maps) {
-  if (!video_) {
-    width_ = frame.width;
-    height_ = frame.height;
-    video_.emplace(heatmap_file_, width_, height_, frames_per_second_);
-    if (!map_file_.empty()) maps_.emplace(map_file_);
+VideoOutput::~VideoOutput() {
+  try {
+    close();
+  } catch (const Error&) {
+    // Whoever cares has called close().
   }
-  if (frame.width == width_ && frame.height == height_) {
+}
+
+void VideoOutput::add(const viz::Canvas& frame, std::span<const InputMap> maps) {
+  if (failure_)
+    throw Error(*failure_, "the video could not be written at a frame before", heatmap_file_);
+  check_shape_of(maps);
+  try {
+    if (!video_) open(frame);
+    write(frame, maps);
+  } catch (const Error& error) {
+    failure_ = error.code();
+    throw;
+  }
+}
+
+void VideoOutput::open(const viz::Canvas& frame) {
+  const image::CapturedMessages of_codecs;
+  size_ = viz::size_of(frame);
+  video_.emplace(heatmap_file_, size_.width, size_.height, frames_per_second_);
+  if (!map_file_.empty()) maps_.emplace(map_file_);
+}
+
+void VideoOutput::check_shape_of(std::span<const InputMap> maps) {
+  if (map_file_.empty()) return;
+  const std::vector<std::int64_t> shape = shape_of(maps);
+  if (map_shape_.empty()) map_shape_ = shape;
+  if (shape != map_shape_)
+    throw Error(ErrorCode::unsupported_format,
+                "maps of " + size_text(shape) + ", those of the frames before have " +
+                    size_text(map_shape_) + ", and one array holds one size",
+                map_file_, "give --img-size");
+}
+
+void VideoOutput::write(const viz::Canvas& frame, std::span<const InputMap> maps) {
+  const image::CapturedMessages of_codecs;
+  if (viz::size_of(frame) == size_) {
     video_->add(frame);
   } else {
-    video_->add(letterboxed(frame, width_, height_));
+    viz::Canvas canvas = viz::filled(size_.width, size_.height, viz::FigureStyle().background);
+    viz::paste(canvas, frame, 0, 0);
+    video_->add(canvas);
   }
   if (!maps_) return;
   std::vector<float> values;
   for (const InputMap& map : maps)
     values.insert(values.end(), map.map.values.begin(), map.map.values.end());
-  std::vector<std::int64_t> shape{maps.front().map.rows, maps.front().map.columns};
-  if (maps.size() > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(maps.size()));
-  maps_->append(values, shape);
+  maps_->append(values, map_shape_);
 }
 
 void VideoOutput::close() {
-  if (video_) video_->close();
-  if (maps_) maps_->close();
+  const image::CapturedMessages of_codecs;
+  try {
+    if (video_) video_->close();
+    if (maps_) maps_->close();
+  } catch (const Error&) {
+    if (!failure_) throw;
+  }
 }
 
 }  // namespace hydrascope::app

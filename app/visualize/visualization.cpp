@@ -39,6 +39,7 @@ void Visualization::add(PipelineResult& result) {
   ++seen_;
   if (options_.frames_as_video && !result.error) {
     if (result.frame) {
+      if (*result.frame > 0) return;  // its first frame has said so
       result.error = ErrorCode::unsupported_format;
       result.message = "is a video; --frames-as-video makes one of pictures";
       result.frame.reset();
@@ -98,8 +99,10 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
   input.facts = std::move(facts);
   input.picture = {result.pixels.width, result.pixels.height, std::move(result.pixels.rgb)};
   if (is_frame) {
-    Track& track = track_of(result);
+    Track& track = track_of(result, viz::size_of(input.picture));
     input.video = track.video;
+    input.frame_size = track.frame_size;
+    input.on_page = track.takes_for_page(*result.frame);
     input.shown = track.steady.add(input.maps, options_.figure);
   } else {
     close_track();
@@ -109,29 +112,37 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
   output_.add(std::move(input));
 }
 
-Visualization::Track& Visualization::track_of(const PipelineResult& result) {
+Visualization::Track& Visualization::track_of(const PipelineResult& result, viz::Size frame_size) {
   const bool goes_on = track_ && *result.frame > track_->last_frame &&
                        (options_.frames_as_video || track_->input == result.input.given);
   if (!goes_on) {
     close_track();
-    open_track(result);
+    open_track(result, frame_size);
   }
   track_->last_frame = *result.frame;
   return *track_;
 }
 
-void Visualization::open_track(const PipelineResult& result) {
+bool Visualization::Track::takes_for_page(std::int64_t frame) {
+  constexpr double kRounding = 1e-6;
+  const double second = static_cast<double>(frame) / frames_per_second;
+  if (second < next_on_page - kRounding) return false;
+  next_on_page = second + 1;
+  return true;
+}
+
+void Visualization::open_track(const PipelineResult& result, viz::Size frame_size) {
   double frames_per_second = result.video.frames_per_second;
   if (!(frames_per_second > 0)) frames_per_second = kUsualFramesPerSecond;
-  frames_per_second /= static_cast<double>(result.video.stride);
   if (options_.frames_as_video) frames_per_second = *options_.frames_as_video;
   const std::string name = names_.name_for(options_.frames_as_video ? folder_name(result.input.path)
                                                                     : result.input.path);
   const std::filesystem::path maps =
       options_.save_raw ? options_.folder / (name + ".map.npy") : std::filesystem::path();
-  track_.emplace(Track{result.input.given, -1,
-                       std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"),
-                                                     maps, frames_per_second),
+  auto video =
+      std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"), maps,
+                                    frames_per_second / static_cast<double>(result.video.stride));
+  track_.emplace(Track{result.input.given, frames_per_second, frame_size, std::move(video),
                        SteadyMaps(options_.smoothing)});
   if (result.video.num_frames > 0) {
     const std::int64_t stride = result.video.stride;
@@ -141,7 +152,9 @@ void Visualization::open_track(const PipelineResult& result) {
 
 void Visualization::close_track() {
   if (!track_) return;
-  output_.close(std::move(track_->video));
+  MapRecord facts = options_.run;
+  facts.input = track_->input;
+  output_.close(std::move(track_->video), std::move(facts));
   track_.reset();
 }
 

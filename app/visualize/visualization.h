@@ -44,14 +44,20 @@ class Visualization {
   /// A video in the making.
   struct Track {
     std::string input;
-    std::int64_t last_frame = -1;
+    double frames_per_second;  ///< of what `last_frame` counts
+    viz::Size frame_size;      ///< of the first picture
     std::shared_ptr<VideoOutput> video;
     SteadyMaps steady;
+    std::int64_t last_frame = -1;
+    double next_on_page = 0;  ///< second from which on a frame may go into the page
+
+    /// At most one frame a second goes there: a page of thousands is none.
+    bool takes_for_page(std::int64_t frame);
   };
   [[nodiscard]] MapRecord facts_of(const PipelineResult& result) const;
   /// The track that a frame belongs to, opened if it is the first.
-  Track& track_of(const PipelineResult& result);
-  void open_track(const PipelineResult& result);
+  Track& track_of(const PipelineResult& result, viz::Size frame_size);
+  void open_track(const PipelineResult& result, viz::Size frame_size);
   void close_track();
   void explain(PipelineResult& result, MapRecord facts);
 

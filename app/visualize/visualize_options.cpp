@@ -24,13 +24,6 @@ Option flag(std::string name, std::string help) {
   return {.name = std::move(name), .kind = ValueKind::flag, .help = std::move(help)};
 }
 
-std::vector<std::string> method_words() {
-  std::vector<std::string> words{"auto"};
-  for (const model::explain::MethodEntry& entry : model::explain::methods())
-    words.emplace_back(entry.name);
-  return words;
-}
-
 /// "hydra (what each token ...); attention (...)".
 std::string method_help() {
   std::string help;
@@ -149,7 +142,8 @@ std::vector<Option> drawing_options() {
            .maximum = 1},
           {.name = "font",
            .placeholder = "FILE.ttf",
-           .help = "font of captions, asked before the one that comes along",
+           .help = "font of captions, asked before the one that comes along; a font file is "
+                   "trusted: take none from strangers",
            .completes_files = true},
       });
 }
@@ -169,54 +163,59 @@ std::vector<Option> heatmap_output_options() {
     }
   }
   const std::vector<Option> more = in_group(
-      "Output", {
-                    {.name = "image-format",
-                     .help = "of the heatmaps",
-                     .default_value = "png",
-                     .choices = {"png", "jpeg", "webp"},
-                     .synonyms = {{"jpg", "jpeg"}}},
-                    {.name = "quality",
-                     .kind = ValueKind::integer,
-                     .placeholder = "N",
-                     .help = "of jpeg and webp, 1 to 100",
-                     .default_value = "90",
-                     .minimum = 1,
-                     .maximum = 100},
-                    flag("save-raw",
-                         "also write the numbers: NAME.map.npy, float32 (rows, columns); "
-                         "NAME.map.npz where an input has several maps; of a video a row a frame"),
-                    {.name = "html",
-                     .placeholder = "FILE.html",
-                     .help = "also write one page with all pictures, their maps and classes",
-                     .completes_files = true},
-                });
+      "Output",
+      {
+          {.name = "image-format",
+           .help = "of the heatmaps",
+           .default_value = "png",
+           .choices = {"png", "jpeg", "webp"},
+           .synonyms = {{"jpg", "jpeg"}}},
+          {.name = "quality",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "of jpeg and webp, 1 to 100",
+           .default_value = "90",
+           .minimum = 1,
+           .maximum = 100},
+          flag("save-raw",
+               "also write the numbers: NAME.map.npy, float32 (rows, columns); "
+               "NAME.map.npz where an input has several maps; of a video a row a frame"),
+          {.name = "html",
+           .placeholder = "FILE.html",
+           .help = "also write one page with all pictures, their maps and classes; of a video "
+                   "at most one frame a second",
+           .completes_files = true},
+      });
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
 std::vector<Option> heatmap_video_options() {
-  return in_group("Video",
-                  {
-                      {.name = "video-stride",
-                       .kind = ValueKind::integer,
-                       .placeholder = "N",
-                       .help = "take every Nth frame of a video",
-                       .default_value = "1",
-                       .minimum = 1},
-                      {.name = "smooth",
-                       .kind = ValueKind::number,
-                       .placeholder = "S",
-                       .help = "how much a frame keeps of the maps before it, 0 to below 1",
-                       .default_value = "0",
-                       .minimum = 0,
-                       .maximum = 0.999},
-                      {.name = "frames-as-video",
-                       .kind = ValueKind::number,
-                       .placeholder = "FPS",
-                       .help = "make one video of all pictures, so many a second",
-                       .minimum = 0.01,
-                       .maximum = 1000},
-                  });
+  return in_group(
+      "Video", {
+                   {.name = "video-stride",
+                    .kind = ValueKind::integer,
+                    .placeholder = "N",
+                    .help = "take every Nth frame of a video",
+                    .default_value = "1",
+                    .minimum = 1},
+                   {.name = "smooth",
+                    .kind = ValueKind::number,
+                    .placeholder = "S",
+                    .help = "how much a frame keeps of the maps before it, 0 to below 1; what is "
+                            "saved and recorded is smoothed, too. What the colours stand for "
+                            "always keeps at least 0.9",
+                    .default_value = "0",
+                    .minimum = 0,
+                    .maximum = 0.999},
+                   {.name = "frames-as-video",
+                    .kind = ValueKind::number,
+                    .placeholder = "FPS",
+                    .help = "make one video of all pictures, so many a second; folders and globs "
+                            "give them by number: frame_2 before frame_10",
+                    .minimum = 0.01,
+                    .maximum = 1000},
+               });
 }
 
 MapWords map_words(const ParsedOptions& options) {
@@ -244,6 +243,7 @@ FigureOptions figure_options(const ParsedOptions& options) {
   figure.beside = options.flag("beside");
   figure.outlier_percent = options.number("outlier-perc");
   if (options.given("threshold")) figure.outlined_mass = options.number("threshold");
+  figure.label_type = parse_label_type(options.text("label-type"));
   return figure;
 }
 
@@ -257,16 +257,16 @@ OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps
   viz::require_encoder(output.image_format);
   output.encode.quality = static_cast<int>(options.integer("quality"));
   output.figure = figure_options(options);
-  if (output.figure.has_extras(num_maps)) output.font = open_font(options.text("font"));
+  // A font that is named is opened in any case: what is wrong with it is said.
+  if (output.figure.has_extras(num_maps) || options.given("font"))
+    output.font = open_font(options.text("font"));
   output.save_raw = options.flag("save-raw");
   output.html = options.text("html");
-  const viz::Colormap* colormap = output.figure.colormap;
-  const auto named = [&](bool diverging, std::string_view otherwise) {
-    return std::string(colormap != nullptr && colormap->diverging == diverging ? colormap->name
-                                                                               : otherwise);
-  };
-  output.report.colormap = named(false, viz::kDefaultColormap);
-  output.report.diverging_colormap = named(true, viz::kDefaultDivergingColormap);
+  if (output.figure.colormap != nullptr)
+    output.report.colormap = output.report.signed_colormap = output.figure.colormap->name;
+  output.report.sign = output.figure.sign;
+  output.report.outlined_mass = output.figure.outlined_mass.value_or(0);
+  output.report.outlier_percent = output.figure.outlier_percent;
   output.report.alpha = output.figure.alpha;
   output.report.blocks = options.flag("blocks");
   output.report.fade = output.figure.fade;

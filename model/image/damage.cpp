@@ -1,8 +1,8 @@
 #include "model/image/byte_view.h"
+#include "model/image/crc32.h"
 #include "model/image/decoders.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -129,26 +129,6 @@ std::string find_bmp_damage(ByteView file, const Header& header) {
   if (offset <= file.size() && needed <= file.size() - offset) return "";
   return "the file is truncated: " + std::to_string(offset + needed) + " bytes expected, " +
          std::to_string(file.size()) + " found";
-}
-
-/// PNG (third edition), annex D: CRC-32 of ISO 3309, bits reflected.
-std::uint32_t crc32(std::span<const std::byte> bytes) {
-  static const std::array<std::uint32_t, 256> table = [] {
-    std::array<std::uint32_t, 256> entries{};
-    for (std::uint32_t n = 0; n < entries.size(); ++n) {
-      std::uint32_t value = n;
-      for (int bit = 0; bit < 8; ++bit) {
-        value = (value & 1) != 0 ? 0xEDB88320U ^ (value >> 1) : value >> 1;
-      }
-      entries[n] = value;
-    }
-    return entries;
-  }();
-  std::uint32_t crc = 0xFFFFFFFFU;
-  for (const std::byte byte : bytes) {
-    crc = table[(crc ^ std::to_integer<std::uint32_t>(byte)) & 0xFF] ^ (crc >> 8);
-  }
-  return ~crc;
 }
 
 }  // namespace

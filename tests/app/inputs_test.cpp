@@ -23,9 +23,10 @@ using ::testing::IsEmpty;
 class InputStreamTest : public ::testing::Test {
  protected:
   std::vector<Input> inputs(std::vector<std::string> specs, bool recursive = false,
-                            const std::string& standard_input = "") {
+                            const std::string& standard_input = "",
+                            NameOrder order = NameOrder::bytes) {
     std::istringstream stream(standard_input);
-    InputStream source(std::move(specs), recursive, stream);
+    InputStream source(std::move(specs), recursive, stream, order);
     std::vector<Input> all;
     while (auto input = source.next()) all.push_back(std::move(*input));
     EXPECT_FALSE(source.next().has_value());
@@ -35,9 +36,10 @@ class InputStreamTest : public ::testing::Test {
   /// What `inputs` gives, shortened: the temporary folder as "~", videos "name +video", failures
   /// "name !code".
   std::vector<std::string> names(std::vector<std::string> specs, bool recursive = false,
-                                 const std::string& standard_input = "") {
+                                 const std::string& standard_input = "",
+                                 NameOrder order = NameOrder::bytes) {
     std::vector<std::string> all;
-    for (const Input& input : inputs(std::move(specs), recursive, standard_input)) {
+    for (const Input& input : inputs(std::move(specs), recursive, standard_input, order)) {
       std::string text = input.given;
       const std::size_t folder = text.find(folder_.path().native());
       if (folder != std::string::npos) text.replace(folder, folder_.path().native().size(), "~");
@@ -133,6 +135,26 @@ TEST_F(InputStreamTest, RecursionHasTheOrderOfSortedPaths) {
   EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~/a/a.jpg", "~/b-1.jpg", "~/b.jpg",
                                                          "~/b/1/z.jpg", "~/b/2.jpg", "~/b0.jpg"));
   EXPECT_THAT(names({folder_.path()}), ElementsAre("~/b-1.jpg", "~/b.jpg", "~/b0.jpg"));
+}
+
+TEST_F(InputStreamTest, FramesComeByTheirNumbers) {
+  for (const char* name : {"frame_10.png", "frame_9.png", "frame_009b.png", "frame_08.png",
+                           "frame_8.png", "frame.png", "frame_100000000000000000000.png",
+                           "frame_99999999999999999999.png", "take2/1.png", "take10/1.png"}) {
+    folder_.write(name);
+  }
+  const std::vector<std::string> ordered{"~/frame.png",
+                                         "~/frame_08.png",
+                                         "~/frame_8.png",
+                                         "~/frame_9.png",
+                                         "~/frame_009b.png",
+                                         "~/frame_10.png",
+                                         "~/frame_99999999999999999999.png",
+                                         "~/frame_100000000000000000000.png",
+                                         "~/take2/1.png",
+                                         "~/take10/1.png"};
+  EXPECT_EQ(names({folder_.path()}, true, "", NameOrder::numbers), ordered);
+  EXPECT_EQ(names({folder_.path() / "**"}, false, "", NameOrder::numbers), ordered);
 }
 
 TEST_F(InputStreamTest, FoldersWithoutImages) {

@@ -1,6 +1,7 @@
 #include "app/npy_file.h"
 
 #include "kernels/error.h"
+#include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -160,28 +161,20 @@ TEST_F(NpyWriterTest, ShapesThatDoNotFitTheValues) {
   EXPECT_NO_THROW(writer.append(row, std::array<std::int64_t, 2>{2, 2}));
 }
 
-TEST_F(NpyWriterTest, NotClosedIsAnArrayWithoutRowsAndTheDestructorCloses) {
+TEST_F(NpyWriterTest, TheFileHasItsNameOnceItIsWholeAndTheDestructorCloses) {
+  folder_.write(file_.filename().string(), "the run before");
   {
     NpyWriter writer(file_);
-    const std::vector<float> row(100'000, 1);  // more than a stream buffers
+    const std::vector<float> row(100'000, 1);
     writer.append(row, std::array<std::int64_t, 1>{100'000});
-    EXPECT_EQ(parse(file_).header, header_with("(0, 100000)"));
+    EXPECT_EQ(testing::read_bytes(file_), "the run before");
   }
   EXPECT_EQ(parse(file_).header, header_with("(1, 100000)"));
 }
 
 TEST_F(NpyWriterTest, DiskErrors) {
-  try {
-    NpyWriter writer(folder_.path() / "no" / "out.npy");
-    FAIL() << "the folder does not exist";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unreadable);
-    EXPECT_THAT(error.subject(), HasSubstr("out.npy"));
-  }
-  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "this system has no /dev/full";
-  NpyWriter full("/dev/full");
-  full.append_nan();
-  EXPECT_THROW(full.close(), Error);
+  EXPECT_ERROR(NpyWriter(folder_.path() / "no" / "out.npy"), unreadable, "out.npy");
+  EXPECT_ERROR(NpyWriter("/dev/full"), unreadable, "/dev/full", "a device");
 }
 
 TEST_F(NpyWriterTest, RowsAfterCloseAreAnError) {

@@ -2,6 +2,7 @@
 
 #include "app/npy_file.h"
 #include "model/checkpoint/zip_archive.h"
+#include "model/image/crc32.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -20,12 +21,6 @@ using hydrascope::testing::TemporaryFolder;
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
-}
-
-TEST(Crc32Test, KnownValues) {
-  EXPECT_EQ(crc32({}), 0U);
-  EXPECT_EQ(crc32(bytes_of("123456789")), 0xCBF43926U) << "the check value of the CRC catalogue";
-  EXPECT_EQ(crc32(bytes_of("6789"), crc32(bytes_of("12345"))), 0xCBF43926U);
 }
 
 TEST(NpyHeaderTest, IsWhatTheWriterOfRowsWrites) {
@@ -83,7 +78,7 @@ TEST_F(NpzWriterTest, LayoutByteByByte) {
   EXPECT_EQ(bytes.substr(30, 5), "a.npy");
   const std::string entry = bytes.substr(kLocalHeader, header.size() + 4);
   EXPECT_EQ(entry.substr(0, header.size()), header);
-  EXPECT_EQ(u32(14), crc32(bytes_of(entry)));
+  EXPECT_EQ(u32(14), image::crc32(bytes_of(entry)));
   const std::size_t directory = kLocalHeader + header.size() + 4;
   EXPECT_EQ(u32(directory), 0x02014B50U);
   EXPECT_EQ(u32(directory + 42), 0U) << "offset of the entry";
@@ -100,6 +95,17 @@ TEST_F(NpzWriterTest, TheSameArraysGiveTheSameBytes) {
     return read_bytes(file);
   };
   EXPECT_EQ(write(file_), write(folder_.path() / "again.npz"));
+}
+
+TEST_F(NpzWriterTest, WithoutCloseWhatWasThereStays) {
+  folder_.write("maps.npz", "the run before");
+  const std::vector<float> values{1, 2};
+  {
+    NpzWriter writer(file_);
+    writer.add("a", values, std::array<std::int64_t, 1>{2});
+  }
+  EXPECT_EQ(read_bytes(file_), "the run before");
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 1);
 }
 
 TEST_F(NpzWriterTest, Refusals) {

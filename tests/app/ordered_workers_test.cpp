@@ -5,9 +5,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <latch>
+#include <memory>
+#include <semaphore>
 #include <stdexcept>
+#include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace hydrascope::app {
@@ -85,25 +90,52 @@ TEST(OrderedWorkersTest, AnExceptionOfEitherHalfEndsTheWorkAndIsThrown) {
 
 TEST(OrderedWorkersTest, WhatHasNotBegunIsDropped) {
   std::atomic<int> begun = 0;
-  std::latch release(1);
+  std::latch first_runs(1);
+  std::binary_semaphore is_dropped(0);
   {
     OrderedWorkers workers(1, 10);
-    for (int i = 0; i < 10; ++i) {
-      workers.submit([&]() -> OrderedWorkers::Second {
+    workers.submit([&]() -> OrderedWorkers::Second {
+      ++begun;
+      first_runs.count_down();
+      // Its thread is busy until the others are gone; only a failure of this test takes so long.
+      EXPECT_TRUE(is_dropped.try_acquire_for(std::chrono::seconds(30)));
+      return {};
+    });
+    first_runs.wait();
+    // The last of the others to go says so.
+    std::shared_ptr<void> others(nullptr, [&](void*) { is_dropped.release(); });
+    for (int i = 0; i < 9; ++i) {
+      workers.submit([&begun, others]() -> OrderedWorkers::Second {
         ++begun;
-        release.wait();
         return {};
       });
     }
-    std::thread later([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      release.count_down();
-    });
-    later.detach();
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  EXPECT_LT(begun, 10);
+  EXPECT_EQ(begun, 1);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(OrderedWorkersDeathTest, FewerThreadsDoTheWork) {
+  const auto work_with_little_room = [] {
+    // A thread's stack takes 8 MiB of it.
+    constexpr rlim_t kRoom = 44 << 20;
+    std::ifstream statm("/proc/self/statm");
+    rlim_t pages = 0;
+    statm >> pages;
+    const rlim_t most = pages * static_cast<rlim_t>(getpagesize()) + kRoom;
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_AS, &limit);
+    int done = 0;
+    {
+      OrderedWorkers workers(64, 8);
+      for (int i = 0; i < 20; ++i) workers.submit([&done] { return [&done] { ++done; }; });
+      workers.finish();
+    }
+    _exit(done == 20 ? 0 : 1);
+  };
+  EXPECT_EXIT(work_with_little_room(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace hydrascope::app

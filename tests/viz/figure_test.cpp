@@ -171,6 +171,29 @@ TEST(FigureTest, TextGrowsWithThePicture) {
   EXPECT_GE(caption_height(3840, 2160), 30);
 }
 
+TEST(FigureTest, SteadyFiguresDependOnNeitherWordsNorNumbers) {
+  const auto drawn = [](int width, const std::string& name, ValueRange range, bool steady) {
+    FigureStyle style;
+    style.steady = steady;
+    const Panel panel{filled(width, 150, kBlue), {name, "how"}, bar("viridis", range, "weight")};
+    return make_figure({panel, panel, panel}, style, bundled_font());
+  };
+  const std::string long_name = "a name of many words that has no room in a line of its picture";
+  for (const int width : {40, 200}) {
+    const Canvas plain = drawn(width, "otter", {0, 1}, true);
+    for (const ValueRange range : {ValueRange{-0.0125F, 0.0125F}, ValueRange{2e-7F, 9e-7F},
+                                   ValueRange{-12000, 12000}, ValueRange{3, 3}}) {
+      const Canvas figure = drawn(width, long_name, range, true);
+      EXPECT_EQ(figure.width, plain.width) << range.low;
+      EXPECT_EQ(figure.height, plain.height) << range.low;
+      EXPECT_EQ(box_of(figure, kBlue).right, box_of(plain, kBlue).right);
+    }
+    EXPECT_NE(drawn(width, long_name, {2e-7F, 9e-7F}, false).height,
+              drawn(width, "otter", {0, 1}, false).height)
+        << "else all words are shown";
+  }
+}
+
 TEST(FigureTest, FiguresOfAnImpossibleSizeAreRefused) {
   FigureStyle style;
   style.columns = 1;

@@ -3,6 +3,7 @@
 #include "model/image/decode.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
+#include "viz/heat_overlay.h"
 #include "viz/html_report/page_parts.h"
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +22,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/resource.h>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::viz {
@@ -138,7 +142,7 @@ class HtmlReportTest : public ::testing::Test {
  protected:
   std::string write(const std::vector<ReportPicture>& pictures, const ReportOptions& options = {}) {
     HtmlReport report(file_, options);
-    for (const ReportPicture& picture : pictures) report.add(picture);
+    for (const ReportPicture& picture : pictures) report.add(report.prepare(picture));
     report.finish();
     return read_bytes(file_);
   }
@@ -160,9 +164,9 @@ TEST_F(HtmlReportTest, IsWellFormed) {
   EXPECT_EQ(malformed("<p>a<b/>"), "<p> is never closed");
   EXPECT_EQ(malformed(write({})), "");
   HtmlReport report(file_, {});
-  report.add(sample("a.jpg"));
+  report.add(report.prepare(sample("a.jpg")));
   report.add(ReportFailure{"b.jpg", "truncated"});
-  report.add(sample("c.jpg"));
+  report.add(report.prepare(sample("c.jpg")));
   report.finish();
   const std::string page = read_bytes(file_);
   EXPECT_EQ(malformed(page), "");
@@ -224,6 +228,43 @@ TEST_F(HtmlReportTest, TellsTheScriptWhatTheMapsAre) {
   EXPECT_FALSE(data["maps"][1].contains("note"));
 }
 
+TEST_F(HtmlReportTest, TellsTheScriptHowMapsAreDrawnAtFirst) {
+  ReportPicture picture = sample("a.jpg");
+  picture.maps[1].range = ValueRange{-0.5F, 0.5F};
+  ReportOptions options;
+  options.colormap = options.signed_colormap = "viridis";
+  options.sign = Sign::absolute;
+  options.outlined_mass = 0.25;
+  options.outlier_percent = 2;
+  options.alpha = 0.75;
+  const std::string page = write({picture}, options);
+  const nlohmann::json data = about(page);
+  EXPECT_FALSE(data["maps"][0].contains("range"));
+  EXPECT_EQ(data["maps"][1]["range"], nlohmann::json::parse(R"({"low": -0.5, "high": 0.5})"));
+  const auto texts =
+      between(page, R"(<script type="application/json" id="settings">)", "</script>");
+  const nlohmann::json settings = nlohmann::json::parse(texts.at(0));
+  EXPECT_EQ(settings["look"], nlohmann::json::parse(R"({"opacity": 0.75, "colormap": "viridis",
+            "signedColormap": "viridis", "sign": "absolute", "mass": 0.25, "smooth": true,
+            "fade": false, "beside": false})"));
+  EXPECT_EQ(settings["outlierPercent"], 2);
+  EXPECT_EQ(settings["unseenBrightness"], OverlayStyle().unseen_brightness);
+}
+
+TEST_F(HtmlReportTest, TitlesThatLookLikePlacesAreText) {
+  ReportOptions options;
+  options.title = "{{pictures}} {{counts}} {{settings}} 0 pictures ";
+  options.facts = {{"{{content}}", "{{pictures}}"}};
+  HtmlReport report(file_, options);
+  report.add(report.prepare(sample("{{number}} {{content}}")));
+  report.finish();
+  const std::string page = read_bytes(file_);
+  EXPECT_EQ(malformed(page), "");
+  EXPECT_THAT(page, HasSubstr("<title>" + options.title + "</title>"));
+  EXPECT_THAT(page, HasSubstr("<p id=\"counts\">1 picture "));
+  EXPECT_THAT(page, HasSubstr("<h2 id=\"name-1\"><bdi>{{number}} {{content}}</bdi></h2>"));
+}
+
 TEST_F(HtmlReportTest, NamesAreTextWhateverTheyHold) {
   const std::string hostile =
       "</script><!--<script>alert('1')</script>\" onload=\"x {{maps}} & \xFF\xC3(\xE2\x82 \x01 end";
@@ -237,7 +278,7 @@ TEST_F(HtmlReportTest, NamesAreTextWhateverTheyHold) {
   options.title = hostile;
   options.facts = {{hostile, hostile}};
   HtmlReport report(file_, options);
-  report.add(picture);
+  report.add(report.prepare(picture));
   report.add(ReportFailure{hostile, hostile});
   report.finish();
   const std::string page = read_bytes(file_);
@@ -314,9 +355,9 @@ TEST_F(HtmlReportTest, FiftyPicturesWithAllTheirMapsStaySmall) {
   };
   HtmlReport report(file_, {});
   with_maps(14, 14);
-  for (int i = 0; i < 50; ++i) report.add(picture);
+  for (int i = 0; i < 50; ++i) report.add(report.prepare(picture));
   with_maps(68, 120);
-  for (int i = 0; i < 5; ++i) report.add(picture);
+  for (int i = 0; i < 5; ++i) report.add(report.prepare(picture));
   report.finish();
   EXPECT_LT(std::filesystem::file_size(file_), 25'000'000U);
 }
@@ -324,7 +365,7 @@ TEST_F(HtmlReportTest, FiftyPicturesWithAllTheirMapsStaySmall) {
 TEST_F(HtmlReportTest, AnUnfinishedReportLeavesNothing) {
   {
     HtmlReport report(file_, {});
-    report.add(sample("a.jpg"));
+    report.add(report.prepare(sample("a.jpg")));
     EXPECT_FALSE(std::filesystem::exists(file_));
   }
   EXPECT_EQ(files(), 0);
@@ -338,16 +379,67 @@ TEST_F(HtmlReportTest, AnUnfinishedReportLeavesNothing) {
 
 TEST_F(HtmlReportTest, APictureThatIsRefusedLeavesThePageAsItWas) {
   HtmlReport report(file_, {});
-  report.add(sample("a.jpg"));
+  report.add(report.prepare(sample("a.jpg")));
   ReportPicture wrong = sample("wrong.jpg");
   wrong.maps[1].map.columns = 4;
-  EXPECT_ERROR(report.add(wrong), internal, "3 x 4", "3 x 5", "wrong.jpg");
-  report.add(sample("b.jpg"));
+  EXPECT_ERROR(report.add(report.prepare(wrong)), internal, "3 x 4", "3 x 5", "wrong.jpg");
+  report.add(report.prepare(sample("b.jpg")));
   report.finish();
   const std::string page = read_bytes(file_);
   EXPECT_EQ(malformed(page), "");
   EXPECT_THAT(page, Not(HasSubstr("wrong.jpg")));
   EXPECT_THAT(page, HasSubstr("2 pictures "));
+}
+
+/// Files of this process can be `bytes` long.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+TEST_F(HtmlReportTest, APageThatLacksAPartIsNeverFinished) {
+  HtmlReport report(file_, {});
+  const PreparedPicture picture = report.prepare(sample("a.jpg"));
+  {
+    const FileSizeLimit limit(
+        std::filesystem::file_size(std::filesystem::directory_iterator(folder_.path())->path()) +
+        picture.content.size() / 2);
+    EXPECT_ERROR(report.add(picture), unreadable, "cannot be written", "report.html");
+  }
+  EXPECT_ERROR(report.add(picture), unreadable, "earlier part", "report.html");
+  EXPECT_ERROR(report.finish(), unreadable, "earlier part", "report.html");
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(HtmlReportTest, PicturesArePreparedOnManyThreads) {
+  HtmlReport report(file_, {});
+  const ReportPicture picture = sample("a.jpg");
+  std::vector<PreparedPicture> prepared(8);
+  {
+    std::vector<std::jthread> threads;
+    for (PreparedPicture& each : prepared)
+      threads.emplace_back([&] { each = report.prepare(picture); });
+    for (int i = 0; i < 4; ++i) report.add(ReportFailure{"b.jpg", "truncated"});
+  }
+  for (const PreparedPicture& each : prepared) report.add(each);
+  report.finish();
+  const std::string page = read_bytes(file_);
+  EXPECT_EQ(malformed(page), "");
+  EXPECT_THAT(page, HasSubstr("8 pictures, 4 could not be read "));
 }
 
 TEST_F(HtmlReportTest, Errors) {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hydrascope::viz {
 namespace {
@@ -47,6 +48,9 @@ class VideoWriterTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!has_opencv()) GTEST_SKIP() << "this build has no OpenCV";
+  }
+  [[nodiscard]] std::vector<std::filesystem::path> names() const {
+    return {std::filesystem::directory_iterator(folder_.path()), {}};
   }
   testing::TemporaryFolder folder_;
 };
@@ -136,11 +140,28 @@ TEST_F(VideoWriterTest, Errors) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
-TEST_F(VideoWriterTest, AVideoThatVanishedIsNotWritten) {
-  const auto file = folder_.path() / "gone.avi";
+TEST_F(VideoWriterTest, TheFileHasItsNameOnceItCanBePlayed) {
+  const auto file = folder_.write("clip.avi", "the run before");
   VideoWriter writer(file, 96, 64, 10);
   writer.add(frame(0, 96, 64));
-  std::filesystem::remove(file);
+  EXPECT_EQ(testing::read_bytes(file), "the run before");
+  writer.close();
+  EXPECT_TRUE(image::VideoReader(file, 1).next().has_value());
+  EXPECT_EQ(names().size(), 1U) << "nothing temporary is left";
+}
+
+TEST_F(VideoWriterTest, WithoutAFrameWhatWasThereStays) {
+  const auto file = folder_.write("clip.avi", "the run before");
+  VideoWriter(file, 96, 64, 10).close();
+  EXPECT_EQ(testing::read_bytes(file), "the run before");
+  EXPECT_EQ(names().size(), 1U);
+}
+
+TEST_F(VideoWriterTest, AVideoThatVanishedIsNotWritten) {
+  const image::CapturedMessages messages;
+  VideoWriter writer(folder_.path() / "gone.avi", 96, 64, 10);
+  writer.add(frame(0, 96, 64));
+  for (const auto& name : names()) std::filesystem::remove(name);
   EXPECT_ERROR(writer.close(), unreadable, "gone.avi", "not written whole");
 }
 

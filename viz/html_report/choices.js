@@ -102,6 +102,8 @@ class MapChoices {
   }
 }
 
+const kSigns = ['both', 'positive', 'absolute'].map(sign => [sign, sign]);
+
 /** The controls of opacity, colours and the like in a form. */
 class LookChoices {
   constructor(form, colormaps, onChange) {
@@ -112,28 +114,30 @@ class LookChoices {
         onChange(input.name, input.type === 'checkbox' ? input.checked : Number(input.value));
       });
     }
-    this.tables = {};
-    for (const kind of ['colormap', 'diverging']) {
-      const names = colormaps.filter(table => table.diverging === (kind === 'diverging'))
-                        .map(table => [table.name, table.name]);
-      const choice = new Choice(
+    this.colormaps = colormaps.map(table => [table.name, table.name]);
+    this.choices = {};
+    for (const kind of ['sign', 'colormap', 'signedColormap']) {
+      this.choices[kind] = new Choice(
           form.querySelector(`[data-look=${kind}]`), value => onChange(kind, value));
-      this.tables[kind] = {choice, names};
     }
   }
 
-  /** Of the colours only those that signed and unsigned maps, where there are any, need. */
+  /** Only what the signed and unsigned maps, where there are any, need. */
   show(look, {signed, unsigned}) {
     for (const input of this.inputs) {
       if (input.type === 'checkbox') {
         input.checked = look[input.name];
       } else {
         input.value = String(look[input.name]);
-        input.setAttribute('aria-valuetext', `${Math.round(100 * look[input.name])} percent`);
+        const amount = Math.round(100 * look[input.name]);
+        input.setAttribute('aria-valuetext', `${amount} percent`);
+        input.closest('.field').querySelector('.amount').textContent = `${amount}\u00a0%`;
       }
     }
-    const {colormap, diverging} = this.tables;
-    colormap.choice.show(unsigned ? colormap.names : [], look.colormap);
-    diverging.choice.show(signed ? diverging.names : [], look.diverging);
+    const isBoth = look.sign === 'both';
+    const {sign, colormap, signedColormap} = this.choices;
+    sign.show(signed ? kSigns : [], look.sign);
+    colormap.show(unsigned || !isBoth ? this.colormaps : [], look.colormap);
+    signedColormap.show(signed && isBoth ? this.colormaps : [], look.signedColormap);
   }
 }

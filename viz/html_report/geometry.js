@@ -26,6 +26,15 @@ class Axis {
     return (cell * output / cells + start) * this.shown / resized;
   }
 
+  /** `edge`, moved to lie `margin` or more within what the model saw. */
+  seenEdge(cell, margin) {
+    const {resized, start, window: width, output} = this.axis;
+    const scale = this.shown / resized;
+    const begin = Math.max(start * scale, 0);
+    const end = Math.min((start + Math.min(width, output)) * scale, this.shown);
+    return Math.max(begin + margin, Math.min(this.edge(cell), end - margin));
+  }
+
   /** First and last cell that lie under a pixel. */
   visibleCells() {
     let first = -1;
@@ -58,4 +67,27 @@ class Axis {
     }
     return {near, far, weight};
   }
+}
+
+/** The sides of cells (a set of indices) where the set ends, as a path that is stroked. */
+function outlineOf(cells, vertical, horizontal, margin) {
+  const path = new Path2D();
+  const has = (row, column) => row >= 0 && row < vertical.cells && column >= 0 &&
+      column < horizontal.cells && cells.has(row * horizontal.cells + column);
+  for (const cell of cells) {
+    const column = cell % horizontal.cells;
+    const row = (cell - column) / horizontal.cells;
+    const [left, right] = [column, column + 1].map(each => horizontal.seenEdge(each, margin));
+    const [top, bottom] = [row, row + 1].map(each => vertical.seenEdge(each, margin));
+    if (left === right || top === bottom) continue;  // not on the picture
+    const line = (x, y, toX, toY) => {
+      path.moveTo(x, y);
+      path.lineTo(toX, toY);
+    };
+    if (!has(row - 1, column)) line(left, top, right, top);
+    if (!has(row + 1, column)) line(left, bottom, right, bottom);
+    if (!has(row, column - 1)) line(left, top, left, bottom);
+    if (!has(row, column + 1)) line(right, top, right, bottom);
+  }
+  return path;
 }

@@ -12,25 +12,67 @@ function valuesOf(base64) {
   return new Float32Array(bytesOf(base64).buffer);
 }
 
-/** What the first and the last colour stand for; symmetric about 0 for signed maps. */
-function rangeOf(values, isSigned) {
-  let low = Infinity;
-  let high = -Infinity;
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue;
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  if (low > high) return {low: 0, high: 0};
-  const most = Math.max(Math.abs(low), Math.abs(high));
-  return isSigned ? {low: -most, high: most} : {low, high};
+/** with_sign of viz/heat_map.h. */
+function withSign(values, sign) {
+  if (sign === 'positive') return values.map(value => value < 0 ? 0 : value);
+  return sign === 'absolute' ? values.map(Math.abs) : values;
+}
+
+/** range_of of viz/heat_map.h: what the first and the last colour stand for. */
+function rangeOf(values, isSymmetric, outlierPercent) {
+  const numbers = values.filter(Number.isFinite);
+  if (numbers.length === 0) return {low: 0, high: 0};
+  const ascending = (isSymmetric ? numbers.map(Math.abs) : numbers).sort();
+  const last = ascending.length - 1;
+  const beyond = outlierPercent / 100 * ascending.length / (isSymmetric ? 1 : 2);
+  const dropped = Math.min(Math.floor(beyond), isSymmetric ? last : Math.floor(last / 2));
+  const high = ascending[last - dropped];
+  return {low: isSymmetric ? -high : ascending[dropped], high};
 }
 
 /** 0 at the first colour, 1 at the last; a map of one value is the neutral or the first colour. */
-function shareOf(value, range, isSigned) {
-  if (!(range.high > range.low)) return Number.isNaN(value) ? NaN : isSigned ? 0.5 : 0;
-  const share = (value - range.low) / (range.high - range.low);
-  return Math.min(Math.max(share, 0), 1);
+function sharesOf(values, {low, high}, isDiverging) {
+  if (!(high > low)) {
+    if (!isDiverging) return values.map(value => Number.isNaN(value) ? NaN : 0);
+    const reach = Math.max(1, 2 * Math.abs(low));
+    [low, high] = [low - reach, low + reach];
+  }
+  return values.map(value => Math.min(Math.max((value - low) / (high - low), 0), 1));
+}
+
+/** smallest_set of viz/heat_map.h, as the set of the cells' indices. */
+function smallestSet(values, mass) {
+  const positive = [...values.keys()].filter(i => values[i] > 0 && Number.isFinite(values[i]));
+  positive.sort((a, b) => values[b] - values[a]);
+  const wanted = mass * positive.reduce((sum, i) => sum + values[i], 0);
+  const cells = new Set();
+  let held = 0;
+  for (const cell of positive) {
+    if (held >= wanted) break;
+    cells.add(cell);
+    held += values[cell];
+  }
+  return cells;
+}
+
+/** The colour table that a map has: signed maps that are drawn with both signs have their own. */
+function tableOf(entry, look, colormaps) {
+  const isTwoSided = entry.signed && look.sign === 'both';
+  const name = isTwoSided ? look.signedColormap : look.colormap;
+  return colormaps.find(table => table.name === name);
+}
+
+/** A map as it is drawn, as the program does it: app/visualize/heat_figure.h. */
+function heatOf(values, entry, look, page) {
+  const table = tableOf(entry, look, page.colormaps);
+  const isDiverging = table.diverging;  // then 0 has the neutral colour
+  const heat = withSign(values, look.sign);
+  const isAsAtFirst = look.sign === page.firstLook.sign &&
+      isDiverging === tableOf(entry, page.firstLook, page.colormaps).diverging;
+  const range = isAsAtFirst && entry.range || rangeOf(heat, isDiverging, page.outlierPercent);
+  return {
+    range, table, shares: sharesOf(heat, range, isDiverging),
+    outlined: smallestSet(heat, look.mass)};
 }
 
 /** Between cells of which some may be NaN: a cell of weight 0 does not count. */
@@ -39,25 +81,24 @@ function blend(a, b, weight) {
   return weight === 1 ? b : a + (b - a) * weight;
 }
 
-const kUnseenBrightness = 0.35;  // viz/heat_overlay.h
-
 /**
- * `map` ({shares, columns, isSigned}) over `base`, both RGBA: viz/heat_overlay.h. Cells of NaN show
- * the picture, what the model did not see is dimmed.
+ * Heat (of heatOf) over `base`, both RGBA: viz/heat_overlay.h. Cells of NaN show the picture, what
+ * the model did not see is dimmed.
  */
-function drawHeat(base, target, map, vertical, horizontal, colors, look) {
+function drawHeat(base, target, heat, vertical, horizontal, look, unseenBrightness) {
   const rows = vertical.samples(look.smooth);
   const columns = horizontal.samples(look.smooth);
-  const {shares} = map;
+  const {shares} = heat;
+  const {colors, diverging} = heat.table;
   let at = 0;
   for (let y = 0; y < vertical.shown; ++y) {
-    const nearRow = rows.near[y] * map.columns;
-    const farRow = rows.far[y] * map.columns;
+    const nearRow = rows.near[y] * horizontal.cells;
+    const farRow = rows.far[y] * horizontal.cells;
     for (let x = 0; x < horizontal.shown; ++x, at += 4) {
       const near = columns.near[x];
       target[at + 3] = 255;
       if (nearRow < 0 || near < 0) {
-        for (let c = 0; c < 3; ++c) target[at + c] = base[at + c] * kUnseenBrightness;
+        for (let c = 0; c < 3; ++c) target[at + c] = base[at + c] * unseenBrightness;
         continue;
       }
       const far = columns.far[x];
@@ -68,7 +109,7 @@ function drawHeat(base, target, map, vertical, horizontal, colors, look) {
         for (let c = 0; c < 3; ++c) target[at + c] = base[at + c];
         continue;
       }
-      const strength = !look.fade ? 1 : map.isSigned ? Math.abs(2 * share - 1) : share;
+      const strength = !look.fade ? 1 : diverging ? Math.abs(2 * share - 1) : share;
       const alpha = look.opacity * strength;
       const color = Math.round(share * 255) * 3;
       for (let c = 0; c < 3; ++c) {

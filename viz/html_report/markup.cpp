@@ -11,10 +11,9 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
-/// HTML allows tab, line feed and carriage return of C0, and neither DEL nor C1.
+/// HTML allows tab, line feed and carriage return.
 bool is_forbidden_control(char32_t character) {
-  if (character < 0x20) return character != '\t' && character != '\n' && character != '\r';
-  return character >= 0x7F && character < 0xA0;
+  return is_control(character) && character != '\t' && character != '\n' && character != '\r';
 }
 
 }  // namespace

@@ -10,6 +10,9 @@ const withMaps = articles.filter(article => article.about?.maps.length > 0);
 
 const page = {
   colormaps: settings.colormaps.map(table => ({...table, colors: bytesOf(table.colors)})),
+  unseenBrightness: settings.unseenBrightness,
+  outlierPercent: settings.outlierPercent,
+  firstLook: {...settings.look},
   look: settings.look,
   wanted: withMaps.length > 0 ? firstWanted(withMaps[0].about.maps) : {},
 };
@@ -119,7 +122,7 @@ function buildThemeSwitch() {
 function keepJumpsVisible() {
   const controls = document.getElementById('global');
   new ResizeObserver(() => {
-    document.documentElement.style.scrollPaddingTop = `${controls.offsetHeight + 12}px`;
+    document.documentElement.style.setProperty('--controls-height', `${controls.offsetHeight}px`);
   }).observe(controls);
 }
 

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "viz/colormap.h"
+#include "viz/heat_overlay.h"
 #include "viz/html_report/markup.h"
 
 #include <nlohmann/json.hpp>
@@ -45,6 +46,15 @@ std::string chosen(const std::string& name, std::string_view otherwise) {
 Json axis_json(const Axis& axis) {
   return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
           {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
+}
+
+std::string_view sign_name(Sign sign) {
+  switch (sign) {
+    case Sign::both: return "both";
+    case Sign::positive: return "positive";
+    case Sign::absolute: return "absolute";
+  }
+  return "";
 }
 
 /// The position of `value` in `values`, where it is added if it is not there.
@@ -92,10 +102,14 @@ std::string settings_json(const ReportOptions& options) {
                       {"colors", base64(std::as_bytes(std::span(colormap.colors)))}});
   }
   return text_of({{"colormaps", std::move(tables)},
+                  {"unseenBrightness", OverlayStyle().unseen_brightness},
+                  {"outlierPercent", options.outlier_percent},
                   {"look",
                    {{"opacity", std::clamp(options.alpha, 0.0, 1.0)},
                     {"colormap", chosen(options.colormap, kDefaultColormap)},
-                    {"diverging", chosen(options.diverging_colormap, kDefaultDivergingColormap)},
+                    {"signedColormap", chosen(options.signed_colormap, kDefaultDivergingColormap)},
+                    {"sign", sign_name(options.sign)},
+                    {"mass", std::clamp(options.outlined_mass, 0.0, 1.0)},
                     {"smooth", !options.blocks},
                     {"fade", options.fade},
                     {"beside", options.beside}}}});
@@ -111,6 +125,7 @@ std::string about_json(const ReportPicture& picture) {
         {"method", valid_text(map.method)}, {"class", nullptr},        {"layer", map.layer},
         {"head", valid_text(map.head)},     {"signed", map.is_signed}, {"ownShare", map.own_share}};
     if (map.class_index) entry["class"] = position_in(classes, *map.class_index);
+    if (map.range) entry["range"] = {{"low", map.range->low}, {"high", map.range->high}};
     if (!map.note.empty()) entry["note"] = position_in(notes, valid_text(map.note));
     maps.push_back(std::move(entry));
   }

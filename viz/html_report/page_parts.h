@@ -8,6 +8,7 @@ namespace hydrascope::viz::page {
 
 // With {{places}} to fill: markup.h.
 extern const std::string_view kPage;
+extern const std::string_view kArticle;  ///< around one of the next two
 extern const std::string_view kPicture;
 extern const std::string_view kFailure;
 

@@ -1,11 +1,11 @@
 // One picture of the page: its overlay, its controls, the value under the pointer.
 
 class PictureView {
-  /** `page`: {colormaps, look, wanted}; this picture has its own copy of the last two. */
+  /** `page` is page.js's; this picture has its own copy of what is chosen. */
   constructor(article, about, page) {
     this.article = article;
     this.about = about;
-    this.colormaps = page.colormaps;
+    this.page = page;
     this.look = {...page.look};
     this.wanted = {...page.wanted};
     this.cell = null;
@@ -36,8 +36,15 @@ class PictureView {
     this.readout = find('.readout');
     this.canvas.addEventListener('pointermove', event => this.point(event));
     this.canvas.addEventListener('pointerdown', event => this.point(event));
-    this.canvas.addEventListener('pointerleave', () => this.select(null));
-    this.canvas.addEventListener('focus', () => this.select(this.cell ?? this.middle()));
+    // A finger that is lifted leaves too, and what the keyboard chose stays while it may go on.
+    this.canvas.addEventListener('pointerleave', event => {
+      const isFocused = document.activeElement === this.canvas;
+      if (event.pointerType === 'mouse' && !isFocused) this.select(null);
+    });
+    // Whoever came by a pointer has chosen already.
+    this.canvas.addEventListener('focus', () => {
+      if (this.canvas.matches(':focus-visible')) this.select(this.cell ?? this.middle());
+    });
     this.canvas.addEventListener('blur', () => this.select(null));
     this.canvas.addEventListener('keydown', event => this.step(event));
   }
@@ -49,7 +56,7 @@ class PictureView {
     maps.setAttribute('aria-label', `Map over ${this.about.name}`);
     this.mapChoices = new MapChoices(maps, (aspect, value) => this.want(aspect, value));
     this.lookChoices =
-        new LookChoices(looks, this.colormaps, (name, value) => this.restyle(name, value));
+        new LookChoices(looks, this.page.colormaps, (name, value) => this.restyle(name, value));
     this.note = panel.querySelector('.note');
     this.share = panel.querySelector('.share');
     panel.querySelector('.download').addEventListener('click', () => this.download());
@@ -87,7 +94,7 @@ class PictureView {
   /** Far off screen: its pixels and numbers are let go. */
   close() {
     this.isOpen = false;
-    this.base = this.overlay = this.lines = this.map = null;
+    this.base = this.overlay = this.lines = this.map = this.heat = null;
     this.canvas.width = this.canvas.height = 1;
   }
 
@@ -117,31 +124,48 @@ class PictureView {
     if (this.map?.entry === this.chosen) return;
     this.lines ??= this.article.querySelector('.maps').textContent.split('\n');
     const values = valuesOf(this.lines[this.about.maps.indexOf(this.chosen)]);
-    const isSigned = this.chosen.signed;
-    const range = rangeOf(values, isSigned);
-    const shares = values.map(value => shareOf(value, range, isSigned));
-    this.map = {
-      entry: this.chosen, values, range, shares, isSigned, columns: this.horizontal.cells};
+    this.map = {entry: this.chosen, values};
   }
 
   draw() {
     this.load();
-    const table = this.map.isSigned ? this.look.diverging : this.look.colormap;
-    const {colors} = this.colormaps.find(each => each.name === table);
+    this.heat = heatOf(this.map.values, this.chosen, this.look, this.page);
     drawHeat(
-        this.base.data, this.overlay.data, this.map, this.vertical, this.horizontal, colors,
-        this.look);
-    this.drawScale(colors);
+        this.base.data, this.overlay.data, this.heat, this.vertical, this.horizontal, this.look,
+        this.page.unseenBrightness);
+    this.drawOutline();
+    this.drawScale();
     this.select(this.cell);
   }
 
-  drawScale(colors) {
+  /** Into the overlay: outline_cells of viz/heat_overlay.h, at the page's size. */
+  drawOutline() {
+    if (this.heat.outlined.size === 0) return;
+    const thickness =
+        Math.max(2, Math.floor(Math.min(this.horizontal.shown, this.vertical.shown) / 360));
+    const dark = Math.max(1, Math.floor(thickness / 3));
+    const {context} = this;
+    context.putImageData(this.overlay, 0, 0);
+    context.save();
+    context.lineCap = 'square';
+    for (const [color, width] of [['#181818', thickness + 2 * dark], ['#fff', thickness]]) {
+      context.strokeStyle = color;
+      context.lineWidth = width;
+      context.stroke(
+          outlineOf(this.heat.outlined, this.vertical, this.horizontal, width / 2));
+    }
+    context.restore();
+    this.overlay = context.getImageData(0, 0, this.canvas.width, this.canvas.height);
+  }
+
+  drawScale() {
+    const {colors} = this.heat.table;
     const scale = this.gradient.createImageData(256, 1);
     for (let i = 0; i < 256; ++i) {
       scale.data.set([...colors.subarray(3 * i, 3 * i + 3), 255], 4 * i);
     }
     this.gradient.putImageData(scale, 0, 0);
-    const {low, high} = this.map.range;
+    const {low, high} = this.heat.range;
     [low, (low + high) / 2, high].forEach((value, i) => {
       this.ticks[i].textContent = numberText(value);
     });
@@ -155,9 +179,12 @@ class PictureView {
   point(event) {
     const box = this.canvas.getBoundingClientRect();
     const pixel = (position, length, shown) => Math.floor(position / length * shown);
-    const row = this.vertical.cellAt(pixel(event.clientY - box.top, box.height, this.vertical.shown));
-    const column =
-        this.horizontal.cellAt(pixel(event.clientX - box.left, box.width, this.horizontal.shown));
+    const x = pixel(event.clientX - box.left, box.width, this.horizontal.shown);
+    const y = pixel(event.clientY - box.top, box.height, this.vertical.shown);
+    // A finger that began on the picture may have left it.
+    if (x < 0 || y < 0 || x >= this.horizontal.shown || y >= this.vertical.shown) return;
+    const row = this.vertical.cellAt(y);
+    const column = this.horizontal.cellAt(x);
     if (row < 0 || column < 0) {
       this.select(null, 'not seen by the model');
     } else {
@@ -191,13 +218,13 @@ class PictureView {
     this.cell = cell;
     this.mark.hidden = cell === null;
     this.readout.value = text || 'Point at the picture, or focus it and use the arrow keys.';
-    if (!this.overlay || !this.map) return;
+    if (!this.overlay || !this.heat) return;
     this.context.putImageData(this.overlay, 0, 0);
     if (cell === null) return;
     const index = cell.row * this.horizontal.cells + cell.column;
     this.readout.value =
         `row ${cell.row}, column ${cell.column}: ${numberText(this.map.values[index])}`;
-    const share = this.map.shares[index];
+    const share = this.heat.shares[index];
     this.mark.hidden = Number.isNaN(share);
     this.mark.style.left = `${100 * share}%`;
     const [left, right] = [0, 1].map(i => this.horizontal.edge(cell.column + i));

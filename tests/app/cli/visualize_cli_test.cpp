@@ -112,12 +112,23 @@ TEST_F(VisualizeCliTest, SeveralMapsAreASheetAndAnArchive) {
   EXPECT_EQ(maps[0].at("files").at("map"), "heatmaps/p.map.npz");
   const std::string archive = read_bytes(path("heatmaps/p.map.npz"));
   for (const char* name :
-       {"hydra.layer11.headmean.class360.npy", "hydra.layer11.headmax.class357.npy",
-        "attention.layer11.headmax.class360.npy"})
+       {"hydra.layer11.head-mean.class360.npy", "hydra.layer11.head-max.class357.npy",
+        "attention.layer11.head-max.class360.npy"})
     EXPECT_NE(archive.find(name), std::string::npos) << name;
   const auto [width, height] = png_size(path("heatmaps/p.heatmap.png"));
   EXPECT_GT(width, 2 * 96);
   EXPECT_GT(height, 2 * 64);
+}
+
+TEST_F(VisualizeCliTest, APictureOf1080pHasAMapOf68Rows) {
+  picture("wide.ppm", 1920, 1080);
+  const Json record = records({"wide.ppm", "--native", "--attn", "hydra", "--save-raw"}).at(0);
+  EXPECT_EQ(record.at("grid"), (Json{68, 120}));
+  EXPECT_EQ(record.at("model_size"), (Json{1088, 1920}));
+  EXPECT_EQ(png_size(path("heatmaps/wide.heatmap.png")), (std::pair{1920, 1080}));
+  const std::string bytes = read_bytes(path("heatmaps/wide.map.npy"));
+  EXPECT_NE(bytes.find("'shape': (68, 120), }"), std::string::npos);
+  EXPECT_EQ(bytes.size() % 64, (68U * 120 * sizeof(float)) % 64);
 }
 
 TEST_F(VisualizeCliTest, AllLayersAllHeadsAndTheBestClasses) {
@@ -242,6 +253,7 @@ TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
   refused({"-o", "-"}, {"expected a folder"});
   refused({"-o", "p.ppm"}, {"cannot make the folder"}, 1);
   refused({"--caption", "--font", "p.ppm"}, {"p.ppm"}, 1);
+  refused({"--font", "missing.ttf"}, {"missing.ttf"}, 1);
   const Outcome none = visualize({});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("no input given"), std::string::npos);
@@ -265,6 +277,30 @@ TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
   const std::string page = read_bytes(path("page.html"));
   for (const char* text : {"a.ppm", "missing.jpg", "b.ppm", "viridis", "<html"})
     EXPECT_NE(page.find(text), std::string::npos) << text;
+}
+
+TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
+  picture("a.ppm", 64, 64);
+  const auto page_of = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"a.ppm", "--method", "hydra", "--html", "page.html"});
+    EXPECT_EQ(visualize(arguments).code, 0);
+    return read_bytes(path("page.html"));
+  };
+  const std::string usual = page_of({});
+  for (const char* text : {R"("sign":"both")", R"("mass":0.0)", R"("colormap":"inferno")",
+                           R"("signedColormap":"blue-orange")", R"("outlierPercent":0.0)"})
+    EXPECT_NE(usual.find(text), std::string::npos) << text;
+  // Signed heat in blue and orange has a range about 0, magnitudes have none below.
+  const std::string other = page_of(
+      {"--sign", "absolute", "--threshold", "0.5", "--cmap", "viridis", "--outlier-perc", "2"});
+  for (const char* text : {R"("sign":"absolute")", R"("mass":0.5)", R"("colormap":"viridis")",
+                           R"("signedColormap":"viridis")", R"("outlierPercent":2.0)"})
+    EXPECT_NE(other.find(text), std::string::npos) << text;
+  const std::string range = R"("range":{"low":)";
+  ASSERT_NE(usual.find(range), std::string::npos);
+  EXPECT_EQ(usual[usual.find(range) + range.size()], '-');
+  ASSERT_NE(other.find(range), std::string::npos);
+  EXPECT_NE(other[other.find(range) + range.size()], '-');
 }
 
 TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
@@ -300,6 +336,75 @@ TEST_F(VisualizeCliTest, PicturesBecomeFramesOfOneVideo) {
   EXPECT_EQ(maps[7].at("files").at("heatmap"), "heatmaps/frames.heatmap.mp4");
   EXPECT_GT(fs::file_size(path("heatmaps/frames.heatmap.mp4")), 0U);
   EXPECT_EQ(files_in("heatmaps"), 1U);
+}
+
+TEST_F(VisualizeCliTest, FramesComeByNumberAndOneASecondIsOnThePage) {
+  for (int i = 8; i < 13; ++i)
+    picture("frames/frame_" + std::to_string(i) + ".ppm", 64, 48, static_cast<unsigned>(i));
+  const Outcome outcome = visualize({"frames", "--frames-as-video", "2", "--html", "page.html"});
+  if (outcome.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.out;
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const std::vector<Json> frames = outcome.records();
+  ASSERT_EQ(frames.size(), 5U);
+  const std::string page = read_bytes(path("page.html"));
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(frames[i].at("input"), "frames/frame_" + std::to_string(i + 8) + ".ppm");
+    const std::string name = ".ppm frame " + std::to_string(i);
+    EXPECT_EQ(page.find(name) != std::string::npos, i % 2 == 0) << name;
+  }
+}
+
+TEST_F(VisualizeCliTest, AFrameWithAnotherGridFailsAlone) {
+  picture("frames/1.ppm", 64, 48);
+  picture("frames/2.ppm", 48, 64);
+  picture("frames/3.ppm", 64, 48);
+  picture("other.ppm", 32, 32);
+  const Outcome outcome =
+      visualize({"frames", "other.ppm", "--frames-as-video", "5", "--native", "--save-raw"});
+  if (outcome.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.out;
+  EXPECT_EQ(outcome.code, 3) << outcome.err << outcome.out;
+  const std::vector<Json> frames = outcome.records();
+  ASSERT_EQ(frames.size(), 4U);
+  EXPECT_TRUE(frames[0].contains("grid"));
+  EXPECT_EQ(frames[1].at("error").at("code"), "unsupported_format");
+  EXPECT_TRUE(frames[2].contains("grid"));
+  EXPECT_TRUE(frames[3].contains("error"));
+  EXPECT_NE(read_bytes(path("heatmaps/frames.map.npy")).find("'shape': (2, 3, 4), }"),
+            std::string::npos);
+}
+
+TEST_F(VisualizeCliTest, AnInterruptLeavesAPlayableVideo) {
+  picture("p.ppm", 64, 48);
+  std::string list;
+  for (int i = 0; i < 200; ++i) list += "p.ppm\n";
+  folder_.write("list.txt", list);
+  const Outcome made =
+      visualize({"@list.txt", "--frames-as-video", "25", "--img-size", "32", "-o", "."});
+  if (made.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << made.out.substr(0, 200);
+  ASSERT_EQ(made.code, 0) << made.err;
+  const auto videos = [&] {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      if (entry.path().extension() == ".mp4") names.push_back(entry.path().filename());
+    return names;
+  };
+  ASSERT_EQ(videos().size(), 1U);
+  Program program({"visualize", videos().front(), "--format", "jsonl", "--device", "cpu", "-b", "1",
+                   "-o", "out", "--save-raw"},
+                  {"", folder_.path(), {}});
+  for (int i = 0; i < 6000 && program.output_so_far().empty(); ++i) usleep(5'000);
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  const std::vector<Json> frames = outcome.records();
+  ASSERT_GE(frames.size(), 1U);
+  ASSERT_LT(frames.size(), 200U) << "it was stopped in the middle";
+  EXPECT_EQ(files_in("out"), 2U) << "nothing temporary is left";
+  const std::string written = frames.front().at("files").at("heatmap");
+  EXPECT_EQ(records({written, "--img-size", "32", "-o", "again"}).size(), frames.size());
+  EXPECT_NE(read_bytes(path(frames.front().at("files").at("map")))
+                .find("'shape': (" + std::to_string(frames.size()) + ", 14, 14), }"),
+            std::string::npos);
 }
 
 TEST_F(VisualizeCliTest, AnInterruptWritesWhatIsFinished) {

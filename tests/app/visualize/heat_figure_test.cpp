@@ -33,11 +33,14 @@ viz::Canvas grey(int width, int height) {
 
 TEST(InputMapTest, Names) {
   InputMap map = input_map(Method::grad_rollout, {0, 1, 2, 3}, false);
-  EXPECT_EQ(array_name(map), "grad-rollout.layer11.headmean.class360");
-  EXPECT_EQ(caption(map), (std::vector<std::string>{"otter 67.5 %", "grad-rollout, layer 11"}));
+  EXPECT_EQ(array_name(map), "grad-rollout.layer11.head-mean.class360");
+  EXPECT_EQ(caption(map, LabelType::name),
+            (std::vector<std::string>{"otter 67.5 %", "grad-rollout, layer 11"}));
+  EXPECT_EQ(caption(map, LabelType::id).front(), "n02444819 67.5 %");
+  EXPECT_EQ(caption(map, LabelType::index).front(), "360 67.5 %");
   map.choice.head = {Head::Kind::one, 2};
-  EXPECT_EQ(array_name(map), "grad-rollout.layer11.head2.class360");
-  EXPECT_EQ(caption(map).back(), "grad-rollout, layer 11, head 2");
+  EXPECT_EQ(array_name(map), "grad-rollout.layer11.head-2.class360");
+  EXPECT_EQ(caption(map, LabelType::name).back(), "grad-rollout, layer 11, head 2");
 }
 
 TEST(InputMapTest, NotesAreJoinedAndRulesGathered) {
@@ -57,6 +60,13 @@ TEST(ShownMapTest, TwoSignsAreShownAroundZero) {
   EXPECT_TRUE(shown.colormap->diverging);
   EXPECT_FLOAT_EQ(shown.range.low, -3);
   EXPECT_FLOAT_EQ(shown.range.high, 3);
+}
+
+TEST(ShownMapTest, CaptionsNameClassesAsAsked) {
+  FigureOptions options;
+  options.label_type = LabelType::id;
+  EXPECT_EQ(shown_map(input_map(Method::attention, {0, 1, 2, 3}, false), options).caption.front(),
+            "n02444819 67.5 %");
 }
 
 TEST(ShownMapTest, OneSignIsShownFromEndToEnd) {
@@ -101,6 +111,47 @@ TEST(DrawFigureTest, AnOutlineSurroundsTheHeat) {
   EXPECT_EQ(with.rgb.at(0), 128) << "far from the hot cell nothing changes";
 }
 
+TEST(DrawFigureTest, FramesHaveOneLayout) {
+  const viz::Font font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+  FigureOptions options;
+  options.caption = true;
+  options.colorbar = true;
+  const auto frame = [&](const std::string& label, float largest, viz::Size picture,
+                         std::size_t count) {
+    InputMap map = input_map(Method::attention, {0, 0, 0, largest}, false);
+    map.of_class.label = label;
+    const std::vector<ShownMap> maps(count, shown_map(map, options));
+    return draw_figure(grey(picture.width, picture.height), whole(picture.width, picture.height),
+                       maps, options, &font, viz::Size{160, 120});
+  };
+  for (const std::size_t count : {1U, 3U}) {
+    const viz::Size first = viz::size_of(frame("otter", 1, {160, 120}, count));
+    EXPECT_EQ(viz::size_of(frame("otter", 2e-7F, {160, 120}, count)), first);
+    EXPECT_EQ(viz::size_of(frame("a class of many words, too many", 0.0125F, {160, 120}, count)),
+              first);
+    EXPECT_EQ(viz::size_of(frame("otter", 1, {90, 200}, count)), first) << "another picture";
+  }
+}
+
+TEST(DrawFigureTest, PicturesOfAnotherSizeAreFittedIntoTheFrame) {
+  FigureOptions options;
+  options.sampling = viz::Sampling::nearest;
+  const std::vector<ShownMap> maps{
+      shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
+  const viz::Canvas figure =
+      draw_figure(grey(30, 60), whole(30, 60), maps, options, nullptr, viz::Size{40, 30});
+  ASSERT_EQ(viz::size_of(figure), (viz::Size{40, 30}));
+  const auto red = [&](int x, int y) {
+    return figure.rgb.at(static_cast<std::size_t>((y * 40 + x) * 3));
+  };
+  // The picture is 15 x 30 pixels in the middle, its hot cell the lower right quarter.
+  EXPECT_EQ(red(0, 15), 0);
+  EXPECT_EQ(red(39, 15), 0);
+  EXPECT_NE(red(12, 0), 0);
+  EXPECT_EQ(red(13, 5), red(25, 5));
+  EXPECT_NE(red(25, 5), red(25, 25));
+}
+
 TEST(DrawFigureTest, TextNeedsAFont) {
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), {})};
@@ -123,6 +174,20 @@ TEST(SteadyMapsTest, ColoursFollowSlowlyAndMapsAsAsked) {
   smooth.add(first, {});
   second = {input_map(Method::attention, {0, 0, 0, 8}, false)};
   EXPECT_FLOAT_EQ(smooth.add(second, {}).front().map.values.back(), 6);
+}
+
+TEST(SteadyMapsTest, AnotherClassStartsAnew) {
+  for (const Method method : {Method::hydra, Method::attention}) {
+    SteadyMaps steady(0.5);
+    std::vector<InputMap> maps{input_map(method, {0, 0, 0, 4}, false)};
+    steady.add(maps, {});
+    maps = {input_map(method, {0, 0, 0, 8}, false)};
+    maps.front().of_class.index = 357;
+    const ShownMap shown = steady.add(maps, {}).front();
+    const bool of_class = method == Method::hydra;
+    EXPECT_FLOAT_EQ(shown.map.values.back(), of_class ? 8 : 6);
+    EXPECT_FLOAT_EQ(shown.range.high, of_class ? 8 : 4.2F);
+  }
 }
 
 }  // namespace

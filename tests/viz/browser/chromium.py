@@ -22,7 +22,7 @@ class Chromium:
     """One browser with one tab. `problems` collects what the console shows as errors."""
 
     def __init__(self, program):
-        self._profile = tempfile.TemporaryDirectory(prefix="hydrascope-chromium-", ignore_cleanup_errors=True)
+        self._profile = tempfile.mkdtemp(prefix="hydrascope-chromium-")
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
         # The browser reads commands from descriptor 3 and writes to 4. The copies come from high numbers, so
@@ -34,7 +34,7 @@ class Chromium:
         self._process = os.posix_spawn(program, [
             program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--disable-background-networking", "--hide-scrollbars", "--force-device-scale-factor=1",
-            "--remote-debugging-pipe", f"--user-data-dir={self._profile.name}", "about:blank"
+            "--remote-debugging-pipe", f"--user-data-dir={self._profile}", "about:blank"
         ], os.environ, file_actions=actions, setpgroup=0)
         for descriptor in (to_read, to_write, null, *moved):
             os.close(descriptor)
@@ -53,7 +53,7 @@ class Chromium:
         os.waitpid(self._process, 0)
         os.close(self._read)
         os.close(self._write)
-        self._profile.cleanup()
+        shutil.rmtree(self._profile, ignore_errors=True)  # its other processes may still be writing
 
     def _message(self):
         while b"\0" not in self._buffer:
@@ -125,6 +125,18 @@ class Chromium:
 
     def move_mouse(self, x, y):
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def click(self, x, y):
+        self.move_mouse(x, y)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def tap(self, x, y):
+        """With a finger: the mouse events that follow a touch are the browser's own."""
+        self.call("Emulation.setTouchEmulationEnabled", enabled=True)
+        self.call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+        self.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
     def press(self, key):
         for kind in ("keyDown", "keyUp"):

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The HTML report in a headless Chromium: page_test.py SAMPLE_REPORT [--screenshots FOLDER]
+"""HTML reports in a headless Chromium: page_test.py SAMPLE_REPORT [--screenshots FOLDER]
 
-SAMPLE_REPORT writes a report and what must be found in it. Exits with 77 where there is no Chromium.
+SAMPLE_REPORT writes reports and what must be found in them. Exits with 77 where there is no Chromium.
+Python 3.8 or newer.
 """
 
 import argparse
@@ -20,7 +21,9 @@ import chromium
 
 SKIPPED = 77
 MAPS = (("hydra", 11), ("attention", 10))  # in expected.json
+MOST_BYTES = 25_000_000  # of 50 pictures with 72 maps of 14 x 14 cells each
 arguments = None
+samples = None  # the folder of what SAMPLE_REPORT wrote
 
 # What the tests say in the page. `part(i)` is the i-th picture.
 HELPERS = """
@@ -46,6 +49,20 @@ globalThis.pixels = i => {
 };
 globalThis.digest = i => pixels(i).reduce((sum, value, at) => (sum * 31 + value + at % 7) % 2147483647, 7);
 globalThis.globalForm = document.querySelector('#global form');
+globalThis.box = i => {
+  const {left, top, width, height} = canvas(i).getBoundingClientRect();
+  return {left, top, width, height};
+};
+globalThis.readout = i => part(i).querySelector('.readout').value;
+globalThis.contrast = (one, other) => {
+  const luminance = color => {
+    const linear = color.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255)
+                       .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2];
+  };
+  const [dark, light] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (light + 0.05) / (dark + 0.05);
+};
 """
 
 
@@ -53,15 +70,17 @@ def quoted(text):
     return json.dumps(text)
 
 
-class Page(unittest.TestCase):
+def setUpModule():
+    global samples
+    folder = tempfile.TemporaryDirectory(prefix="hydrascope-page-")
+    unittest.addModuleCleanup(folder.cleanup)
+    samples = pathlib.Path(folder.name)
+    subprocess.run([arguments.sample_report, samples], check=True)
+
+
+class BrowserTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.folder = tempfile.TemporaryDirectory(prefix="hydrascope-page-")
-        cls.addClassCleanup(cls.folder.cleanup)
-        root = pathlib.Path(cls.folder.name)
-        subprocess.run([arguments.sample_report, root], check=True)
-        cls.url = (root / "report.html").as_uri()
-        cls.expected = json.loads((root / "expected.json").read_text(errors="replace"))
         cls.browser = chromium.Chromium(chromium.find())
         cls.addClassCleanup(cls.browser.close)
 
@@ -69,13 +88,12 @@ class Page(unittest.TestCase):
         self.browser.problems.clear()
         self.browser.resize(1280, 900)
         self.browser.prefer("light")
-        self.load()
 
     def tearDown(self):
         self.assertEqual(self.browser.problems, [])
 
-    def load(self):
-        self.browser.open(self.url)
+    def load(self, name="report.html"):
+        self.browser.open((samples / name).as_uri())
         self.browser.evaluate(HELPERS)
         self.browser.wait_for("document.querySelectorAll('article.drawn').length > 0")
 
@@ -99,6 +117,26 @@ class Page(unittest.TestCase):
                        f"return {json.dumps(positions)}.map(([x, y]) =>"
                        "[...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]); })()")
 
+    def assert_colors(self, wanted, found):
+        """Of pixels [x, y, color]; a colour of null: what the model did not see."""
+        self.assertGreater(len(found), 500)
+        for (x, y, color), there in zip(wanted, found):
+            if color is None:
+                self.assertLess(max(there), 100, f"pixel {x}, {y} is not dimmed")
+            else:
+                self.assertLessEqual(max(abs(a - b) for a, b in zip(color, there)), 3, f"pixel {x}, {y}")
+
+
+class Page(BrowserTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.expected = json.loads((samples / "expected.json").read_text(errors="replace"))
+
+    def setUp(self):
+        super().setUp()
+        self.load()
+
     def test_overlays_are_the_programs(self):
         for index, case in enumerate(self.expected):
             self.draw(index)
@@ -112,12 +150,9 @@ class Page(unittest.TestCase):
                     pictures = self.sampled(index, positions)
                     self.js(f"adjust(part({index}), 'opacity', 1)")
                     found = self.sampled(index, positions)
-                    self.assertGreater(len(found), 500)
-                    for (x, y, color), is_there, picture in zip(case[method][kind], found, pictures):
-                        wanted = color or picture  # what the model did not see is as dim at any opacity
-                        self.assertLessEqual(max(abs(a - b) for a, b in zip(wanted, is_there)), 3, f"pixel {x}, {y}")
-                        if color is None:
-                            self.assertLess(max(is_there), 100, f"pixel {x}, {y} is not dimmed")
+                    self.assert_colors(case[method][kind], found)
+                    unseen = [i for i, (_, _, color) in enumerate(case[method][kind]) if color is None]
+                    self.assertEqual([found[i] for i in unseen], [pictures[i] for i in unseen])
 
     def test_a_cell_without_a_number_shows_the_picture(self):
         self.draw(5)
@@ -171,6 +206,24 @@ class Page(unittest.TestCase):
             digest = self.js("digest(0)")
             self.assertEqual(digest in seen, table == "inferno", table)
             seen.add(digest)
+        self.js("adjust(part(0), 'mass', 0.5)")
+        self.assertNotIn(self.js("digest(0)"), seen)
+
+    def test_the_sign_is_chosen(self):
+        shown = "[...part(0).querySelectorAll('[data-look]')].filter(each => !each.hidden).map(each => each.dataset.look)"
+        self.js("part(0).querySelector('.looks').open = true")
+        self.assertEqual(self.js(shown), ["sign", "signedColormap"])
+        both = self.js("digest(0)")
+        ticks = "[...part(0).querySelectorAll('.ticks span')].map(each => Number(each.textContent))"
+        low, middle, high = self.js(ticks)
+        self.assertEqual((low, middle), (-high, 0))
+        for sign in ("positive", "absolute"):
+            self.js("(async () => { const select = part(0).querySelector('[data-look=sign] select');"
+                    f"select.value = [...select.options].find(each => each.text === {quoted(sign)}).value;"
+                    "select.dispatchEvent(new Event('change')); return frames(); })()")
+            self.assertEqual(self.js(shown), ["sign", "colormap"])
+            self.assertNotEqual(self.js("digest(0)"), both)
+            self.assertGreaterEqual(self.js(ticks)[0], 0)
 
     def test_global_choices_reach_every_picture(self):
         self.draw(1)
@@ -184,17 +237,49 @@ class Page(unittest.TestCase):
 
     def test_hover_says_the_value(self):
         values = self.expected[0]["hydra"]
-        box = self.js("(() => { const {left, top, width, height} = canvas(0).getBoundingClientRect();"
-                      "return {left, top, width, height}; })()")
-        # Cell (3, 8) of the crop: input pixel (3.5, 8.5) * 16, moved and scaled back to 480 x 360.
-        x = box["left"] + (8.5 * 16 + 58) / 341 * box["width"]
-        y = box["top"] + (3.5 * 16 + 16) / 256 * box["height"]
+        x, y = self.cell_of_crop(3, 8)
         self.browser.move_mouse(x, y)
-        text = self.js("part(0).querySelector('.readout').value")
+        text = self.js("readout(0)")
         self.assertTrue(text.startswith("row 3, column 8: "), text)
         self.assertAlmostEqual(float(text.split(": ")[1]), values["values"][3 * values["columns"] + 8], delta=1e-3)
-        self.browser.move_mouse(box["left"] + 2, y)
-        self.assertEqual(self.js("part(0).querySelector('.readout').value"), "not seen by the model")
+        self.browser.move_mouse(self.unseen_x(), y)
+        self.assertEqual(self.js("readout(0)"), "not seen by the model")
+        self.browser.move_mouse(1, 1)
+        self.assertTrue(self.js("readout(0)").startswith("Point at"))
+
+    def cell_of_crop(self, row, column):
+        """The middle of a cell of the first picture: input pixels, moved and scaled back to 480 x 360."""
+        box = self.js("box(0)")
+        return (box["left"] + ((column + 0.5) * 16 + 58) / 341 * box["width"],
+                box["top"] + ((row + 0.5) * 16 + 16) / 256 * box["height"])
+
+    def unseen_x(self):
+        return self.js("box(0)")["left"] + 2
+
+    def test_a_tap_says_the_value_and_leaves_it(self):
+        self.js("void (globalThis.followed = new Promise(done => canvas(0).addEventListener('click', () => done(true))))")
+        self.browser.tap(*self.cell_of_crop(3, 8))
+        self.assertTrue(self.js("followed"))
+        self.assertTrue(self.js("readout(0)").startswith("row 3, column 8: "), self.js("readout(0)"))
+        self.assertTrue(self.js("document.activeElement === canvas(0)"))
+
+    def test_a_click_says_what_is_under_it(self):
+        x, y = self.cell_of_crop(3, 8)
+        self.browser.click(self.unseen_x(), y)
+        self.assertEqual(self.js("readout(0)"), "not seen by the model")
+        self.browser.click(x, y)
+        self.assertTrue(self.js("readout(0)").startswith("row 3, column 8: "))
+
+    def test_the_mouse_does_not_take_the_keyboards_cell_away(self):
+        self.js("canvas(0).focus()")
+        self.browser.press("ArrowRight")
+        self.browser.move_mouse(*self.cell_of_crop(3, 8))
+        self.browser.move_mouse(1, 1)
+        self.assertTrue(self.js("readout(0)").startswith("row 3, column 8: "), self.js("readout(0)"))
+        self.browser.press("ArrowUp")
+        self.assertTrue(self.js("readout(0)").startswith("row 2, column 8: "), self.js("readout(0)"))
+        self.js("canvas(0).blur()")
+        self.assertTrue(self.js("readout(0)").startswith("Point at"))
 
     def test_keys_move_over_the_cells(self):
         values = self.expected[0]["hydra"]
@@ -268,6 +353,32 @@ class Page(unittest.TestCase):
         self.js(choose.format("'dark'"))
         self.assertEqual(self.js(ground), dark)
 
+    def test_contrast(self):
+        self.js("document.getElementById('index').open = true")
+        style = "getComputedStyle({}).{}".format
+        article = style("part(0)", "backgroundColor")
+        pairs = [(style("part(0).querySelector('.bar')", "fill"), style("part(0).querySelector('.bar')", "backgroundColor"))]
+        for field in ("part(0).querySelector('select')", "document.getElementById('filter')",
+                      "part(0).querySelector('.download')"):
+            border = style(field, "borderTopColor")
+            pairs += [(border, article), (border, style(field, "backgroundColor"))]
+        for theme in ("light", "dark"):
+            self.browser.prefer(theme)
+            for one, other in pairs:
+                self.assertGreaterEqual(self.js(f"contrast({one}, {other})"), 3, f"{theme}: {one}")
+
+    def test_controls_that_stay_leave_room(self):
+        for width, height in ((1280, 900), (1280, 640), (760, 400), (760, 700), (390, 844), (844, 390), (320, 640)):
+            self.browser.resize(width, height)
+            self.load()
+            self.js("document.getElementById('global').open = true")
+            self.js("frames()")
+            self.draw(2)
+            bottom = self.js("document.getElementById('global').getBoundingClientRect().bottom")
+            self.assertLessEqual(bottom, 0.42 * height, f"{width} x {height}")
+            self.assertGreaterEqual(self.js("part(2).getBoundingClientRect().top"), max(bottom, 0), f"{width} x {height}")
+            self.keep_screenshot(f"{width}x{height}-controls")
+
     def test_widths(self):
         for width, height, theme in ((1280, 900, "light"), (1280, 900, "dark"), (390, 844, "light"), (320, 640, "dark")):
             self.browser.resize(width, height)
@@ -295,7 +406,7 @@ class Page(unittest.TestCase):
     def test_without_scripts_pictures_and_predictions_are_there(self):
         self.browser.call("Emulation.setScriptExecutionDisabled", value=True)
         try:
-            self.browser.open(self.url)
+            self.browser.open((samples / "report.html").as_uri())
             shown = self.js("[...document.querySelectorAll('article.picture')].every(each => "
                             "each.querySelector('img').checkVisibility() && each.querySelector('img').naturalWidth > 0 &&"
                             "each.querySelectorAll('.top li').length === 3)")
@@ -304,6 +415,37 @@ class Page(unittest.TestCase):
             self.keep_screenshot("without-scripts")
         finally:
             self.browser.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+class FirstLook(BrowserTest):
+    """What the page shows before anything is chosen in it is what the program drew with the same options."""
+
+    def test_first_looks_are_the_programs(self):
+        for case in json.loads((samples / "first_looks.json").read_text()):
+            self.load(case["page"])
+            for index, colors in enumerate(case["pictures"]):
+                with self.subTest(page=case["page"], picture=index):
+                    self.draw(index)
+                    self.assert_colors(colors, self.sampled(index, [[x, y] for x, y, _ in colors]))
+            self.keep_screenshot(case["page"])
+
+
+class ManyPictures(BrowserTest):
+    def test_fifty_pictures_with_all_their_maps(self):
+        self.assertLess((samples / "large.html").stat().st_size, MOST_BYTES)
+        self.load("large.html")
+        self.assertEqual(self.js("document.querySelectorAll('article.picture').length"), 50)
+        seen = set()
+        for index in (0, 24, 49):
+            self.draw(index)
+            seen.add(self.js(f"digest({index})"))
+        for method, class_name, layer in (("hydra", "weasel", "0"), ("attention", "otter", "7")):
+            for aspect, text in (("method", method), ("class", class_name), ("layer", layer)):
+                self.js(f"pick(globalForm, {quoted(aspect)}, {quoted(text)})")
+            self.assertIn(f"{method} \u00b7 layer {layer}", self.js("part(49).querySelector('.caption').textContent"))
+            seen.add(self.js("digest(49)"))
+        self.assertEqual(len(seen), 5)
+        self.keep_screenshot("large")
 
 
 if __name__ == "__main__":

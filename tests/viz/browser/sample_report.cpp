@@ -1,5 +1,6 @@
-// Writes FOLDER/report.html and FOLDER/expected.json: a report over synthetic pictures, and what
-// page_test.py must find in it: what the program itself draws.
+// Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
+// what the program itself draws: report.html with expected.json, look-N.html of several options
+// with first_looks.json, and large.html.
 #include "viz/canvas.h"
 #include "viz/colormap.h"
 #include "viz/heat_overlay.h"
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -89,15 +91,22 @@ ReportPicture sample_picture(std::string name, int width, int height, const Plac
 
 /// What the program draws at full opacity: the colour of every `kStep`th pixel; null where the
 /// model saw nothing.
-Json expected_colors(const ReportPicture& picture, const ReportMap& map, Sampling sampling) {
+Json expected_colors(const ReportPicture& picture, const ReportMap& map,
+                     const ReportOptions& options) {
   constexpr int kStep = 7;
+  constexpr int kThickness = 2;
   Canvas drawn = filled(picture.picture.width, picture.picture.height, {});
-  const std::string_view table = map.is_signed ? kDefaultDivergingColormap : kDefaultColormap;
+  const HeatMap heat = with_sign(map.map, options.sign);
+  const bool is_two_sided = map.is_signed && options.sign == Sign::both;
+  const std::string& table = is_two_sided ? options.signed_colormap : options.colormap;
   OverlayStyle style;
   style.colormap = find_colormap_or_null(table);
   style.alpha = 1;
-  style.sampling = sampling;
-  draw_heat(drawn, map.map, range_of(map.map, map.is_signed, 0), picture.placement, style);
+  style.sampling = options.blocks ? Sampling::nearest : Sampling::bilinear;
+  const ValueRange range =
+      map.range.value_or(range_of(heat, style.colormap->diverging, options.outlier_percent));
+  draw_heat(drawn, heat, range, picture.placement, style);
+  outline_cells(drawn, smallest_set(heat, options.outlined_mass), picture.placement, kThickness);
   Json colors = Json::array();
   for (int y = 0; y < drawn.height; y += kStep) {
     for (int x = 0; x < drawn.width; x += kStep) {
@@ -110,11 +119,23 @@ Json expected_colors(const ReportPicture& picture, const ReportMap& map, Samplin
   return colors;
 }
 
+ReportOptions opaque(std::string_view colormap, std::string_view signed_colormap) {
+  ReportOptions options;
+  options.title = "Heat maps";
+  options.colormap = colormap;
+  options.signed_colormap = signed_colormap;
+  options.alpha = 1;
+  return options;
+}
+
 Json expected_map(const ReportPicture& picture, const ReportMap& map) {
+  const ReportOptions smooth = opaque(kDefaultColormap, kDefaultDivergingColormap);
+  ReportOptions blocks = smooth;
+  blocks.blocks = true;
   return {{"columns", map.map.columns},
           {"values", map.map.values},
-          {"blocks", expected_colors(picture, map, Sampling::nearest)},
-          {"smooth", expected_colors(picture, map, Sampling::bilinear)}};
+          {"blocks", expected_colors(picture, map, blocks)},
+          {"smooth", expected_colors(picture, map, smooth)}};
 }
 
 const ReportMap& map_of(const ReportPicture& picture, std::string_view method, std::int64_t layer) {
@@ -161,7 +182,7 @@ void write_sample(const std::filesystem::path& folder) {
   Json expected = Json::array();
   for (std::size_t i = 0; i < pictures.size(); ++i) {
     const ReportPicture& picture = pictures[i];
-    report.add(picture);
+    report.add(report.prepare(picture));
     if (i == 2)
       report.add(ReportFailure{"bad </article>.jpg", "truncated: <no> picture & nothing"});
     if (i > 3) continue;
@@ -173,6 +194,66 @@ void write_sample(const std::filesystem::path& folder) {
   std::ofstream(folder / "expected.json") << expected.dump();
 }
 
+/// A page by look, each with a signed map over one picture and an unsigned one over another.
+void write_first_looks(const std::filesystem::path& folder) {
+  // Cells begin between pixels of the page, so that outlines do not depend on how lines are drawn.
+  const Placement placement{{336, 224, 0, 224, 224, 14}, {448, 224, 0, 224, 224, 14}};
+  std::vector<ReportOptions> looks(4, opaque("viridis", "viridis"));
+  looks[0].outlier_percent = 10;
+  looks[1] = opaque(kDefaultColormap, kDefaultDivergingColormap);
+  looks[1].sign = Sign::positive;
+  looks[1].outlined_mass = 0.5;
+  looks[2] = opaque("blue-orange", "blue-orange");
+  looks[2].sign = Sign::absolute;
+  looks[2].blocks = true;
+  looks[2].outlier_percent = 5;
+  looks[2].outlined_mass = 0.3;
+  looks[3] = opaque("magma", kDefaultDivergingColormap);
+  Json cases = Json::array();
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    const std::string file = "look-" + std::to_string(i) + ".html";
+    HtmlReport report(folder / file, looks[i]);
+    Json pictures = Json::array();
+    for (const char* method : {"hydra", "attention"}) {
+      ReportPicture picture = sample_picture(method, 448, 336, placement);
+      picture.maps = {sample_map(method, 11, "mean", 360, placement)};
+      ReportMap& map = picture.maps.front();
+      if (i == 3) map.range = map.is_signed ? ValueRange{-2, 2} : ValueRange{0.001F, 0.01F};
+      pictures.push_back(expected_colors(picture, map, looks[i]));
+      report.add(report.prepare(picture));
+    }
+    report.finish();
+    cases.push_back({{"page", file}, {"pictures", std::move(pictures)}});
+  }
+  std::ofstream(folder / "first_looks.json") << cases.dump();
+}
+
+/// 50 pictures with the maps of 2 methods, 12 layers and 3 classes. Noise over a landscape is
+/// harder on JPEG than photographs are.
+void write_large(const std::filesystem::path& folder) {
+  const Placement placement{{640, 224, 0, 224, 224, 14}, {960, 224, 0, 224, 224, 14}};
+  std::mt19937 random(3);
+  HtmlReport report(folder / "large.html", {});
+  for (int i = 0; i < 50; ++i) {
+    ReportPicture picture =
+        sample_picture("large/" + std::to_string(i) + ".jpg", 960, 640, placement);
+    for (std::uint8_t& value : picture.picture.rgb) {
+      value = static_cast<std::uint8_t>(
+          std::clamp<int>(value + static_cast<int>(random() % 61) - 30, 0, 255));
+    }
+    picture.maps.clear();
+    for (const char* method : {"hydra", "attention"}) {
+      for (std::int64_t layer = 0; layer < 12; ++layer) {
+        for (const std::int64_t index : {360, 356, 0}) {
+          picture.maps.push_back(sample_map(method, layer, "mean", index, placement));
+        }
+      }
+    }
+    report.add(report.prepare(picture));
+  }
+  report.finish();
+}
+
 }  // namespace
 }  // namespace hydrascope::viz
 
@@ -182,5 +263,7 @@ int main(int count, char** arguments) {
     return EXIT_FAILURE;
   }
   hydrascope::viz::write_sample(arguments[1]);
+  hydrascope::viz::write_first_looks(arguments[1]);
+  hydrascope::viz::write_large(arguments[1]);
   return EXIT_SUCCESS;
 }

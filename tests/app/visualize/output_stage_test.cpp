@@ -1,0 +1,168 @@
+#include "app/visualize/output_stage.h"
+
+#include "model/image/decode.h"
+#include "model/image/video.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+using hydrascope::testing::read_bytes;
+using hydrascope::testing::TemporaryFolder;
+
+InputMap map_of(std::int64_t rows, std::int64_t columns) {
+  InputMap map;
+  map.choice = {model::explain::Method::attention, 11, {}, ""};
+  map.map = {rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns), 1)};
+  map.map.values.front() = 2;
+  return map;
+}
+
+ExplainedInput explained(const std::string& name, std::shared_ptr<VideoOutput> video = nullptr) {
+  ExplainedInput input;
+  input.facts.input = name;
+  input.name = name;
+  input.picture = viz::filled(48, 32, {200, 100, 50});
+  input.placement = {viz::Axis::whole(32, 2), viz::Axis::whole(48, 3)};
+  input.maps = {map_of(2, 3)};
+  input.shown = {shown_map(input.maps.front(), {})};
+  input.video = std::move(video);
+  return input;
+}
+
+class OutputStageTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<OutputStage> stage(OutputOptions options = {}) {
+    options.folder = folder_.path();
+    options.threads = 2;
+    return std::make_unique<OutputStage>(
+        std::move(options), [this](const MapRecord& record) { records_.push_back(record); });
+  }
+  [[nodiscard]] std::shared_ptr<VideoOutput> video() const {
+    return std::make_shared<VideoOutput>(folder_.path() / "clip.mp4", fs::path(), 10);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<MapRecord> records_;
+};
+
+TEST_F(OutputStageTest, AVideoThatCannotBeWrittenIsNotTheEndOfTheOthers) {
+  fs::create_directory(folder_.path() / "clip.mp4");
+  const auto output = stage();
+  const auto blocked = video();
+  for (int i = 0; i < 3; ++i) output->add(explained("clip", blocked));
+  output->close(blocked, {});
+  output->add(explained("picture"));
+  output->finish();
+  ASSERT_EQ(records_.size(), 4U);
+  EXPECT_EQ(output->failed(), 3);
+  const auto says_why = [](const MapRecord& record) {
+    return record.message.find("folder") != std::string::npos ||
+           record.message.find("OpenCV") != std::string::npos;
+  };
+  EXPECT_TRUE(records_[0].error && says_why(records_[0])) << records_[0].message;
+  for (std::size_t i = 1; i < 3; ++i) {
+    EXPECT_EQ(records_[i].error, records_[0].error);
+    EXPECT_FALSE(says_why(records_[i])) << "once is enough: " << records_[i].message;
+    EXPECT_NE(records_[i].message.find("a frame before"), std::string::npos);
+  }
+  EXPECT_FALSE(records_[3].error);
+  EXPECT_TRUE(fs::exists(folder_.path() / "picture.heatmap.png"));
+}
+
+TEST_F(OutputStageTest, WhatIsNotForThePageIsNotThere) {
+  OutputOptions options;
+  options.html = folder_.path() / "page.html";
+  options.report.colormap = viz::kDefaultColormap;
+  options.report.diverging_colormap = viz::kDefaultDivergingColormap;
+  const auto output = stage(options);
+  output->add(explained("shown_one"));
+  ExplainedInput other = explained("other_one");
+  other.on_page = false;
+  output->add(std::move(other));
+  output->finish();
+  const std::string page = read_bytes(options.html);
+  EXPECT_NE(page.find("shown_one"), std::string::npos);
+  EXPECT_EQ(page.find("other_one"), std::string::npos);
+  EXPECT_EQ(records_.size(), 2U);
+  EXPECT_TRUE(fs::exists(folder_.path() / "other_one.heatmap.png"));
+}
+
+class VideoOutputTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!image::decoder_name().starts_with("OpenCV")) GTEST_SKIP() << "this build has no OpenCV";
+  }
+  [[nodiscard]] fs::path path(const std::string& name) const { return folder_.path() / name; }
+  TemporaryFolder folder_;
+};
+
+/// A pixel of a coded video, roughly.
+bool is_near(const image::Picture& picture, int x, int y, viz::Color color) {
+  const auto at = static_cast<std::size_t>((y * picture.width + x) * 3);
+  const auto differs = [&](std::size_t channel, int expected) {
+    return std::abs(int{picture.rgb.at(at + channel)} - expected) > 24;
+  };
+  return !differs(0, color.red) && !differs(1, color.green) && !differs(2, color.blue);
+}
+
+TEST_F(VideoOutputTest, FramesOfAnotherSizeAreCutOrFilledAndNeverScaled) {
+  constexpr viz::Color kGrey{90, 90, 90};
+  constexpr viz::Color kWhite{255, 255, 255};
+  const std::vector<InputMap> maps{map_of(2, 3)};
+  {
+    VideoOutput video(path("clip.mp4"), {}, 10);
+    video.add(viz::filled(96, 64, kGrey), maps);
+    video.add(viz::filled(48, 96, kGrey), maps);
+    video.close();
+  }
+  image::VideoReader reader(path("clip.mp4"), 1);
+  ASSERT_TRUE(reader.next().has_value());
+  const auto second = reader.next();
+  ASSERT_TRUE(second.has_value());
+  ASSERT_EQ(second->width, 96);
+  ASSERT_EQ(second->height, 64);
+  EXPECT_TRUE(is_near(*second, 8, 8, kGrey));
+  EXPECT_TRUE(is_near(*second, 40, 60, kGrey)) << "cut below";
+  EXPECT_TRUE(is_near(*second, 60, 8, kWhite)) << "filled beside";
+}
+
+TEST_F(VideoOutputTest, MapsOfAnotherSizeFailTheirFrameAlone) {
+  const viz::Canvas frame = viz::filled(96, 64, {90, 90, 90});
+  {
+    VideoOutput video(path("clip.mp4"), path("clip.npy"), 10);
+    video.add(frame, std::vector{map_of(2, 3)});
+    EXPECT_ERROR(video.add(frame, std::vector{map_of(3, 2)}), unsupported_format, "clip.npy",
+                 "maps of 3 x 2", "2 x 3", "--img-size");
+    video.add(frame, std::vector{map_of(2, 3)});
+    video.close();
+  }
+  EXPECT_NE(read_bytes(path("clip.npy")).find("'shape': (2, 2, 3), }"), std::string::npos);
+  image::VideoReader reader(path("clip.mp4"), 1);
+  EXPECT_TRUE(reader.next().has_value());
+  EXPECT_TRUE(reader.next().has_value());
+  EXPECT_FALSE(reader.next().has_value()) << "a row of the array is a frame of the video";
+}
+
+TEST_F(VideoOutputTest, CodecsAreSilent) {
+  ::testing::internal::CaptureStderr();
+  for (const char* name : {"clip.webm", "clip.mp4", "clip.avi"}) {
+    try {
+      VideoOutput video(path(name), {}, 10);
+      video.add(viz::filled(96, 64, {90, 90, 90}), std::vector{map_of(2, 3)});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported_format) << name;
+    }
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+}  // namespace
+}  // namespace hydrascope::app
