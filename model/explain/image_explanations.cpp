@@ -113,35 +113,37 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   const Tensor tokens = model_.tokens_of(traced_, layer);
   const MixerInputs inputs =
       project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
-  if (!attention.empty()) attend(layer, inputs, attention);
-  if (!contributions.empty()) contribute(tokens, inputs, contributions);
+  // What takes the time: the keys' features. Both methods read the same rows.
+  Tensor rows;
+  if (readout_.of_prefix() && mechanism(layer).has_map) {
+    rows = block(layer).attention().mixer().attention_rows(inputs.q, inputs.k, grid_, 0,
+                                                           readout_.count);
+  }
+  if (!attention.empty()) attend(layer, inputs, rows, attention);
+  if (!contributions.empty()) contribute(tokens, inputs, rows, contributions);
 }
 
-void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs,
+void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs, const Tensor& rows,
                                const Indices& indices) {
-  TokenMixer& mixer = block(layer).attention().mixer();
-  const Tensor heat =
-      readout_.of_prefix()
-          ? mixer.attention_rows(inputs.q, inputs.k, grid_, 0, readout_.count).mean(2).squeeze(0)
-          : pull_through_map(mechanism(layer), mixer, inputs, grid_, first_row(inputs.k));
+  const Tensor heat = rows.defined()
+                          ? rows.mean(2).squeeze(0)
+                          : pull_through_map(mechanism(layer), block(layer).attention().mixer(),
+                                             inputs, grid_, first_row(inputs.k));
   for (const std::size_t i : indices)
     finish(i, requests_[i].per_head ? heat : heat.mean(0, /*keepdim=*/true));
 }
 
 void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inputs,
-                                   const Indices& indices) {
+                                   const Tensor& rows, const Indices& indices) {
   const auto& [q, k, v] = inputs;
   const std::vector<std::int64_t> classes = classes_of(indices);
   TokenMixer& mixer = block(last_).attention().mixer();
-  // One map's rows serve what is mixed and what is weighted.
-  const bool has_map = mechanism(last_).has_map;
-  Tensor rows;
-  if (has_map) rows = mixer.attention_rows(q, k, grid_, 0, readout_.count);
-  const Tensor mixed =
-      has_map ? merge_heads(rows.matmul(v)) : mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
+  const Tensor mixed = rows.defined() ? merge_heads(rows.matmul(v))
+                                      : mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
   const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
-  const Tensor weighted = has_map ? rows * head_products(g, v)
-                                  : mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count);
+  const Tensor weighted = rows.defined()
+                              ? rows * head_products(g, v)
+                              : mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count);
   const Tensor heat = weighted.sum(2);  // (classes, H, N)
   for (const std::size_t i : indices) {
     const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();

@@ -51,8 +51,12 @@ class ImageExplanations {
   [[nodiscard]] at::Tensor first_row(const at::Tensor& like) const;
 
   void explain_rows(std::int64_t layer);
-  void attend(std::int64_t layer, const MixerInputs& inputs, const Indices& indices);
-  void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const Indices& indices);
+  /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined where those are not a few,
+  /// or there is no map.
+  void attend(std::int64_t layer, const MixerInputs& inputs, const at::Tensor& rows,
+              const Indices& indices);
+  void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const at::Tensor& rows,
+                  const Indices& indices);
   void roll_maps(MaplessLayers mapless);
   void sweep();
   void explain_swept(std::int64_t layer, const at::Tensor& tokens, const SweptBlock& swept,
