@@ -56,12 +56,8 @@ std::vector<explain::Request> requests_of(const ParsedOptions& options,
   for (const std::string_view word : wanted) {
     const explain::MethodEntry* entry = explain::find_method_or_null(word);
     if (entry == nullptr) continue;  // random or centre, which are always there
-    if (const std::string reason = explain::why_not(config, entry->method, layer);
-        !reason.empty()) {
-      throw Error(ErrorCode::invalid_argument, reason, "--maps " + std::string(word),
-                  "layer " + std::to_string(layer) + " supports " +
-                      join_words({supported.begin(), supported.end()}, ", ", " and "));
-    }
+    explain::require_supported(config, entry->method, layer, explain::MaplessLayers::skip,
+                               "--maps " + std::string(word));
     if (std::ranges::find(requests, entry->method, &explain::Request::method) == requests.end())
       requests.push_back({.method = entry->method, .layer = layer});
   }

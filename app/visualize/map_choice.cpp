@@ -85,22 +85,12 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
   return heads;
 }
 
-bool has_heads(Method method) { return method == Method::hydra || method == Method::attention; }
-
-std::string supported_hint(const VitConfig& config, std::int64_t layer, MaplessLayers mapless) {
-  const std::vector<std::string_view> supported =
-      model::explain::supported_methods(config, layer, mapless);
-  if (supported.empty()) return "no method explains layer " + std::to_string(layer);
-  return "layer " + std::to_string(layer) + " supports " +
-         join_words({supported.begin(), supported.end()}, ", ", " and ");
-}
-
-[[noreturn]] void refuse_method(const VitConfig& config, Method method, std::int64_t layer,
-                                MaplessLayers mapless) {
-  throw Error(ErrorCode::invalid_argument, model::explain::why_not(config, method, layer, mapless),
-              "--method " + std::string(model::explain::entry_of(method).name) + ", layer " +
-                  std::to_string(layer),
-              supported_hint(config, layer, mapless));
+void require_method(const VitConfig& config, Method method, std::int64_t layer,
+                    MaplessLayers mapless) {
+  model::explain::require_supported(config, method, layer, mapless,
+                                    "--method " +
+                                        std::string(model::explain::entry_of(method).name) +
+                                        ", layer " + std::to_string(layer));
 }
 
 model::explain::Choice choose_automatically(const VitConfig& config, std::int64_t layer,
@@ -112,19 +102,6 @@ model::explain::Choice choose_automatically(const VitConfig& config, std::int64_
                                  " is the same for every class"};
   }
   return choice;
-}
-
-/// "layers 0-3, 7".
-std::string list_layers(const std::vector<std::int64_t>& layers) {
-  std::string text = layers.size() == 1 ? "layer " : "layers ";
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t last = i;
-    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
-    text += (i == 0 ? "" : ", ") + std::to_string(layers[i]);
-    if (last > i) text += "-" + std::to_string(layers[last]);
-    i = last + 1;
-  }
-  return text;
 }
 
 }  // namespace
@@ -151,7 +128,7 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
   MapSelection selection;
   const auto add = [&](Method method, std::int64_t layer, const std::string& reason) {
     for (const Head& head : heads) {
-      if (head.kind != Head::Kind::mean && !has_heads(method)) {
+      if (head.kind != Head::Kind::mean && !model::explain::entry_of(method).by_head) {
         throw Error(ErrorCode::invalid_argument,
                     std::string(model::explain::entry_of(method).name) +
                         " has one map for all heads, none by head",
@@ -179,14 +156,14 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
       } else if (layers.are_all) {
         skipped.push_back(layer);
       } else {
-        refuse_method(config, *named, layer, words.mapless);
+        require_method(config, *named, layer, words.mapless);
       }
     }
     if (skipped.size() == layers.indices.size())
-      refuse_method(config, *named, skipped.back(), words.mapless);
+      require_method(config, *named, skipped.back(), words.mapless);
     if (!skipped.empty())
       selection.notes.push_back(
-          list_layers(skipped) +
+          "layers " + model::explain::layer_ranges(skipped) +
           " left out: " + model::explain::why_not(config, *named, skipped.front(), words.mapless));
   }
   return selection;

@@ -21,15 +21,9 @@ using at::Tensor;
 /// Throws unless such a model can serve `request`.
 void check(const VitConfig& config, const Request& request) {
   const MethodEntry& entry = entry_of(request.method);
-  const std::string reason = why_not(config, request.method, request.layer, request.mapless);
-  if (!reason.empty()) {
-    std::string names;
-    for (const std::string_view name : supported_methods(config, request.layer, request.mapless))
-      names += (names.empty() ? "" : ", ") + std::string(name);
-    throw Error(ErrorCode::invalid_argument, reason, std::string(entry.name),
-                names.empty() ? "" : "layer " + std::to_string(request.layer) + " has " + names);
-  }
-  if (request.per_head && request.method != Method::hydra && request.method != Method::attention)
+  require_supported(config, request.method, request.layer, request.mapless,
+                    std::string(entry.name));
+  if (request.per_head && !entry.by_head)
     throw Error(ErrorCode::invalid_argument, "a single head has no map of this method",
                 std::string(entry.name), "hydra and attention have one a head");
   if (entry.of_class && (request.class_index < 0 || request.class_index >= config.num_classes))

@@ -26,19 +26,6 @@ Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gr
   return at::cat(heat);
 }
 
-/// "2, 4-11"
-std::string to_ranges(const std::vector<std::int64_t>& layers) {
-  std::string text;
-  for (std::size_t i = 0; i < layers.size();) {
-    std::size_t end = i + 1;
-    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
-    text += (text.empty() ? "" : ", ") + std::to_string(layers[i]);
-    if (end > i + 1) text += "-" + std::to_string(layers[end - 1]);
-    i = end;
-  }
-  return text;
-}
-
 }  // namespace
 
 bool is_rollout(Method method) {
@@ -287,7 +274,7 @@ std::string ImageExplanations::note_of(const Request& request) const {
     if (!mechanism(layer).has_map) mapless.push_back(layer);
   std::string note;
   if (!mapless.empty())
-    note = "layers without an attention map (" + to_ranges(mapless) + ") are " +
+    note = "layers without an attention map (" + layer_ranges(mapless) + ") are " +
            (request.mapless == MaplessLayers::skip ? "skipped" : "1 + cos of their q and k");
   if (has_signs(request))
     note += std::string(note.empty() ? "" : "; ") + "signed rows are among the maps";

@@ -1,5 +1,6 @@
 #include "model/explain/method.h"
 
+#include "kernels/error.h"
 #include "model/attention/registry.h"
 
 #include <algorithm>
@@ -10,15 +11,17 @@ const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> kEntries{
       {Method::hydra, "hydra",
        "what each token contributes to the class's logit, signed, exact at the last layer", true,
+       true, true},
+      {Method::attention, "attention", "the class token's row of the attention map", false, false,
        true},
-      {Method::attention, "attention", "the class token's row of the attention map", false, false},
-      {Method::rollout, "rollout", "attention maps multiplied through the layers", false, false},
-      {Method::grad_rollout, "grad-rollout", "rollout of the maps weighted by the class's gradient",
-       true, false},
-      {Method::gradcam, "gradcam", "Grad-CAM of the tokens that enter a block's attention", true,
+      {Method::rollout, "rollout", "attention maps multiplied through the layers", false, false,
        false},
+      {Method::grad_rollout, "grad-rollout", "rollout of the maps weighted by the class's gradient",
+       true, false, false},
+      {Method::gradcam, "gradcam", "Grad-CAM of the tokens that enter a block's attention", true,
+       false, false},
       {Method::attn_gradcam, "attn-gradcam",
-       "relevance by gradient-weighted attention (Chefer et al.)", true, false},
+       "relevance by gradient-weighted attention (Chefer et al.)", true, false, false},
   };
   return kEntries;
 }
@@ -59,6 +62,29 @@ std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
            " has an attention map to roll out: " + mechanism_of(config, layer).name +
            " has one for every feature";
   return {};
+}
+
+void require_supported(const VitConfig& config, Method method, std::int64_t layer,
+                       MaplessLayers mapless, const std::string& where) {
+  const std::string reason = why_not(config, method, layer, mapless);
+  if (reason.empty()) return;
+  std::string names;
+  for (const std::string_view name : supported_methods(config, layer, mapless))
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  throw Error(ErrorCode::invalid_argument, reason, where,
+              names.empty() ? "" : "layer " + std::to_string(layer) + " supports " + names);
+}
+
+std::string layer_ranges(const std::vector<std::int64_t>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : ", ") + std::to_string(layers[i]);
+    if (end > i + 1) text += "-" + std::to_string(layers[end - 1]);
+    i = end;
+  }
+  return text;
 }
 
 std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer,

@@ -19,6 +19,7 @@ struct MethodEntry {
   std::string_view summary;  ///< one line for help and reports
   bool of_class;             ///< depends on the class that is asked for
   bool is_signed;            ///< where the mechanism's map is positive; hydra is signed always
+  bool by_head;              ///< heads have maps of their own
 };
 /// In the order of the contract of the command line.
 const std::vector<MethodEntry>& methods();
@@ -33,9 +34,16 @@ enum class MaplessLayers { skip, cosine };
 /// mechanism and says why not ("hydra has no attention map: every feature has one of its own").
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless = MaplessLayers::skip);
+/// Throws Error(invalid_argument) with `why_not` and the methods that can; `where` is what the user
+/// said ("--method rollout").
+void require_supported(const VitConfig& config, Method method, std::int64_t layer,
+                       MaplessLayers mapless, const std::string& where);
 /// Names of those that can, for hints.
 std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer,
                                                 MaplessLayers mapless = MaplessLayers::skip);
+
+/// "2, 4-11" of ascending layers.
+std::string layer_ranges(const std::vector<std::int64_t>& layers);
 
 /// What `auto` takes for a layer, and why, in one clause ("softmax has non-negative rows").
 struct Choice {
