@@ -32,7 +32,7 @@ struct FaithfulnessRow {
   double seconds = 0;              ///< of the model
 };
 
-/// A mean over pictures; margins are half of a 95 % interval, 1.96 standard errors.
+/// A mean over pictures; margins are half of a 95 % interval by Student's t.
 struct MeanOverPictures {
   double mean = 0;
   double stddev = 0;  ///< of a sample (n - 1); 0 for a single picture

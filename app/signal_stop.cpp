@@ -35,6 +35,20 @@ void install_signal_handlers() {
   sigaction(SIGPIPE, &action, nullptr);
 }
 
+HeldPipeSignal::HeldPipeSignal() { ::signal(SIGPIPE, SIG_IGN); }
+HeldPipeSignal::~HeldPipeSignal() { ::signal(SIGPIPE, SIG_DFL); }
+
+bool HeldPipeSignal::reader_is_gone() noexcept {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+void HeldPipeSignal::end_quietly() noexcept {
+  ::signal(SIGPIPE, SIG_DFL);
+  ::raise(SIGPIPE);
+  _exit(kSignalExitBase + SIGPIPE);
+}
+
 bool stop_requested() noexcept { return stop_signal() != 0; }
 
 int stop_signal() noexcept { return g_stop_signal.load(); }

@@ -23,6 +23,20 @@ int stop_signal() noexcept;
 /// 130 or 143 after a request, else `otherwise`.
 int exit_code_after_stop(int otherwise) noexcept;
 
+/// While it lives, a reader of the results that goes away ends nothing by itself: for commands that
+/// have files to complete. They ask `reader_is_gone` when a write fails, and `end_quietly` at last.
+class HeldPipeSignal {
+ public:
+  HeldPipeSignal();
+  HeldPipeSignal(const HeldPipeSignal&) = delete;
+  HeldPipeSignal& operator=(const HeldPipeSignal&) = delete;
+  ~HeldPipeSignal();
+  /// Whether nobody can read what is written to standard output.
+  [[nodiscard]] static bool reader_is_gone() noexcept;
+  /// Ends the process as SIGPIPE would have.
+  [[noreturn]] static void end_quietly() noexcept;
+};
+
 /// Reads a file descriptor and is at its end as soon as a stop is requested. Standard input through
 /// std::cin would sit in read(2) until the next line: system calls are restarted after a signal, so
 /// that no other code needs to know of EINTR.

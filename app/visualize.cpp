@@ -16,6 +16,7 @@
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
 
+#include <atomic>
 #include <iostream>
 #include <unistd.h>
 #include <utility>
@@ -99,6 +100,9 @@ int run_visualize(const ParsedOptions& options) {
 
   VisualizationOptions visualization_options;
   visualization_options.folder = outputs.folder;
+  visualization_options.endings = {".heatmap" + std::string(viz::extension(outputs.image_format)),
+                                   ".heatmap.mp4", ".map.npy", ".map.npz"};
+  visualization_options.inputs.assign(words.begin(), words.end());
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
   visualization_options.smoothing = options.number("smooth");
@@ -113,11 +117,20 @@ int run_visualize(const ParsedOptions& options) {
   RecordStream records(choose_format(options.text("format"), ""), std::cout, map_columns());
   const LabelType label_type = parse_label_type(options.text("label-type"));
   Progress progress("visualize", std::nullopt, console.progress);
+  // `| head -1` ends the run, but not in the middle of a file.
+  const HeldPipeSignal held_signal;
+  std::atomic<bool> reader_gone = false;
   OutputStage output(std::move(outputs), [&](const MapRecord& record) {
+    if (reader_gone) return;
     progress.hide();
-    records.write({[&] { return to_json(record); },
-                   [&] { return std::vector<std::vector<std::string>>{to_row(record)}; },
-                   [&] { return to_text(record, label_type, console.color); }});
+    try {
+      records.write({[&] { return to_json(record); },
+                     [&] { return std::vector<std::vector<std::string>>{to_row(record)}; },
+                     [&] { return to_text(record, label_type, console.color); }});
+    } catch (const Error&) {
+      if (!HeldPipeSignal::reader_is_gone()) throw;
+      reader_gone = true;
+    }
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), labels,
                               source.config, explainer, output, progress);
@@ -137,11 +150,12 @@ int run_visualize(const ParsedOptions& options) {
                      const bool failed = result.error.has_value();
                      visualization.add(result);
                      progress.advance();
-                     return !(fail_fast && (failed || output.failed() > 0));
+                     return !reader_gone && !(fail_fast && (failed || output.failed() > 0));
                    });
   visualization.finish();
   output.finish();
   progress.finish();
+  if (reader_gone) HeldPipeSignal::end_quietly();
   records.finish();
   console.detail(timing.describe(model_threads(options), pipeline.workers));
   if (stop_requested()) return exit_code_after_stop(kExitOk);

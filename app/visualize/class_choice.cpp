@@ -62,12 +62,13 @@ std::string nearest_names(std::string_view word, const image::Labels& labels) {
 std::int64_t find_class(std::string_view word, const image::Labels& labels) {
   const std::string subject = "--class " + std::string(word);
   if (const auto index = labels.find_id(word)) return *index;
-  const bool is_number =
-      !word.empty() && word.find_first_not_of("0123456789") == std::string_view::npos;
+  const std::size_t digits = word.starts_with('-') ? 1 : 0;
+  const bool is_number = word.size() > digits &&
+                         word.find_first_not_of("0123456789", digits) == std::string_view::npos;
   if (is_number) {
     const std::int64_t index = to_integer(word, subject);
     const auto count = static_cast<std::int64_t>(labels.size());
-    if (index < count) return index;
+    if (index >= 0 && index < count) return index;
     throw Error(ErrorCode::invalid_argument,
                 "expected a class from 0 to " + std::to_string(count - 1), subject);
   }

@@ -159,6 +159,8 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
         require_method(config, *named, layer, words.mapless);
       }
     }
+    if (named && words.of_class && !model::explain::entry_of(*named).of_class)
+      selection.notes.push_back(word + " is the same for every class: one map");
     if (skipped.size() == layers.indices.size())
       require_method(config, *named, skipped.back(), words.mapless);
     if (!skipped.empty())

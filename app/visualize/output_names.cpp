@@ -1,5 +1,8 @@
 #include "app/visualize/output_names.h"
 
+#include <algorithm>
+#include <system_error>
+
 namespace hydrascope::app {
 namespace {
 
@@ -21,13 +24,23 @@ std::string OutputNames::name_for(const std::filesystem::path& input) {
   std::string stem = cut(input.stem().native());
   if (stem.empty() || stem == "." || stem == "..") stem = "input";
   std::string name = stem;
-  if (!taken_.insert(name).second) {
+  if (is_input(name) || !taken_.insert(name).second) {
     int& number = last_number_.try_emplace(stem, 1).first->second;
     do {
       name = stem + "-" + std::to_string(++number);
-    } while (!taken_.insert(name).second);
+    } while (is_input(name) || !taken_.insert(name).second);
   }
   return name;
+}
+
+bool OutputNames::is_input(const std::string& name) const {
+  return std::ranges::any_of(endings_, [&](const std::string& ending) {
+    const std::filesystem::path file = folder_ / (name + ending);
+    std::error_code none;
+    return std::ranges::any_of(inputs_, [&](const std::filesystem::path& input) {
+      return std::filesystem::equivalent(file, input, none);
+    });
+  });
 }
 
 }  // namespace hydrascope::app

@@ -179,8 +179,7 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
     job.facts.error = ErrorCode::out_of_memory;
     job.facts.message = "not enough memory to draw the heatmap";
   } catch (const Error& error) {
-    // A disk that says no says it to every picture.
-    if (error.code() == ErrorCode::unreadable || error.code() == ErrorCode::internal) throw;
+    if (error.code() == ErrorCode::internal) throw;
     job.facts.error = error.code();
     job.facts.message = error.what();
   }

@@ -18,7 +18,7 @@ viz::ValueRange mean_range(viz::TemporalMean& mean, const viz::ValueRange& range
 SteadyMaps::SteadyMaps(double smoothing) : smoothing_(smoothing) {}
 
 SteadyMaps::Slot SteadyMaps::new_slot(const InputMap& map) const {
-  return {map.of_class.index, viz::TemporalMean(smoothing_),
+  return {map.of_class.index, viz::TemporalMean(smoothing_), viz::TemporalMean(smoothing_),
           viz::TemporalMean(std::max(smoothing_, kLeastRangeSmoothing))};
 }
 
@@ -35,6 +35,8 @@ std::vector<ShownMap> SteadyMaps::add(std::vector<InputMap>& maps, const FigureO
   for (std::size_t i = 0; i < maps.size(); ++i) {
     Slot& slot = slot_for(i, maps[i]);
     maps[i].map = slot.map.add(maps[i].map);
+    const viz::HeatMap share = slot.own_share.add({1, 1, {static_cast<float>(maps[i].own_share)}});
+    maps[i].own_share = share.values[0];
     ShownMap& map = shown.emplace_back(shown_map(maps[i], options));
     map.range = mean_range(slot.range, map.range);
   }

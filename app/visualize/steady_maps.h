@@ -25,6 +25,7 @@ class SteadyMaps {
   struct Slot {
     std::int64_t class_index;
     viz::TemporalMean map;
+    viz::TemporalMean own_share;
     viz::TemporalMean range;  ///< one row: low, high
   };
   [[nodiscard]] Slot new_slot(const InputMap& map) const;

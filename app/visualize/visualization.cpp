@@ -33,7 +33,8 @@ Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
       config_(config),
       explainer_(explainer),
       output_(output),
-      progress_(progress) {}
+      progress_(progress),
+      names_(options_.folder, options_.endings, options_.inputs) {}
 
 void Visualization::add(PipelineResult& result) {
   ++seen_;

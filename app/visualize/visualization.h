@@ -15,11 +15,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
 struct VisualizationOptions {
   std::filesystem::path folder;
+  std::vector<std::string> endings;           ///< of what is written into it
+  std::vector<std::filesystem::path> inputs;  ///< files that were named, which nothing overwrites
   FigureOptions figure;
   bool save_raw = false;
   double smoothing = 0;                   ///< of maps over the frames of a video

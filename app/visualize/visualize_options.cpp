@@ -6,6 +6,7 @@
 #include "viz/colormap.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -132,7 +133,7 @@ std::vector<Option> drawing_options() {
            .help = "percentage of the cells that may lie beyond the colours",
            .default_value = "0",
            .minimum = 0,
-           .maximum = 100},
+           .maximum = 99},
           {.name = "threshold",
            .kind = ValueKind::number,
            .placeholder = "MASS",
@@ -155,6 +156,8 @@ std::vector<Option> heatmap_output_options() {
       option.placeholder = "FOLDER";
       option.help = "where heatmaps and raw maps are written; it is made if need be";
       option.default_value = "heatmaps";
+      std::erase_if(option.aliases,
+                    [](const OptionAlias& alias) { return alias.name == "results-file"; });
       option.default_note = "";
     } else if (option.name == "format") {
       option.help = "form of the records on standard output";
@@ -247,12 +250,28 @@ FigureOptions figure_options(const ParsedOptions& options) {
   return figure;
 }
 
+namespace {
+
+/// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
+void refuse_file_for_folder(const std::filesystem::path& folder) {
+  std::error_code none;
+  if (std::filesystem::is_directory(folder, none)) return;
+  static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl", ".csv",
+                                     ".tsv", ".txt", ".html", ".npy",  ".npz",  ".mp4"};
+  if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
+  throw Error(ErrorCode::invalid_argument, "names a folder, not a file",
+              "--output " + folder.string(), "records go to standard output");
+}
+
+}  // namespace
+
 OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps, int threads) {
   OutputOptions output;
   output.folder = options.text("output");
   if (output.folder == "-")
     throw Error(ErrorCode::invalid_argument, "heatmaps are files, expected a folder", "--output -",
                 "records go to standard output in any case");
+  refuse_file_for_folder(output.folder);
   output.image_format = viz::image_format("." + options.text("image-format"));
   viz::require_encoder(output.image_format);
   output.encode.quality = static_cast<int>(options.integer("quality"));
@@ -262,6 +281,10 @@ OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps
     output.font = open_font(options.text("font"));
   output.save_raw = options.flag("save-raw");
   output.html = options.text("html");
+  if (const std::string ending = output.html.extension().string();
+      !output.html.empty() && ending != ".html" && ending != ".htm")
+    throw Error(ErrorCode::invalid_argument, "the page's name must end in .html",
+                "--html " + output.html.string());
   if (output.figure.colormap != nullptr)
     output.report.colormap = output.report.signed_colormap = output.figure.colormap->name;
   output.report.sign = output.figure.sign;

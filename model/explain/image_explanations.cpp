@@ -246,7 +246,7 @@ bool ImageExplanations::has_signs(const Request& request) const {
   if (request.method == Method::attention) return signed_map(request.layer);
   if (request.method != Method::rollout) return request.method == Method::hydra;
   for (std::int64_t layer = 0; layer <= request.layer; ++layer)
-    if (signed_map(layer)) return true;
+    if (mechanism(layer).rows_sum_to_one && signed_map(layer)) return true;
   return false;
 }
 
@@ -271,10 +271,10 @@ std::string ImageExplanations::note_of(const Request& request) const {
   }
   std::vector<std::int64_t> mapless;
   for (std::int64_t layer = 0; layer <= request.layer; ++layer)
-    if (!mechanism(layer).has_map) mapless.push_back(layer);
+    if (!mechanism(layer).rows_sum_to_one) mapless.push_back(layer);
   std::string note;
   if (!mapless.empty())
-    note = "layers without an attention map (" + layer_ranges(mapless) + ") are " +
+    note = "layers without a map whose rows sum to one (" + layer_ranges(mapless) + ") are " +
            (request.mapless == MaplessLayers::skip ? "skipped" : "1 + cos of their q and k");
   if (has_signs(request))
     note += std::string(note.empty() ? "" : "; ") + "signed rows are among the maps";

@@ -43,7 +43,7 @@ const MechanismEntry& mechanism_of(const VitConfig& config, std::int64_t layer) 
 
 bool any_map_up_to(const VitConfig& config, std::int64_t layer) {
   for (std::int64_t l = 0; l <= layer; ++l)
-    if (mechanism_of(config, l).has_map) return true;
+    if (mechanism_of(config, l).rows_sum_to_one) return true;
   return false;
 }
 
@@ -59,8 +59,8 @@ std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
            " has no attention map: every feature has one of its own";
   if (method == Method::rollout && mapless == MaplessLayers::skip && !any_map_up_to(config, layer))
     return "no layer up to " + std::to_string(layer) +
-           " has an attention map to roll out: " + mechanism_of(config, layer).name +
-           " has one for every feature";
+           " has an attention map to roll out, whose rows sum to one (" +
+           mechanism_of(config, layer).name + "); --mapless cosine takes 1 + cos instead";
   return {};
 }
 

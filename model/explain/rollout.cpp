@@ -68,13 +68,13 @@ Tensor pull_through_cosine(const MixerInputs& inputs, const Tensor& r) {
 
 Tensor roll(const MechanismEntry& mechanism, TokenMixer& mixer, const MixerInputs& inputs,
             const TokenGrid& grid, MaplessLayers mapless, const Tensor& r) {
-  if (mechanism.has_map)
+  if (mechanism.rows_sum_to_one)
     return (r + pull_through_map(mechanism, mixer, inputs, grid, r).mean(0)) / 2;
   return mapless == MaplessLayers::skip ? r : (r + pull_through_cosine(inputs, r)) / 2;
 }
 
 std::string rule_of_roll(const MechanismEntry& mechanism, MaplessLayers mapless) {
-  if (mechanism.has_map) return mechanism.name + " map";
+  if (mechanism.rows_sum_to_one) return mechanism.name + " map";
   return mapless == MaplessLayers::skip ? mechanism.name + " skipped"
                                         : "1 + cos of " + mechanism.name + "'s q and k";
 }

@@ -43,7 +43,7 @@ TEST(FaithfulnessReportTest, MeanHasTheSpreadOfASample) {
   EXPECT_DOUBLE_EQ(mean.mean, 2.5);
   EXPECT_DOUBLE_EQ(mean.stddev, std::sqrt(5.0 / 3));
   EXPECT_DOUBLE_EQ(mean.standard_error, std::sqrt(5.0 / 3) / 2);
-  EXPECT_DOUBLE_EQ(mean.margin, 1.96 * mean.standard_error);
+  EXPECT_DOUBLE_EQ(mean.margin, 3.182 * mean.standard_error);
   EXPECT_EQ(mean_over({0.25}).mean, 0.25);
   EXPECT_EQ(mean_over({0.25}).stddev, 0);
   EXPECT_EQ(mean_over({}).mean, 0);
@@ -76,7 +76,7 @@ TEST(FaithfulnessReportTest, JsonHoldsEveryRowWithItsBaselines) {
   EXPECT_DOUBLE_EQ(hydra.at("vs_random"), -0.25);
   EXPECT_DOUBLE_EQ(hydra.at("beats_random"), 0.75);
   EXPECT_DOUBLE_EQ(hydra.at("beats_center"), 1.0);
-  EXPECT_NEAR(hydra.at("margin95").get<double>(), 1.96 * hydra.at("standard_error").get<double>(),
+  EXPECT_NEAR(hydra.at("margin95").get<double>(), 3.182 * hydra.at("standard_error").get<double>(),
               1e-6);
   const Json& random = json.at("rows")[4];
   EXPECT_TRUE(random.at("vs_random").is_null());
@@ -110,7 +110,7 @@ TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
   EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (substrate mean, class "
                               "pred, layer 11, 4 images)"));
   EXPECT_THAT(text, HasSubstr("insertion: while patches come; higher is better"));
-  EXPECT_THAT(text, HasSubstr("0.2000 ± 0.0800"));
+  EXPECT_THAT(text, HasSubstr("0.2000 ± 0.1299"));
   EXPECT_THAT(text, HasSubstr("-0.2500 ± "));
   EXPECT_THAT(text, HasSubstr("75 %"));
   EXPECT_THAT(text, HasSubstr("random: mean of 5 maps a picture, seed 42"));

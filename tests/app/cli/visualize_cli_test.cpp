@@ -2,6 +2,7 @@
 #include "tests/picture_files.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -420,6 +421,40 @@ TEST_F(VisualizeCliTest, AnInterruptWritesWhatIsFinished) {
   EXPECT_EQ(outcome.records().size(), 1U);
   EXPECT_EQ(png_size(path("heatmaps/p.heatmap.png")), (std::pair{64, 64}));
   EXPECT_TRUE(fs::exists(path("page.html"))) << "the page holds what was finished";
+}
+
+TEST_F(VisualizeCliTest, InputsAreNotOverwritten) {
+  picture("a.ppm", 64, 48);
+  folder_.write("a.heatmap.png", ppm(40, 40, 2));  // decoders go by content
+  const std::string before = read_bytes(path("a.heatmap.png"));
+  const auto both = records({"a.ppm", "a.heatmap.png", "-o", "."});
+  ASSERT_EQ(both.size(), 2U);
+  EXPECT_EQ(read_bytes(path("a.heatmap.png")), before);
+  EXPECT_EQ(both[0].at("files").at("heatmap"), "./a-2.heatmap.png");
+  EXPECT_EQ(png_size(path("a-2.heatmap.png")), (std::pair{64, 48}));
+  const Outcome page = visualize({"a.ppm", "--html", "a.ppm"});
+  EXPECT_EQ(page.code, 2);
+  EXPECT_NE(page.err.find("must end in .html"), std::string::npos) << page.err;
+  const Outcome file = visualize({"a.ppm", "-o", "records.jsonl"});
+  EXPECT_EQ(file.code, 2);
+  EXPECT_NE(file.err.find("names a folder"), std::string::npos) << file.err;
+}
+
+TEST_F(VisualizeCliTest, AReaderThatGoesAwayEndsTheRunButNoFileInTheMiddle) {
+  for (int i = 0; i < 30; ++i) picture("p" + std::to_string(i) + ".ppm", 64, 64);
+  const std::string command = "cd '" + folder_.path().string() +
+                              "' && '" HYDRASCOPE_PROGRAM
+                              "' visualize '*.ppm' --no-progress --device cpu -b 1 --html page.html"
+                              " 2>errors | head -n 1 >first";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_NE(read_bytes(path("first")).find("heatmaps/p0.heatmap.png"), std::string::npos);
+  EXPECT_EQ(read_bytes(path("errors")), "");
+  EXPECT_TRUE(fs::exists(path("page.html")));
+  for (const fs::path& folder : {path("."), path("heatmaps")}) {
+    for (const auto& entry : fs::directory_iterator(folder))
+      EXPECT_EQ(entry.path().filename().string().find(".hydrascope-"), std::string::npos)
+          << entry.path();
+  }
 }
 
 TEST_F(VisualizeCliTest, HelpEnumeratesMethodsAndColours) {

@@ -81,7 +81,7 @@ TEST_F(OutputStageTest, WhatIsNotForThePageIsNotThere) {
   OutputOptions options;
   options.html = folder_.path() / "page.html";
   options.report.colormap = viz::kDefaultColormap;
-  options.report.diverging_colormap = viz::kDefaultDivergingColormap;
+  options.report.signed_colormap = viz::kDefaultDivergingColormap;
   const auto output = stage(options);
   output->add(explained("shown_one"));
   ExplainedInput other = explained("other_one");

@@ -11,8 +11,8 @@ ParsedOptions parsed(const std::vector<std::string>& arguments) {
   static const CommandSpec spec = [] {
     CommandSpec made;
     made.name = "visualize";
-    made.options =
-        join({map_options(), drawing_options(), heatmap_output_options(), heatmap_video_options()});
+    made.options = join({map_options(), drawing_options(), heatmap_output_options(),
+                         heatmap_video_options(), label_options()});
     return made;
   }();
   return parse(spec, arguments);
@@ -73,12 +73,14 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_EQ(outputs.encode.quality, 70);
   EXPECT_EQ(outputs.html, "page.html");
   EXPECT_EQ(outputs.report.colormap, "cividis");
-  EXPECT_EQ(outputs.report.diverging_colormap, viz::kDefaultDivergingColormap);
+  EXPECT_EQ(outputs.report.signed_colormap, "cividis") << "a table that is named serves all maps";
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
   EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
   EXPECT_NE(heatmap_outputs(parsed({}), 2, 1).font, nullptr);
   EXPECT_ERROR(heatmap_outputs(parsed({"-o", "-"}), 1, 1), invalid_argument, "a folder");
+  EXPECT_ERROR(heatmap_outputs(parsed({"-o", "maps.png"}), 1, 1), invalid_argument, "a folder");
+  EXPECT_ERROR(heatmap_outputs(parsed({"--html", "photo.jpg"}), 1, 1), invalid_argument, ".html");
 }
 
 }  // namespace

@@ -157,8 +157,8 @@ Tensor BruteForce::weighted_map(std::int64_t index, std::int64_t class_index) co
 Tensor BruteForce::factor(const Request& request, std::int64_t index) const {
   const Tensor identity = at::eye(grid_.num_tokens(), at::kDouble);
   if (request.method == Method::rollout) {
-    const Tensor a = map(index);
-    if (a.defined()) return (a.mean(0) + identity) / 2;
+    const auto& mechanism = model::find_mechanism(config().attention_of(index).mechanism);
+    if (mechanism.rows_sum_to_one) return (map(index).mean(0) + identity) / 2;
     if (request.mapless == MaplessLayers::skip) return identity;
     const auto units = [](const Tensor& x) {
       const Tensor tokens = model::merge_heads(x.detach()).squeeze(0);

@@ -107,13 +107,13 @@ TEST(ExplainerTest, OwnShareIsTheClassTokens) {
     const double of_class_token = found.prefix.select(1, 0).sum().item<double>();
     const double size = all_heat(found).abs().sum().item<double>();
     EXPECT_NEAR(found.own_share, of_class_token / size, 1e-6);
-    const double of_head = class_token_share(config, found.map[1], found.prefix[1]);
+    const double of_head = model::explain::class_token_share(config, found.map[1], found.prefix[1]);
     EXPECT_NEAR(of_head,
                 (found.prefix[1][0] / (found.map[1].abs().sum() + found.prefix[1].abs().sum()))
                     .item<double>(),
                 1e-6);
     config.class_token = false;
-    EXPECT_EQ(class_token_share(config, found.map, found.prefix), 0);
+    EXPECT_EQ(model::explain::class_token_share(config, found.map, found.prefix), 0);
     config.class_token = true;
     EXPECT_NEAR(found.total, all_heat(found).sum().item<double>(), 1e-5 * size);
   }

@@ -38,9 +38,10 @@ TEST_P(MethodOfMechanismTest, FollowsFromWhatItsMapIs) {
   EXPECT_EQ(choice.method, entry().non_negative ? Method::attention : Method::hydra);
   EXPECT_EQ(why_not(config, choice.method, 11), "");
   for (const MethodEntry& method : methods()) {
-    const bool needs_map = method.method == Method::attention || method.method == Method::rollout;
-    EXPECT_EQ(why_not(config, method.method, 11).empty(), entry().has_map || !needs_map)
-        << method.name;
+    bool can = true;
+    if (method.method == Method::attention) can = entry().has_map;
+    if (method.method == Method::rollout) can = entry().rows_sum_to_one;
+    EXPECT_EQ(why_not(config, method.method, 11).empty(), can) << method.name;
   }
   EXPECT_EQ(why_not(config, Method::rollout, 11, MaplessLayers::cosine), "");
 }

@@ -28,16 +28,15 @@ class ExplicitMatricesTest : public RegistryCase {};
 
 TEST_P(ExplicitMatricesTest, RolloutIsTheirProduct) {
   const BruteForce truth(mechanism_config(entry().name), 8, 8, 6);
-  const auto mapless = entry().has_map ? MaplessLayers::skip : MaplessLayers::cosine;
+  const bool is_rolled = entry().rows_sum_to_one;
+  const auto mapless = is_rolled ? MaplessLayers::skip : MaplessLayers::cosine;
   for (const std::int64_t layer : {2, 1}) {
     const Request request{Method::rollout, layer, 0, false, mapless};
     const Explanation found = truth.explain(request);
     EXPECT_LT(relative_to_largest(all_heat(found), truth.heat(request)), kTolerance);
     EXPECT_EQ(found.rules.size(), static_cast<std::size_t>(layer + 1));
-    EXPECT_EQ(found.is_signed, entry().has_map && !entry().non_negative);
-    if (entry().rows_sum_to_one || !entry().has_map) {
-      EXPECT_NEAR(found.total, 1, 1e-4);
-    }
+    EXPECT_EQ(found.is_signed, is_rolled && !entry().non_negative);
+    EXPECT_NEAR(found.total, 1, 1e-4);
   }
 }
 
