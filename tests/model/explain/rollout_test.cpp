@@ -77,7 +77,7 @@ TEST(MixedRolloutTest, LayersWithoutAMapAreSkippedOrACosine) {
   const Explanation skipped = truth.explain(request);
   EXPECT_LT(relative_to_largest(all_heat(skipped), truth.heat(request)), kTolerance);
   EXPECT_THAT(skipped.rules, ElementsAre("softmax map", "hydra skipped", "hedgehog map"));
-  EXPECT_EQ(skipped.note, "layers without an attention map (1) are skipped");
+  EXPECT_EQ(skipped.note, "layers without a map whose rows sum to one (1) are skipped");
   request.mapless = MaplessLayers::cosine;
   const Explanation cosine = truth.explain(request);
   EXPECT_LT(relative_to_largest(all_heat(cosine), truth.heat(request)), kTolerance);
@@ -87,11 +87,11 @@ TEST(MixedRolloutTest, LayersWithoutAMapAreSkippedOrACosine) {
   for (const Explanation* one : {&skipped, &cosine}) EXPECT_NEAR(one->total, 1, 1e-5);
 }
 
-TEST(MixedRolloutTest, SignedRowsAreCalledApproximate) {
+TEST(MixedRolloutTest, SignedRowsAreSaidToBe) {
   const BruteForce truth(small_config("mla:0,rfa:1,aft:2"), 8, 8, 10);
   const Explanation found = truth.explain({Method::rollout, 2});
   EXPECT_TRUE(found.is_signed);
-  EXPECT_THAT(found.note, HasSubstr("(2) are skipped; signed rows"));
+  EXPECT_THAT(found.note, HasSubstr("(0, 2) are skipped; signed rows"));
   EXPECT_LT(relative_to_largest(all_heat(found), truth.heat({Method::rollout, 2})), kTolerance);
 }
 
