@@ -1,5 +1,6 @@
 #include "app/classify_record.h"
 
+#include "app/record_parts.h"
 #include "app/terminal_text.h"
 
 #include <algorithm>
@@ -26,22 +27,13 @@ std::string duration(double seconds) {
   return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
 }
 
-std::string size_text(std::int64_t width, std::int64_t height) {
-  return std::to_string(width) + 'x' + std::to_string(height);
-}
-
 std::string pad_left(std::string text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
 std::string input_line(const ClassifyRecord& record, bool color) {
-  std::string line = styled(printable(record.input), Style::bold, color);
-  if (record.frame) line += "  frame " + std::to_string(*record.frame);
-  if (record.error) {
-    const std::string text =
-        "error: " + record_error_code(*record.error) + ": " + printable(record.message);
-    return line + "  " + styled(text, Style::red, color) + '\n';
-  }
+  std::string line = begin_text(record, color);
+  if (record.error) return line;
   line += "  " + size_text(record.width, record.height) + " -> " +
           size_text(record.model_size[1], record.model_size[0]) + "  " +
           std::to_string(record.tokens) + " tokens";
@@ -78,15 +70,8 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
 }  // namespace
 
 std::string to_json(const ClassifyRecord& record) {
-  JsonObject object;
-  object.add("schema", 1).add("input", json_string(record.input));
-  if (record.frame) object.add("frame", *record.frame);
-  if (record.error) {
-    JsonObject error;
-    error.add("code", json_string(record_error_code(*record.error)))
-        .add("message", json_string(record.message));
-    return object.add("error", error.text()).text();
-  }
+  JsonObject object = begin_json(record);
+  if (record.error) return object.text();
   std::string top = "[";
   for (const Prediction& prediction : record.top) {
     if (top.size() > 1) top += ',';

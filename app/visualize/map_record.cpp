@@ -1,5 +1,6 @@
 #include "app/visualize/map_record.h"
 
+#include "app/record_parts.h"
 #include "app/terminal_text.h"
 
 namespace hydrascope::app {
@@ -23,22 +24,11 @@ std::string class_text(const Prediction& prediction, LabelType label_type) {
          " %";
 }
 
-std::string size_text(std::int64_t width, std::int64_t height) {
-  return std::to_string(width) + "x" + std::to_string(height);
-}
-
 }  // namespace
 
 std::string to_json(const MapRecord& record) {
-  JsonObject object;
-  object.add("schema", 1).add("input", json_string(record.input));
-  if (record.frame) object.add("frame", *record.frame);
-  if (record.error) {
-    JsonObject error;
-    error.add("code", json_string(record_error_code(*record.error)))
-        .add("message", json_string(record.message));
-    return object.add("error", error.text()).text();
-  }
+  JsonObject object = begin_json(record);
+  if (record.error) return object.text();
   object.add("class", class_json(record.of_class))
       .add("method", json_string(record.method))
       .add("layer", record.layer);
@@ -138,13 +128,8 @@ std::vector<std::string> to_row(const MapRecord& record) {
 }
 
 std::string to_text(const MapRecord& record, LabelType label_type, bool color) {
-  std::string line = styled(printable(record.input), Style::bold, color);
-  if (record.frame) line += "  frame " + std::to_string(*record.frame);
-  if (record.error) {
-    const std::string text =
-        "error: " + record_error_code(*record.error) + ": " + printable(record.message);
-    return line + "  " + styled(text, Style::red, color) + '\n';
-  }
+  std::string line = begin_text(record, color);
+  if (record.error) return line;
   constexpr int kTextDigits = 3;
   constexpr double kMilliseconds = 1e3;
   line += "  " + size_text(record.width, record.height) + " -> " +
