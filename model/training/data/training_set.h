@@ -1,0 +1,60 @@
+// The pictures of a training run: files, what they show, and how they become a model's input.
+#pragma once
+
+#include "model/image/transform_plan.h"
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// One picture of a training set.
+struct TrainingPicture {
+  std::filesystem::path file;
+  std::int64_t target = -1;  ///< 0-based class, -1 where there are no labels
+  std::int32_t source = 0;   ///< which of the inputs the user named it came from
+};
+
+/// Splits `pictures` into what is trained on and what is held out: `share` of them (at least one
+/// where there are two), chosen by a hash of each file's contents' name (its path below the common
+/// folder) and `seed`, so that the same picture is held out whatever else the set holds.
+struct Split {
+  std::vector<TrainingPicture> training;
+  std::vector<TrainingPicture> held_out;
+};
+Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_t seed);
+
+/// timm's RandAugment as `--aa rand-m9-n2-mstd0.5-inc1` says (Cubuk et al. 2020, arXiv
+/// 1909.13719).
+struct RandAugmentOptions {
+  double magnitude = 9;  ///< of 10
+  int operations = 2;
+  double magnitude_std = 0.5;
+  bool increasing = false;   ///< "inc1": severity grows with the magnitude for every operation
+  double probability = 0.5;  ///< of each operation
+};
+/// Throws Error(invalid_argument). "" and "none" are no augmentation: `operations` is 0.
+RandAugmentOptions parse_rand_augment(const std::string& text);
+
+/// What happens to a training picture, in this order; names and defaults are timm's.
+struct AugmentOptions {
+  image::Size size{224, 224};
+  std::array<double, 2> scale{0.08, 1.0};  ///< of the area, RandomResizedCrop
+  std::array<double, 2> ratio{3.0 / 4, 4.0 / 3};
+  double hflip = 0.5;
+  double vflip = 0;
+  double color_jitter = 0;  ///< brightness, contrast, saturation; not with RandAugment, as timm
+  RandAugmentOptions rand_augment{.operations = 0};
+  double erase_probability = 0;  ///< `--reprob`
+  bool erase_with_noise = true;  ///< `--remode pixel`; false: zeros (`const`)
+  int erase_count = 1;
+  /// Bilinear, bicubic, or drawn for each picture (`random`).
+  std::string interpolation = "random";
+  std::array<double, 3> mean{0.485, 0.456, 0.406};
+  std::array<double, 3> stddev{0.229, 0.224, 0.225};
+};
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,67 @@
+// AdamW and SGD over groups of parameters, with their whole state as named tensors, so that a
+// training state is a safetensors file like any other.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Parameters that share their settings.
+struct ParameterGroup {
+  NamedTensors parameters;
+  double learning_rate_scale = 1;  ///< layer decay, faster feature maps
+  double weight_decay = 0;
+};
+
+enum class OptimizerKind { adamw, sgd };
+
+struct OptimizerOptions {
+  OptimizerKind kind = OptimizerKind::adamw;
+  std::array<double, 2> betas{0.9, 0.999};  ///< AdamW (Loshchilov and Hutter, arXiv 1711.05101)
+  double eps = 1e-8;
+  double momentum = 0.9;  ///< SGD
+  bool nesterov = true;
+};
+
+class Optimizer {
+ public:
+  Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions options);
+
+  /// One update with `learning_rate` times each group's scale; parameters without a gradient stay.
+  /// LibTorch's fused kernels.
+  void step(double learning_rate);
+  /// Gradients become undefined.
+  void zero_grad();
+  [[nodiscard]] std::vector<at::Tensor> parameters() const;
+  [[nodiscard]] const std::vector<ParameterGroup>& groups() const noexcept { return groups_; }
+
+  /// "exp_avg.blocks.0.attn.qkv.weight", ...; of parameters that were never stepped too.
+  [[nodiscard]] NamedTensors state() const;
+  /// Copies what `state` gave; throws Error(failed) that lists names that are missing or do not
+  /// fit.
+  void load_state(const NamedTensors& state);
+
+ private:
+  struct Slot {        ///< of one parameter
+    at::Tensor first;  ///< mean of gradients, or momentum
+    at::Tensor second;
+    at::Tensor step;
+  };
+  std::vector<ParameterGroup> groups_;
+  OptimizerOptions options_;
+  std::vector<std::vector<Slot>> slots_;
+};
+
+/// Scales the gradients so that their joint L2 norm is at most `max_norm` (`<= 0`: never); returns
+/// the norm before. A norm that is not finite is returned and nothing is scaled.
+double clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,38 @@
+// Gradients of all ranks, averaged while the backward pass still runs (Li et al. 2020, PyTorch
+// Distributed, arXiv 2006.15704): fixed buckets, filled as gradients become ready, summed
+// asynchronously.
+#pragma once
+
+#include "model/training/parallel/process_group.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+class GradientReducer {
+ public:
+  /// Broadcasts rank 0's values first. With one rank it does nothing.
+  GradientReducer(std::vector<at::Tensor> parameters, ProcessGroup& group,
+                  std::int64_t bucket_bytes = std::int64_t{25} << 20);
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+
+  /// Before a backward pass; without `exchange` gradients only accumulate here (no_sync).
+  void begin(bool exchange);
+  /// After it: waits, and every gradient is the mean over the ranks. A parameter that got no
+  /// gradient on any rank stays without.
+  void finish();
+  /// Error(failed) naming the first parameter whose values differ between ranks.
+  void check_equal();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,34 @@
+// Exponential moving average of a model's parameters (Polyak averaging; `--model-ema`).
+#pragma once
+
+#include "model/training/optimizer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace hydrascope::model::training {
+
+class ParameterAverage {
+ public:
+  /// Starts as a copy of `parameters` in float32. With `warmup` the decay of step t is
+  /// min(decay, (1 + t) / (10 + t)), so that a short run is not all beginning.
+  ParameterAverage(NamedTensors parameters, double decay, bool warmup);
+  /// average <- d average + (1 - d) parameter.
+  void update();
+  /// Exchanges the averages with the parameters' values: once to evaluate, once to go back.
+  void swap();
+
+  /// "ema.blocks.0..." and "ema.updates".
+  [[nodiscard]] NamedTensors state() const;
+  void load_state(const NamedTensors& state);
+
+ private:
+  NamedTensors parameters_;
+  std::vector<at::Tensor> averages_;
+  double decay_;
+  bool warmup_;
+  at::Tensor updates_;  ///< int64 scalar
+};
+
+}  // namespace hydrascope::model::training

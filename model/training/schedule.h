@@ -1,0 +1,28 @@
+// Learning rate over the steps of a run, as timm's schedulers that are updated every step. Free of
+// LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+struct ScheduleOptions {
+  std::string kind = "cosine";  ///< cosine, step, multistep, linear or constant
+  double learning_rate = 1e-3;
+  double min_learning_rate = 0;
+  std::int64_t steps = 1;
+  std::int64_t warmup_steps = 0;  ///< from `warmup_learning_rate`, linearly
+  double warmup_learning_rate = 0;
+  double decay_rate = 0.1;                    ///< step, multistep
+  std::int64_t decay_steps = 0;               ///< step
+  std::vector<std::int64_t> milestones = {};  ///< multistep
+};
+
+/// Throws Error(invalid_argument) for settings that make no schedule.
+void validate(const ScheduleOptions& options);
+/// At `step` (from 0); beyond the last step that of the last.
+double learning_rate(const ScheduleOptions& options, std::int64_t step);
+
+}  // namespace hydrascope::model::training

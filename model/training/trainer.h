@@ -1,0 +1,101 @@
+// The loop of every training: batches, a loss, gradients, an update, numbers; resumable at any step
+// bit for bit. What is minimised is a TrainingTask's business.
+#pragma once
+
+#include "model/training/data/batch_loader.h"
+#include "model/training/optimizer.h"
+#include "model/training/parallel/process_group.h"
+#include "model/training/parameter_average.h"
+#include "model/training/schedule.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// What one batch (or one part of it, with accumulation) costs.
+struct StepLoss {
+  at::Tensor loss;                               ///< scalar, differentiable, mean over the images
+  std::map<std::string, at::Tensor> parts = {};  ///< detached scalars, for the log
+};
+
+class TrainingTask {
+ public:
+  virtual ~TrainingTask() = default;
+  /// Under autocast where the trainer uses it.
+  virtual StepLoss loss(const Batch& batch) = 0;
+
+ protected:
+  TrainingTask() = default;
+  TrainingTask(const TrainingTask&) = default;
+  TrainingTask& operator=(const TrainingTask&) = default;
+};
+
+enum class Autocast { off, bfloat16, float16 };
+
+struct TrainerOptions {
+  ScheduleOptions schedule;       ///< its `steps` are the run's
+  std::int64_t accumulation = 1;  ///< batches of one update (`--grad-accum-steps`)
+  double clip_norm = 0;           ///< 0: none
+  Autocast autocast = Autocast::off;
+  c10::Device device{c10::kCPU};
+  std::uint64_t seed = 42;  ///< of what the modules draw (drop-path): seeded anew for every step
+  std::int64_t log_every = 20;
+  /// Stops when so many updates in a row were not finite; each of them is skipped.
+  int most_bad_steps = 10;
+  /// Every rank's parameters are compared after so many steps; 0: never.
+  std::int64_t check_ranks_every = 100;
+};
+
+/// Numbers of the steps since the last record.
+struct StepRecord {
+  std::int64_t step = 0;  ///< updates done
+  std::int64_t epoch = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;
+  std::map<std::string, double> losses;  ///< "loss" and the task's parts, means over the steps
+  double images_per_second = 0;          ///< of all processes
+  double wait_share = 0;                 ///< of the time, waiting for pictures
+};
+
+/// Where a run is: with the weights, the optimizer's and the average's tensors it is the whole
+/// state.
+struct TrainerPosition {
+  std::int64_t step = 0;  ///< updates done
+  double seconds = 0;     ///< trained so far, over all restarts
+};
+
+class Trainer {
+ public:
+  /// `average` may be null. All must outlive the trainer.
+  Trainer(TrainingTask& task, BatchLoader& loader, Optimizer& optimizer, ParameterAverage* average,
+          ProcessGroup& group, TrainerOptions options);
+  ~Trainer();
+
+  /// Goes on from `position`, whose weights and states the caller has loaded.
+  void resume(const TrainerPosition& position);
+  [[nodiscard]] const TrainerPosition& position() const noexcept;
+  [[nodiscard]] bool finished() const noexcept;
+
+  /// Called with a record every `log_every` steps.
+  std::function<void(const StepRecord&)> on_record;
+  /// Asked after every step on every rank; false ends `run` early. What it says on rank 0 counts.
+  std::function<bool()> keep_going;
+
+  /// Steps until `until` (or the end, or `keep_going`). Returns the steps done. Throws
+  /// Error(failed) for a loss that stays not finite.
+  std::int64_t run(std::int64_t until);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model::training
