@@ -2,6 +2,7 @@
 // bit for bit. What is minimised is a TrainingTask's business.
 #pragma once
 
+#include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
 #include "model/training/optimizer.h"
 #include "model/training/parallel/process_group.h"
@@ -29,16 +30,15 @@ struct StepLoss {
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
-  /// Under autocast where the trainer uses it.
-  virtual StepLoss loss(const Batch& batch) = 0;
+  /// Of a batch on the trainer's device; under autocast where the trainer uses it. `step` is that
+  /// of the update.
+  virtual StepLoss loss(const Batch& batch, std::int64_t step) = 0;
 
  protected:
   TrainingTask() = default;
   TrainingTask(const TrainingTask&) = default;
   TrainingTask& operator=(const TrainingTask&) = default;
 };
-
-enum class Autocast { off, bfloat16, float16 };
 
 struct TrainerOptions {
   ScheduleOptions schedule;       ///< its `steps` are the run's
@@ -86,7 +86,7 @@ class Trainer {
 
   /// Called with a record every `log_every` steps.
   std::function<void(const StepRecord&)> on_record;
-  /// Asked after every step on every rank; false ends `run` early. What it says on rank 0 counts.
+  /// Asked after every step; false ends `run` early. What it says on rank 0 counts.
   std::function<bool()> keep_going;
 
   /// Steps until `until` (or the end, or `keep_going`). Returns the steps done. Throws

@@ -1,0 +1,27 @@
+// Mixed precision as torch.autocast gives it: products in a half type, sums and losses in float32.
+#pragma once
+
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace hydrascope::model::training {
+
+enum class Autocast : std::uint8_t { off, bfloat16 };
+
+/// While it lives, operations of this thread on `device` are cast; weights are cast once a scope.
+class AutocastScope {
+ public:
+  AutocastScope(Autocast autocast, c10::DeviceType device);
+  AutocastScope(const AutocastScope&) = delete;
+  AutocastScope& operator=(const AutocastScope&) = delete;
+  ~AutocastScope();
+
+ private:
+  c10::DeviceType device_;
+  bool was_enabled_;
+  c10::ScalarType was_dtype_;
+};
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,208 @@
+#include "model/training/trainer.h"
+
+#include "kernels/error.h"
+#include "model/training/parallel/gradient_reducer.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <cmath>
+#include <utility>
+
+namespace hydrascope::model::training {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Sums of the numbers between two records, on the device: reading them every step would make a GPU
+/// wait.
+class Sums {
+ public:
+  void add(const std::string& name, const at::Tensor& value, double weight) {
+    const at::Tensor weighted = value.detach().to(at::kDouble) * weight;
+    const auto [entry, is_new] = sums_.try_emplace(name, weighted);
+    if (!is_new) entry->second += weighted;
+  }
+  /// Means over `steps` and the ranks.
+  std::map<std::string, double> take_means(std::int64_t steps, ProcessGroup& group) {
+    std::map<std::string, double> means;
+    if (sums_.empty()) return means;
+    std::vector<at::Tensor> values;
+    for (const auto& [name, sum] : sums_) values.push_back(sum.reshape({1}));
+    at::Tensor all = at::cat(values);
+    group.sum({all});
+    all = all.cpu() / static_cast<double>(steps * group.world_size());
+    const double* value = all.const_data_ptr<double>();
+    for (const auto& [name, sum] : sums_) means[name] = *value++;
+    sums_.clear();
+    return means;
+  }
+
+ private:
+  std::map<std::string, at::Tensor> sums_;
+};
+
+}  // namespace
+
+struct Trainer::State {
+  TrainingTask& task;
+  BatchLoader& loader;
+  Optimizer& optimizer;
+  ParameterAverage* average;
+  ProcessGroup& group;
+  TrainerOptions options;
+  std::vector<at::Tensor> parameters;
+  GradientReducer reducer;
+  TrainerPosition position;
+  bool loader_is_there = false;  ///< at the position's batch
+  int bad_steps = 0;
+
+  // Since the last record.
+  Sums sums;
+  std::int64_t steps = 0;
+  std::int64_t images = 0;
+  double gradient_norm = 0;
+  Clock::time_point started = Clock::now();
+
+  State(TrainingTask& its_task, BatchLoader& its_loader, Optimizer& its_optimizer,
+        ParameterAverage* its_average, ProcessGroup& its_group, TrainerOptions its_options)
+      : task(its_task),
+        loader(its_loader),
+        optimizer(its_optimizer),
+        average(its_average),
+        group(its_group),
+        options(std::move(its_options)),
+        parameters(optimizer.parameters()),
+        reducer(parameters, group) {}
+
+  /// Adds the gradients of one batch.
+  void accumulate(bool exchange) {
+    Batch batch = loader.next();
+    images += batch.images.size(0);
+    batch.images = batch.images.to(options.device, /*non_blocking=*/true);
+    if (batch.targets.defined())
+      batch.targets = batch.targets.to(options.device, /*non_blocking=*/true);
+    const double weight = 1.0 / static_cast<double>(options.accumulation);
+    StepLoss cost;
+    {
+      const AutocastScope scope(options.autocast, options.device.type());
+      cost = task.loss(batch, position.step);
+    }
+    reducer.begin(exchange);
+    (cost.loss * weight).backward();
+    sums.add("loss", cost.loss, weight);
+    for (const auto& [name, value] : cost.parts) sums.add(name, value, weight);
+  }
+
+  void update() {
+    // A step draws the same numbers whether the run came here or was resumed here.
+    constexpr std::uint64_t kStepsApart = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
+    at::manual_seed(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
+                    static_cast<std::uint64_t>(group.rank()));
+    optimizer.zero_grad();
+    for (std::int64_t part = 1; part <= options.accumulation; ++part)
+      accumulate(/*exchange=*/part == options.accumulation);
+    reducer.finish();
+    // The same on all ranks, which hold the same gradients: they skip the same steps.
+    const double norm = clip_gradients(parameters, options.clip_norm);
+    if (std::isfinite(norm)) {
+      bad_steps = 0;
+      optimizer.step(learning_rate(options.schedule, position.step));
+      if (average != nullptr) average->update();
+    } else if (++bad_steps >= options.most_bad_steps) {
+      throw Error(ErrorCode::failed,
+                  "the gradients were not finite in " + std::to_string(bad_steps) +
+                      " steps in a row, the last of them step " + std::to_string(position.step + 1),
+                  "training", "a smaller --lr or a --clip-grad may keep them finite");
+    }
+    gradient_norm = norm;
+    ++position.step;
+    ++steps;
+    if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)
+      reducer.check_equal();
+  }
+
+  StepRecord take_record() {
+    StepRecord record;
+    record.step = position.step;
+    record.epoch = (position.step * options.accumulation - 1) /
+                   std::max<std::int64_t>(1, loader.batches_per_epoch());
+    record.learning_rate = learning_rate(options.schedule, position.step - 1);
+    record.gradient_norm = gradient_norm;
+    record.losses = sums.take_means(steps, group);
+    const double elapsed = seconds_since(started);
+    record.images_per_second =
+        static_cast<double>(images * group.world_size()) / std::max(elapsed, 1e-9);
+    record.wait_share = loader.take_wait_seconds() / std::max(elapsed, 1e-9);
+    forget_record();
+    return record;
+  }
+
+  void forget_record() {
+    sums = {};
+    steps = 0;
+    images = 0;
+    started = Clock::now();
+  }
+
+  /// Rank 0's answer, on all ranks.
+  bool agreed(bool mine) {
+    if (group.world_size() == 1) return mine;
+    const at::Tensor answer =
+        at::full({1}, mine ? 1 : 0, at::device(options.device).dtype(at::kLong));
+    group.broadcast({answer});
+    return answer.item<std::int64_t>() != 0;
+  }
+};
+
+Trainer::Trainer(TrainingTask& task, BatchLoader& loader, Optimizer& optimizer,
+                 ParameterAverage* average, ProcessGroup& group, TrainerOptions options)
+    : state_(std::make_unique<State>(task, loader, optimizer, average, group, std::move(options))) {
+  validate(state_->options.schedule);
+}
+
+Trainer::~Trainer() = default;
+
+void Trainer::resume(const TrainerPosition& position) {
+  state_->position = position;
+  state_->loader_is_there = false;
+}
+
+const TrainerPosition& Trainer::position() const noexcept { return state_->position; }
+
+bool Trainer::finished() const noexcept {
+  return state_->position.step >= state_->options.schedule.steps;
+}
+
+std::int64_t Trainer::run(std::int64_t until) {
+  State& state = *state_;
+  until = std::min(until, state.options.schedule.steps);
+  if (!state.loader_is_there) {
+    const std::int64_t batches = state.position.step * state.options.accumulation;
+    const std::int64_t per_epoch = state.loader.batches_per_epoch();
+    state.loader.seek(batches / per_epoch, batches % per_epoch);
+    state.loader_is_there = true;
+  }
+  state.loader.take_wait_seconds();
+  state.forget_record();
+  const std::int64_t first = state.position.step;
+  bool go_on = true;
+  while (go_on && state.position.step < until) {
+    const Clock::time_point start = Clock::now();
+    state.update();
+    const bool record_is_due = state.position.step % state.options.log_every == 0;
+    if (record_is_due) {
+      const StepRecord record = state.take_record();
+      if (on_record) on_record(record);
+    }
+    state.position.seconds += seconds_since(start);
+    go_on = state.agreed(!keep_going || keep_going());
+  }
+  return state.position.step - first;
+}
+
+}  // namespace hydrascope::model::training

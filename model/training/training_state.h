@@ -1,0 +1,56 @@
+// Where a run stands, on disk: weights that every command reads, and beside them what only training
+// needs. A run that is killed at any moment finds its last whole state again.
+#pragma once
+
+#include "model/checkpoint/safetensors.h"
+#include "model/training/optimizer.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace hydrascope::model {
+class VisionTransformerImpl;
+}
+
+namespace hydrascope::model::training {
+
+/// What a run needs besides the weights.
+struct TrainingState {
+  std::int64_t step = 0;
+  NamedTensors tensors;         ///< of the optimizer and the average; float32, float64 or int64
+  checkpoint::Metadata fields;  ///< whatever else the run wants back, as text
+};
+
+/// The folder of one run: `step-N.safetensors` and `step-N.state.safetensors` of the newest states,
+/// `last.safetensors` (the newest weights) and `best.safetensors`.
+class StateFolder {
+ public:
+  /// Creates the folder. `recent` >= 1 states are kept. Throws Error(unreadable).
+  explicit StateFolder(std::filesystem::path folder, int recent = 1);
+
+  /// Writes a state; `about` describes the model (`save_checkpoint`). The weights are written
+  /// first, so that a state that is there has its weights. Throws Error(unreadable).
+  void save(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
+            const TrainingState& state);
+  /// `best.safetensors`.
+  void save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about);
+  [[nodiscard]] std::filesystem::path best() const { return folder_ / "best.safetensors"; }
+
+  /// The state file of the newest step, or nothing.
+  [[nodiscard]] std::optional<std::filesystem::path> newest() const;
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+
+ private:
+  std::filesystem::path folder_;
+  int recent_;
+};
+
+/// Reads a state and copies its weights into `model`. `file` is the state, or its weights. Throws
+/// Error(not_found) when one of the two is missing, Error(failed) where they do not fit `model`.
+TrainingState load_training_state(const std::filesystem::path& file, VisionTransformerImpl& model);
+
+/// Copies the weights of `file` into `model`, which must be of the same configuration.
+void load_weights(const std::filesystem::path& file, VisionTransformerImpl& model);
+
+}  // namespace hydrascope::model::training
