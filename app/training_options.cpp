@@ -71,26 +71,26 @@ std::array<double, 2> range_value(const ParsedOptions& options, const char* name
 }  // namespace
 
 std::vector<Option> optimizer_options() {
-  return in_group(
-      "Optimizer",
-      {
-          {.name = "opt",
-           .help = "optimizer",
-           .default_value = "adamw",
-           .choices = {"adamw", "sgd"}},
-          number("weight-decay", "X", "decay of weights; norms, biases, tokens and position "
-                                      "embedding have none",
-                 "0.05"),
-          number("momentum", "X", "momentum of SGD", "0.9"),
-          pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9 0.999"),
-          number("opt-eps", "X", "epsilon of AdamW", "1e-8"),
-          {.name = "clip-grad",
-           .kind = ValueKind::number,
-           .placeholder = "NORM",
-           .help = "largest joint norm of the gradients; 0 clips nothing",
-           .default_value = "0",
-           .minimum = 0},
-      });
+  return in_group("Optimizer",
+                  {
+                      {.name = "opt",
+                       .help = "optimizer",
+                       .default_value = "adamw",
+                       .choices = {"adamw", "sgd"}},
+                      number("weight-decay", "X",
+                             "decay of weights; norms, biases, tokens and position "
+                             "embedding have none",
+                             "0.05"),
+                      number("momentum", "X", "momentum of SGD", "0.9"),
+                      pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9 0.999"),
+                      number("opt-eps", "X", "epsilon of AdamW", "1e-8"),
+                      {.name = "clip-grad",
+                       .kind = ValueKind::number,
+                       .placeholder = "NORM",
+                       .help = "largest joint norm of the gradients; 0 clips nothing",
+                       .default_value = "0",
+                       .minimum = 0},
+                  });
 }
 
 std::vector<Option> augmentation_options() {
@@ -102,8 +102,8 @@ std::vector<Option> augmentation_options() {
           pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop", "0.75 1.333"),
           share("hflip", "probability of a horizontal flip", "0.5"),
           share("vflip", "probability of a vertical flip", "0"),
-          number("color-jitter", "X", "change of brightness, contrast and saturation (without --aa)",
-                 "0"),
+          number("color-jitter", "X",
+                 "change of brightness, contrast and saturation (without --aa)", "0"),
           {.name = "aa",
            .placeholder = "POLICY",
            .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
@@ -122,14 +122,14 @@ std::vector<Option> augmentation_options() {
 }
 
 std::vector<Option> mixing_options() {
-  return in_group("Augmentation",
-                  {
-                      number("mixup", "ALPHA", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
-                      number("cutmix", "ALPHA", "cutmix, the same", "0"),
-                      share("mixup-prob", "batches that are mixed, of all", "1"),
-                      share("mixup-switch-prob", "cutmix instead of mixup where both are on",
-                            "0.5"),
-                  });
+  return in_group(
+      "Augmentation",
+      {
+          number("mixup", "ALPHA", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
+          number("cutmix", "ALPHA", "cutmix, the same", "0"),
+          share("mixup-prob", "batches that are mixed, of all", "1"),
+          share("mixup-switch-prob", "cutmix instead of mixup where both are on", "0.5"),
+      });
 }
 
 std::vector<Option> average_options() {

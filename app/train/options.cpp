@@ -138,33 +138,35 @@ std::vector<Option> loss_options() {
 }
 
 std::vector<Option> parameter_options() {
-  return {{.name = "layer-decay",
-           .kind = ValueKind::number,
-           .placeholder = "X",
-           .help = "learning rate of a layer over that of the next one",
-           .default_value = "1",
-           .minimum = 0.01,
-           .maximum = 1,
-           .group = "Optimizer"},
-          {.name = "freeze",
-           .placeholder = "GLOB",
-           .help = "parameters that stay as they are: 'blocks.0.*', 'patch_embed.*'",
-           .repeatable = true,
-           .group = "Optimizer"},
-          {.name = "train-only",
-           .placeholder = "GLOB",
-           .help = "all others stay as they are: 'head.*'",
-           .repeatable = true,
-           .group = "Optimizer"},
-          {.name = "grad-checkpointing",
-           .kind = ValueKind::flag,
-           .help = "compute blocks again in the backward pass instead of keeping what they computed",
-           .group = "Run"}};
+  return {
+      {.name = "layer-decay",
+       .kind = ValueKind::number,
+       .placeholder = "X",
+       .help = "learning rate of a layer over that of the next one",
+       .default_value = "1",
+       .minimum = 0.01,
+       .maximum = 1,
+       .group = "Optimizer"},
+      {.name = "freeze",
+       .placeholder = "GLOB",
+       .help = "parameters that stay as they are: 'blocks.0.*', 'patch_embed.*'",
+       .repeatable = true,
+       .group = "Optimizer"},
+      {.name = "train-only",
+       .placeholder = "GLOB",
+       .help = "all others stay as they are: 'head.*'",
+       .repeatable = true,
+       .group = "Optimizer"},
+      {.name = "grad-checkpointing",
+       .kind = ValueKind::flag,
+       .help = "compute blocks again in the backward pass instead of keeping what they computed",
+       .group = "Run"}};
 }
 
 std::vector<Option> runtime() {
-  std::vector<Option> options = without(
-      runtime_options(), {"precision", "calibration", "keep-tokens", "keep-layer", "deterministic"});
+  std::vector<Option> options =
+      without(runtime_options(),
+              {"precision", "calibration", "keep-tokens", "keep-layer", "deterministic"});
   for (Option& option : options) {
     if (option.name != "batch-size") continue;
     option.help = "pictures of a batch, of each process";
@@ -203,11 +205,13 @@ CommandSpec train_spec() {
             optimizer_options(), parameter_options(), average_options(), training_run_options(),
             runtime(), output(), without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
-      "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr 1e-4",
+      "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "
+      "1e-4",
       "hydrascope train imagenette/ -m deit_tiny_patch8_64 --attn hydra --epochs 30 -o runs/hydra",
       "torchrun --nproc-per-node 2 --no-python hydrascope train imagenette/ -m deit_tiny_patch8_64 "
       "-o runs/two",
-      "hydrascope train imagenette/ -o runs/hydra --resume auto -m deit_tiny_patch8_64 --attn hydra",
+      "hydrascope train imagenette/ -o runs/hydra --resume auto -m deit_tiny_patch8_64 --attn "
+      "hydra",
   };
   return spec;
 }
