@@ -90,6 +90,7 @@ std::vector<Option> schedule_options() {
            .minimum = 1,
            .group = "Schedule"},
           number("decay-rate", "factor of a step", "0.1"),
+          epochs("aug-repeats", "times that a picture comes in a row of batches", "0", 0),
           epochs("grad-accum-steps", "batches of one update", "1", 1)};
 }
 

@@ -1,7 +1,6 @@
 #include "app/train/subject.h"
 
 #include "app/assets.h"
-#include "app/folder_listing.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
 
@@ -55,7 +54,7 @@ Folders find_folders(const ParsedOptions& options) {
 
 /// A class a folder, in sorted order; synsets with the names that ImageNet has for them.
 ResolvedLabels labels_of_folders(const fs::path& folder) {
-  const std::vector<fs::path> folders = sorted_entries(folder, /*folders=*/true);
+  const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
                 folder.string());
@@ -94,8 +93,7 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   const bool is_new = names_architecture(options);
   subject.source = is_new ? random_model(options, options.text("model")) : open_model(options);
   model::VitConfig& config = subject.source.config;
-  const bool has_new_head =
-      is_new || options.flag("reset-head") || options.given("num-classes");
+  const bool has_new_head = is_new || options.flag("reset-head") || options.given("num-classes");
   if (has_new_head && options.text("labels").empty()) {
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());

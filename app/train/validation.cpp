@@ -38,8 +38,7 @@ class ModulesUnderTraining final : public model::inference::BatchModel {
   [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
                                         std::int64_t width) const noexcept override {
     const model::VitConfig& config = model_.config();
-    return config.num_prefix_tokens() +
-           (height / config.patch_size) * (width / config.patch_size);
+    return config.num_prefix_tokens() + (height / config.patch_size) * (width / config.patch_size);
   }
   [[nodiscard]] std::int64_t enough_tokens() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;
@@ -71,8 +70,8 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
     return file_input(picture.file.string(), picture.file);
   };
   std::size_t seen = static_cast<std::size_t>(group.rank());
-  // images, failed, top-1, top-5, loss
-  const at::Tensor sums = at::zeros({5}, at::kDouble);
+  // images, failed, top-1, top-5, loss, interrupted
+  const at::Tensor sums = at::zeros({6}, at::kDouble);
   const auto sum = sums.accessor<double, 1>();
   const auto add = [&](PipelineResult& result) {
     const std::int64_t target = pictures[seen].target;
@@ -91,12 +90,17 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
     return true;
   };
   run_pipeline(next_input, modules, pipeline, add);
+  if (stop_requested()) sum[5] = 1;
   const at::Tensor all = sums.to(device);
   group.sum({all});
   sums.copy_(all);
   const double images = std::max(1.0, sum[0]);
-  return {static_cast<std::int64_t>(sum[0]), static_cast<std::int64_t>(sum[1]),
-          100 * sum[2] / images, 100 * sum[3] / images, sum[4] / images};
+  return {static_cast<std::int64_t>(sum[0]),
+          static_cast<std::int64_t>(sum[1]),
+          100 * sum[2] / images,
+          100 * sum[3] / images,
+          sum[4] / images,
+          sum[5] > 0};
 }
 
 }  // namespace hydrascope::app

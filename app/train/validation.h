@@ -22,12 +22,12 @@ struct ValidationScore {
   std::int64_t failed = 0;
   double top1 = 0;  ///< percent
   double top5 = 0;
-  double loss = 0;  ///< cross-entropy, nats an image
+  double loss = 0;           ///< cross-entropy, nats an image
+  bool interrupted = false;  ///< a signal came: it is a score of some of the pictures
 };
 
 /// Every process takes its share of `pictures`; all get the same score. The model is left in
-/// training mode. Nothing is thrown for pictures that cannot be read; stopped by a signal, it
-/// scores what it saw.
+/// training mode. Nothing is thrown for pictures that cannot be read.
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,
