@@ -83,12 +83,12 @@ training::ScheduleOptions schedule_of(const ParsedOptions& options, const Length
   return schedule;
 }
 
-training::GroupOptions groups_of(const ParsedOptions& options) {
-  training::GroupOptions groups;
+training::ParameterGroupOptions groups_of(const ParsedOptions& options) {
+  training::ParameterGroupOptions groups;
   groups.weight_decay = options.number("weight-decay");
   groups.layer_decay = options.number("layer-decay");
-  groups.frozen = options.texts("freeze");
-  if (options.given("train-only")) groups.trained = options.texts("train-only");
+  groups.freeze = options.texts("freeze");
+  groups.train = options.texts("train-only");
   return groups;
 }
 
@@ -131,16 +131,16 @@ std::function<at::Tensor(const at::Tensor&)> make_teacher(const ParsedOptions& o
 
 training::ClassificationOptions loss_of(const ParsedOptions& options) {
   training::ClassificationOptions loss;
-  loss.mixing.mixup_alpha = options.number("mixup");
-  loss.mixing.cutmix_alpha = options.number("cutmix");
-  loss.mixing.probability = options.number("mixup-prob");
-  loss.mixing.switch_probability = options.number("mixup-switch-prob");
-  loss.label_smoothing = options.number("smoothing");
+  loss.mixup.mixup_alpha = options.number("mixup");
+  loss.mixup.cutmix_alpha = options.number("cutmix");
+  loss.mixup.prob = options.number("mixup-prob");
+  loss.mixup.switch_prob = options.number("mixup-switch-prob");
+  loss.mixup.label_smoothing = options.number("smoothing");
   loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
   loss.recompute_blocks = options.flag("grad-checkpointing");
   loss.distillation_is_hard = options.text("distillation-type") == "hard";
-  loss.distillation_alpha = options.number("distillation-alpha");
-  loss.distillation_temperature = options.number("distillation-tau");
+  loss.distillation_weight = options.number("distillation-alpha");
+  loss.temperature = options.number("distillation-tau");
   return loss;
 }
 
@@ -236,11 +236,13 @@ void TrainingRun::build_model() {
   model_->to(device_);
   model_->train();
   optimizer_ = std::make_unique<training::Optimizer>(
-      training::make_parameter_groups(*model_, groups_of(options_)), optimizer_of(options_));
+      training::parameter_groups(*model_, groups_of(options_)), optimizer_of(options_));
   if (options_.flag("model-ema")) {
+    training::NamedTensors trained;
+    for (const training::ParameterGroup& group : optimizer_->groups())
+      trained.insert(trained.end(), group.parameters.begin(), group.parameters.end());
     average_ = std::make_unique<training::ParameterAverage>(
-        training::trained_parameters(*optimizer_), options_.number("model-ema-decay"),
-        options_.flag("model-ema-warmup"));
+        std::move(trained), options_.number("model-ema-decay"), options_.flag("model-ema-warmup"));
   }
 }
 
@@ -393,7 +395,8 @@ int TrainingRun::run() {
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
       make_teacher(options_, subject_.transform.config, subject_.source.config.num_classes,
-                   device_));
+                   device_),
+      group_->rank());
   training::TrainerOptions wanted;
   wanted.schedule = schedule_of(options_, length_);
   wanted.accumulation = length_.accumulation;
