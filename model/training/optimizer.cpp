@@ -35,8 +35,10 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions option
     std::vector<Slot>& slots = slots_.emplace_back();
     for (const auto& [name, parameter] : group.parameters) {
       Slot& slot = slots.emplace_back();
+      const bool is_sgd = options_.kind == OptimizerKind::sgd;
+      if (is_sgd && options_.momentum == 0) continue;
       slot.first = at::zeros_like(parameter);
-      if (options_.kind == OptimizerKind::sgd) continue;
+      if (is_sgd) continue;
       slot.second = at::zeros_like(parameter);
       slot.step = at::zeros({}, parameter.options().dtype(at::kFloat));
     }
@@ -54,7 +56,7 @@ void Optimizer::step(double learning_rate) {
       parameters.push_back(parameter);
       gradients.push_back(gradient_laid_out_as(parameter));
       const Slot& slot = slots_[index][i];
-      first.push_back(slot.first);
+      if (slot.first.defined()) first.push_back(slot.first);
       second.push_back(slot.second);
       steps.push_back(slot.step);
     }
@@ -92,7 +94,7 @@ NamedTensors Optimizer::state() const {
       const std::string& name = groups_[index].parameters[i].first;
       const Slot& slot = slots_[index][i];
       if (options_.kind == OptimizerKind::sgd) {
-        named.emplace_back("momentum_buffer." + name, slot.first);
+        if (slot.first.defined()) named.emplace_back("momentum_buffer." + name, slot.first);
       } else {
         named.emplace_back("exp_avg." + name, slot.first);
         named.emplace_back("exp_avg_sq." + name, slot.second);

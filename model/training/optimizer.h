@@ -52,10 +52,11 @@ class Optimizer {
   void load_state(const NamedTensors& state);
 
  private:
-  struct Slot {        ///< of one parameter
-    at::Tensor first;  ///< mean of gradients, or momentum
-    at::Tensor second;
-    at::Tensor step;
+  /// What the optimizer keeps of one parameter.
+  struct Slot {
+    at::Tensor first;   ///< mean of gradients, or momentum where there is one
+    at::Tensor second;  ///< AdamW
+    at::Tensor step;    ///< AdamW: float scalar on the parameter's device, as the kernel wants it
   };
   std::vector<ParameterGroup> groups_;
   OptimizerOptions options_;
