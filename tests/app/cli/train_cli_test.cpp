@@ -1,6 +1,5 @@
 // `hydrascope train` as a user runs it: a tiny architecture on pictures that the test draws.
 #include "tests/app/cli/program.h"
-#include "tests/picture_files.h"
 
 #include <gmock/gmock.h>
 
