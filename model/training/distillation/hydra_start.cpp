@@ -21,7 +21,7 @@ at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const 
 }
 
 /// Sums over tokens (B, n, D), in double.
-at::Tensor sum_of_tokens(const at::Tensor& x) { return x.to(at::kDouble).sum({0, 1}); }
+at::Tensor sum_of_tokens(const at::Tensor& x) { return x.to(at::kDouble).flatten(0, 1).sum(0); }
 
 /// Mean and deviation of each feature over all tokens of all images.
 class Moments {
