@@ -6,6 +6,7 @@
 #include "app/benchmark/measure.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
+#include "app/benchmark/train_step.h"
 #include "app/build_info.h"
 #include "app/command.h"
 #include "app/console.h"
@@ -33,6 +34,9 @@
 
 namespace hydrascope::app {
 namespace {
+
+/// Of a step of training: the gradients of a product are two products of its size.
+constexpr double kPassesOfAStep = 3;
 
 BenchmarkHeader header_of(const ParsedOptions& options) {
   namespace device = kernels::device;
@@ -225,18 +229,26 @@ int run_benchmark(const ParsedOptions& options) {
     if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
     row.peak_tflops_measured = peaks.at(kind);
     const BenchmarkRow described = row;
-    for (const char* name : {"model", "end_to_end"}) {
-      if (stage != "both" && stage != name) continue;
+    for (const char* name : {"model", "end_to_end", "train_step"}) {
+      const bool is_one_of_both = stage == "both" && std::string_view(name) != "train_step";
+      if (stage != name && !is_one_of_both) continue;
       row = described;
       row.stage = name;
       console.detail("measuring " + row.key());
       const bool whole = row.stage == "end_to_end";
+      const bool trains = row.stage == "train_step";
       const Timings timings =
-          whole ? measure_end_to_end(subject, run, files, measure_options(options))
-                : measure_model(subject, size, row.batch, measure_options(options));
-      if (timings.milliseconds.empty()) break;     // interrupted
-      row.kernels = subject.classifier.kernels();  // known in full only now
-      if (!whole) describe_stages(subject, size, row.batch, console);
+          whole    ? measure_end_to_end(subject, run, files, measure_options(options))
+          : trains ? measure_train_step(subject.config, size, row.batch, chosen.device,
+                                        chosen.precision, measure_options(options))
+                   : measure_model(subject, size, row.batch, measure_options(options));
+      if (trains) {
+        row.kernels = "modules";
+        row.gflops_per_image *= kPassesOfAStep;
+      }
+      if (timings.milliseconds.empty()) break;                  // interrupted
+      if (!trains) row.kernels = subject.classifier.kernels();  // known in full only now
+      if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);
       writer.write(row);
@@ -317,10 +329,10 @@ Command benchmark_command() {
   spec.options =
       join({swept_options(),
             {{.name = "stage",
-              .help = "tensor in, logits out; or encoded files in, top classes out (the bundled "
-                      "photographs without IMAGE)",
+              .help = "tensor in, logits out; encoded files in, top classes out (the bundled "
+                      "photographs without IMAGE); both; or a step of training",
               .default_value = "model",
-              .choices = {"model", "end_to_end", "both"},
+              .choices = {"model", "end_to_end", "both", "train_step"},
               .group = "Measurement"},
              {.name = "warmup",
               .kind = ValueKind::integer,

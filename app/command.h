@@ -37,6 +37,7 @@ Command evaluate_command();
 Command models_command();
 Command inspect_command();
 Command convert_command();
+Command train_command();
 Command doctor_command();
 // In commands.cpp: they only show what the tables say.
 Command completion_command();

@@ -81,9 +81,9 @@ Command help_command() {
 
 std::span<const Command> commands() {
   static const std::vector<Command> all{
-      classify_command(),   visualize_command(), benchmark_command(), evaluate_command(),
-      convert_command(),    models_command(),    inspect_command(),   doctor_command(),
-      completion_command(), version_command(),   help_command(),
+      classify_command(), visualize_command(),  benchmark_command(), evaluate_command(),
+      convert_command(),  train_command(),      models_command(),    inspect_command(),
+      doctor_command(),   completion_command(), version_command(),   help_command(),
   };
   return all;
 }

@@ -1,10 +1,9 @@
 // hydrascope convert: another checkpoint out of one that is there.
-#include "app/build_info.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/model_metadata.h"
 #include "app/model_source.h"
 #include "kernels/error.h"
-#include "model/checkpoint/sha256.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -64,38 +63,6 @@ std::optional<checkpoint::Dtype> parse_precision(const std::string& word) {
   return std::nullopt;
 }
 
-/// The lines of a label file as metadata.
-std::string label_names(const image::Labels& labels) {
-  std::vector<std::string> lines;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const image::Label& label = labels.at(static_cast<std::int64_t>(i));
-    const bool is_id_alone = label.id.empty() || label.id == label.names;
-    lines.push_back(is_id_alone ? label.names : label.id + " " + label.names);
-  }
-  return checkpoint::to_label_names(lines);
-}
-
-/// What the new file says of itself besides what `convert_checkpoint` sees in the model.
-checkpoint::Metadata metadata_of(const ParsedOptions& options, const ModelSource& source) {
-  const checkpoint::Checkpoint& weights = source.weights;
-  checkpoint::Metadata metadata;
-  metadata["created_by"] = "hydrascope " + std::string(kVersion) + " convert --format-only";
-  metadata["parent_sha256"] = checkpoint::sha256_of_file(weights.file());
-  const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform")) std::cout << transform.describe() << '\n';
-  metadata["transform"] = checkpoint::to_timm_transform(transform.config, source.config.in_chans);
-  std::string license = weights.is_own() ? weights.metadata("license") : "";
-  if (license.empty()) license = weights.hub().license;
-  if (license.empty()) license = weights.metadata("license");
-  if (!license.empty()) metadata["license"] = license;
-
-  const ResolvedLabels labels = resolve_named_labels(options, source);
-  if (labels.origin == LabelOrigin::bundled) metadata["labels"] = labels.bundled;
-  if (labels.origin == LabelOrigin::names)
-    metadata[std::string(checkpoint::kLabelNamesKey)] = label_names(labels.labels);
-  return metadata;
-}
-
 int run_convert(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
   if (!options.flag("format-only")) {
@@ -108,6 +75,9 @@ int run_convert(const ParsedOptions& options) {
   prepare_output(files.to, options.flag("force"));
   for (const std::string& note : source.notes) console.note("note: " + note);
 
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform")) std::cout << transform.describe() << '\n';
+
   // Building the model proves that the file is complete and makes what it lacks.
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   model::VisionTransformer model(source.config);
@@ -115,7 +85,8 @@ int run_convert(const ParsedOptions& options) {
   for (const std::string& note : describe(report)) console.note("note: " + note);
   checkpoint::convert_checkpoint(files.to, source.weights, *model, report,
                                  parse_precision(options.text("precision")),
-                                 metadata_of(options, source));
+                                 describe_descendant(source, "convert --format-only", transform,
+                                                     resolve_named_labels(options, source)));
   console.note("wrote " + files.to + ": " + source.config.arch + ", attention " +
                model::to_text(source.config.attention) + ", from " + source.weights.format() +
                " with names of " + std::string(source.weights.layout()));

@@ -84,8 +84,12 @@ std::optional<std::size_t> column_of(const std::vector<std::string>& header,
 
 }  // namespace
 
+std::vector<fs::path> class_folders(const fs::path& folder) {
+  return sorted_entries(folder, /*folders=*/true);
+}
+
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels) {
-  const std::vector<fs::path> folders = sorted_entries(folder, /*folders=*/true);
+  const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
                 folder.string(), "for a flat folder give --labels-csv FILE");

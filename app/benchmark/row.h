@@ -36,7 +36,7 @@ struct BenchmarkRow {
   double achieved_tflops = 0;
   double pct_of_peak = 0;
   double peak_tflops_measured = 0;  ///< a large product of the same dtype in the same run
-  std::string stage;                ///< "model" or "end_to_end"
+  std::string stage;                ///< "model", "end_to_end" or "train_step"
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
   std::string approximations;     ///< "keep_tokens=0.5,keep_layer=3", int8's calibration

@@ -27,7 +27,9 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
   std::array<double, 2> betas{0.9, 0.999};  ///< AdamW (Loshchilov and Hutter, arXiv 1711.05101)
   double eps = 1e-8;
-  double momentum = 0.9;  ///< SGD
+  /// SGD: v <- momentum v + (g + weight_decay p); p <- p - lr v, or lr (g + ... + momentum v) with
+  /// Nesterov's.
+  double momentum = 0.9;
   bool nesterov = true;
 };
 
@@ -43,22 +45,29 @@ class Optimizer {
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const noexcept { return groups_; }
 
-  /// "exp_avg.blocks.0.attn.qkv.weight", ...; of parameters that were never stepped too.
+  /// The tensors themselves, not copies: "exp_avg.blocks.0.attn.qkv.weight", "exp_avg_sq...",
+  /// "step..." of AdamW, "momentum_buffer..." of SGD; of parameters that were never stepped too.
   [[nodiscard]] NamedTensors state() const;
-  /// Copies what `state` gave; throws Error(failed) that lists names that are missing or do not
-  /// fit.
+  /// Copies what `state` gave; throws what `copy_named` throws.
   void load_state(const NamedTensors& state);
 
  private:
-  struct Slot {        ///< of one parameter
-    at::Tensor first;  ///< mean of gradients, or momentum
-    at::Tensor second;
-    at::Tensor step;
+  /// What the optimizer keeps of one parameter.
+  struct Slot {
+    at::Tensor first;   ///< mean of gradients, or momentum where there is one
+    at::Tensor second;  ///< AdamW
+    at::Tensor step;    ///< AdamW: float scalar on the parameter's device, as the kernel wants it
   };
   std::vector<ParameterGroup> groups_;
   OptimizerOptions options_;
   std::vector<std::vector<Slot>> slots_;
 };
+
+/// Copies into each tensor of `destination` the one of its name in `source`, which may hold more.
+/// Throws Error(failed) that lists all names that are missing or have another shape, before
+/// anything is copied.
+void copy_named(const NamedTensors& source, const NamedTensors& destination,
+                const std::string& subject);
 
 /// Scales the gradients so that their joint L2 norm is at most `max_norm` (`<= 0`: never); returns
 /// the norm before. A norm that is not finite is returned and nothing is scaled.

@@ -11,16 +11,18 @@ namespace hydrascope::model::training {
 
 class ParameterAverage {
  public:
-  /// Starts as a copy of `parameters` in float32. With `warmup` the decay of step t is
+  /// Starts as a copy of `parameters` in float32. With `warmup` the decay of update t (from 0) is
   /// min(decay, (1 + t) / (10 + t)), so that a short run is not all beginning.
   ParameterAverage(NamedTensors parameters, double decay, bool warmup);
   /// average <- d average + (1 - d) parameter.
   void update();
-  /// Exchanges the averages with the parameters' values: once to evaluate, once to go back.
+  /// Exchanges the averages with the parameters' values: once to evaluate, once to go back. Between
+  /// the two neither `update` nor `state` means anything.
   void swap();
 
-  /// "ema.blocks.0..." and "ema.updates".
+  /// "ema.blocks.0..." and "ema.updates": the tensors themselves, not copies.
   [[nodiscard]] NamedTensors state() const;
+  /// Throws what `copy_named` throws.
   void load_state(const NamedTensors& state);
 
  private:

@@ -20,9 +20,15 @@ struct ScheduleOptions {
   std::vector<std::int64_t> milestones = {};  ///< multistep
 };
 
-/// Throws Error(invalid_argument) for settings that make no schedule.
+/// Throws Error(invalid_argument) for settings that make no schedule. A warm-up may be longer than
+/// the run, which then is nothing else.
 void validate(const ScheduleOptions& options);
-/// At `step` (from 0); beyond the last step that of the last.
+/// At `step` (from 0); beyond the last step that of the last. As with timm (`warmup_prefix` off)
+/// the warm-up hides the beginning of the decay, which it does not delay:
+///   cosine     min + (rate - min) (1 + cos(pi step / steps)) / 2
+///   linear     min + (rate - min) (1 - step / steps)
+///   step       rate decay_rate^floor(step / decay_steps)
+///   multistep  rate decay_rate^(number of milestones <= step + 1); timm's milestones are one early
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
 }  // namespace hydrascope::model::training

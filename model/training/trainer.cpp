@@ -59,6 +59,7 @@ struct Trainer::State {
   GradientReducer reducer;
   TrainerPosition position;
   bool loader_is_there = false;  ///< at the position's batch
+  bool was_stopped = false;
   int bad_steps = 0;
 
   // Since the last record.
@@ -174,6 +175,8 @@ void Trainer::resume(const TrainerPosition& position) {
 
 const TrainerPosition& Trainer::position() const noexcept { return state_->position; }
 
+bool Trainer::was_stopped() const noexcept { return state_->was_stopped; }
+
 bool Trainer::finished() const noexcept {
   return state_->position.step >= state_->options.schedule.steps;
 }
@@ -190,8 +193,8 @@ std::int64_t Trainer::run(std::int64_t until) {
   state.loader.take_wait_seconds();
   state.forget_record();
   const std::int64_t first = state.position.step;
-  bool go_on = true;
-  while (go_on && state.position.step < until) {
+  state.was_stopped = false;
+  while (!state.was_stopped && state.position.step < until) {
     const Clock::time_point start = Clock::now();
     state.update();
     const bool record_is_due = state.position.step % state.options.log_every == 0;
@@ -200,7 +203,7 @@ std::int64_t Trainer::run(std::int64_t until) {
       if (on_record) on_record(record);
     }
     state.position.seconds += seconds_since(start);
-    go_on = state.agreed(!keep_going || keep_going());
+    state.was_stopped = !state.agreed(!keep_going || keep_going());
   }
   return state.position.step - first;
 }

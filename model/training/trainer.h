@@ -89,6 +89,9 @@ class Trainer {
   /// Asked after every step; false ends `run` early. What it says on rank 0 counts.
   std::function<bool()> keep_going;
 
+  /// Whether `keep_going` ended the last `run`, on whichever rank.
+  [[nodiscard]] bool was_stopped() const noexcept;
+
   /// Steps until `until` (or the end, or `keep_going`). Returns the steps done. Throws
   /// Error(failed) for a loss that stays not finite.
   std::int64_t run(std::int64_t until);

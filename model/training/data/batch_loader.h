@@ -21,6 +21,9 @@ struct Batch {
   std::int64_t index = 0;  ///< of the batch in its epoch
 };
 
+/// Told of a picture that cannot be read.
+using FailureReport = std::function<void(const std::string& file, const std::string& message)>;
+
 /// In which order pictures are drawn.
 struct SamplerOptions {
   std::int64_t batch_size = 32;  ///< of this process
@@ -62,13 +65,13 @@ struct LoaderOptions {
   int batches_ahead = 4;
   /// Decoded pictures are kept in memory up to that; 0 keeps none.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
-  /// Longest shorter side that a picture is kept at, 0: as decoded. Larger ones are reduced before
-  /// the crop (and decode faster).
+  /// Longest shorter side of a decoded picture, 0: any. Larger ones are reduced before the crop,
+  /// kept in memory or not.
   std::int64_t cache_side = 512;
   std::int64_t max_pixels = std::int64_t{1} << 29;
-  /// Told, once a file, of pictures that cannot be read; another of the set takes their place. From
-  /// any thread.
-  std::function<void(const std::string& file, const std::string& message)> on_failure = {};
+  /// Once a file, one call at a time, from any thread; the next picture of the set that can be read
+  /// takes its place.
+  FailureReport on_failure = {};
 };
 
 class BatchLoader {
@@ -97,13 +100,15 @@ class BatchLoader {
 /// of them are kept as bytes.
 class HeldOutImages {
  public:
+  /// `on_failure` is called once a picture, one call at a time, from any thread. Throws
+  /// Error(invalid_argument) for a transform without one size (`native`).
   HeldOutImages(std::vector<TrainingPicture> pictures, const image::TransformConfig& transform,
-                int workers);
+                int workers, const FailureReport& on_failure = {});
   ~HeldOutImages();
   HeldOutImages(HeldOutImages&&) noexcept;
   HeldOutImages& operator=(HeldOutImages&&) noexcept;
   [[nodiscard]] std::int64_t count() const noexcept;
-  /// Images first .. first + count.
+  /// Images first .. first + count, which must exist.
   [[nodiscard]] Batch batch(std::int64_t first, std::int64_t count) const;
 
  private:

@@ -18,9 +18,11 @@ struct TrainingPicture {
   std::int32_t source = 0;   ///< which of the inputs the user named it came from
 };
 
-/// Splits `pictures` into what is trained on and what is held out: `share` of them (at least one
-/// where there are two), chosen by a hash of each file's contents' name (its path below the common
-/// folder) and `seed`, so that the same picture is held out whatever else the set holds.
+/// Splits `pictures` into what is trained on and what is held out: about `share` of them, each with
+/// that probability, drawn from its name, its folder's name and `seed`, so that the same picture is
+/// held out whatever else the set holds and wherever it lies. Of two or more pictures at least one
+/// comes to either side, unless `share` is 0. Throws Error(invalid_argument) for a share outside
+/// [0, 1).
 struct Split {
   std::vector<TrainingPicture> training;
   std::vector<TrainingPicture> held_out;

@@ -1,0 +1,20 @@
+// What a file that this program writes says of itself besides its configuration: where it came
+// from, how pictures become its input, what its classes are called, under which licence it is.
+#pragma once
+
+#include "app/model_source.h"
+#include "app/options.h"
+#include "model/checkpoint/safetensors.h"
+#include "model/image/labels.h"
+
+#include <string>
+
+namespace hydrascope::app {
+
+/// Of a model that is made from `source` by `command` ("convert --format-only"): created_by,
+/// transform, labels or label_names, and where `source` is a file its sha256 and its licence.
+checkpoint::Metadata describe_descendant(const ModelSource& source, const std::string& command,
+                                         const ResolvedTransform& transform,
+                                         const ResolvedLabels& labels);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,143 @@
+#include "app/train/subject.h"
+
+#include "app/assets.h"
+#include "kernels/error.h"
+#include "model/architectures.h"
+
+#include <algorithm>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+using model::training::TrainingPicture;
+
+struct Folders {
+  fs::path training;
+  std::optional<fs::path> validation;
+};
+
+Folders find_folders(const ParsedOptions& options) {
+  const std::vector<std::string> words = input_words(options);
+  if (words.size() != 1) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected one folder of pictures, found " + std::to_string(words.size()), "train",
+                "hydrascope train imagenette/");
+  }
+  const fs::path root = words[0];
+  std::error_code ignored;
+  if (!fs::is_directory(root, ignored))
+    throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  Folders folders;
+  const fs::path split = root / options.text("train-split");
+  if (!fs::is_directory(split, ignored)) {
+    if (options.given("train-split"))
+      throw Error(ErrorCode::invalid_argument, "no such folder", split.string());
+    folders.training = root;
+    return folders;
+  }
+  folders.training = split;
+  std::vector<std::string> names{"val", "validation", "test"};
+  if (options.given("val-split")) names = {options.text("val-split")};
+  for (const std::string& name : names) {
+    if (!fs::is_directory(root / name, ignored)) continue;
+    folders.validation = root / name;
+    return folders;
+  }
+  if (options.given("val-split"))
+    throw Error(ErrorCode::invalid_argument, "no such folder", (root / names[0]).string());
+  return folders;
+}
+
+/// A class a folder, in sorted order; synsets with the names that ImageNet has for them.
+ResolvedLabels labels_of_folders(const fs::path& folder) {
+  const std::vector<fs::path> folders = class_folders(folder);
+  if (folders.empty()) {
+    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
+                folder.string());
+  }
+  std::optional<image::Labels> imagenet;
+  if (const auto file = bundled_labels("imagenet1k")) imagenet = image::Labels::load(*file);
+  std::string lines;
+  for (const fs::path& path : folders) {
+    const std::string name = path.filename().string();
+    const std::optional<std::int64_t> known =
+        imagenet ? imagenet->find_id(name) : std::optional<std::int64_t>();
+    lines += known ? imagenet->at(*known).id + " " + imagenet->at(*known).names : name;
+    lines += '\n';
+  }
+  return {image::Labels::parse(lines, folder.string()), LabelOrigin::names, ""};
+}
+
+bool names_architecture(const ParsedOptions& options) {
+  const std::string& word = options.text("model");
+  std::error_code ignored;
+  return options.text("checkpoint").empty() && !word.empty() && !fs::exists(word, ignored) &&
+         !bundled_model(word) && model::find_architecture(word);
+}
+
+std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictures) {
+  std::vector<LabelledPicture> result;
+  for (const TrainingPicture& picture : pictures) result.push_back({picture.file, picture.target});
+  return result;
+}
+
+}  // namespace
+
+TrainingSubject open_subject(const ParsedOptions& options) {
+  const Folders folders = find_folders(options);
+  TrainingSubject subject;
+  const bool is_new = names_architecture(options);
+  subject.source = is_new ? random_model(options, options.text("model")) : open_model(options);
+  model::VitConfig& config = subject.source.config;
+  const bool has_new_head = is_new || options.flag("reset-head") || options.given("num-classes");
+  if (has_new_head && options.text("labels").empty()) {
+    subject.labels = labels_of_folders(folders.training);
+    const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());
+    if (options.given("num-classes") && options.integer("num-classes") != classes) {
+      throw Error(ErrorCode::invalid_argument,
+                  "there are " + std::to_string(classes) + " folders of classes in " +
+                      folders.training.string(),
+                  "--num-classes " + options.text("num-classes"));
+    }
+    config.num_classes = classes;
+    if (!is_new) subject.source.head.num_classes = classes;
+  } else {
+    if (is_new && options.given("num-classes")) config.num_classes = options.integer("num-classes");
+    subject.labels = resolve_named_labels(options, subject.source);
+  }
+  if (is_new && options.given("img-size")) {
+    const image::Size size = parse_size(options.text("img-size"));
+    config.img_height = size.height;
+    config.img_width = size.width;
+  }
+  model::validate(config);
+  subject.transform = resolve_transform(options, subject.source);
+
+  const LabelledSet set = read_folder_classes(folders.training, subject.labels.labels);
+  for (const LabelledPicture& picture : set.pictures)
+    subject.training.push_back({picture.file, picture.target});
+  if (folders.validation) {
+    subject.validation = read_folder_classes(*folders.validation, subject.labels.labels).pictures;
+  } else if (const double share = options.number("held-out"); share > 0) {
+    model::training::Split split = model::training::hold_out(
+        std::move(subject.training), share, static_cast<std::uint64_t>(options.integer("seed")));
+    subject.training = std::move(split.training);
+    subject.validation = labelled(split.held_out);
+  }
+  subject.about_data = std::to_string(subject.training.size()) + " pictures of " +
+                       std::to_string(config.num_classes) + " classes, validated on " +
+                       std::to_string(subject.validation.size());
+  return subject;
+}
+
+ModelSource open_other_model(const std::string& word) {
+  const CommandSpec spec{.name = "", .summary = "", .options = model_options()};
+  const std::vector<std::string> arguments{"--model=" + word};
+  return open_model(parse(spec, arguments));
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,106 @@
+#include "app/train/validation.h"
+
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+/// The modules under training as a model of the pipeline.
+class ModulesUnderTraining final : public model::inference::BatchModel {
+ public:
+  ModulesUnderTraining(model::VisionTransformerImpl& model, c10::Device device,
+                       model::training::Autocast autocast)
+      : model_(model), device_(device), autocast_(autocast) {
+    model_.eval();
+  }
+  ModulesUnderTraining(const ModulesUnderTraining&) = delete;
+  ModulesUnderTraining& operator=(const ModulesUnderTraining&) = delete;
+  ~ModulesUnderTraining() override { model_.train(); }
+
+  void submit(const model::inference::ImageBatch& batch) override {
+    const at::NoGradGuard no_grad;
+    const model::training::AutocastScope scope(autocast_, device_.type());
+    const at::Tensor images = batch.on_device.defined() ? batch.on_device : at::stack(batch.images);
+    logits_ = model_.forward(images.to(device_)).to(at::kFloat).cpu();
+  }
+  at::Tensor collect() override { return std::exchange(logits_, {}); }
+  [[nodiscard]] int under_way() const noexcept override { return logits_.defined() ? 1 : 0; }
+  [[nodiscard]] int most_under_way() const noexcept override { return 1; }
+  [[nodiscard]] bool takes_bytes() const noexcept override { return false; }
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
+                                        std::int64_t width) const noexcept override {
+    const model::VitConfig& config = model_.config();
+    return config.num_prefix_tokens() + (height / config.patch_size) * (width / config.patch_size);
+  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override {
+    constexpr std::int64_t kBusyGpu = 32768;
+    constexpr std::int64_t kBusyCpu = 4096;
+    return device_.is_cuda() ? kBusyGpu : kBusyCpu;
+  }
+
+ private:
+  model::VisionTransformerImpl& model_;
+  c10::Device device_;
+  model::training::Autocast autocast_;
+  at::Tensor logits_;
+};
+
+}  // namespace
+
+ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
+                               model::training::Autocast autocast,
+                               const std::vector<LabelledPicture>& pictures,
+                               const PipelineOptions& pipeline,
+                               model::training::ProcessGroup& group) {
+  ModulesUnderTraining modules(model, device, autocast);
+  const auto stride = static_cast<std::size_t>(group.world_size());
+  std::size_t next = static_cast<std::size_t>(group.rank());
+  const auto next_input = [&]() -> std::optional<Input> {
+    if (next >= pictures.size() || stop_requested()) return std::nullopt;
+    const LabelledPicture& picture = pictures[next];
+    next += stride;
+    return file_input(picture.file.string(), picture.file);
+  };
+  std::size_t seen = static_cast<std::size_t>(group.rank());
+  // images, failed, top-1, top-5, loss, interrupted
+  const at::Tensor sums = at::zeros({6}, at::kDouble);
+  const auto sum = sums.accessor<double, 1>();
+  const auto add = [&](PipelineResult& result) {
+    const std::int64_t target = pictures[seen].target;
+    seen += stride;
+    if (result.error) {
+      sum[1] += 1;
+      return true;
+    }
+    const at::Tensor logits = result.logits.to(at::kDouble);
+    const double of_target = logits[target].item<double>();
+    const auto better = (logits > of_target).sum().item<std::int64_t>();
+    sum[0] += 1;
+    sum[2] += better < 1 ? 1 : 0;
+    sum[3] += better < 5 ? 1 : 0;
+    sum[4] += at::logsumexp(logits, 0).item<double>() - of_target;
+    return true;
+  };
+  run_pipeline(next_input, modules, pipeline, add);
+  if (stop_requested()) sum[5] = 1;
+  const at::Tensor all = sums.to(device);
+  group.sum({all});
+  sums.copy_(all);
+  const double images = std::max(1.0, sum[0]);
+  return {static_cast<std::int64_t>(sum[0]),
+          static_cast<std::int64_t>(sum[1]),
+          100 * sum[2] / images,
+          100 * sum[3] / images,
+          sum[4] / images,
+          sum[5] > 0};
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,37 @@
+// How good the model under training is, on pictures prepared as `evaluate` prepares them.
+#pragma once
+
+#include "app/labelled_set.h"
+#include "app/pipeline.h"
+#include "model/training/autocast.h"
+#include "model/training/parallel/process_group.h"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::model {
+class VisionTransformerImpl;
+}
+
+namespace hydrascope::app {
+
+struct ValidationScore {
+  std::int64_t images = 0;  ///< of all processes
+  std::int64_t failed = 0;
+  double top1 = 0;  ///< percent
+  double top5 = 0;
+  double loss = 0;           ///< cross-entropy, nats an image
+  bool interrupted = false;  ///< a signal came: it is a score of some of the pictures
+};
+
+/// Every process takes its share of `pictures`; all get the same score. The model is left in
+/// training mode. Nothing is thrown for pictures that cannot be read.
+ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
+                               model::training::Autocast autocast,
+                               const std::vector<LabelledPicture>& pictures,
+                               const PipelineOptions& pipeline,
+                               model::training::ProcessGroup& group);
+
+}  // namespace hydrascope::app

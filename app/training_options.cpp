@@ -1,0 +1,228 @@
+#include "app/training_options.h"
+
+#include "kernels/device/cpu_features.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+
+namespace hydrascope::app {
+namespace {
+
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
+Option number(std::string name, std::string placeholder, std::string help, std::string value,
+              double minimum = 0) {
+  return {.name = std::move(name),
+          .kind = ValueKind::number,
+          .placeholder = std::move(placeholder),
+          .help = std::move(help),
+          .default_value = std::move(value),
+          .minimum = minimum};
+}
+
+Option integer(std::string name, std::string help, std::string value, double minimum) {
+  return {.name = std::move(name),
+          .kind = ValueKind::integer,
+          .placeholder = "N",
+          .help = std::move(help),
+          .default_value = std::move(value),
+          .minimum = minimum};
+}
+
+Option share(std::string name, std::string help, std::string value) {
+  Option option = number(std::move(name), "X", std::move(help), std::move(value));
+  option.maximum = 1;
+  return option;
+}
+
+Option pair_of_numbers(std::string name, std::string placeholder, std::string help,
+                       std::string default_note) {
+  return {.name = std::move(name),
+          .kind = ValueKind::number,
+          .placeholder = std::move(placeholder),
+          .help = std::move(help),
+          .default_note = std::move(default_note),
+          .values = 2,
+          .minimum = 0};
+}
+
+std::array<double, 2> pair_value(const ParsedOptions& options, const char* name,
+                                 std::array<double, 2> otherwise) {
+  if (!options.given(name)) return otherwise;
+  const std::vector<double> values = options.numbers(name);
+  if (values.size() != 2)
+    throw Error(ErrorCode::invalid_argument, "expected two numbers", "--" + std::string(name));
+  return {values[0], values[1]};
+}
+
+std::array<double, 2> range_value(const ParsedOptions& options, const char* name,
+                                  std::array<double, 2> otherwise, double maximum) {
+  const std::array<double, 2> range = pair_value(options, name, otherwise);
+  if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
+    throw Error(ErrorCode::invalid_argument, "expected a smaller and a larger number above 0",
+                "--" + std::string(name));
+  }
+  return range;
+}
+
+}  // namespace
+
+std::vector<Option> optimizer_options() {
+  return in_group("Optimizer",
+                  {
+                      {.name = "opt",
+                       .help = "optimizer",
+                       .default_value = "adamw",
+                       .choices = {"adamw", "sgd"}},
+                      number("weight-decay", "X",
+                             "decay of weights; norms, biases, tokens and position "
+                             "embedding have none",
+                             "0.05"),
+                      number("momentum", "X", "momentum of SGD", "0.9"),
+                      pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9 0.999"),
+                      number("opt-eps", "X", "epsilon of AdamW", "1e-8"),
+                      {.name = "clip-grad",
+                       .kind = ValueKind::number,
+                       .placeholder = "NORM",
+                       .help = "largest joint norm of the gradients; 0 clips nothing",
+                       .default_value = "0",
+                       .minimum = 0},
+                  });
+}
+
+std::vector<Option> augmentation_options() {
+  return in_group(
+      "Augmentation",
+      {
+          pair_of_numbers("scale", "MIN MAX", "area of the random crop, of the picture's",
+                          "0.08 1"),
+          pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop", "0.75 1.333"),
+          share("hflip", "probability of a horizontal flip", "0.5"),
+          share("vflip", "probability of a vertical flip", "0"),
+          number("color-jitter", "X",
+                 "change of brightness, contrast and saturation (without --aa)", "0"),
+          {.name = "aa",
+           .placeholder = "POLICY",
+           .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
+           .default_value = "none"},
+          share("reprob", "probability of random erasing", "0"),
+          {.name = "remode",
+           .help = "what erases: noise or zeros",
+           .default_value = "pixel",
+           .choices = {"pixel", "const"}},
+          integer("recount", "erased rectangles of a picture", "1", 1),
+          {.name = "train-interpolation",
+           .help = "filter of the random crop",
+           .default_value = "random",
+           .choices = {"random", "bilinear", "bicubic"}},
+      });
+}
+
+std::vector<Option> mixing_options() {
+  return in_group(
+      "Augmentation",
+      {
+          number("mixup", "ALPHA", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
+          number("cutmix", "ALPHA", "cutmix, the same", "0"),
+          share("mixup-prob", "batches that are mixed, of all", "1"),
+          share("mixup-switch-prob", "cutmix instead of mixup where both are on", "0.5"),
+      });
+}
+
+std::vector<Option> average_options() {
+  return in_group("Optimizer",
+                  {
+                      {.name = "model-ema",
+                       .kind = ValueKind::flag,
+                       .help = "keep a moving average of the weights, and judge and save it"},
+                      share("model-ema-decay", "its decay", "0.9998"),
+                      {.name = "model-ema-warmup",
+                       .kind = ValueKind::flag,
+                       .help = "smaller decay in the first steps"},
+                  });
+}
+
+std::vector<Option> training_run_options() {
+  return in_group(
+      "Run",
+      {
+          {.name = "resume",
+           .placeholder = "auto|FILE",
+           .help = "go on from the newest state of the output, if there is one, or from a state",
+           .completes_files = true},
+          integer("checkpoint-hist", "states that are kept besides the best weights", "1", 1),
+          integer("log-interval", "steps between two records", "20", 1),
+          {.name = "max-minutes",
+           .kind = ValueKind::number,
+           .placeholder = "X",
+           .help = "stop in good order after that time; --resume auto goes on",
+           .default_note = "no limit",
+           .minimum = 0},
+          integer("cache-mb", "memory for decoded pictures, 2^20 bytes; 0 decodes every time",
+                  "2048", 0),
+          {.name = "amp-dtype",
+           .help = "number format of the products (automatic mixed precision)",
+           .default_value = "auto",
+           .choices = {"auto", "float32", "bfloat16"},
+           .synonyms = {{"fp32", "float32"}, {"bf16", "bfloat16"}},
+           .aliases = {{"amp", "bfloat16"}}},
+      });
+}
+
+std::vector<Option> with_defaults(std::vector<Option> options,
+                                  const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [name, value] : values) {
+    const auto option = std::ranges::find(options, name, &Option::name);
+    if (option == options.end()) throw Error(ErrorCode::internal, "no such option", name);
+    // Two numbers have no default value but a note: what reads them knows the numbers.
+    (option->values > 1 ? option->default_note : option->default_value) = value;
+  }
+  return options;
+}
+
+model::training::OptimizerOptions optimizer_of(const ParsedOptions& options) {
+  model::training::OptimizerOptions optimizer;
+  if (options.text("opt") == "sgd") optimizer.kind = model::training::OptimizerKind::sgd;
+  optimizer.betas = pair_value(options, "opt-betas", optimizer.betas);
+  for (const double beta : optimizer.betas) {
+    if (!(beta < 1))
+      throw Error(ErrorCode::invalid_argument, "expected numbers below 1", "--opt-betas");
+  }
+  optimizer.eps = options.number("opt-eps");
+  optimizer.momentum = options.number("momentum");
+  return optimizer;
+}
+
+model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
+                                                const image::TransformConfig& transform) {
+  model::training::AugmentOptions augment;
+  augment.size = transform.img_size;
+  augment.mean = transform.mean;
+  augment.stddev = transform.std;
+  augment.scale = range_value(options, "scale", augment.scale, 1);
+  constexpr double kMostRatio = 100;
+  augment.ratio = range_value(options, "ratio", augment.ratio, kMostRatio);
+  augment.hflip = options.number("hflip");
+  augment.vflip = options.number("vflip");
+  augment.color_jitter = options.number("color-jitter");
+  augment.rand_augment = model::training::parse_rand_augment(options.text("aa"));
+  augment.erase_probability = options.number("reprob");
+  augment.erase_with_noise = options.text("remode") == "pixel";
+  augment.erase_count = static_cast<int>(options.integer("recount"));
+  augment.interpolation = options.text("train-interpolation");
+  return augment;
+}
+
+model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {
+  using model::training::Autocast;
+  const std::string& word = options.text("amp-dtype");
+  if (word == "bfloat16") return Autocast::bfloat16;
+  if (word == "float32") return Autocast::off;
+  return device.is_cuda() || kernels::device::cpu_features().avx512_bf16 ? Autocast::bfloat16
+                                                                         : Autocast::off;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,42 @@
+// Options of the commands that train (`train`, `convert`), spelled as timm's train.py has them, and
+// what they mean.
+#pragma once
+
+#include "app/options.h"
+#include "model/image/transform_plan.h"
+#include "model/training/autocast.h"
+#include "model/training/data/training_set.h"
+#include "model/training/optimizer.h"
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// opt, momentum, opt-betas, opt-eps, weight-decay, clip-grad.
+std::vector<Option> optimizer_options();
+/// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation.
+std::vector<Option> augmentation_options();
+/// mixup, cutmix.
+std::vector<Option> mixing_options();
+/// model-ema, model-ema-decay, model-ema-warmup.
+std::vector<Option> average_options();
+/// resume, checkpoint-hist, log-interval, max-minutes, cache-mb, amp-dtype.
+std::vector<Option> training_run_options();
+
+/// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
+std::vector<Option> with_defaults(std::vector<Option> options,
+                                  const std::vector<std::pair<std::string, std::string>>& values);
+
+model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
+/// Crops of `transform`'s size, normalised as it says.
+model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
+                                                const image::TransformConfig& transform);
+/// `--amp-dtype`; "auto" is bfloat16 where the device computes it in hardware.
+model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,61 @@
+#include "model/training/classification_task.h"
+
+#include "kernels/error.h"
+#include "model/training/data/random_stream.h"
+#include "model/training/losses.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace hydrascope::model::training {
+
+ClassificationTask::ClassificationTask(VisionTransformerImpl& model, ClassificationOptions options,
+                                       Teacher teacher, int rank)
+    : model_(model),
+      options_(options),
+      teacher_(std::move(teacher)),
+      rank_(static_cast<std::uint64_t>(rank)) {
+  if (model_.config().distilled && !teacher_) {
+    throw Error(ErrorCode::invalid_argument,
+                "a distilled model has a token that learns from a teacher", model_.config().arch,
+                "name one with --teacher");
+  }
+}
+
+StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
+  at::Tensor images = batch.images;
+  Mixing mixing;
+  if (options_.mixup.is_on()) {
+    RandomStream random{options_.seed, 0x6D69787570 /* apart from the pictures' streams */, rank_,
+                        static_cast<std::uint64_t>(batch.epoch),
+                        static_cast<std::uint64_t>(batch.index)};
+    mixing = draw_mixing(options_.mixup, images.size(2), images.size(3), random);
+    images = mix_images(images, mixing);
+  }
+  const auto label_loss_of = [&](const at::Tensor& logits) {
+    if (!options_.mixup.is_on())
+      return cross_entropy(logits, batch.targets, options_.mixup.label_smoothing);
+    return soft_cross_entropy(
+        logits, mix_targets(batch.targets, logits.size(1), mixing, options_.mixup.label_smoothing));
+  };
+  ForwardOptions forward;
+  forward.recompute_blocks = options_.recompute_blocks;
+  const at::Tensor tokens = model_.forward_features(images, forward);
+  if (!teacher_) return {label_loss_of(model_.forward_head(tokens))};
+
+  const at::Tensor of_teacher = teacher_(images).to(images.device());
+  const auto [of_class, of_distillation] = model_.forward_heads(tokens);
+  const at::Tensor student = of_distillation.defined() ? of_distillation : of_class;
+  const at::Tensor label_loss = label_loss_of(of_class);
+  const at::Tensor total =
+      options_.distillation_is_hard
+          ? hard_distillation(label_loss, student, of_teacher, options_.distillation_weight)
+          : soft_distillation(label_loss, student, of_teacher, options_.temperature,
+                              options_.distillation_weight);
+  const at::Tensor agreement =
+      (student.detach().argmax(1) == of_teacher.argmax(1)).to(at::kFloat).mean();
+  return {total, {{"label_loss", label_loss.detach()}, {"teacher_agreement", agreement}}};
+}
+
+}  // namespace hydrascope::model::training

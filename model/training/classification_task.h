@@ -1,0 +1,44 @@
+// Learning from labels, and from a teacher where there is one.
+#pragma once
+
+#include "model/training/mixup.h"
+#include "model/training/trainer.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace hydrascope::model::training {
+
+struct ClassificationOptions {
+  MixupOptions mixup;  ///< its label smoothing holds without mixing too
+  std::uint64_t seed = 42;
+  bool recompute_blocks = false;  ///< ForwardOptions
+  // Distillation as DeiT (arXiv 2012.12877, equations 2 and 3), with a teacher.
+  bool distillation_is_hard = true;
+  double distillation_weight = 0.5;  ///< alpha
+  double temperature = 1;            ///< tau, of the soft form
+};
+
+class ClassificationTask final : public TrainingTask {
+ public:
+  /// Logits (B, C) of the teacher for a batch as the student sees it; empty: no teacher. A
+  /// distilled model learns the labels with its class token and the teacher with its distillation
+  /// token; of others the one head learns both.
+  using Teacher = std::function<at::Tensor(const at::Tensor& images)>;
+
+  /// `rank` keeps the mixing of two processes apart.
+  ClassificationTask(VisionTransformerImpl& model, ClassificationOptions options, Teacher teacher,
+                     int rank);
+  StepLoss loss(const Batch& batch, std::int64_t step) override;
+
+ private:
+  VisionTransformerImpl& model_;
+  ClassificationOptions options_;
+  Teacher teacher_;
+  std::uint64_t rank_;
+};
+
+}  // namespace hydrascope::model::training

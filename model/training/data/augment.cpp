@@ -1,0 +1,62 @@
+#include "model/training/data/augment.h"
+
+#include "kernels/error.h"
+#include "model/image/transform.h"
+#include "model/training/data/crop.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <string>
+
+namespace hydrascope::model::training {
+namespace {
+
+image::Interpolation choose_interpolation(const std::string& word, RandomStream& stream) {
+  if (word != "random") return image::parse_interpolation(word);
+  return stream.below(2) == 0 ? image::Interpolation::bilinear : image::Interpolation::bicubic;
+}
+
+at::Tensor normalise(const AugmentOptions& options, image::Picture& picture) {
+  const image::TransformConfig config{.mean = options.mean, .std = options.stddev};
+  const at::Tensor pixels =
+      at::from_blob(picture.rgb.data(), {picture.height, picture.width, 3}, at::kByte);
+  return image::normalise(config, pixels, options.size);
+}
+
+}  // namespace
+
+void check_augmentation(const AugmentOptions& options) {
+  const auto require = [](bool holds, const std::string& what) {
+    if (!holds) throw Error(ErrorCode::invalid_argument, what);
+  };
+  const auto is_probability = [](double value) { return value >= 0 && value <= 1; };
+  require(options.size.height >= 1 && options.size.width >= 1,
+          "training pictures need a size of at least one pixel");
+  require(options.scale[0] > 0 && options.scale[0] <= options.scale[1] && options.scale[1] <= 1,
+          "the scale of a crop must be two shares of the area, the smaller first");
+  require(options.ratio[0] > 0 && options.ratio[0] <= options.ratio[1],
+          "the ratio of a crop must be two numbers above 0, the smaller first");
+  require(is_probability(options.hflip) && is_probability(options.vflip) &&
+              is_probability(options.erase_probability),
+          "probabilities of flips and of erasing must be between 0 and 1");
+  require(options.color_jitter >= 0, "colour jitter must not be negative");
+  require(options.erase_count >= 1, "erasing needs a count of at least 1");
+  require(options.interpolation == "random" || options.interpolation == "bilinear" ||
+              options.interpolation == "bicubic",
+          "the interpolation of training pictures is random, bilinear or bicubic, not '" +
+              options.interpolation + "'");
+  for (const double value : options.stddev) require(value > 0, "std must be above 0");
+}
+
+at::Tensor augment(const AugmentOptions& options, const image::Picture& picture,
+                   RandomStream& stream) {
+  const CropBox box =
+      random_resized_crop({picture.height, picture.width}, options.scale, options.ratio, stream);
+  const image::Interpolation interpolation = choose_interpolation(options.interpolation, stream);
+  image::Picture crop = resize_crop(picture, box, options.size, interpolation);
+  if (stream.chance(options.hflip)) flip_horizontally(crop);
+  if (stream.chance(options.vflip)) flip_vertically(crop);
+  return normalise(options, crop);
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,240 @@
+#include "model/training/data/batch_loader.h"
+
+#include "kernels/error.h"
+#include "model/training/data/augment.h"
+#include "model/training/data/picture_cache.h"
+#include "model/training/data/random_stream.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <unordered_set>
+#include <utility>
+
+namespace hydrascope::model::training {
+namespace {
+
+constexpr std::uint64_t kAugmentStream = 0x61756776;  // "augm": not the stream of the order
+
+/// Files that were found unreadable, each reported once.
+class UnreadableFiles {
+ public:
+  explicit UnreadableFiles(FailureReport report) : report_(std::move(report)) {}
+
+  [[nodiscard]] bool holds(const std::filesystem::path& file) const {
+    const std::lock_guard lock(mutex_);
+    return files_.contains(file.native());
+  }
+  void add(const std::filesystem::path& file, const Error& error) {
+    const std::lock_guard lock(mutex_);
+    if (files_.insert(file.native()).second && report_) report_(file.string(), error.what());
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<std::string> files_;
+  FailureReport report_;
+};
+
+/// A batch that workers fill, a picture at a time.
+struct PendingBatch {
+  Batch batch;
+  std::vector<std::int64_t> pictures;  ///< positions in the set
+  std::size_t taken = 0;               ///< pictures that a worker has begun
+  std::size_t done = 0;
+  std::exception_ptr failure;
+
+  [[nodiscard]] bool has_work() const { return taken < pictures.size(); }
+  [[nodiscard]] bool is_over() const { return failure != nullptr || done == pictures.size(); }
+};
+
+}  // namespace
+
+struct BatchLoader::State {
+  State(std::vector<TrainingPicture> the_pictures, LoaderOptions the_options)
+      : pictures(std::move(the_pictures)),
+        options(std::move(the_options)),
+        sampler(pictures, options.sampler),
+        cache(options.cache_bytes, options.cache_side, options.max_pixels),
+        unreadable(options.on_failure),
+        has_labels(std::all_of(pictures.begin(), pictures.end(),
+                               [](const TrainingPicture& p) { return p.target >= 0; })) {
+    check_augmentation(options.augment);
+    options.batches_ahead = std::max(1, options.batches_ahead);
+  }
+
+  /// The picture at `position` of the set, or the next one that can be read.
+  struct Loaded {
+    std::shared_ptr<const image::Picture> pixels;
+    std::int64_t target;
+  };
+  Loaded load(std::int64_t position) {
+    const auto count = static_cast<std::int64_t>(pictures.size());
+    for (std::int64_t step = 0; step < count; ++step) {
+      const TrainingPicture& picture = pictures[(position + step) % count];
+      if (unreadable.holds(picture.file)) continue;
+      try {
+        return {cache.load(picture.file), picture.target};
+      } catch (const Error& error) {
+        // Says nothing about the picture: another time it might be read.
+        if (error.code() == ErrorCode::out_of_memory) throw;
+        unreadable.add(picture.file, error);
+      }
+    }
+    throw Error(ErrorCode::failed, "none of the " + std::to_string(count) +
+                                       " pictures of the training set can be read");
+  }
+
+  void prepare(PendingBatch& pending, std::size_t item) {
+    const Loaded picture = load(pending.pictures[item]);
+    const auto offset = static_cast<std::int64_t>(item);
+    const std::int64_t position = sampler.position(pending.batch.index, offset);
+    RandomStream stream{options.sampler.seed, kAugmentStream,
+                        static_cast<std::uint64_t>(pending.batch.epoch),
+                        static_cast<std::uint64_t>(position)};
+    const at::Tensor image = augment(options.augment, *picture.pixels, stream);
+    std::copy_n(image.const_data_ptr<float>(), image.numel(),
+                pending.batch.images.mutable_data_ptr<float>() + offset * image.numel());
+    if (has_labels) pending.batch.targets.mutable_data_ptr<std::int64_t>()[item] = picture.target;
+  }
+
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      is_ending = true;
+    }
+    work_waits.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  void fill_in(PendingBatch& pending) {
+    const std::int64_t count = options.sampler.batch_size;
+    const auto [height, width] = options.augment.size;
+    pending.batch.epoch = epoch;
+    pending.batch.index = index;
+    pending.batch.images = at::empty({count, 3, height, width}, at::kFloat);
+    if (has_labels) pending.batch.targets = at::empty({count}, at::kLong);
+    pending.pictures = sampler.batch(epoch, index);
+  }
+
+  /// Begins the next batch of the run. With the lock.
+  void open_batch() {
+    auto pending = std::make_shared<PendingBatch>();
+    try {
+      fill_in(*pending);
+    } catch (...) {
+      pending->failure = std::current_exception();
+      batch_waits.notify_all();
+    }
+    window.push_back(std::move(pending));
+    if (++index == sampler.batches_per_epoch()) {
+      index = 0;
+      ++epoch;
+    }
+  }
+
+  /// The oldest batch with pictures that nobody has begun; null when enough is prepared. With the
+  /// lock.
+  std::shared_ptr<PendingBatch> find_work() {
+    const auto most = static_cast<std::size_t>(options.batches_ahead);
+    for (std::size_t i = 0; i < most; ++i) {
+      if (i == window.size()) open_batch();
+      if (window[i]->failure != nullptr) return nullptr;
+      if (window[i]->has_work()) return window[i];
+    }
+    return nullptr;
+  }
+
+  void work() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      std::shared_ptr<PendingBatch> pending;
+      work_waits.wait(lock, [&] { return is_ending || (pending = find_work()) != nullptr; });
+      if (is_ending) return;
+      const std::size_t item = pending->taken++;
+      lock.unlock();
+      std::exception_ptr failure;
+      try {
+        prepare(*pending, item);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      lock.lock();
+      ++pending->done;
+      if (failure != nullptr && pending->failure == nullptr) pending->failure = failure;
+      if (pending->is_over()) batch_waits.notify_all();
+    }
+  }
+
+  const std::vector<TrainingPicture> pictures;
+  LoaderOptions options;
+  Sampler sampler;
+  PictureCache cache;
+  UnreadableFiles unreadable;
+  const bool has_labels;
+
+  std::mutex mutex;  ///< of what follows, and of the sampler's order
+  std::condition_variable work_waits;
+  std::condition_variable batch_waits;
+  std::deque<std::shared_ptr<PendingBatch>> window;  ///< shared with workers: `seek` drops them
+  std::int64_t epoch = 0;                            ///< of the batch to be opened next
+  std::int64_t index = 0;
+  bool is_ending = false;
+  double wait_seconds = 0;
+  std::vector<std::thread> workers;
+};
+
+BatchLoader::BatchLoader(std::vector<TrainingPicture> pictures, LoaderOptions options)
+    : state_(std::make_unique<State>(std::move(pictures), std::move(options))) {
+  const int count = std::max(1, state_->options.workers);
+  for (int i = 0; i < count; ++i)
+    state_->workers.emplace_back([state = state_.get()] { state->work(); });
+}
+
+BatchLoader::~BatchLoader() = default;
+
+std::int64_t BatchLoader::batches_per_epoch() const noexcept {
+  return state_->sampler.batches_per_epoch();
+}
+
+void BatchLoader::seek(std::int64_t epoch, std::int64_t index) {
+  if (epoch < 0 || index < 0 || index >= batches_per_epoch()) {
+    throw Error(ErrorCode::invalid_argument, "there is no batch " + std::to_string(index) +
+                                                 " of epoch " + std::to_string(epoch));
+  }
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->window.clear();
+    state_->epoch = epoch;
+    state_->index = index;
+  }
+  state_->work_waits.notify_all();
+}
+
+Batch BatchLoader::next() {
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(state_->mutex);
+  const auto& window = state_->window;
+  state_->batch_waits.wait(lock, [&] { return !window.empty() && window.front()->is_over(); });
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+  state_->wait_seconds += waited.count();
+  if (window.front()->failure != nullptr) std::rethrow_exception(window.front()->failure);
+  Batch batch = std::move(window.front()->batch);
+  state_->window.pop_front();
+  lock.unlock();
+  state_->work_waits.notify_all();
+  return batch;
+}
+
+double BatchLoader::take_wait_seconds() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->wait_seconds, 0.0);
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,43 @@
+#include "model/training/losses.h"
+
+#include "model/attention/attention.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+
+namespace hydrascope::model::training {
+
+at::Tensor cross_entropy(const at::Tensor& logits, const at::Tensor& targets, double smoothing) {
+  return at::cross_entropy_loss(to_compute_type(logits), targets, /*weight=*/{},
+                                at::Reduction::Mean, /*ignore_index=*/-100, smoothing);
+}
+
+at::Tensor soft_cross_entropy(const at::Tensor& logits, const at::Tensor& targets) {
+  return -(targets * at::log_softmax(to_compute_type(logits), -1)).sum(-1).mean();
+}
+
+at::Tensor logit_divergence(const at::Tensor& student, const at::Tensor& teacher,
+                            double temperature) {
+  const at::Tensor log_p = at::log_softmax(to_compute_type(teacher.detach()) / temperature, -1);
+  const at::Tensor log_q = at::log_softmax(to_compute_type(student) / temperature, -1);
+  return temperature * temperature * (log_p.exp() * (log_p - log_q)).sum(-1).mean();
+}
+
+at::Tensor soft_distillation(const at::Tensor& label_loss, const at::Tensor& student,
+                             const at::Tensor& teacher, double temperature, double weight) {
+  return (1 - weight) * label_loss + weight * logit_divergence(student, teacher, temperature);
+}
+
+at::Tensor hard_distillation(const at::Tensor& label_loss, const at::Tensor& student,
+                             const at::Tensor& teacher, double weight) {
+  return (1 - weight) * label_loss + weight * cross_entropy(student, teacher.argmax(-1));
+}
+
+at::Tensor relative_squared_error(const at::Tensor& value, const at::Tensor& target) {
+  const at::Tensor goal = to_compute_type(target.detach());
+  const at::Tensor size = goal.square().sum().clamp_min(std::numeric_limits<float>::min());
+  return (to_compute_type(value) - goal).square().sum() / size;
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,38 @@
+// Which of a model's parameters are trained, and each one's weight decay and learning rate.
+#pragma once
+
+#include "model/training/optimizer.h"
+#include "model/vision_transformer.h"
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+struct ParameterGroupOptions {
+  double weight_decay = 0.05;
+  /// Layer l of depth + 2 learns at layer_decay^(depth + 1 - l) times the rate (Clark et al. 2020,
+  /// arXiv 2003.10555; as BEiT and timm's param_groups_layer_decay): the embeddings are layer 0,
+  /// block i is i + 1, the norm behind the blocks belongs to the last one, the heads are the last
+  /// layer.
+  double layer_decay = 1;
+  /// Of what an attention mechanism adds to its layer (feature maps, scales), on top of that.
+  double mechanism_rate_scale = 1;
+  /// Patterns of names: `blocks.10.*`, `head`; a name alone means everything below it. Trained is
+  /// what any of `train` matches (all when empty) and none of `freeze`.
+  std::vector<std::string> train;
+  std::vector<std::string> freeze;
+};
+
+/// Groups in the order in which the model's parameters first need them. Vectors, biases, tokens and
+/// pos_embed are not decayed (timm's rule). From here on trained parameters require a gradient and
+/// the others do not. Throws Error(invalid_argument) for a pattern that matches no parameter and
+/// when nothing is left to train.
+std::vector<ParameterGroup> parameter_groups(VisionTransformerImpl& model,
+                                             const ParameterGroupOptions& options);
+
+/// Whether `name` ("blocks.3.attn.feature_map.q.weight") is a parameter of the layer's mechanism
+/// and not one that every layer has.
+[[nodiscard]] bool is_mechanism_parameter(const std::string& name);
+
+}  // namespace hydrascope::model::training

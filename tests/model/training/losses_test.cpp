@@ -1,0 +1,101 @@
+#include "model/training/losses.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace hydrascope::model::training {
+namespace {
+
+at::Tensor rows(std::initializer_list<double> values) {
+  return at::tensor(at::ArrayRef<double>(values), at::kDouble).view({2, -1});
+}
+
+const at::Tensor& logits() {
+  static const at::Tensor values = rows({1, -2, 0.5, 0, 3, 1});
+  return values;
+}
+
+/// log softmax(x / t) of one row's entry, by loops.
+double log_share(const at::Tensor& x, std::int64_t row, std::int64_t column, double t = 1) {
+  double sum = 0;
+  for (std::int64_t c = 0; c < x.size(1); ++c) sum += std::exp(x[row][c].item<double>() / t);
+  return x[row][column].item<double>() / t - std::log(sum);
+}
+
+TEST(LossesTest, CrossEntropyIsItsFormula) {
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  const double plain = -(log_share(logits(), 0, 2) + log_share(logits(), 1, 1)) / 2;
+  EXPECT_NEAR(cross_entropy(logits(), targets).item<double>(), plain, 1e-12);
+  double uniform = 0;
+  for (int row = 0; row < 2; ++row)
+    for (int column = 0; column < 3; ++column) uniform -= log_share(logits(), row, column) / 6;
+  EXPECT_NEAR(cross_entropy(logits(), targets, 0.1).item<double>(), 0.9 * plain + 0.1 * uniform,
+              1e-12);
+}
+
+TEST(LossesTest, SoftTargetsGeneraliseLabels) {
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  const at::Tensor smoothed = at::one_hot(targets, 3).to(at::kDouble) * 0.9 + 0.1 / 3;
+  EXPECT_NEAR(soft_cross_entropy(logits(), smoothed).item<double>(),
+              cross_entropy(logits(), targets, 0.1).item<double>(), 1e-12);
+}
+
+TEST(LossesTest, DivergenceIsItsFormula) {
+  const at::Tensor teacher = rows({0, 1, 2, -1, 0, 1});
+  const double temperature = 3;
+  double expected = 0;
+  for (int row = 0; row < 2; ++row) {
+    for (int column = 0; column < 3; ++column) {
+      const double log_p = log_share(teacher, row, column, temperature);
+      expected += std::exp(log_p) * (log_p - log_share(logits(), row, column, temperature)) / 2;
+    }
+  }
+  EXPECT_NEAR(logit_divergence(logits(), teacher, temperature).item<double>(), 9 * expected, 1e-12);
+  EXPECT_NEAR(logit_divergence(teacher, teacher).item<double>(), 0, 1e-12);
+}
+
+TEST(LossesTest, GradientsReachTheStudentAlone) {
+  const at::Tensor teacher = rows({0, 1, 2, -1, 0, 1}).requires_grad_();
+  const at::Tensor student = logits().clone().requires_grad_();
+  const double temperature = 2;
+  logit_divergence(student, teacher, temperature).backward();
+  EXPECT_FALSE(teacher.grad().defined());
+  // d/dz = T (softmax(z / T) - softmax(teacher / T)) / B.
+  const at::Tensor expected =
+      temperature *
+      (at::softmax(student / temperature, -1) - at::softmax(teacher / temperature, -1)) / 2;
+  EXPECT_TRUE(at::allclose(student.grad(), expected, 1e-10, 1e-12));
+  relative_squared_error(student, teacher).backward();
+  EXPECT_FALSE(teacher.grad().defined());
+}
+
+TEST(LossesTest, DistillationIsDeits) {
+  const at::Tensor teacher = rows({0, 1, 2, 4, 0, 1});
+  const at::Tensor label_loss = at::scalar_tensor(0.7, at::kDouble);
+  const double hard = -(log_share(logits(), 0, 2) + log_share(logits(), 1, 0)) / 2;
+  EXPECT_NEAR(hard_distillation(label_loss, logits(), teacher).item<double>(), 0.35 + 0.5 * hard,
+              1e-12);
+  const double soft = logit_divergence(logits(), teacher, 3).item<double>();
+  EXPECT_NEAR(soft_distillation(label_loss, logits(), teacher, 3, 0.1).item<double>(),
+              0.63 + 0.1 * soft, 1e-12);
+}
+
+TEST(LossesTest, RelativeErrorHasNoUnit) {
+  const at::Tensor target = rows({3, 0, 0, 0, 4, 0});
+  EXPECT_DOUBLE_EQ(relative_squared_error(at::zeros_like(target), target).item<double>(), 1);
+  EXPECT_NEAR(relative_squared_error(1.1 * target, target).item<double>(), 0.01, 1e-12);
+  EXPECT_EQ(relative_squared_error(at::zeros({2}), at::zeros({2})).item<double>(), 0);
+}
+
+TEST(LossesTest, HalfTypesAreComputedInFloat) {
+  const at::Tensor half = logits().to(at::kBFloat16);
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  EXPECT_EQ(cross_entropy(half, targets).scalar_type(), at::kFloat);
+  EXPECT_EQ(logit_divergence(half, half).scalar_type(), at::kFloat);
+  EXPECT_EQ(relative_squared_error(half, half).scalar_type(), at::kFloat);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
