@@ -1,6 +1,6 @@
 #include "model/training/distillation/agreement.h"
 
-#include "model/training/distillation/matching_losses.h"
+#include "model/training/losses.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -44,7 +44,7 @@ Agreement AgreementTest::measure(VisionTransformerImpl& student) {
     const at::Tensor found = to_compute_type(student.forward(images));
     const at::Tensor same = found.argmax(1).eq(wanted_[i].argmax(1)).sum().to(at::kDouble);
     const auto count = static_cast<double>(found.size(0));
-    const at::Tensor divergence = logits_divergence(found, wanted_[i], 1).to(at::kDouble) * count;
+    const at::Tensor divergence = logit_divergence(found, wanted_[i], 1).to(at::kDouble) * count;
     sums += at::stack({same, divergence, at::full_like(same, count)});
   }
   student.train(was_training);

@@ -3,6 +3,7 @@
 
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
+#include "model/training/distillation/conversion_history.h"
 #include "model/training/distillation/teacher.h"
 #include "model/training/parallel/process_group.h"
 
@@ -13,16 +14,6 @@
 #include <vector>
 
 namespace hydrascope::model::training {
-
-struct Agreement {
-  double top1 = 0;        ///< images of which both name the same class, in percent
-  double divergence = 0;  ///< mean KL of the student's probabilities from the teacher's
-
-  /// More images agree; with as many, the divergence is smaller.
-  [[nodiscard]] bool is_better_than(const Agreement& other) const {
-    return top1 != other.top1 ? top1 > other.top1 : divergence < other.divergence;
-  }
-};
 
 /// The held-out images with the teacher's logits, computed once.
 class AgreementTest {

@@ -1,6 +1,7 @@
 #include "model/training/distillation/finetune_task.h"
 
 #include "model/training/distillation/matching_losses.h"
+#include "model/training/losses.h"
 
 #include <ATen/ATen.h>
 
@@ -10,8 +11,15 @@ FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
                            FinetuneOptions options)
     : teacher_(teacher), student_(student), options_(options) {}
 
-StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
-  const TeacherPass seen = teacher_.look(batch.images);
+at::Tensor FinetuneTask::mixed(const at::Tensor& images, std::int64_t step) const {
+  if (!options_.mixup.is_on()) return images;
+  RandomStream random(
+      {options_.seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(options_.rank)});
+  return mix_images(images, draw_mixing(options_.mixup, images.size(2), images.size(3), random));
+}
+
+StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t step) {
+  const TeacherPass seen = teacher_.look(mixed(batch.images, step));
   const VitConfig& config = teacher_.config();
   const std::int64_t num_class =
       config.global_pool == Pooling::token ? num_read_tokens(config, seen.grid) : 0;
@@ -27,7 +35,7 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
   const at::Tensor kl =
-      logits_divergence(classify_tokens(student_, tokens), seen.logits, options_.temperature);
+      logit_divergence(classify_tokens(student_, tokens), seen.logits, options_.temperature);
   StepLoss cost;
   cost.loss = options_.logits_weight * kl;
   cost.parts["kl"] = kl.detach();

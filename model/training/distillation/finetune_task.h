@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/training/distillation/teacher.h"
+#include "model/training/mixup.h"
 #include "model/training/trainer.h"
 
 #include <cstdint>
@@ -15,7 +16,11 @@ struct FinetuneOptions {
   double logits_weight = 1;  ///< of that KL
   double blocks_weight = 1;  ///< of the mean over the blocks of the relative error of its tokens
   double class_weight = 0;   ///< beside which that of the class token counts so much more
-  std::int64_t first_layer = 0;  ///< blocks before it are the teacher's own, run once for both
+  /// Blocks before it are the teacher's own, run once for both.
+  std::int64_t first_layer = 0;
+  MixupOptions mixup = {};  ///< the teacher says what a mixed image shows
+  std::uint64_t seed = 42;  ///< of mixing: step and rank decide the rest
+  int rank = 0;
 };
 
 class FinetuneTask final : public TrainingTask {
@@ -25,6 +30,8 @@ class FinetuneTask final : public TrainingTask {
   StepLoss loss(const Batch& batch, std::int64_t step) override;
 
  private:
+  [[nodiscard]] at::Tensor mixed(const at::Tensor& images, std::int64_t step) const;
+
   Teacher& teacher_;
   VisionTransformerImpl& student_;
   FinetuneOptions options_;

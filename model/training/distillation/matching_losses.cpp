@@ -19,13 +19,6 @@ at::Tensor row_entropy(const at::Tensor& teacher) {
   return -at::xlogy(teacher, teacher).sum(-1).mean();
 }
 
-at::Tensor logits_divergence(const at::Tensor& student, const at::Tensor& teacher,
-                             double temperature) {
-  const at::Tensor found = (to_compute_type(student) / temperature).log_softmax(-1);
-  const at::Tensor wanted = (to_compute_type(teacher) / temperature).log_softmax(-1);
-  return (wanted.exp() * (wanted - found)).sum(-1).mean() * (temperature * temperature);
-}
-
 at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher) {
   const at::Tensor wanted = to_compute_type(teacher);
   const at::Tensor difference = to_compute_type(student) - wanted;

@@ -18,12 +18,6 @@ at::Tensor row_cross_entropy(const at::Tensor& student, const at::Tensor& teache
 /// H(P), mean over the rows: what no student can get below.
 at::Tensor row_entropy(const at::Tensor& teacher);
 
-/// KL divergence of the classes' probabilities at `temperature` T, times T^2 so that gradients keep
-/// their size (Hinton et al. 2015, arXiv 1503.02531, section 2): mean over the images of
-///   T^2 sum_c p_c (log p_c - log s_c),  p = softmax(teacher / T),  s = softmax(student / T)
-at::Tensor logits_divergence(const at::Tensor& student, const at::Tensor& teacher,
-                             double temperature);
-
 /// Mean over the images of |student - teacher|^2 / |teacher|^2; the first dimension is the images'.
 at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher);
 

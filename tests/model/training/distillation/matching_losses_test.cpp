@@ -40,21 +40,6 @@ TEST(RowCrossEntropy, IsSmallestAtTheTeachersRowsAndFiniteAtZero) {
   EXPECT_TRUE(std::isfinite(row_cross_entropy(at::zeros_like(p), p).item<double>()));
 }
 
-TEST(LogitsDivergence, IsTheFormula) {
-  const at::Tensor teacher = at::tensor({1.0, 2.0, -1.0, 0.0}, at::kDouble).view({2, 2});
-  const at::Tensor student = at::tensor({0.5, 0.0, 0.0, 3.0}, at::kDouble).view({2, 2});
-  const auto kl = [](double t0, double t1, double s0, double s1) {
-    const double p = 1 / (1 + std::exp(t1 - t0));
-    const double q = 1 / (1 + std::exp(s1 - s0));
-    return p * std::log(p / q) + (1 - p) * std::log((1 - p) / (1 - q));
-  };
-  for (const double t : {1.0, 2.0}) {
-    const double expected = t * t * (kl(1 / t, 2 / t, 0.5 / t, 0) + kl(-1 / t, 0, 0, 3 / t)) / 2;
-    EXPECT_NEAR(logits_divergence(student, teacher, t).item<double>(), expected, 1e-12) << t;
-  }
-  EXPECT_NEAR(logits_divergence(teacher, teacher, 1).item<double>(), 0, 1e-14);
-}
-
 TEST(RelativeError, IsTheMeanOverTheImages) {
   const at::Tensor teacher = at::tensor({3.0, 4.0, 1.0, 0.0}).view({2, 1, 2});
   const at::Tensor student = at::tensor({3.0, 5.0, 0.0, 2.0}).view({2, 1, 2});

@@ -4,6 +4,7 @@
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/distillation/outputs_task.h"
+#include "model/training/losses.h"
 #include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
 
@@ -241,7 +242,7 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
     forward.block_inputs = &teachers;
     const at::Tensor wanted = teacher.model().forward(images, forward);
     forward.block_inputs = &students;
-    kl = logits_divergence(student->forward(images, forward), wanted, 2).item<double>();
+    kl = logit_divergence(student->forward(images, forward), wanted, 2).item<double>();
     const TokenGrid grid = student->grid_of(images);
     const auto output_of_last = [&](VisionTransformerImpl& model, const at::Tensor& tokens) {
       return model.block(2).forward(tokens, grid, Kernels::automatic, nullptr).narrow(1, 0, 1);
