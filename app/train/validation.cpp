@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -71,8 +72,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
   };
   std::size_t seen = static_cast<std::size_t>(group.rank());
   // images, failed, top-1, top-5, loss, interrupted
-  const at::Tensor sums = at::zeros({6}, at::kDouble);
-  const auto sum = sums.accessor<double, 1>();
+  std::array<double, 6> sum{};
   const auto add = [&](PipelineResult& result) {
     const std::int64_t target = pictures[seen].target;
     seen += stride;
@@ -91,7 +91,9 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
   };
   run_pipeline(next_input, modules, pipeline, add);
   if (stop_requested()) sum[5] = 1;
-  const at::Tensor all = sums.to(device);
+  const at::Tensor sums =
+      at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble);
+  const at::Tensor all = sums.to(device, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
   group.sum({all});
   sums.copy_(all);
   const double images = std::max(1.0, sum[0]);

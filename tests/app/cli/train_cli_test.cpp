@@ -1,0 +1,169 @@
+// `hydrascope train` as a user runs it: a tiny architecture on pictures that the test draws.
+#include "tests/app/cli/program.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+namespace hydrascope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+/// Two classes that one look tells apart: dark and light pictures, with a folder to validate on.
+class TrainCli : public ::testing::Test {
+ protected:
+  TrainCli() {
+    for (const char* split : {"train", "val"}) {
+      for (int i = 0; i < 8; ++i) {
+        write_grey(folder_.path() / split / "dark" / (std::to_string(i) + ".ppm"), 20 + 5 * i);
+        write_grey(folder_.path() / split / "light" / (std::to_string(i) + ".ppm"), 190 + 5 * i);
+      }
+    }
+  }
+
+  static void write_grey(const fs::path& file, int value) {
+    fs::create_directories(file.parent_path());
+    std::ofstream stream(file, std::ios::binary);
+    constexpr int kSide = 16;
+    stream << "P6\n" << kSide << ' ' << kSide << "\n255\n";
+    for (int i = 0; i < kSide * kSide * 3; ++i) stream.put(static_cast<char>(value + (i % 7)));
+  }
+
+  /// Five tokens of DeiT-Tiny's width.
+  std::vector<std::string> command(const std::string& output,
+                                   const std::vector<std::string>& more) const {
+    std::vector<std::string> words{"train",
+                                   folder_.path().string(),
+                                   "-m",
+                                   "deit_tiny_patch8_16",
+                                   "-o",
+                                   (folder_.path() / output).string(),
+                                   "-b",
+                                   "8",
+                                   "--lr",
+                                   "1e-4",
+                                   "--threads",
+                                   "1",
+                                   "--workers",
+                                   "1",
+                                   "--warmup-epochs",
+                                   "0",
+                                   "--log-interval",
+                                   "1",
+                                   "--device",
+                                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  fs::path in(const std::string& name) const { return folder_.path() / name; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(TrainCli, LearnsTwoClassesAndLeavesAWholeModel) {
+  const Outcome outcome =
+      run(command("out", {"--epochs", "4", "--attn", "hydra:last1", "--format", "json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json report = outcome.json();
+  EXPECT_EQ(report["steps"], 8);
+  EXPECT_EQ(report["attention"], "softmax:0-10,hydra:11");
+  EXPECT_EQ(report["best_top1"], 100.0);
+  for (const char* file : {"best.safetensors", "last.safetensors", "step-8.safetensors",
+                           "step-8.state.safetensors", "summary.csv", "metrics.jsonl"})
+    EXPECT_TRUE(fs::exists(in("out") / file)) << file;
+  // The file knows its classes and its transform.
+  const Outcome judged = run({"evaluate", in("val").string(), "-m",
+                              (in("out") / "best.safetensors").string(), "--format", "json"});
+  ASSERT_EQ(judged.code, 0) << judged.err;
+  EXPECT_EQ(judged.json()["top1"], 100.0);
+  const Outcome classified = run({"classify", (in("val") / "light" / "0.ppm").string(), "-m",
+                                  (in("out") / "best.safetensors").string(), "--format", "jsonl"});
+  EXPECT_EQ(classified.records().at(0)["top"][0]["label"], "light");
+}
+
+TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
+  const std::vector<std::string> options{"--epochs",    "6",
+                                         "--drop-path", "0.1",
+                                         "--mixup",     "0.8",
+                                         "--cutmix",    "1",
+                                         "--aa",        "rand-m9-mstd0.5-inc1",
+                                         "--model-ema", "--model-ema-warmup",
+                                         "--clip-grad", "1"};
+  ASSERT_EQ(run(command("whole", options)).code, 0);
+  {
+    Program program(command("parts", options), {});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!fs::exists(in("parts") / "best.safetensors") &&
+           std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    program.signal(SIGINT);
+    ASSERT_EQ(program.wait().code, 130);
+  }
+  ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
+  std::vector<std::string> again = options;
+  again.insert(again.end(), {"--resume", "auto"});
+  const Outcome resumed = run(command("parts", again));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
+  for (const char* file : {"step-12.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(in("whole") / file), read_bytes(in("parts") / file)) << file;
+  EXPECT_EQ(read_bytes(in("whole") / "summary.csv"), read_bytes(in("parts") / "summary.csv"));
+}
+
+TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
+  const Outcome outcome = run({"train",
+                               in("train").string(),
+                               "--held-out",
+                               "0.25",
+                               "--reset-head",
+                               "--train-only",
+                               "head.*",
+                               "--epochs",
+                               "1",
+                               "-b",
+                               "4",
+                               "-o",
+                               in("tuned").string(),
+                               "--img-size",
+                               "32",
+                               "--lr",
+                               "1e-3",
+                               "--warmup-epochs",
+                               "0",
+                               "--format",
+                               "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome inspected =
+      run({"inspect", (in("tuned") / "best.safetensors").string(), "--format", "json"});
+  EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
+  EXPECT_EQ(inspected.json()["metadata"]["license"], "apache-2.0");
+  const Outcome taught =
+      run(command("taught", {"--epochs", "1", "--teacher",
+                             (in("tuned") / "best.safetensors").string(), "--img-size", "16"}));
+  ASSERT_EQ(taught.code, 0) << taught.err;
+  EXPECT_THAT(read_bytes(in("taught") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
+}
+
+TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
+  ASSERT_EQ(run(command("out", {"--epochs", "1"})).code, 0);
+  const Outcome again = run(command("out", {"--epochs", "1"}));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("the folder holds a run"));
+  EXPECT_EQ(run(command("out", {"--epochs", "1", "--force", "-q"})).code, 0);
+  const Outcome classes = run(command("other", {"--num-classes", "3"}));
+  EXPECT_EQ(classes.code, 2);
+  EXPECT_THAT(classes.err, HasSubstr("there are 2 folders of classes"));
+  const Outcome nothing = run({"train", in("nowhere").string()});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("no such folder"));
+  const Outcome glob = run(command("other", {"--freeze", "bloks.*"}));
+  EXPECT_EQ(glob.code, 2);
+  EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
+  EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
+}
+
+}  // namespace
+}  // namespace hydrascope::testing
