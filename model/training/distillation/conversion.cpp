@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -225,6 +226,7 @@ void Conversion::State::start_hydra(Stage of) {
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor] : named_tensors(student)) tensors.push_back(tensor.detach());
   group.broadcast(tensors);
+  evaluate("hydra start", 0);
 }
 
 void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
@@ -236,7 +238,8 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
     history.best = static_cast<std::int64_t>(history.evaluations.size()) - 1;
     if (group.is_first()) states.save_best(student, about);
   }
-  if (events.on_evaluation) events.on_evaluation(history.evaluations.back(), is_best);
+  if (events.on_evaluation)
+    events.on_evaluation(history.evaluations.back(), steps_before(stage) + step, is_best);
 }
 
 bool Conversion::State::has_stalled(Stage of) const {
@@ -383,7 +386,12 @@ std::int64_t Conversion::planned_steps() const {
   return state_->steps_before(state_->stages.size());
 }
 
-void Conversion::resume(const std::filesystem::path& file) {
+void Conversion::forget_states() {
+  state_->group.barrier();  // the others have seen what is there
+  if (state_->group.is_first()) state_->states.clear();
+}
+
+std::int64_t Conversion::resume(const std::filesystem::path& file) {
   State& state = *state_;
   TrainingState loaded = load_training_state(file, state.student);
   if (entry_of(loaded.fields, kRecipeKey, file.string()) != state.about[kRecipeKey]) {
@@ -396,6 +404,7 @@ void Conversion::resume(const std::filesystem::path& file) {
   state.history = history_from_json(field(kHistoryField), file.string());
   state.earlier_seconds = state.history.seconds;
   if (state.position.step > 0) state.resumed = std::move(loaded.tensors);
+  return loaded.step;
 }
 
 const ConversionHistory& Conversion::run(const ConversionEvents& events) {

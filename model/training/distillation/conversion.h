@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ struct ConversionEvents {
   std::function<void(Stage stage, std::int64_t step, std::int64_t steps)> on_stage;
   /// Numbers of the last steps; `step` counts those of all stages.
   std::function<void(Stage stage, std::int64_t step, const StepRecord& record)> on_record;
-  std::function<void(const Evaluation& evaluation, bool is_best)> on_evaluation;
+  std::function<void(const Evaluation& evaluation, std::int64_t step, bool is_best)> on_evaluation;
   /// Asked after every step; false stops in good order. Rank 0's answer counts.
   std::function<bool()> keep_going;
 };
@@ -43,11 +44,13 @@ class Conversion {
              ConversionOptions options);
   ~Conversion();
 
-  /// Goes on from a state; throws Error(invalid_argument) where it was made with another recipe,
-  /// and what `load_training_state` throws.
-  void resume(const std::filesystem::path& state);
+  /// Goes on from a state; returns its step, of all stages. Throws Error(invalid_argument) where it
+  /// was made with another recipe, and what `load_training_state` throws.
+  std::int64_t resume(const std::filesystem::path& state);
   /// The newest state of the folder, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest_state() const;
+  /// Deletes the folder's states (rank 0), which would be newer than those of a run that begins.
+  void forget_states();
 
   /// Until all stages are done, the time is up or `keep_going` says no. On rank 0 the student then
   /// holds the best weights. Throws what `Trainer::run` throws.

@@ -20,7 +20,8 @@ struct Agreement {
   }
 };
 
-/// One look at the held-out images. Stage "start" is the student before any training.
+/// One look at the held-out images. Before any training the stage is "start", behind the start of
+/// Hydra layers "hydra start".
 struct Evaluation {
   std::string stage;
   std::int64_t step = 0;  ///< of the stage
