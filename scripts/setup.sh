@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings a Debian 12 machine (root or sudo) to where hydrascope builds. Safe to run again: what is there is
 # kept, what is missing is fetched.
-#   HYDRASCOPE_CACHE=FOLDER     where LibTorch is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
+#   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
 set -euo pipefail
@@ -56,6 +56,22 @@ cmake_version=$(cmake --version | sed -n 's/^cmake version //p')
 [ "$(printf '3.25\n%s\n' "$cmake_version" | sort -V | head -n 1)" = 3.25 ] ||
   fail "CMake 3.25 or newer is needed, found $cmake_version ($(command -v cmake))"
 
+# ---- TensorBoard ---------------------------------------------------------------------------------
+# One test has TensorBoard read the event files of a training run back; without it that test is skipped.
+cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
+install_tensorboard() {
+  local folder=$cache/tensorboard lock=scripts/tensorboard.lock stamp
+  stamp="$(python3 --version) $(sha256sum <"$lock")"
+  [ "$(cat "$folder/.installed" 2>/dev/null)" != "$stamp" ] || return 0
+  say "fetching TensorBoard's reader, for a test"
+  rm -rf "$folder.part" &&
+    python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
+      --only-binary=:all: --require-hashes -r "$lock" --target "$folder.part" >&2 &&
+    echo "$stamp" >"$folder.part/.installed" && rm -rf "$folder" && mv "$folder.part" "$folder"
+}
+{ mkdir -p "$cache" && (flock 8 && install_tensorboard) 8>"$cache/.tensorboard-lock"; } ||
+  say "TensorBoard's reader is not there: that test will be skipped"
+
 # ---- LibTorch ------------------------------------------------------------------------------------
 if [ -n "${HYDRASCOPE_LIBTORCH:-}" ]; then
   for piece in include/ATen/ATen.h lib/libtorch_cpu.so lib/libc10.so; do
@@ -64,7 +80,6 @@ if [ -n "${HYDRASCOPE_LIBTORCH:-}" ]; then
   done
   exit 0
 fi
-cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
 lock=scripts/dependencies.lock
 torch_version=$(awk '$1 == "torch" {print $2}' "$lock")
 root_folder=$cache/libtorch-$torch_version

@@ -1,0 +1,225 @@
+#include "model/training/data/batch_loader.h"
+
+#include "tests/error_matchers.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hydrascope::model::training {
+namespace {
+
+using testing::ppm;
+using testing::TemporaryFolder;
+
+/// Pictures of many sizes, some beyond what is kept.
+std::vector<TrainingPicture> write_pictures(const TemporaryFolder& folder, int count) {
+  std::vector<TrainingPicture> pictures;
+  for (int i = 0; i < count; ++i) {
+    const std::string name = std::to_string(i) + ".ppm";
+    pictures.push_back(
+        {.file = folder.write(name, ppm(40 + i * 5, 30 + i * 7 % 50, static_cast<unsigned>(i))),
+         .target = i});
+  }
+  return pictures;
+}
+
+LoaderOptions small_batches() {
+  LoaderOptions options;
+  options.sampler.batch_size = 4;
+  options.augment.size = {24, 32};
+  options.cache_side = 48;
+  return options;
+}
+
+void expect_same(const Batch& a, const Batch& b) {
+  EXPECT_EQ(a.epoch, b.epoch);
+  EXPECT_EQ(a.index, b.index);
+  EXPECT_TRUE(at::equal(a.targets, b.targets));
+  EXPECT_TRUE(at::equal(a.images, b.images));
+}
+
+TEST(BatchLoader, GivesEpochsOfBatches) {
+  const TemporaryFolder folder;
+  BatchLoader loader(write_pictures(folder, 18), small_batches());
+  ASSERT_EQ(loader.batches_per_epoch(), 4);
+  std::map<std::int64_t, int> counts;
+  for (int i = 0; i < 9; ++i) {
+    const Batch batch = loader.next();
+    EXPECT_EQ(batch.epoch, i / 4);
+    EXPECT_EQ(batch.index, i % 4);
+    ASSERT_EQ(batch.images.sizes(), (at::IntArrayRef{4, 3, 24, 32}));
+    ASSERT_EQ(batch.images.scalar_type(), at::kFloat);
+    EXPECT_TRUE(batch.images.isfinite().all().item<bool>());
+    if (i < 4)
+      for (int k = 0; k < 4; ++k) ++counts[batch.targets[k].item<std::int64_t>()];
+  }
+  EXPECT_EQ(counts.size(), 16);
+  EXPECT_GE(loader.take_wait_seconds(), 0);
+  EXPECT_EQ(loader.take_wait_seconds(), 0);
+}
+
+// Neither workers nor memory nor batches prepared ahead may change a bit.
+TEST(BatchLoader, ABatchDependsOnItsPlaceAlone) {
+  const TemporaryFolder folder;
+  const auto pictures = write_pictures(folder, 14);
+  BatchLoader reference(pictures, small_batches());
+  std::vector<Batch> expected;
+  for (int i = 0; i < 8; ++i) expected.push_back(reference.next());
+  EXPECT_FALSE(at::equal(expected[0].images, expected[1].images));
+
+  LoaderOptions many = small_batches();
+  many.workers = 4;
+  many.batches_ahead = 7;
+  LoaderOptions without_memory = small_batches();
+  without_memory.cache_bytes = 0;
+  LoaderOptions little_memory = small_batches();
+  little_memory.cache_bytes = 20000;
+  little_memory.workers = 2;
+  for (const LoaderOptions& options : {many, without_memory, little_memory}) {
+    BatchLoader loader(pictures, options);
+    for (const Batch& batch : expected) expect_same(loader.next(), batch);
+  }
+}
+
+TEST(BatchLoader, SeekingIsWalking) {
+  const TemporaryFolder folder;
+  LoaderOptions options = small_batches();
+  options.workers = 3;
+  BatchLoader loader(write_pictures(folder, 13), options);
+  std::vector<Batch> walked;
+  for (int i = 0; i < 9; ++i) walked.push_back(loader.next());
+  for (const int place : {5, 1, 7, 0, 0, 8}) {
+    loader.seek(place / 3, place % 3);
+    for (int i = place; i < std::min(place + 2, 9); ++i) expect_same(loader.next(), walked[i]);
+  }
+  EXPECT_ERROR(loader.seek(0, 3), invalid_argument, "batch 3");
+}
+
+TEST(BatchLoader, RanksSeeWhatOneProcessSees) {
+  const TemporaryFolder folder;
+  const auto pictures = write_pictures(folder, 20);
+  LoaderOptions whole = small_batches();
+  whole.sampler.batch_size = 8;
+  LoaderOptions rank0 = small_batches();
+  rank0.sampler.world_size = 2;
+  LoaderOptions rank1 = rank0;
+  rank1.sampler.rank = 1;
+  BatchLoader one(pictures, whole);
+  BatchLoader first(pictures, rank0);
+  BatchLoader second(pictures, rank1);
+  for (int i = 0; i < 5; ++i) {
+    const Batch expected = one.next();
+    const Batch a = first.next();
+    const Batch b = second.next();
+    EXPECT_TRUE(at::equal(at::cat({a.images, b.images}), expected.images));
+    EXPECT_TRUE(at::equal(at::cat({a.targets, b.targets}), expected.targets));
+  }
+}
+
+TEST(BatchLoader, SeedAndEpochChangeWhatIsSeen) {
+  const TemporaryFolder folder;
+  auto one_picture = write_pictures(folder, 1);
+  LoaderOptions options = small_batches();
+  BatchLoader loader(one_picture, options);
+  const Batch first = loader.next();
+  const Batch second = loader.next();
+  EXPECT_FALSE(at::equal(first.images, second.images));
+  EXPECT_FALSE(at::equal(first.images[0], first.images[1]));
+  options.sampler.seed = 43;
+  EXPECT_FALSE(at::equal(BatchLoader(one_picture, options).next().images, first.images));
+}
+
+TEST(BatchLoader, WithoutLabelsThereAreNoTargets) {
+  const TemporaryFolder folder;
+  auto pictures = write_pictures(folder, 5);
+  pictures[3].target = -1;
+  EXPECT_FALSE(BatchLoader(pictures, small_batches()).next().targets.defined());
+}
+
+TEST(BatchLoader, UnreadablePicturesAreToldOnceAndReplacedByTheNext) {
+  const TemporaryFolder folder;
+  auto pictures = write_pictures(folder, 8);
+  folder.write("2.ppm", "P6\n9 9\n255\nshort");
+  pictures[3].file = folder.path() / "absent.ppm";
+  pictures[7].file = folder.path();
+  for (const int workers : {1, 4}) {
+    std::map<std::string, int> told;
+    LoaderOptions options = small_batches();
+    options.workers = workers;
+    options.on_failure = [&](const std::string& file, const std::string& message) {
+      EXPECT_FALSE(message.empty());
+      ++told[file];
+    };
+    std::map<std::int64_t, int> counts;
+    {
+      BatchLoader loader(pictures, options);
+      for (int i = 0; i < 6; ++i) {
+        const Batch batch = loader.next();
+        for (int k = 0; k < 4; ++k) ++counts[batch.targets[k].item<std::int64_t>()];
+      }
+    }
+    const std::map<std::int64_t, int> expected{{0, 6}, {1, 3}, {4, 9}, {5, 3}, {6, 3}};
+    EXPECT_EQ(counts, expected);
+    ASSERT_EQ(told.size(), 3);
+    for (const auto& [file, count] : told) EXPECT_EQ(count, 1) << file;
+  }
+}
+
+TEST(BatchLoader, NothingToReadReachesNext) {
+  LoaderOptions options = small_batches();
+  options.workers = 2;
+  BatchLoader loader({{.file = "/absent/a.png"}, {.file = "/absent/b.png"}}, options);
+  EXPECT_ERROR(loader.next(), failed, "none of the 2 pictures");
+  EXPECT_ERROR(loader.next(), failed, "none of the 2 pictures");
+  loader.seek(1, 0);
+  EXPECT_ERROR(loader.next(), failed, "none of the 2 pictures");
+}
+
+TEST(BatchLoader, AWorkersExceptionReachesNext) {
+  LoaderOptions options = small_batches();
+  options.on_failure = [](const std::string&, const std::string&) {
+    throw std::runtime_error("the disk of the log is full");
+  };
+  BatchLoader loader({{.file = "/absent/a.png"}}, options);
+  EXPECT_THROW(loader.next(), std::runtime_error);
+}
+
+TEST(BatchLoader, EndsInTheMiddleOfPreparing) {
+  const TemporaryFolder folder;
+  const auto pictures = write_pictures(folder, 20);
+  LoaderOptions options = small_batches();
+  options.workers = 4;
+  for (int i = 0; i < 30; ++i) {
+    BatchLoader loader(pictures, options);
+    if (i % 3 == 1) loader.next();
+    if (i % 3 == 2) loader.seek(2, 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * i));
+  }
+}
+
+TEST(BatchLoader, RefusesOptionsWithoutSense) {
+  const std::vector<TrainingPicture> pictures(4);
+  LoaderOptions options;
+  options.augment.interpolation = "nearest";
+  EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "nearest");
+  options = {};
+  options.augment.scale = {0.5, 0.1};
+  EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "scale");
+  options = {};
+  options.augment.hflip = 1.5;
+  EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "probabilities");
+  EXPECT_ERROR(BatchLoader({}, {}), invalid_argument, "no pictures");
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
