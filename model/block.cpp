@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include "kernels/error.h"
+
 namespace hydrascope::model {
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
@@ -20,6 +22,20 @@ LayerScaleImpl::LayerScaleImpl(std::int64_t embed_dim, double init_value) {
   gamma_ = register_parameter("gamma", torch::full({embed_dim}, init_value));
 }
 
+BranchScales draw_branch_scales(double rate, const torch::Tensor& x) {
+  if (!(rate >= 0 && rate < 1)) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected 0 or more and less than 1, found " + std::to_string(rate), "drop-path");
+  }
+  if (rate == 0) return {};
+  const double keep = 1 - rate;
+  const auto draw = [&] {
+    return torch::empty({x.size(0), 1, 1}, x.options()).bernoulli_(keep).div_(keep);
+  };
+  torch::Tensor attention = draw();
+  return {std::move(attention), draw()};
+}
+
 BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
                      Initialisation initialisation) {
   const std::int64_t dim = config.embed_dim;
@@ -33,19 +49,22 @@ BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                                 AttentionTrace* trace) {
-  return add_branches(x, attn_->forward(normalise(x), grid, kernels, trace));
+                                 AttentionTrace* trace, const BranchScales& scales) {
+  return add_branches(x, attn_->forward(normalise(x), grid, kernels, trace), scales);
 }
 
 torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& mixed) {
-  return add_branches(x, attn_->project_out(mixed));
+  return add_branches(x, attn_->project_out(mixed), {});
 }
 
-torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, torch::Tensor attended) {
+torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, torch::Tensor attended,
+                                      const BranchScales& scales) {
   if (!ls1_.is_empty()) attended = ls1_->forward(attended);
+  if (scales.attention.defined()) attended = attended * scales.attention;
   const torch::Tensor middle = x + attended;
   torch::Tensor expanded = mlp_->forward(norm2_->forward(middle));
   if (!ls2_.is_empty()) expanded = ls2_->forward(expanded);
+  if (scales.mlp.defined()) expanded = expanded * scales.mlp;
   return middle + expanded;
 }
 

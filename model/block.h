@@ -38,6 +38,18 @@ class LayerScaleImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LayerScale);
 
+/// What a block's two branches are multiplied with, (B, 1, 1) each; undefined: nothing.
+struct BranchScales {
+  torch::Tensor attention;
+  torch::Tensor mlp;
+};
+
+/// Stochastic depth (Huang et al. 2016, arXiv 1603.09382): with probability `rate` an image's
+/// branch is left out, else it is scaled by 1 / (1 - rate). Drawn from the default generator of x's
+/// device for x (B, N, D); nothing is drawn for rate 0. Throws Error(invalid_argument) for a rate
+/// outside [0, 1).
+BranchScales draw_branch_scales(double rate, const torch::Tensor& x);
+
 /// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale).
 class BlockImpl : public torch::nn::Module {
  public:
@@ -45,7 +57,7 @@ class BlockImpl : public torch::nn::Module {
             Initialisation initialisation = Initialisation::random);
   /// x (B, N, D) -> (B, N, D)
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                        AttentionTrace* trace);
+                        AttentionTrace* trace, const BranchScales& scales = {});
 
   /// The parts of `forward`, for whoever needs what lies between: attention's input,
   [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }
@@ -55,7 +67,8 @@ class BlockImpl : public torch::nn::Module {
   [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
 
  private:
-  [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended);
+  [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended,
+                                           const BranchScales& scales);
 
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};

@@ -1,6 +1,7 @@
 #include "model/vision_transformer.h"
 
 #include "kernels/error.h"
+#include "model/activation_recomputation.h"
 
 #include <torch/nn/init.h>
 
@@ -104,12 +105,29 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
   if (options.block_inputs != nullptr) options.block_inputs->clear();
   if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
-    const auto index = static_cast<std::size_t>(layer);
-    AttentionTrace* trace = options.traces != nullptr ? &(*options.traces)[index] : nullptr;
     if (options.block_inputs != nullptr) options.block_inputs->push_back(x);
-    x = blocks_->at<BlockImpl>(index).forward(x, grid, options.kernels, trace);
+    x = forward_block(layer, x, grid, options);
   }
   return forward_norm(x);
+}
+
+torch::Tensor VisionTransformerImpl::forward_block(std::int64_t layer, const torch::Tensor& x,
+                                                   const TokenGrid& grid,
+                                                   const ForwardOptions& options) {
+  const auto index = static_cast<std::size_t>(layer);
+  const auto block = blocks_->ptr<BlockImpl>(index);
+  BranchScales scales;
+  if (is_training() && layer > 0) {
+    const double share = static_cast<double>(layer) / static_cast<double>(config_.depth - 1);
+    scales = draw_branch_scales(share * options.drop_path_rate, x);
+  }
+  AttentionTrace* trace = options.traces != nullptr ? &(*options.traces)[index] : nullptr;
+  if (!options.recompute_blocks || trace != nullptr)
+    return block->forward(x, grid, options.kernels, trace, scales);
+  const auto run = [block, grid, kernels = options.kernels, scales](const torch::Tensor& input) {
+    return block->forward(input, grid, kernels, nullptr, scales);
+  };
+  return recomputed_in_backward(run, x, block->parameters());
 }
 
 torch::Tensor VisionTransformerImpl::forward_norm(const torch::Tensor& tokens) {
@@ -117,16 +135,19 @@ torch::Tensor VisionTransformerImpl::forward_norm(const torch::Tensor& tokens) {
 }
 
 torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
-  if (config_.distilled) {
-    const torch::Tensor of_class = head_->forward(tokens.select(1, 0));
-    const torch::Tensor of_teacher = head_dist_->forward(tokens.select(1, 1));
-    return (of_class + of_teacher) / 2;
-  }
+  const HeadLogits logits = forward_heads(tokens);
+  if (!logits.of_distillation.defined()) return logits.of_class;
+  return (logits.of_class + logits.of_distillation) / 2;
+}
+
+HeadLogits VisionTransformerImpl::forward_heads(const torch::Tensor& tokens) {
+  if (config_.distilled)
+    return {head_->forward(tokens.select(1, 0)), head_dist_->forward(tokens.select(1, 1))};
   torch::Tensor pooled = config_.global_pool == Pooling::token
                              ? tokens.select(1, 0)
                              : tokens.slice(1, config_.num_prefix_tokens()).mean(1);
   if (!fc_norm_.is_empty()) pooled = fc_norm_->forward(pooled);
-  return head_->forward(pooled);
+  return {head_->forward(pooled), {}};
 }
 
 torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images,

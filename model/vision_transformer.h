@@ -35,6 +35,17 @@ struct ForwardOptions {
   std::vector<AttentionTrace>* traces = nullptr;
   /// May be null; becomes the tokens (B, N, D) that enter each block.
   std::vector<torch::Tensor>* block_inputs = nullptr;
+  /// Of the last block's stochastic depth, linear from 0 at the first; in training mode alone.
+  double drop_path_rate = 0;
+  /// Blocks keep their input and compute the rest again in the backward pass; those that are traced
+  /// keep everything.
+  bool recompute_blocks = false;
+};
+
+/// What the classifiers say, (B, num_classes) each.
+struct HeadLogits {
+  torch::Tensor of_class;
+  torch::Tensor of_distillation;  ///< undefined unless the model is distilled
 };
 
 class VisionTransformerImpl : public torch::nn::Module {
@@ -62,6 +73,8 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward_norm(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.
   torch::Tensor forward_head(const torch::Tensor& tokens);
+  /// The same before distilled models take the mean: DeiT's losses treat the two apart.
+  HeadLogits forward_heads(const torch::Tensor& tokens);
 
   /// The random values that `Initialisation::for_loading` leaves out.
   void initialise_block(std::int64_t layer);
@@ -72,6 +85,9 @@ class VisionTransformerImpl : public torch::nn::Module {
   }
 
  private:
+  torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x, const TokenGrid& grid,
+                              const ForwardOptions& options);
+
   VitConfig config_;
   torch::Tensor cls_token_;
   torch::Tensor dist_token_;

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
+#include "model/autocast_guard.h"
 
 namespace hydrascope::model {
 
@@ -104,8 +105,10 @@ AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {
                    .view({x.size(0), x.size(1), used / x.size(2), num_heads_, -1})
                    .permute({2, 0, 3, 1, 4})
                    .unbind(0);
-  return {query_is_input_ ? split_heads(x, num_heads_) : parts[0], parts[parts.size() - 2],
-          parts.back()};
+  // Under autocast the projection's type is not the input's.
+  const torch::Tensor query =
+      query_is_input_ ? split_heads(x.to(parts.back().scalar_type()), num_heads_) : parts[0];
+  return {query, parts[parts.size() - 2], parts.back()};
 }
 
 torch::Tensor AttentionImpl::project(const torch::Tensor& x, Part part) {
@@ -126,16 +129,22 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
                 "blocks." + std::to_string(layer_index_) + ".attn");
   }
   const auto [q, k, v] = project(x);
-  const torch::Tensor mixed = mixer_->mix(q, k, v, grid, kernels);
-  if (trace != nullptr) {
-    trace->layer_index = layer_index_;
-    trace->q = q;
-    trace->k = k;
-    trace->v = v;
-    trace->output = mixed;
-    if (trace->want_map) trace->map = mixer_->attention_rows(q, k, grid, 0, grid.num_tokens());
-    if (trace->contributions_of >= 0)
-      trace->contributions = mixer_->contributions(q, k, v, grid, trace->contributions_of);
+  torch::Tensor mixed;
+  {
+    // Mixers choose their types. Autocast would sum over tokens in a half type, and have the
+    // backward pass, where it is off, meet other types than the forward pass had.
+    const AutocastGuard off(x.device().type(), {});
+    mixed = mixer_->mix(q, k, v, grid, kernels);
+    if (trace != nullptr) {
+      trace->layer_index = layer_index_;
+      trace->q = q;
+      trace->k = k;
+      trace->v = v;
+      trace->output = mixed;
+      if (trace->want_map) trace->map = mixer_->attention_rows(q, k, grid, 0, grid.num_tokens());
+      if (trace->contributions_of >= 0)
+        trace->contributions = mixer_->contributions(q, k, v, grid, trace->contributions_of);
+    }
   }
   return project_out(mixed);
 }
