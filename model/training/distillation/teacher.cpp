@@ -1,5 +1,7 @@
 #include "model/training/distillation/teacher.h"
 
+#include "model/autocast_guard.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -19,7 +21,10 @@ AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
   auto [q, k, v] = attention.project(block.normalise(tokens));
   AttentionTrace trace;
   trace.layer_index = layer;
-  trace.output = attention.mixer().mix(q, k, v, grid, Kernels::automatic);
+  {
+    const AutocastGuard off(tokens.device().type(), {});  // as in AttentionImpl::forward
+    trace.output = attention.mixer().mix(q, k, v, grid, Kernels::automatic);
+  }
   trace.q = std::move(q);
   trace.k = std::move(k);
   trace.v = std::move(v);

@@ -4,17 +4,18 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
-#include <cstdint>
+#include <chrono>
+#include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace hydrascope::model::training {
 
-/// Tensors of all ranks must agree in number, shape, dtype and order. Every function may throw
-/// Error(failed) when a rank is gone.
+/// Tensors of all ranks must agree in number, shape, dtype and order, and all ranks must call the
+/// same functions in the same order. Every function may throw Error(failed) when a rank is gone or
+/// does not come in time; the group is of no use afterwards.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -38,5 +39,22 @@ class ProcessGroup {
 
 /// One process: nothing to exchange.
 std::unique_ptr<ProcessGroup> make_single_process();
+
+struct JoinOptions {
+  /// How long a rank waits for the others to join, and for them in each operation afterwards. One
+  /// that dies is noticed at once; this is for those that hang or never come.
+  std::chrono::milliseconds join_timeout = std::chrono::minutes(10);
+  std::chrono::milliseconds timeout = std::chrono::minutes(10);
+  /// Asked now and then while others are waited for in joining; true gives up.
+  std::function<bool()> interrupted = {};
+};
+
+/// The group that the environment describes (launch_environment.h), once all its ranks are there;
+/// the single process where it describes none. Tensors are exchanged where they are: over Gloo on
+/// the CPU, over NCCL on `device` when that is a GPU, and then a GPU for each rank. Throws
+/// Error(invalid_argument) naming the variable that is wrong, Error(failed) when others do not
+/// come.
+std::unique_ptr<ProcessGroup> join_process_group(c10::Device device,
+                                                 const JoinOptions& options = {});
 
 }  // namespace hydrascope::model::training
