@@ -7,6 +7,7 @@
 #include "app/convert/options.h"
 #include "app/convert/pictures.h"
 #include "app/convert/report.h"
+#include "app/freed_memory.h"
 #include "app/labelled_set.h"
 #include "app/model_metadata.h"
 #include "app/model_source.h"
@@ -330,6 +331,9 @@ int Distillation::run() {
 
 }  // namespace
 
-int distill(const ParsedOptions& options) { return Distillation(options).run(); }
+int distill(const ParsedOptions& options) {
+  keep_freed_memory();
+  return Distillation(options).run();
+}
 
 }  // namespace hydrascope::app

@@ -119,9 +119,9 @@ std::vector<Option> stage_options() {
   return in_group(
       "Stages",
       {integer("steps-maps", "steps of the first stage: learned maps imitate attention rows",
-               "650"),
+               "500"),
        number("lr-maps", "its learning rate", "1e-2"),
-       integer("batch-size-maps", "its pictures of a batch, of each process", "16", 1),
+       integer("batch-size-maps", "its pictures of a batch, of each process", "8", 1),
        integer("query-rows", "its attention rows of a picture", "49", 1),
        integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer",
                "100"),

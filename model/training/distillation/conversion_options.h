@@ -32,7 +32,7 @@ struct StageOptions {
 };
 
 struct ConversionOptions {
-  StageOptions maps{.steps = 650, .learning_rate = 1e-2, .batch_size = 16, .warmup_steps = 20};
+  StageOptions maps{.steps = 500, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20};
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
   StageOptions finetune{
       .steps = 350, .learning_rate = 1.5e-4, .warmup_steps = 18, .evaluations = 8};
