@@ -29,7 +29,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -277,12 +276,12 @@ void TrainingRun::take(const training::StepRecord& record) {
   epoch_.steps += options_.integer("log-interval");
   images_per_second_ = record.images_per_second;
   if (!group_->is_first()) return;
-  std::map<std::string, double> numbers = record.losses;
-  numbers["lr"] = record.learning_rate;
-  numbers["gradient_norm"] = record.gradient_norm;
-  numbers["images_per_second"] = record.images_per_second;
-  numbers["wait_share"] = record.wait_share;
-  log_->add_step(record.step, record.epoch, numbers);
+  training::Scalars values(record.losses.begin(), record.losses.end());
+  values.emplace_back("lr", record.learning_rate);
+  values.emplace_back("gradient_norm", record.gradient_norm);
+  values.emplace_back("images_per_second", record.images_per_second);
+  values.emplace_back("wait_share", record.wait_share);
+  log_->add({record.step, record.epoch, std::move(values)});
 }
 
 void TrainingRun::save() {
@@ -323,10 +322,12 @@ void TrainingRun::resume(const fs::path& file) {
 }
 
 bool TrainingRun::end_epoch(std::int64_t epoch) {
-  std::map<std::string, double> numbers;
-  numbers["lr"] =
-      training::learning_rate(schedule_of(options_, length_), trainer_->position().step - 1);
-  if (epoch_.steps > 0) numbers["train_loss"] = epoch_.loss / static_cast<double>(epoch_.steps);
+  training::Scalars numbers;
+  const double rate =
+      training::learning_rate(schedule_of(options_, length_), trainer_->position().step - 1));
+  numbers.emplace_back("lr", rate);
+  if (epoch_.steps > 0)
+    numbers.emplace_back("train_loss", epoch_.loss / static_cast<double>(epoch_.steps));
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
     PipelineOptions pipeline;
@@ -340,9 +341,9 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
       if (average_) average_->swap();
       return false;
     }
-    numbers["eval_loss"] = last_score_.loss;
-    numbers["eval_top1"] = last_score_.top1;
-    numbers["eval_top5"] = last_score_.top5;
+    numbers.emplace_back("eval_loss", last_score_.loss);
+    numbers.emplace_back("eval_top1", last_score_.top1);
+    numbers.emplace_back("eval_top5", last_score_.top5);
   }
   // Without validation the newest is the best there is.
   const bool is_best = subject_.validation.empty() || last_score_.top1 > best_top1_;
@@ -355,7 +356,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   epoch_ = {};
   judged_epochs_ = epoch + 1;
   if (!group_->is_first()) return true;
-  log_->add_epoch(epoch, trainer_->position().step, numbers);
+  log_->add_epoch({trainer_->position().step, epoch, numbers});
   std::string line = "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(length_.epochs);
   for (const auto& [name, value] : numbers) line += "  " + name + " " + significant(value, 4);
   progress_->hide();
@@ -412,9 +413,12 @@ int TrainingRun::run() {
     progress_->advance();
     return go_on();
   };
-  if (const auto state = state_to_resume(options_, states_)) resume(*state);
+  const std::optional<fs::path> state = state_to_resume(options_, states_);
+  const bool is_resumed = state.has_value();
+  if (is_resumed) resume(*state);
   if (group_->is_first()) {
-    log_ = std::make_unique<training::MetricLog>(states_.folder(), trainer_->position().step);
+    log_ = std::make_unique<training::MetricLog>(states_.folder(),
+                                                 is_resumed ? trainer_->position().step : -1);
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
                 " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");

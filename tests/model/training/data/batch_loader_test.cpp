@@ -4,7 +4,6 @@
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 
-#include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
