@@ -3,6 +3,7 @@
 // asynchronously.
 #pragma once
 
+#include "model/training/optimizer.h"
 #include "model/training/parallel/process_group.h"
 
 #include <ATen/core/Tensor.h>
@@ -15,19 +16,27 @@ namespace hydrascope::model::training {
 
 class GradientReducer {
  public:
-  /// Broadcasts rank 0's values first. With one rank it does nothing.
-  GradientReducer(std::vector<at::Tensor> parameters, ProcessGroup& group,
-                  std::int64_t bucket_bytes = std::int64_t{25} << 20);
+  static constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
+
+  /// Broadcasts rank 0's values first. With one rank it does nothing. The parameters, the same ones
+  /// in the same order on every rank, need gradients; until the end of this object they have its
+  /// hook and can have no other reducer.
+  GradientReducer(NamedTensors parameters, ProcessGroup& group,
+                  std::int64_t bucket_bytes = kBucketBytes);
+  /// Parameters that are named by their place.
+  GradientReducer(const std::vector<at::Tensor>& parameters, ProcessGroup& group,
+                  std::int64_t bucket_bytes = kBucketBytes);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
 
-  /// Before a backward pass; without `exchange` gradients only accumulate here (no_sync).
+  /// Before a backward pass; without `exchange` gradients only accumulate here (no_sync). With it
+  /// each parameter may be reached once until `finish`.
   void begin(bool exchange);
   /// After it: waits, and every gradient is the mean over the ranks. A parameter that got no
   /// gradient on any rank stays without.
   void finish();
-  /// Error(failed) naming the first parameter whose values differ between ranks.
+  /// Error(failed), on every rank, naming the first parameter whose bits differ between ranks.
   void check_equal();
 
  private:

@@ -1,0 +1,16 @@
+// Stands in for a header of Gloo that LibTorch's wheel does not bring; see gloo_group.cpp.
+#pragma once
+
+namespace gloo::transport {
+
+class Device {
+ public:
+  virtual ~Device() = 0;
+};
+
+class UnboundBuffer {
+ public:
+  virtual ~UnboundBuffer() = 0;
+};
+
+}  // namespace gloo::transport

@@ -1,0 +1,28 @@
+// What `torchrun` (or a shell loop) tells a process of a run in its environment. Free of LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace hydrascope::model::training {
+
+struct LaunchEnvironment {
+  int rank = 0;                   ///< RANK
+  int world_size = 1;             ///< WORLD_SIZE
+  int local_rank = 0;             ///< LOCAL_RANK: on this machine; without it the rank
+  int local_world_size = 1;       ///< LOCAL_WORLD_SIZE, 1 without it
+  std::string master_addr;        ///< MASTER_ADDR
+  std::uint16_t master_port = 0;  ///< MASTER_PORT
+  /// TORCHELASTIC_USE_AGENT_STORE: torchrun itself serves the store there; else rank 0 does.
+  bool agent_store = false;
+  std::string restart_count = "0";  ///< TORCHELASTIC_RESTART_COUNT: keys of earlier attempts stay
+
+  [[nodiscard]] bool is_first() const noexcept { return rank == 0; }
+  [[nodiscard]] bool has_others() const noexcept { return world_size > 1; }
+};
+
+/// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are there or none of them is; with WORLD_SIZE=1
+/// the others do not matter. Throws Error(invalid_argument) with the variable as its subject.
+LaunchEnvironment read_launch_environment();
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,48 @@
+// Where the ranks of a run find each other: c10d's TCPStore, served by torchrun or by rank 0. Later
+// it tells who is missing when an operation fails.
+#pragma once
+
+#include "model/training/parallel/launch_environment.h"
+#include "model/training/parallel/process_group.h"
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <exception>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+class Rendezvous {
+ public:
+  /// Returns when all ranks are there. Throws Error(failed) when they are not in time.
+  Rendezvous(LaunchEnvironment launch, const JoinOptions& options);
+
+  [[nodiscard]] const LaunchEnvironment& launch() const noexcept { return launch_; }
+  /// Of an operation.
+  [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
+  /// For a backend, below keys of this run and of this group.
+  [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const noexcept { return store_; }
+
+  /// Throws Error(failed) in place of what went wrong in `operation` ("a sum"): says which ranks
+  /// give no sign of life. They have a moment to give one.
+  [[noreturn]] void fail(const std::string& operation, const std::string& cause);
+
+ private:
+  void connect(const JoinOptions& options);
+  void wait_for_all(const JoinOptions& options);
+  [[nodiscard]] std::string key(const std::string& what, int rank) const;
+  /// Ranks that have not set their key `what`.
+  [[nodiscard]] std::vector<int> without(const std::string& what) const;
+
+  LaunchEnvironment launch_;
+  std::chrono::milliseconds timeout_;
+  c10::intrusive_ptr<c10d::Store> store_;
+};
+
+/// What an exception says, in one line: LibTorch's without the stack.
+std::string plain_message(const std::exception& error);
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,188 @@
+#include "model/training/parallel/gradient_reducer.h"
+
+#include "tests/error_matchers.h"
+#include "tests/model/training/parallel/ranks.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace hydrascope::model::training {
+namespace {
+
+using testing::run_as_ranks;
+
+/// y = sum_i (w_i . x), a parameter a term; ranks have different x.
+struct Terms {
+  std::vector<at::Tensor> weights;
+
+  explicit Terms(int count, double value) {
+    for (int i = 0; i < count; ++i)
+      weights.push_back(at::full({3, i + 1}, value + i).requires_grad_(true));
+  }
+  [[nodiscard]] at::Tensor loss(double x, const std::vector<int>& used) const {
+    at::Tensor total = at::zeros({});
+    for (const int i : used) total = total + (weights[i] * (x * (i + 1))).sum();
+    return total;
+  }
+  [[nodiscard]] NamedTensors named() const {
+    NamedTensors result;
+    for (std::size_t i = 0; i < weights.size(); ++i)
+      result.emplace_back("w" + std::to_string(i), weights[i]);
+    return result;
+  }
+};
+
+void expect_gradient(const at::Tensor& parameter, double value) {
+  ASSERT_TRUE(parameter.grad().defined());
+  EXPECT_TRUE(at::equal(parameter.grad(), at::full_like(parameter, value)))
+      << parameter.grad() << " is not " << value;
+}
+
+/// 72 bytes: the third and later terms fill a bucket or more each, the first two share one.
+constexpr std::int64_t kSmallBuckets = 72;
+
+TEST(GradientReducerTest, StartsFromRankZero) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(3, 10.0 * group->rank());
+  const GradientReducer reducer(terms.weights, *group);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(at::equal(terms.weights[i], at::full_like(terms.weights[i], i)));
+  EXPECT_TRUE(terms.weights[0].requires_grad());
+}
+
+TEST(GradientReducerTest, GradientsAreTheMeanWhateverTheBuckets) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  for (const std::int64_t bucket_bytes : {std::int64_t{1}, kSmallBuckets, std::int64_t{1} << 20}) {
+    const Terms terms(5, 0);
+    GradientReducer reducer(terms.weights, *group, bucket_bytes);
+    for (int step = 0; step < 3; ++step) {
+      for (const at::Tensor& weight : terms.weights) weight.mutable_grad() = at::Tensor();
+      reducer.begin(true);
+      // Rank 0: x = 1, rank 1: x = 5; the mean is 3.
+      terms.loss(group->is_first() ? 1 : 5, {0, 1, 2, 3, 4}).backward();
+      reducer.finish();
+      for (int i = 0; i < 5; ++i) expect_gradient(terms.weights[i], 3.0 * (i + 1));
+    }
+  }
+}
+
+TEST(GradientReducerTest, DifferentOrdersOnTheRanksMeet) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(5, 0);
+  GradientReducer reducer(terms.weights, *group, 1);
+  reducer.begin(true);
+  const std::vector<int> order =
+      group->is_first() ? std::vector{0, 1, 2, 3, 4} : std::vector{4, 2, 0, 3, 1};
+  terms.loss(group->is_first() ? 2 : 4, order).backward();
+  reducer.finish();
+  for (int i = 0; i < 5; ++i) expect_gradient(terms.weights[i], 3.0 * (i + 1));
+}
+
+TEST(GradientReducerTest, ParametersThatSomeOrNoRanksUse) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(4, 0);
+  GradientReducer reducer(terms.weights, *group, kSmallBuckets);
+  reducer.begin(true);
+  // 0 is used by both, 1 by rank 0, 2 by none, 3 by rank 1.
+  terms.loss(1, group->is_first() ? std::vector{0, 1} : std::vector{0, 3}).backward();
+  reducer.finish();
+  expect_gradient(terms.weights[0], 1);
+  expect_gradient(terms.weights[1], 0.5 * 2);
+  EXPECT_FALSE(terms.weights[2].grad().defined());
+  expect_gradient(terms.weights[3], 0.5 * 4);
+}
+
+TEST(GradientReducerTest, AccumulatedGradientsAreExchangedOnce) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(3, 0);
+  GradientReducer reducer(terms.weights, *group, kSmallBuckets);
+  const double x = group->is_first() ? 1 : 3;
+  reducer.begin(false);
+  terms.loss(x, {0, 1}).backward();
+  reducer.finish();
+  expect_gradient(terms.weights[0], x);
+  reducer.begin(true);
+  terms.loss(10 * x, {0, 2}).backward();
+  reducer.finish();
+  expect_gradient(terms.weights[0], 11 * 2);
+  expect_gradient(terms.weights[1], 2 * 2);
+  expect_gradient(terms.weights[2], 10 * 3 * 2);
+}
+
+TEST(GradientReducerTest, MixedDtypesHaveBucketsOfTheirOwn) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const std::vector<at::Tensor> weights = {at::zeros({2}, at::kFloat).requires_grad_(true),
+                                           at::zeros({2}, at::kDouble).requires_grad_(true),
+                                           at::zeros({2}, at::kBFloat16).requires_grad_(true)};
+  GradientReducer reducer(weights, *group);
+  reducer.begin(true);
+  const double x = group->is_first() ? 1 : 3;
+  (weights[0].sum() * x + weights[1].sum() * x + weights[2].sum() * x).backward();
+  reducer.finish();
+  for (const at::Tensor& weight : weights) expect_gradient(weight, 2);
+}
+
+TEST(GradientReducerTest, TheFirstParameterThatDiffersIsNamed) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(4, 0);
+  GradientReducer reducer(terms.named(), *group);
+  reducer.check_equal();
+  const c10::NoGradGuard no_grad;
+  // Values that are swapped leave a plain sum as it was.
+  if (group->rank() == 1) {
+    terms.weights[2].view({-1})[0] = 5;
+    terms.weights[3].zero_();
+  } else {
+    terms.weights[2].view({-1})[1] = 5;
+  }
+  EXPECT_ERROR(reducer.check_equal(), failed, "w2", "1 of 2 ranks");
+}
+
+TEST(GradientReducerTest, TwoBackwardPassesInOneExchangeAreRefused) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(2, 0);
+  GradientReducer reducer(terms.named(), *group);
+  reducer.begin(true);
+  terms.loss(1, {0, 1}).backward();
+  EXPECT_ERROR(terms.loss(1, {0}).backward(), internal, "two backward passes reached w0");
+}
+
+TEST(GradientReducerTest, OneProcessIsLeftAlone) {
+  const auto group = make_single_process();
+  const Terms terms(2, 0);
+  {
+    GradientReducer reducer(terms.weights, *group);
+    reducer.begin(true);
+    terms.loss(4, {0}).backward();
+    reducer.finish();
+    reducer.check_equal();
+  }
+  expect_gradient(terms.weights[0], 4);
+  EXPECT_FALSE(terms.weights[1].grad().defined());
+}
+
+TEST(GradientReducerTest, HooksEndWithTheReducer) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const Terms terms(1, 0);
+  {
+    GradientReducer reducer(terms.weights, *group);
+    reducer.begin(true);
+  }
+  terms.loss(group->rank() + 1, {0}).backward();
+  expect_gradient(terms.weights[0], group->rank() + 1);
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
