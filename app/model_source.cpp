@@ -169,8 +169,8 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   }
   source.notes = source.weights.notes();
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
-  const std::vector<model::AttentionSpec> trained =
-      model::with_all_options(source.config.attention);
+  source.trained_attention = model::with_all_options(source.config.attention);
+  const std::vector<model::AttentionSpec>& trained = source.trained_attention;
   apply_attention(options, source.config);
   model::check_stored_options(trained, source.config.attention);
   if (const auto asked = model::with_all_options(source.config.attention); asked != trained) {

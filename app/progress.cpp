@@ -89,6 +89,11 @@ void Progress::set_total(std::int64_t total) {
   options_.total = total;
 }
 
+void Progress::set_detail(std::string detail) {
+  const std::lock_guard lock(mutex_);
+  detail_ = std::move(detail);
+}
+
 void Progress::hide() {
   const std::lock_guard lock(mutex_);
   erase_bar();
@@ -107,15 +112,17 @@ void Progress::erase_bar() {
 std::string Progress::status(double elapsed) const {
   const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
   const std::string speed = fixed(rate, rate < 100 ? 1 : 0) + ' ' + options_.unit + "/s";
+  const std::string detail = detail_.empty() ? "" : "  " + detail_;
   if (!options_.total || *options_.total <= 0) {
-    return std::to_string(done_) + ' ' + options_.unit + "  " + speed + "  " + clock_text(elapsed);
+    return std::to_string(done_) + ' ' + options_.unit + "  " + speed + "  " + clock_text(elapsed) +
+           detail;
   }
   const std::int64_t total = std::max(*options_.total, done_);
   const double share = static_cast<double>(done_) / static_cast<double>(total);
   std::string text = std::to_string(done_) + '/' + std::to_string(total) + "  " +
                      fixed(std::floor(share * 100), 0) + " %  " + speed;
   if (rate > 0) text += "  ETA " + clock_text(static_cast<double>(total - done_) / rate);
-  return text;
+  return text + detail;
 }
 
 std::string Progress::bar_line(double elapsed) const {

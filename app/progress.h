@@ -47,6 +47,8 @@ class Progress {
 
   void advance(std::int64_t count = 1);
   void set_total(std::int64_t total);
+  /// What else the next status says, at its end: "loss 0.41".
+  void set_detail(std::string detail);
   /// Removes the bar until the next `advance`: call it before results or messages go to the
   /// terminal.
   void hide();
@@ -64,6 +66,7 @@ class Progress {
   double start_ = 0;
   double last_shown_ = -std::numeric_limits<double>::infinity();
   std::int64_t done_ = 0;
+  std::string detail_;
   bool bar_is_visible_ = false;
   bool finished_ = false;
 };

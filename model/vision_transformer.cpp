@@ -84,8 +84,7 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
   return config_.no_embed_class ? tokens : tokens + pos_embed;
 }
 
-torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,
-                                                      const ForwardOptions& options) {
+TokenGrid VisionTransformerImpl::grid_of(const torch::Tensor& images) const {
   if (images.dim() != 4 || images.size(1) != config_.in_chans ||
       images.size(2) % config_.patch_size != 0 || images.size(3) % config_.patch_size != 0 ||
       images.size(2) == 0 || images.size(3) == 0) {
@@ -95,8 +94,13 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
                     ", found " + c10::str(images.sizes()),
                 config_.arch);
   }
-  const TokenGrid grid{config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
-                       images.size(3) / config_.patch_size};
+  return {config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
+          images.size(3) / config_.patch_size};
+}
+
+torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,
+                                                      const ForwardOptions& options) {
+  const TokenGrid grid = grid_of(images);
   torch::Tensor x = embed(images, grid, options.pos_interp);
   if (options.block_inputs != nullptr) options.block_inputs->clear();
   if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));

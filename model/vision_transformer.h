@@ -62,6 +62,12 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& images, const ForwardOptions& options = {});
   /// The tokens after the last norm (B, num_prefix + rows * columns, D).
   torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
+  /// The parts of `forward_features` before the blocks: where the tokens of images lie (throws
+  /// Error(internal) for images that the model does not take),
+  [[nodiscard]] TokenGrid grid_of(const torch::Tensor& images) const;
+  /// and the tokens (B, N, D) that enter the first block.
+  torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid,
+                      PosInterp interpolation = PosInterp::timm);
   /// The last norm, where it comes before pooling: tokens behind the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);
@@ -79,7 +85,6 @@ class VisionTransformerImpl : public torch::nn::Module {
   }
 
  private:
-  torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid, PosInterp interpolation);
   torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x, const TokenGrid& grid,
                               const ForwardOptions& options);
 

@@ -125,8 +125,14 @@ void StateFolder::save(const VisionTransformerImpl& model, const checkpoint::Met
   fields[std::string(kStepField)] = std::to_string(state.step);
   write_tensors(file_of(folder_, state.step, kState), state.tensors, fields);
   link_file(weights, folder_ / "last.safetensors");
+  forget_all_but(static_cast<std::size_t>(recent_));
+}
+
+void StateFolder::clear() { forget_all_but(0); }
+
+void StateFolder::forget_all_but(std::size_t recent) {
   const std::vector<std::int64_t> steps = steps_in(folder_);
-  for (std::size_t i = static_cast<std::size_t>(recent_); i < steps.size(); ++i) {
+  for (std::size_t i = recent; i < steps.size(); ++i) {
     std::error_code ignored;  // the state first: one without weights would be an error later
     fs::remove(file_of(folder_, steps[i], kState), ignored);
     fs::remove(file_of(folder_, steps[i], kWeights), ignored);

@@ -37,11 +37,16 @@ class StateFolder {
   void save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about);
   [[nodiscard]] std::filesystem::path best() const { return folder_ / "best.safetensors"; }
 
+  /// Deletes all states; the best weights stay. A run that begins anew in the folder needs it: an
+  /// older run's later steps would pass for newer ones.
+  void clear();
   /// The state file of the newest step, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest() const;
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
  private:
+  void forget_all_but(std::size_t recent);
+
   std::filesystem::path folder_;
   int recent_;
 };

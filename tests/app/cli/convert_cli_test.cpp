@@ -185,7 +185,6 @@ TEST(ConvertCliTest, RefusesWithAReason) {
     EXPECT_EQ(outcome.code, code) << outcome.err;
     expect_text(outcome.err, texts);
   };
-  expect({in, out}, 2, {"distillation is not in this build", "--format-only"});
   expect({"--format-only", in, out}, 2, {"the file exists", "--force"});
   EXPECT_EQ(read_bytes(out), "precious");
   expect({"--format-only", in}, 2, {"expected a checkpoint and the file to write"});

@@ -1,0 +1,339 @@
+#include "app/convert/distill.h"
+
+#include "app/assets.h"
+#include "app/command.h"
+#include "app/console.h"
+#include "app/convert/format_only.h"
+#include "app/convert/options.h"
+#include "app/convert/pictures.h"
+#include "app/convert/report.h"
+#include "app/freed_memory.h"
+#include "app/labelled_set.h"
+#include "app/model_metadata.h"
+#include "app/model_source.h"
+#include "app/progress.h"
+#include "app/signal_stop.h"
+#include "app/train/validation.h"
+#include "kernels/error.h"
+#include "model/device.h"
+#include "model/training/distillation/conversion.h"
+#include "model/training/log/metric_log.h"
+#include "model/training/parallel/process_group.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <system_error>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+namespace training = model::training;
+
+/// Options of mechanisms that a conversion chooses where the user says nothing: those that
+/// converted models are best with.
+struct ConversionDefault {
+  const char* mechanism;
+  const char* key;
+  const char* value;
+};
+constexpr ConversionDefault kConversionDefaults[] = {{"hydra", "feature_scale", "on"},
+                                                     {"hedgehog", "variant", "softmax2"}};
+
+void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source) {
+  std::vector<model::AttentionSpec>& layers = source.config.attention;
+  const std::vector<model::AttentionSpec> asked = model::with_all_options(layers);
+  for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+    if (asked[layer] == source.trained_attention[layer]) continue;
+    for (const auto& [mechanism, key, value] : kConversionDefaults) {
+      const bool is_new = source.trained_attention[layer].mechanism != mechanism;
+      if (layers[layer].mechanism == mechanism && is_new) layers[layer].options[key] = value;
+    }
+  }
+  // What the user says wins.
+  for (const std::string& option : options.texts("attn-opt"))
+    model::apply_attention_option(option, layers);
+}
+
+ModelSource open_source(const ParsedOptions& options) {
+  std::string word = options.text("from");
+  std::error_code ignored;
+  fs::path file = word;
+  if (word.empty()) word = std::string(kDefaultModel);
+  if (file.empty() || !fs::exists(file, ignored)) {
+    const auto bundled = bundled_model(word);
+    if (!bundled)
+      throw Error(ErrorCode::invalid_argument, "no such file, and no bundled model", word);
+    file = *bundled;
+  }
+  if (options.given("num-classes") || options.flag("reset-head")) {
+    throw Error(ErrorCode::invalid_argument, "a new classifier has nothing to teach", "convert",
+                "give the model its classes with `hydrascope train` first");
+  }
+  ModelSource source = open_weights(options, word, file, options.text("model"));
+  // That the attention changes is what is wanted.
+  source.notes = source.weights.notes();
+  apply_conversion_defaults(options, source);
+  return source;
+}
+
+image::TransformConfig training_transform(const ResolvedTransform& transform) {
+  const auto [height, width] = transform.config.img_size;
+  const std::int64_t patch = transform.config.patch_size;
+  if (height % patch != 0 || width % patch != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected multiples of the patch, " + std::to_string(patch) + " pixels",
+                "--img-size " + std::to_string(height) + "x" + std::to_string(width));
+  }
+  return transform.config;
+}
+
+/// The pictures of `--eval`, read before the work begins.
+std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
+                                                 const image::Labels& labels) {
+  const std::string& folder = options.text("eval");
+  if (folder.empty()) {
+    if (options.given("require-top1")) {
+      throw Error(ErrorCode::invalid_argument, "nothing to measure top-1 on", "--require-top1",
+                  "--eval FOLDER names labelled pictures");
+    }
+    return {};
+  }
+  std::error_code ignored;
+  if (!fs::is_directory(folder, ignored))
+    throw Error(ErrorCode::invalid_argument, "no such folder", "--eval " + folder);
+  const std::string& csv = options.text("labels-csv");
+  return csv.empty() ? read_folder_classes(folder, labels).pictures
+                     : read_labels_csv(csv, folder, labels).pictures;
+}
+
+/// One conversion from its options to its report.
+class Distillation {
+ public:
+  explicit Distillation(const ParsedOptions& options)
+      : options_(options),
+        console_(options),
+        output_(options.text("output")),
+        device_(model::resolve_device(options.text("device"))),
+        group_(training::join_process_group(device_)) {}
+
+  int run();
+
+ private:
+  void check_files() const;
+  void build_models();
+  void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
+  training::ConversionEvents events(std::int64_t last_step);
+  int finish(const training::ConversionHistory& history);
+
+  const ParsedOptions& options_;
+  Console console_;
+  fs::path output_;
+  c10::Device device_;
+  std::unique_ptr<training::ProcessGroup> group_;
+  ModelSource source_;
+  ResolvedTransform transform_;
+  std::vector<LabelledPicture> evaluated_;
+  ConversionPictures pictures_;
+  std::unique_ptr<training::Teacher> teacher_;
+  model::VisionTransformer student_{nullptr};
+  checkpoint::Metadata about_;
+  std::unique_ptr<training::MetricLog> log_;
+  std::unique_ptr<Progress> progress_;
+  std::string agreement_;  ///< of the last look, for the progress line
+};
+
+void Distillation::check_files() const {
+  if (output_.empty()) {
+    throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
+                "-o FILE.safetensors");
+  }
+  prepare_output(output_, options_.flag("force") || options_.given("resume"));
+  for (const std::string& file : options_.texts("report")) check_report_file(file);
+}
+
+void Distillation::build_models() {
+  model::VitConfig before = source_.config;
+  before.attention = source_.trained_attention;
+  model::VisionTransformer teacher(before);
+  source_.weights.load_into(*teacher, source_.head);
+  teacher->to(device_);
+  teacher_ = std::make_unique<training::Teacher>(teacher);
+  at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
+  student_ = model::VisionTransformer(source_.config);
+  source_.weights.load_into(*student_, source_.head);
+  if (options_.given("start")) training::load_weights(options_.text("start"), *student_);
+  student_->to(device_);
+}
+
+void Distillation::say_what_happens(const training::ConversionOptions& chosen,
+                                    std::int64_t steps) const {
+  for (const std::string& note : source_.notes) console_.note("note: " + note);
+  if (options_.flag("print-transform")) console_.note(transform_.describe());
+  console_.note(source_.name + ": " + model::to_text(source_.trained_attention) + " -> " +
+                model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
+                " steps in all, on " + device_.str() +
+                (chosen.autocast == training::Autocast::off ? ", float32" : ", bfloat16"));
+  for (const std::string& source : pictures_.sources)
+    console_.detail("pictures (learned from + held out): " + source);
+}
+
+training::ConversionEvents Distillation::events(std::int64_t last_step) {
+  training::ConversionEvents events;
+  events.on_stage = [this](training::Stage stage, std::int64_t step, std::int64_t steps) {
+    progress_.reset();
+    ProgressOptions shown;
+    shown.label = std::string(name(stage));
+    shown.unit = "steps";
+    shown.total = steps - step;
+    shown.style = choose_progress_style(console_.quiet, !console_.progress || !group_->is_first(),
+                                        stderr_is_terminal());
+    shown.columns = stderr_columns();
+    progress_ = std::make_unique<Progress>(std::move(shown));
+  };
+  events.keep_going = [this] {
+    progress_->advance();
+    return !stop_requested();
+  };
+  events.on_record = [this](training::Stage stage, std::int64_t step,
+                            const training::StepRecord& record) {
+    progress_->set_detail("loss " + significant(record.losses.at("loss"), 4) + "  lr " +
+                          significant(record.learning_rate, 3) + "  " +
+                          fixed(record.images_per_second, 1) + " images/s  " + agreement_);
+    if (!log_) return;
+    const std::string prefix = std::string(name(stage)) + "/";
+    training::MetricRecord metrics{step, record.epoch, {}};
+    for (const auto& [key, value] : record.losses) metrics.values.emplace_back(prefix + key, value);
+    metrics.values.emplace_back(prefix + "learning_rate", record.learning_rate);
+    metrics.values.emplace_back(prefix + "gradient_norm", record.gradient_norm);
+    metrics.values.emplace_back("images_per_second", record.images_per_second);
+    metrics.values.emplace_back("wait_share", record.wait_share);
+    log_->add(metrics);
+  };
+  events.on_evaluation = [this, last_step](const training::Evaluation& evaluation,
+                                           std::int64_t step, bool is_best) {
+    agreement_ = "agreement " + fixed(evaluation.agreement.top1, 1) + " %";
+    if (!group_->is_first()) return;
+    if (progress_) progress_->hide();
+    console_.note(
+        evaluation.stage + (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") +
+        " (" + std::to_string(step) + "/" + std::to_string(last_step) + "): " + agreement_ +
+        ", divergence " + fixed(evaluation.agreement.divergence, 4) + (is_best ? "  (best)" : ""));
+    log_->add_epoch({step,
+                     0,
+                     {{"agreement", evaluation.agreement.top1},
+                      {"divergence", evaluation.agreement.divergence},
+                      {"minutes", evaluation.seconds / 60}}});
+  };
+  return events;
+}
+
+int Distillation::finish(const training::ConversionHistory& history) {
+  const auto dtype = weights_dtype(options_).value_or(checkpoint::Dtype::F32);
+  about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
+  checkpoint::save_checkpoint(output_, *student_, dtype, about_);
+
+  ConversionReport report;
+  report.from = source_.name;
+  report.output = output_.string();
+  report.before = model::to_text(source_.trained_attention);
+  report.after = model::to_text(source_.config.attention);
+  report.attention_options = model::attention_options(source_.config.attention);
+  report.sources = pictures_.sources;
+  report.recipe = recipe_of(options_);
+  report.history = history;
+  report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
+                     : dtype == checkpoint::Dtype::F16 ? "float16"
+                                                       : "bfloat16";
+  report.computed = device_.str() + ", " + std::to_string(group_->world_size()) +
+                    (group_->world_size() == 1 ? " process" : " processes");
+  if (!evaluated_.empty() && !stop_requested()) {
+    // What was written, with its rounding.
+    training::load_weights(output_, *student_);
+    PipelineOptions pipeline;
+    pipeline.transform = transform_.config;
+    pipeline.decode.apply_exif = false;
+    pipeline.decode.max_pixels = options_.integer("max-pixels");
+    pipeline.workers = loader_workers(options_);
+    const auto alone = training::make_single_process();
+    const ValidationScore score =
+        validate_model(*student_, device_, training::Autocast::off, evaluated_, pipeline, *alone);
+    report.top1 = score.top1;
+    report.eval_images = score.images;
+  }
+  write_report(report, choose_format(options_.text("format"), ""), std::cout);
+  for (const std::string& file : options_.texts("report")) save_report(report, file);
+  console_.note("wrote " + output_.string());
+  if (!history.is_complete)
+    console_.note("note: the conversion is not complete; --resume auto goes on with it");
+  if (stop_requested()) return exit_code_after_stop(kExitOk);
+  if (options_.given("require-top1") && *report.top1 < options_.number("require-top1")) {
+    std::cerr << "check failed: top-1 is below --require-top1 " << options_.text("require-top1")
+              << '\n';
+    return kExitCheckFailed;
+  }
+  return kExitOk;
+}
+
+int Distillation::run() {
+  at::set_num_threads(model_threads(options_));
+  check_files();
+  source_ = open_source(options_);
+  transform_ = resolve_transform(options_, source_);
+  const ResolvedLabels labels = resolve_named_labels(options_, source_);
+  evaluated_ = evaluation_pictures(options_, labels.labels);
+  const image::TransformConfig transform = training_transform(transform_);
+  pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"),
+                                  static_cast<std::uint64_t>(options_.integer("seed")));
+  const training::FailureReport on_failure = [this](const std::string& file,
+                                                    const std::string& message) {
+    console_.note("error: " + file + ": " + message);
+  };
+  training::ConversionOptions chosen = conversion_options(
+      options_, transform, device_, std::ssize(pictures_.training), group_->world_size());
+  chosen.loader.on_failure = on_failure;
+  build_models();
+  about_ = describe_descendant(source_, "convert", transform_, labels);
+  about_["recipe"] = json_object(recipe_of(options_));
+  const training::HeldOutImages held_out(pictures_.held_out, transform, chosen.loader.workers,
+                                         on_failure);
+  training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
+                                  output_.string() + ".training", about_, chosen);
+  const std::int64_t steps = conversion.planned_steps();
+  if (group_->is_first()) say_what_happens(chosen, steps);
+
+  const std::string& resume = options_.text("resume");
+  const auto newest = conversion.newest_state();
+  std::int64_t resumed_step = -1;
+  if (!resume.empty() && (resume != "auto" || newest)) {
+    resumed_step = conversion.resume(resume == "auto" ? *newest : fs::path(resume));
+    console_.note("resumed at step " + std::to_string(resumed_step));
+  } else if (newest) {
+    if (!options_.flag("force")) {
+      throw Error(ErrorCode::invalid_argument, "there is a run of that output",
+                  output_.string() + ".training",
+                  "--resume auto goes on with it, --force begins anew");
+    }
+    conversion.forget_states();
+  }
+  if (group_->is_first())
+    log_ = std::make_unique<training::MetricLog>(output_.string() + ".training", resumed_step);
+  const training::ConversionHistory& history = conversion.run(events(steps));
+  if (progress_) progress_->finish();
+  return group_->is_first() ? finish(history) : exit_code_after_stop(kExitOk);
+}
+
+}  // namespace
+
+int distill(const ParsedOptions& options) {
+  keep_freed_memory();
+  return Distillation(options).run();
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,11 @@
+// convert: a trained model gets another attention and learns to give its old answers with it.
+#pragma once
+
+#include "app/options.h"
+
+namespace hydrascope::app {
+
+/// Returns the exit code.
+int distill(const ParsedOptions& options);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,91 @@
+#include "app/convert/format_only.h"
+
+#include "app/command.h"
+#include "app/console.h"
+#include "app/model_metadata.h"
+#include "app/model_source.h"
+#include "kernels/error.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/Context.h>
+
+#include <iostream>
+#include <system_error>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Files {
+  std::string from;
+  std::string to;
+};
+
+Files files_of(const ParsedOptions& options) {
+  std::vector<std::string> words = options.positionals();
+  if (options.given("from")) words.insert(words.begin(), options.text("from"));
+  if (options.given("output")) words.push_back(options.text("output"));
+  if (words.size() != 2) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected a checkpoint and the file to write, found " +
+                    std::to_string(words.size()) + " names",
+                "convert", "hydrascope convert --format-only in.pth out.safetensors");
+  }
+  return {words[0], words[1]};
+}
+
+}  // namespace
+
+void prepare_output(const fs::path& file, bool force) {
+  if (file.extension() != ".safetensors") {
+    throw Error(ErrorCode::invalid_argument, "what is written is a safetensors file", file.string(),
+                "give it that extension: " + file.stem().string() + ".safetensors");
+  }
+  std::error_code error;
+  if (fs::exists(file, error) && !force) {
+    throw Error(ErrorCode::invalid_argument, "the file exists", file.string(),
+                "--force replaces it");
+  }
+  if (!file.has_parent_path()) return;
+  fs::create_directories(file.parent_path(), error);
+  if (error) {
+    throw Error(ErrorCode::unreadable, "the folder cannot be created: " + error.message(),
+                file.parent_path().string());
+  }
+}
+
+std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options) {
+  const std::string& word = options.text("precision");
+  if (word == "float32") return checkpoint::Dtype::F32;
+  if (word == "float16") return checkpoint::Dtype::F16;
+  if (word == "bfloat16") return checkpoint::Dtype::BF16;
+  return std::nullopt;
+}
+
+int rewrite_checkpoint(const ParsedOptions& options) {
+  const Files files = files_of(options);
+  const Console console(options);
+  const ModelSource source = open_weights(options, files.from, files.from, options.text("model"));
+  prepare_output(files.to, options.flag("force"));
+  for (const std::string& note : source.notes) console.note("note: " + note);
+
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform")) std::cout << transform.describe() << '\n';
+
+  // Building the model proves that the file is complete and makes what it lacks.
+  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  model::VisionTransformer model(source.config);
+  const checkpoint::LoadReport report = source.weights.load_into(*model, source.head);
+  for (const std::string& note : describe(report)) console.note("note: " + note);
+  checkpoint::convert_checkpoint(files.to, source.weights, *model, report, weights_dtype(options),
+                                 describe_descendant(source, "convert --format-only", transform,
+                                                     resolve_named_labels(options, source)));
+  console.note("wrote " + files.to + ": " + source.config.arch + ", attention " +
+               model::to_text(source.config.attention) + ", from " + source.weights.format() +
+               " with names of " + std::string(source.weights.layout()));
+  return kExitOk;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,343 @@
+#include "app/convert/options.h"
+
+#include "app/model_source.h"
+#include "app/training_options.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+namespace training = model::training;
+
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
+std::vector<Option> without(std::vector<Option> options, const std::set<std::string>& names) {
+  std::erase_if(options, [&](const Option& option) { return names.contains(option.name); });
+  return options;
+}
+
+Option number(std::string name, std::string help, std::string value, double minimum = 0) {
+  return {.name = std::move(name),
+          .kind = ValueKind::number,
+          .placeholder = "X",
+          .help = std::move(help),
+          .default_value = std::move(value),
+          .minimum = minimum};
+}
+
+Option integer(std::string name, std::string help, std::string value, double minimum = 0) {
+  return {.name = std::move(name),
+          .kind = ValueKind::integer,
+          .placeholder = "N",
+          .help = std::move(help),
+          .default_value = std::move(value),
+          .minimum = minimum};
+}
+
+Option flag(std::string name, std::string help) {
+  return {.name = std::move(name), .kind = ValueKind::flag, .help = std::move(help)};
+}
+
+std::vector<Option> file_options() {
+  return in_group("Conversion",
+                  {{.name = "from",
+                    .placeholder = "NAME|FILE|FOLDER",
+                    .help = "the model to convert: what the result learns from",
+                    .default_note = "the bundled softmax model",
+                    .completes_files = true},
+                   {.name = "output",
+                    .short_name = 'o',
+                    .placeholder = "FILE.safetensors",
+                    .help = "the file to write; states and logs lie beside it, in "
+                            "FILE.training",
+                    .completes_files = true},
+                   flag("format-only", "keep the weights as they are, bit for bit"),
+                   {.name = "stage",
+                    .help = "maps: the converted layers alone (learned maps, then attention "
+                            "outputs); finetune: end to end; both",
+                    .default_value = "both",
+                    .choices = {"maps", "finetune", "both"}},
+                   {.name = "start",
+                    .placeholder = "FILE",
+                    .help = "weights that the result starts from, of the same attention (of an "
+                            "earlier conversion)",
+                    .default_note = "those of --from",
+                    .completes_files = true},
+                   {.name = "precision",
+                    .help = "number format of the weights in the new file",
+                    .default_note = "float32; with --format-only what the checkpoint has",
+                    .choices = {"float32", "float16", "bfloat16"},
+                    .aliases = {{"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}},
+                   flag("force", "replace a file that exists, begin a run anew")});
+}
+
+std::vector<Option> picture_options() {
+  return in_group(
+      "Input",
+      {{.name = "input",
+        .short_name = 'i',
+        .placeholder = "PATH",
+        .help = "pictures to learn from, labels are not needed: folder (with its folders), quoted "
+                "glob, @list.txt, file; each one named is a source",
+        .aliases = {{"source"}, {"data-dir"}},
+        .repeatable = true,
+        .completes_files = true},
+       {.name = "held-out",
+        .kind = ValueKind::number,
+        .placeholder = "N|SHARE",
+        .help = "pictures that are not learned from, to choose the best state by: a number, or a "
+                "share below 1; equally many of each source, and no more than a quarter of it",
+        .default_value = "480",
+        .minimum = 0.001},
+       flag("balance-sources", "draw the sources equally often, whatever their sizes"),
+       {.name = "eval",
+        .placeholder = "FOLDER",
+        .help = "labelled pictures: top-1 of the finished model (nothing is chosen by it)",
+        .completes_files = true},
+       {.name = "labels-csv",
+        .placeholder = "FILE",
+        .help = "labels of a flat --eval folder: a header with file and class_index (or synset) "
+                "columns",
+        .completes_files = true},
+       {.name = "max-pixels",
+        .kind = ValueKind::integer,
+        .placeholder = "N",
+        .help = "refuse larger pictures before decoding them",
+        .default_value = "536870912",
+        .minimum = 1}});
+}
+
+std::vector<Option> stage_options() {
+  return in_group(
+      "Stages",
+      {integer("steps-maps", "steps of the first stage: learned maps imitate attention rows",
+               "500"),
+       number("lr-maps", "its learning rate", "1e-2"),
+       integer("batch-size-maps", "its pictures of a batch, of each process", "8", 1),
+       integer("query-rows", "its attention rows of a picture", "49", 1),
+       integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer",
+               "100"),
+       number("lr-outputs", "its learning rate", "1e-3"),
+       number("outputs-class-weight", "weight of the class token's error beside that of all tokens",
+              "0.5"),
+       number("hydra-deviation", "deviation that q and k of Hydra layers start with", "0.3", 1e-3),
+       number("hydra-offset", "their mean; 0 keeps them around zero", "1"),
+       flag("no-hydra-start", "Hydra layers start with the weights of --from as they are"),
+       number("epochs", "times through the pictures in the last stage: end to end", "1"),
+       number("lr", "its learning rate", "1.5e-4"),
+       number("min-lr", "where its cosine ends", "0"),
+       {.name = "warmup-steps",
+        .kind = ValueKind::integer,
+        .placeholder = "N",
+        .help = "steps of growing learning rate",
+        .default_note = "a twentieth of the stage",
+        .minimum = 0},
+       number("temperature", "of the logits", "1", 0.01),
+       number("kl-weight", "weight of the logits' divergence", "1"),
+       number("blocks-weight", "weight of the relative error of the blocks' outputs", "1"),
+       number("class-weight", "weight of the class token's error beside that of all tokens", "0"),
+       number("mechanism-lr-scale",
+              "learning rate of learned maps and scales over that of the rest", "3"),
+       {.name = "train-from",
+        .kind = ValueKind::integer,
+        .placeholder = "LAYER",
+        .help = "first block that learns; patch embedding, position embedding and classifier never "
+                "do",
+        .default_note = "the first converted one",
+        .minimum = 0},
+       integer("grad-accum-steps", "batches of one update", "1", 1),
+       integer("evaluations", "looks at the held-out pictures in the last stage", "8", 1),
+       integer("patience", "a stage ends after so many of them without a better one; 0: never",
+               "0")});
+}
+
+std::vector<Option> optimizer() {
+  return with_defaults(optimizer_options(),
+                       {{"weight-decay", "0.02"}, {"opt-betas", "0.9 0.99"}, {"clip-grad", "1"}});
+}
+
+std::vector<Option> runtime() {
+  std::vector<Option> options = without(
+      runtime_options(),
+      {"precision", "calibration", "keep-tokens", "keep-layer", "kernels", "deterministic"});
+  for (Option& option : options) {
+    if (option.name != "batch-size") continue;
+    option.help = "pictures of a batch, of each process";
+    option.default_note = "";
+    option.default_value = "32";
+  }
+  return options;
+}
+
+std::vector<Option> report_options() {
+  std::vector<Option> options = without(output_options(), {"output"});
+  options.push_back({.name = "report",
+                     .placeholder = "FILE.json|FILE.html",
+                     .help = "the report as a file as well; HTML has curves",
+                     .repeatable = true,
+                     .group = "Output",
+                     .completes_files = true});
+  options.push_back({.name = "require-top1",
+                     .kind = ValueKind::number,
+                     .placeholder = "PCT",
+                     .help = "exit with 4 when top-1 on --eval is below",
+                     .group = "Output"});
+  return options;
+}
+
+/// What makes sense of the shared options.
+std::vector<Option> architecture_options() {
+  std::vector<Option> model = without(model_options(), {"checkpoint", "pos-interp"});
+  for (Option& option : model) {
+    if (option.name != "model") continue;
+    option.help = "architecture of the checkpoint";
+    option.placeholder = "NAME";
+    option.default_note = "what its names and shapes show";
+    option.completes_files = false;
+  }
+  return model;
+}
+
+std::int64_t warmup(const ParsedOptions& options, std::int64_t steps, std::int64_t otherwise) {
+  return std::min(options.given("warmup-steps") ? options.integer("warmup-steps") : otherwise,
+                  std::max<std::int64_t>(0, steps - 1));
+}
+
+}  // namespace
+
+CommandSpec convert_spec() {
+  CommandSpec spec;
+  spec.name = "convert";
+  spec.aliases = {"distill"};
+  spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
+  spec.positionals = "[PICTURES...], or IN OUT with --format-only";
+  spec.options =
+      join({file_options(), picture_options(), architecture_options(), stage_options(),
+            with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(),
+            optimizer(), with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
+            training_run_options(), without(preprocessing_options(), {"exif", "native"}), runtime(),
+            report_options(), without(label_options(), {"label-type"}), general_options()});
+  spec.examples = {
+      "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
+      "hydrascope convert --from softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
+      "hedgehog.safetensors --report hedgehog.html",
+      "hydrascope convert --attn hedgehog,hydra:last2 -i photos/ -o mixed.safetensors --precision "
+      "float16 --resume auto",
+      "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
+      "--require-top1 75",
+      "hydrascope convert --format-only deit_base.pth deit_base.safetensors",
+      "hydrascope convert --format-only --precision float16 vit-base-patch16-224/ vit.safetensors",
+  };
+  return spec;
+}
+
+training::ConversionOptions conversion_options(const ParsedOptions& options,
+                                               const image::TransformConfig& transform,
+                                               c10::Device device, std::int64_t pictures,
+                                               int world_size) {
+  constexpr std::int64_t kMapsWarmup = 20;
+  constexpr std::int64_t kOutputsWarmup = 10;
+  constexpr double kFinetuneWarmup = 0.05;
+  const std::string& stage = options.text("stage");
+  training::ConversionOptions conversion;
+  training::StageOptions& maps = conversion.maps;
+  maps.steps = stage == "finetune" ? 0 : options.integer("steps-maps");
+  maps.learning_rate = options.number("lr-maps");
+  maps.batch_size = options.integer("batch-size-maps");
+  maps.warmup_steps = warmup(options, maps.steps, kMapsWarmup);
+  training::StageOptions& outputs = conversion.outputs;
+  outputs.steps = stage == "finetune" ? 0 : options.integer("steps-outputs");
+  outputs.learning_rate = options.number("lr-outputs");
+  outputs.batch_size = options.integer("batch-size");
+  outputs.warmup_steps = warmup(options, outputs.steps, kOutputsWarmup);
+  training::StageOptions& finetune = conversion.finetune;
+  finetune.batch_size = options.integer("batch-size");
+  conversion.accumulation = options.integer("grad-accum-steps");
+  if (stage != "maps") {
+    const auto of_a_step =
+        static_cast<double>(finetune.batch_size * conversion.accumulation * world_size);
+    const double steps = options.number("epochs") * static_cast<double>(pictures) / of_a_step;
+    finetune.steps = options.number("epochs") == 0
+                         ? 0
+                         : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
+  } else {
+    finetune.steps = 0;
+  }
+  finetune.learning_rate = options.number("lr");
+  finetune.min_learning_rate = std::min(options.number("min-lr"), finetune.learning_rate);
+  finetune.warmup_steps = warmup(
+      options, finetune.steps, std::llround(kFinetuneWarmup * static_cast<double>(finetune.steps)));
+  finetune.evaluations = options.integer("evaluations");
+
+  conversion.of_maps.query_rows = options.integer("query-rows");
+  conversion.outputs_class_weight = options.number("outputs-class-weight");
+  conversion.hydra_start = {options.number("hydra-deviation"), options.number("hydra-offset")};
+  conversion.starts_hydra = !options.flag("no-hydra-start") && !options.given("start");
+  conversion.temperature = options.number("temperature");
+  conversion.logits_weight = options.number("kl-weight");
+  conversion.blocks_weight = options.number("blocks-weight");
+  conversion.class_weight = options.number("class-weight");
+  conversion.mixup = {options.number("mixup"), options.number("cutmix"),
+                      options.number("mixup-prob"), options.number("mixup-switch-prob")};
+  if (options.given("train-from")) conversion.train_from = options.integer("train-from");
+  if (options.flag("model-ema")) conversion.average_decay = options.number("model-ema-decay");
+  conversion.optimizer = optimizer_of(options);
+  if (!options.given("opt-betas")) conversion.optimizer.betas = {0.9, 0.99};
+  conversion.weight_decay = options.number("weight-decay");
+  conversion.mechanism_rate_scale = options.number("mechanism-lr-scale");
+  conversion.clip_norm = options.number("clip-grad");
+  conversion.patience = options.integer("patience");
+  constexpr double kSecondsOfAMinute = 60;
+  if (options.given("max-minutes"))
+    conversion.max_seconds = kSecondsOfAMinute * options.number("max-minutes");
+
+  conversion.loader.sampler.balance_sources = options.flag("balance-sources");
+  conversion.loader.augment = augmentation_of(options, transform);
+  if (!options.given("scale")) conversion.loader.augment.scale = {0.5, 1};
+  conversion.loader.workers = loader_workers(options);
+  conversion.loader.cache_bytes = options.integer("cache-mb") << 20;
+  conversion.loader.max_pixels = options.integer("max-pixels");
+  conversion.seed = static_cast<std::uint64_t>(options.integer("seed"));
+  conversion.device = device;
+  conversion.autocast = autocast_of(options, device);
+  conversion.log_every = options.integer("log-interval");
+  conversion.recent_states = static_cast<int>(options.integer("checkpoint-hist"));
+  return conversion;
+}
+
+std::map<std::string, std::string> recipe_of(const ParsedOptions& options) {
+  std::map<std::string, std::string> recipe;
+  const auto add = [&](const std::vector<Option>& group) {
+    for (const Option& option : group) {
+      std::string value;
+      if (option.kind == ValueKind::flag) {
+        if (options.flag(option.name)) value = "on";
+      } else {
+        for (const std::string& word : options.texts(option.name))
+          value += (value.empty() ? "" : " ") + word;
+      }
+      if (!value.empty()) recipe[option.name] = value;
+    }
+  };
+  add(stage_options());
+  add(augmentation_options());
+  add(mixing_options());
+  add(optimizer());
+  add(average_options());
+  for (const char* name : {"stage", "held-out", "balance-sources", "seed", "batch-size", "attn",
+                           "attn-opt", "img-size", "amp-dtype"}) {
+    const auto all = convert_spec().options;
+    add({*std::ranges::find(all, name, &Option::name)});
+  }
+  return recipe;
+}
+
+}  // namespace hydrascope::app

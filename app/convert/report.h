@@ -1,0 +1,38 @@
+// What a conversion reports when it ends. Free of LibTorch.
+#pragma once
+
+#include "app/report.h"
+#include "model/training/distillation/conversion_history.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct ConversionReport {
+  std::string from;
+  std::string output;
+  std::string before;  ///< attention of `from`
+  std::string after;   ///< of the new file
+  std::map<std::string, std::string> attention_options;
+  std::vector<std::string> sources;  ///< of pictures
+  std::map<std::string, std::string> recipe;
+  model::training::ConversionHistory history;
+  std::string precision;       ///< of the file
+  std::string computed;        ///< "cpu, bfloat16, 1 process"
+  std::optional<double> top1;  ///< on --eval
+  std::int64_t eval_images = 0;
+};
+
+/// The numbers of the end as pairs; text has a table of stages and one of layers behind them.
+void write_report(const ConversionReport& report, Format format, std::ostream& out);
+
+/// Throws Error(invalid_argument) for a file that `save_report` would refuse: better before an hour
+/// of training than after it.
+void check_report_file(const std::string& file);
+/// By the extension: .json, or .html, one page with curves that needs nothing else.
+void save_report(const ConversionReport& report, const std::string& file);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,58 @@
+#include "model/training/distillation/agreement.h"
+
+#include "model/training/losses.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+
+namespace hydrascope::model::training {
+namespace {
+
+constexpr std::int64_t kBatch = 32;
+
+}  // namespace
+
+AgreementTest::AgreementTest(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
+                             c10::Device device, Autocast autocast)
+    : images_(images),
+      group_(group),
+      device_(device),
+      autocast_(autocast),
+      begin_(images.count() * group.rank() / group.world_size()),
+      end_(images.count() * (group.rank() + 1) / group.world_size()) {
+  const AutocastScope scope(autocast_, device_.type());
+  for (std::int64_t first = begin_; first < end_; first += kBatch)
+    wanted_.push_back(teacher.logits(batch(first).images));
+}
+
+Batch AgreementTest::batch(std::int64_t first) const {
+  Batch part = images_.batch(first, std::min(kBatch, end_ - first));
+  part.images = part.images.to(device_);
+  return part;
+}
+
+Agreement AgreementTest::measure(VisionTransformerImpl& student) {
+  const at::NoGradGuard no_grad;
+  const bool was_training = student.is_training();
+  student.eval();
+  at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    const at::Tensor images = batch(begin_ + static_cast<std::int64_t>(i) * kBatch).images;
+    const AutocastScope scope(autocast_, device_.type());
+    const at::Tensor found = to_compute_type(student.forward(images));
+    const at::Tensor same = found.argmax(1).eq(wanted_[i].argmax(1)).sum().to(at::kDouble);
+    const auto count = static_cast<double>(found.size(0));
+    const at::Tensor divergence = logit_divergence(found, wanted_[i], 1).to(at::kDouble) * count;
+    sums += at::stack({same, divergence, at::full_like(same, count)});
+  }
+  student.train(was_training);
+  group_.sum({sums});
+  sums = sums.cpu();
+  const double* sum = sums.const_data_ptr<double>();
+  const double count = std::max(sum[2], 1.0);
+  return {100 * sum[0] / count, sum[1] / count};
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,40 @@
+// How often a student gives the teacher's answer, on images that nothing was trained on.
+#pragma once
+
+#include "model/training/autocast.h"
+#include "model/training/data/batch_loader.h"
+#include "model/training/distillation/conversion_history.h"
+#include "model/training/distillation/teacher.h"
+#include "model/training/parallel/process_group.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// The held-out images with the teacher's logits, computed once.
+class AgreementTest {
+ public:
+  /// Each rank takes its share of the images. All must outlive the test.
+  AgreementTest(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
+                c10::Device device, Autocast autocast);
+  /// The student is evaluated as it is; it goes back to the mode it was in.
+  [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
+  [[nodiscard]] std::int64_t num_images() const noexcept { return images_.count(); }
+
+ private:
+  [[nodiscard]] Batch batch(std::int64_t first) const;
+
+  const HeldOutImages& images_;
+  ProcessGroup& group_;
+  c10::Device device_;
+  Autocast autocast_;
+  std::int64_t begin_ = 0;  ///< this rank's images
+  std::int64_t end_ = 0;
+  std::vector<at::Tensor> wanted_;  ///< logits by batch
+};
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,424 @@
+#include "model/training/distillation/conversion.h"
+
+#include "kernels/error.h"
+#include "model/training/distillation/fidelity.h"
+#include "model/training/distillation/finetune_task.h"
+#include "model/training/distillation/maps_task.h"
+#include "model/training/distillation/outputs_task.h"
+#include "model/training/parameter_groups.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace hydrascope::model::training {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kFidelityImages = 64;
+constexpr const char* kRecipeKey = "recipe";
+constexpr const char* kStageField = "conversion.stage";
+constexpr const char* kStepField = "conversion.step";
+constexpr const char* kSecondsField = "conversion.stage_seconds";
+constexpr const char* kHistoryField = "conversion.history";
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string entry_of(const checkpoint::Metadata& fields, const std::string& key,
+                     const std::string& file) {
+  const auto found = fields.find(key);
+  if (found == fields.end())
+    throw Error(ErrorCode::decode_failed, "this is no state of a conversion: no " + key, file);
+  return found->second;
+}
+
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) names.push_back(name);
+  return names;
+}
+
+}  // namespace
+
+struct Conversion::State {
+  Teacher& teacher;
+  VisionTransformerImpl& student;
+  std::vector<TrainingPicture> pictures;
+  const HeldOutImages& held_out;
+  ProcessGroup& group;
+  checkpoint::Metadata about;
+  ConversionOptions options;
+  ConvertedLayers layers;
+  StateFolder states;
+  AgreementTest test;
+  std::vector<Stage> stages;  ///< those with steps and something to train
+
+  ConversionHistory history;
+  std::size_t stage = 0;     ///< position in `stages` of the one to run
+  TrainerPosition position;  ///< in that stage
+  checkpoint::Metadata state_fields;
+  std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
+  double earlier_seconds = 0;           ///< of the sessions before this one
+  Clock::time_point started = Clock::now();
+  ConversionEvents events;
+
+  State(Teacher& its_teacher, VisionTransformerImpl& its_student,
+        std::vector<TrainingPicture> its_pictures, const HeldOutImages& its_held_out,
+        ProcessGroup& its_group, std::filesystem::path folder, checkpoint::Metadata its_about,
+        ConversionOptions its_options)
+      : teacher(its_teacher),
+        student(its_student),
+        pictures(std::move(its_pictures)),
+        held_out(its_held_out),
+        group(its_group),
+        about(std::move(its_about)),
+        options(std::move(its_options)),
+        layers(converted_layers(teacher.config(), student)),
+        states(std::move(folder), options.recent_states),
+        test(teacher, held_out, group, options.device, options.autocast) {
+    if (held_out.count() == 0)
+      throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
+    if (options.train_from < 0) options.train_from = layers.first();
+    for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
+      const bool has_work = candidate != Stage::maps || !layers.maps.empty();
+      if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
+    }
+    history.held_out_images = held_out.count();
+    student.train();
+  }
+
+  [[nodiscard]] double seconds() const { return earlier_seconds + seconds_since(started); }
+  /// Steps of the stages before `index`.
+  [[nodiscard]] std::int64_t steps_before(std::size_t index) const {
+    std::int64_t steps = 0;
+    for (std::size_t i = 0; i < index; ++i) steps += options.of(stages[i]).steps;
+    return steps;
+  }
+
+  LoaderOptions loader_options(Stage of) const;
+  std::unique_ptr<TrainingTask> make_task(Stage of);
+  std::vector<ParameterGroup> groups_of(Stage of);
+  TrainerOptions trainer_options(Stage of) const;
+
+  void begin();
+  void start_hydra(Stage of);
+  /// Whether the run goes on to the next stage.
+  bool run_stage();
+  void evaluate(std::string stage_name, std::int64_t step);
+  [[nodiscard]] bool has_stalled(Stage of) const;
+  void save(const Optimizer* optimizer, const ParameterAverage* average);
+  void finish(bool is_complete);
+  /// Rank 0's number on all ranks.
+  std::int64_t agreed(std::int64_t mine);
+};
+
+LoaderOptions Conversion::State::loader_options(Stage of) const {
+  LoaderOptions loader = options.loader;
+  loader.sampler.batch_size = options.of(of).batch_size;
+  // Another order in every stage.
+  loader.sampler.seed = options.seed + static_cast<std::uint64_t>(of);
+  loader.sampler.rank = group.rank();
+  loader.sampler.world_size = group.world_size();
+  return loader;
+}
+
+std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
+  switch (of) {
+    case Stage::maps:
+      return std::make_unique<MapsTask>(teacher, student, layers.maps, options.of_maps);
+    case Stage::outputs:
+      return std::make_unique<OutputsTask>(teacher, student, layers.all,
+                                           options.outputs_class_weight);
+    case Stage::finetune: break;
+  }
+  FinetuneOptions finetune;
+  finetune.temperature = options.temperature;
+  finetune.logits_weight = options.logits_weight;
+  finetune.blocks_weight = options.blocks_weight;
+  finetune.class_weight = options.class_weight;
+  finetune.first_layer = options.train_from;
+  finetune.mixup = options.mixup;
+  finetune.seed = options.seed;
+  finetune.rank = group.rank();
+  return std::make_unique<FinetuneTask>(teacher, student, finetune);
+}
+
+std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
+  ParameterGroupOptions chosen;
+  const auto add = [&](const NamedTensors& tensors) {
+    for (std::string& name : names_of(tensors)) chosen.train.push_back(std::move(name));
+  };
+  switch (of) {
+    case Stage::maps:
+      chosen.weight_decay = 0;
+      for (const std::int64_t layer : layers.maps) add(mechanism_parameters(student, layer));
+      break;
+    case Stage::outputs:
+      chosen.weight_decay = 0;
+      for (const std::int64_t layer : layers.all) add(attention_parameters(student, layer));
+      break;
+    case Stage::finetune:
+      chosen.weight_decay = options.weight_decay;
+      chosen.mechanism_rate_scale = options.mechanism_rate_scale;
+      for (std::int64_t layer = options.train_from; layer < teacher.config().depth; ++layer)
+        chosen.train.push_back("blocks." + std::to_string(layer));
+      chosen.train.push_back(teacher.config().fc_norm ? "fc_norm" : "norm");
+      break;
+  }
+  return parameter_groups(student, chosen);
+}
+
+TrainerOptions Conversion::State::trainer_options(Stage of) const {
+  const StageOptions& chosen = options.of(of);
+  TrainerOptions trainer;
+  trainer.schedule.learning_rate = chosen.learning_rate;
+  trainer.schedule.min_learning_rate = chosen.min_learning_rate;
+  trainer.schedule.steps = chosen.steps;
+  trainer.schedule.warmup_steps = std::min(chosen.warmup_steps, chosen.steps - 1);
+  trainer.accumulation = options.accumulation;
+  trainer.clip_norm = options.clip_norm;
+  trainer.autocast = options.autocast;
+  trainer.device = options.device;
+  trainer.seed = options.seed + static_cast<std::uint64_t>(of);
+  trainer.log_every = options.log_every;
+  return trainer;
+}
+
+std::int64_t Conversion::State::agreed(std::int64_t mine) {
+  if (group.world_size() == 1) return mine;
+  const at::Tensor number = at::full({1}, mine, at::device(options.device).dtype(at::kLong));
+  group.broadcast({number});
+  return number.item<std::int64_t>();
+}
+
+void Conversion::State::begin() {
+  const std::vector<double> errors = attention_errors(
+      teacher, student, layers.all, held_out, kFidelityImages, options.device, options.autocast);
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const std::int64_t layer = layers.all[i];
+    history.layers.push_back(
+        {layer, student.config().attention_of(layer).mechanism, errors[i], errors[i]});
+  }
+  evaluate("start", 0);
+}
+
+void Conversion::State::start_hydra(Stage of) {
+  if (!options.starts_hydra || layers.hydra.empty()) return;
+  LoaderOptions chosen = loader_options(of);
+  chosen.cache_bytes = 0;
+  BatchLoader loader(pictures, chosen);
+  const auto images = [&](std::int64_t index) -> std::optional<at::Tensor> {
+    if (index == 0) loader.seek(0, 0);
+    if (index == options.hydra_start_batches) return std::nullopt;
+    return loader.next().images.to(options.device);
+  };
+  start_hydra_layers(teacher, student, layers.hydra, options.hydra_start, images);
+  // Each rank saw its own images.
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named_tensors(student)) tensors.push_back(tensor.detach());
+  group.broadcast(tensors);
+  evaluate("hydra start", 0);
+}
+
+void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
+  const Agreement agreement = test.measure(student);
+  history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
+  const bool is_best = history.evaluations.size() == 1 ||
+                       agreement.is_better_than(history.best_evaluation().agreement);
+  if (is_best) {
+    history.best = static_cast<std::int64_t>(history.evaluations.size()) - 1;
+    if (group.is_first()) states.save_best(student, about);
+  }
+  if (events.on_evaluation)
+    events.on_evaluation(history.evaluations.back(), steps_before(stage) + step, is_best);
+}
+
+bool Conversion::State::has_stalled(Stage of) const {
+  if (options.patience == 0) return false;
+  double best = std::numeric_limits<double>::infinity();
+  double best_top1 = -1;
+  std::int64_t since = 0;
+  for (const Evaluation& evaluation : history.evaluations) {
+    if (evaluation.stage != name(of)) continue;
+    const bool improved =
+        evaluation.agreement.divergence < best || evaluation.agreement.top1 > best_top1;
+    since = improved ? 0 : since + 1;
+    best = std::min(best, evaluation.agreement.divergence);
+    best_top1 = std::max(best_top1, evaluation.agreement.top1);
+  }
+  return since >= options.patience;
+}
+
+void Conversion::State::save(const Optimizer* optimizer, const ParameterAverage* average) {
+  if (!group.is_first()) return;
+  TrainingState state;
+  state.step = steps_before(stage) + position.step;
+  if (optimizer != nullptr) state.tensors = optimizer->state();
+  if (average != nullptr) {
+    for (auto& tensor : average->state()) state.tensors.push_back(std::move(tensor));
+  }
+  history.seconds = seconds();
+  state.fields[kRecipeKey] = about[kRecipeKey];
+  state.fields[kStageField] = std::to_string(stage);
+  state.fields[kStepField] = std::to_string(position.step);
+  state.fields[kSecondsField] = std::to_string(position.seconds);
+  state.fields[kHistoryField] = to_json(history);
+  states.save(student, about, state);
+}
+
+bool Conversion::State::run_stage() {
+  const Stage current = stages[stage];
+  const StageOptions& chosen = options.of(current);
+  const std::string stage_name(name(current));
+  std::vector<ParameterGroup> groups = groups_of(current);
+  NamedTensors averaged;
+  for (const ParameterGroup& of_group : groups)
+    averaged.insert(averaged.end(), of_group.parameters.begin(), of_group.parameters.end());
+  const std::unique_ptr<TrainingTask> task = make_task(current);
+  BatchLoader loader(pictures, loader_options(current));
+  Optimizer optimizer(std::move(groups), options.optimizer);
+  std::unique_ptr<ParameterAverage> average;
+  if (current == Stage::finetune && options.average_decay > 0)
+    average = std::make_unique<ParameterAverage>(std::move(averaged), options.average_decay, true);
+  Trainer trainer(*task, loader, optimizer, average.get(), group, trainer_options(current));
+  if (resumed) {
+    optimizer.load_state(*resumed);
+    if (average) average->load_state(*resumed);
+    resumed.reset();
+  } else {
+    history.stages.push_back({stage_name, chosen.steps, 0, 0, 0, false});
+  }
+  trainer.resume(position);
+  StageSummary& summary = history.stages.back();
+
+  enum Answer : std::int64_t { go_on, stop, out_of_time };
+  std::int64_t answer = go_on;
+  trainer.on_record = [&](const StepRecord& record) {
+    const double loss = record.losses.at("loss");
+    if (std::isfinite(loss)) {
+      history.losses.push_back({stage_name, record.step, seconds(), loss, record.learning_rate});
+    }
+    if (events.on_record) events.on_record(current, steps_before(stage) + record.step, record);
+  };
+  trainer.keep_going = [&] {
+    if (events.keep_going && !events.keep_going())
+      answer = stop;
+    else if (options.max_seconds > 0 && seconds() > options.max_seconds)
+      answer = out_of_time;
+    return answer == go_on;
+  };
+  if (events.on_stage) events.on_stage(current, position.step, chosen.steps);
+
+  // Looks at the held-out images at steps that depend on nothing but the options.
+  const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
+  const auto look_after = [&](std::int64_t step) {
+    const std::int64_t done = step * looks / chosen.steps;
+    return ((done + 1) * chosen.steps + looks - 1) / looks;
+  };
+  bool stalled = false;
+  while (!trainer.finished() && !stalled) {
+    const std::int64_t next_look = look_after(trainer.position().step);
+    trainer.run(next_look);
+    position = trainer.position();
+    summary.steps = position.step;
+    summary.images = position.step * chosen.batch_size * options.accumulation * group.world_size();
+    summary.seconds = position.seconds;
+    answer = agreed(answer);
+    if (answer == stop && position.step < next_look) {
+      save(&optimizer, average.get());
+      return false;
+    }
+    if (average) average->swap();
+    evaluate(stage_name, position.step);
+    if (average) average->swap();
+    stalled = has_stalled(current);
+    if (!trainer.finished() && !stalled) save(&optimizer, average.get());
+    if (answer != go_on) {
+      if (trainer.finished() || stalled) break;
+      return false;
+    }
+  }
+  summary.ended_early = !trainer.finished();
+  // The next stage starts from the averages, which are what was judged.
+  if (average) average->swap();
+  ++stage;
+  position = {};
+  save(nullptr, nullptr);
+  return answer == go_on;
+}
+
+void Conversion::State::finish(bool is_complete) {
+  history.is_complete = is_complete;
+  history.seconds = seconds();
+  group.barrier();
+  if (!group.is_first()) return;
+  load_weights(states.best(), student);
+  const std::vector<double> errors = attention_errors(
+      teacher, student, layers.all, held_out, kFidelityImages, options.device, options.autocast);
+  for (std::size_t i = 0; i < errors.size(); ++i) history.layers[i].after = errors[i];
+}
+
+Conversion::Conversion(Teacher& teacher, VisionTransformerImpl& student,
+                       std::vector<TrainingPicture> pictures, const HeldOutImages& held_out,
+                       ProcessGroup& group, std::filesystem::path folder,
+                       checkpoint::Metadata about, ConversionOptions options)
+    : state_(std::make_unique<State>(teacher, student, std::move(pictures), held_out, group,
+                                     std::move(folder), std::move(about), std::move(options))) {}
+
+Conversion::~Conversion() = default;
+
+std::optional<std::filesystem::path> Conversion::newest_state() const {
+  return state_->states.newest();
+}
+
+const ConvertedLayers& Conversion::layers() const noexcept { return state_->layers; }
+
+std::int64_t Conversion::planned_steps() const {
+  return state_->steps_before(state_->stages.size());
+}
+
+void Conversion::forget_states() {
+  state_->group.barrier();  // the others have seen what is there
+  if (state_->group.is_first()) state_->states.clear();
+}
+
+std::int64_t Conversion::resume(const std::filesystem::path& file) {
+  State& state = *state_;
+  TrainingState loaded = load_training_state(file, state.student);
+  if (entry_of(loaded.fields, kRecipeKey, file.string()) != state.about[kRecipeKey]) {
+    throw Error(ErrorCode::invalid_argument, "the state was made with other settings",
+                file.string(), "give the options of that run, or start anew without --resume");
+  }
+  const auto field = [&](const char* key) { return entry_of(loaded.fields, key, file.string()); };
+  state.stage = static_cast<std::size_t>(std::stoull(field(kStageField)));
+  state.position = {std::stoll(field(kStepField)), std::stod(field(kSecondsField))};
+  state.history = history_from_json(field(kHistoryField), file.string());
+  state.earlier_seconds = state.history.seconds;
+  if (state.position.step > 0) state.resumed = std::move(loaded.tensors);
+  return loaded.step;
+}
+
+const ConversionHistory& Conversion::run(const ConversionEvents& events) {
+  State& state = *state_;
+  state.events = events;
+  state.started = Clock::now();
+  if (state.history.evaluations.empty()) {
+    state.begin();
+    if (!state.stages.empty()) state.start_hydra(state.stages.front());
+  }
+  bool goes_on = true;
+  while (goes_on && state.stage < state.stages.size()) goes_on = state.run_stage();
+  state.finish(/*is_complete=*/state.stage == state.stages.size());
+  return state.history;
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,68 @@
+// The conversion of a model from one attention to another: three stages, each a training run of its
+// own; the best state over all of them by the held-out images; resumable at any step.
+#pragma once
+
+#include "model/checkpoint/safetensors.h"
+#include "model/training/distillation/agreement.h"
+#include "model/training/distillation/conversion_history.h"
+#include "model/training/distillation/conversion_options.h"
+#include "model/training/distillation/converted_layers.h"
+#include "model/training/distillation/teacher.h"
+#include "model/training/parallel/process_group.h"
+#include "model/training/trainer.h"
+#include "model/training/training_state.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// Called on every rank; each may be empty.
+struct ConversionEvents {
+  std::function<void(Stage stage, std::int64_t step, std::int64_t steps)> on_stage;
+  /// Numbers of the last steps; `step` counts those of all stages.
+  std::function<void(Stage stage, std::int64_t step, const StepRecord& record)> on_record;
+  std::function<void(const Evaluation& evaluation, std::int64_t step, bool is_best)> on_evaluation;
+  /// Asked after every step; false stops in good order. Rank 0's answer counts.
+  std::function<bool()> keep_going;
+};
+
+class Conversion {
+ public:
+  /// `student` holds the weights to start from, and is trained; both models are on the options'
+  /// device. States go to `folder`, described by `about` (`save_checkpoint`), whose entry "recipe"
+  /// is what a resumed run must have in common. Throws what `converted_layers` throws, Error(empty)
+  /// without held-out images. References must outlive the conversion.
+  Conversion(Teacher& teacher, VisionTransformerImpl& student,
+             std::vector<TrainingPicture> pictures, const HeldOutImages& held_out,
+             ProcessGroup& group, std::filesystem::path folder, checkpoint::Metadata about,
+             ConversionOptions options);
+  ~Conversion();
+
+  /// Goes on from a state; returns its step, of all stages. Throws Error(invalid_argument) where it
+  /// was made with another recipe, and what `load_training_state` throws.
+  std::int64_t resume(const std::filesystem::path& state);
+  /// The newest state of the folder, or nothing.
+  [[nodiscard]] std::optional<std::filesystem::path> newest_state() const;
+  /// Deletes the folder's states (rank 0), which would be newer than those of a run that begins.
+  void forget_states();
+
+  /// Until all stages are done, the time is up or `keep_going` says no. On rank 0 the student then
+  /// holds the best weights. Throws what `Trainer::run` throws.
+  const ConversionHistory& run(const ConversionEvents& events);
+
+  /// Steps of all stages.
+  [[nodiscard]] std::int64_t planned_steps() const;
+  [[nodiscard]] const ConvertedLayers& layers() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::model::training

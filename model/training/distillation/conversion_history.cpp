@@ -1,0 +1,115 @@
+#include "model/training/distillation/conversion_history.h"
+
+#include "kernels/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+namespace hydrascope::model::training {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// Each struct's fields once, for reading and writing.
+template <class Self, class Visitor>
+requires std::same_as<std::remove_const_t<Self>, Evaluation>
+void visit(Self& self, Visitor&& visitor) {
+  visitor("stage", self.stage);
+  visitor("step", self.step);
+  visitor("seconds", self.seconds);
+  visitor("top1", self.agreement.top1);
+  visitor("divergence", self.agreement.divergence);
+}
+template <class Self, class Visitor>
+requires std::same_as<std::remove_const_t<Self>, LossPoint>
+void visit(Self& self, Visitor&& visitor) {
+  visitor("stage", self.stage);
+  visitor("step", self.step);
+  visitor("seconds", self.seconds);
+  visitor("loss", self.loss);
+  visitor("learning_rate", self.learning_rate);
+}
+template <class Self, class Visitor>
+requires std::same_as<std::remove_const_t<Self>, StageSummary>
+void visit(Self& self, Visitor&& visitor) {
+  visitor("stage", self.stage);
+  visitor("planned_steps", self.planned_steps);
+  visitor("steps", self.steps);
+  visitor("images", self.images);
+  visitor("seconds", self.seconds);
+  visitor("ended_early", self.ended_early);
+}
+template <class Self, class Visitor>
+requires std::same_as<std::remove_const_t<Self>, LayerFidelity>
+void visit(Self& self, Visitor&& visitor) {
+  visitor("layer", self.layer);
+  visitor("mechanism", self.mechanism);
+  visitor("before", self.before);
+  visitor("after", self.after);
+}
+template <class Self, class Visitor>
+requires std::same_as<std::remove_const_t<Self>, ConversionHistory>
+void visit(Self& self, Visitor&& visitor) {
+  visitor("evaluations", self.evaluations);
+  visitor("losses", self.losses);
+  visitor("stages", self.stages);
+  visitor("layers", self.layers);
+  visitor("best", self.best);
+  visitor("seconds", self.seconds);
+  visitor("held_out_images", self.held_out_images);
+  visitor("is_complete", self.is_complete);
+}
+
+struct Writer {
+  Json& json;
+  template <class Field>
+  void operator()(const char* key, const Field& field) const {
+    json[key] = field;
+  }
+  template <class Entry>
+  void operator()(const char* key, const std::vector<Entry>& list) const {
+    Json array = Json::array();
+    for (const Entry& entry : list) visit(entry, Writer{array.emplace_back(Json::object())});
+    json[key] = std::move(array);
+  }
+};
+
+struct Reader {
+  const Json& json;
+  template <class Field>
+  void operator()(const char* key, Field& field) const {
+    field = json.at(key).get<Field>();
+  }
+  template <class Entry>
+  void operator()(const char* key, std::vector<Entry>& list) const {
+    for (const Json& entry : json.at(key)) visit(list.emplace_back(), Reader{entry});
+  }
+};
+
+}  // namespace
+
+std::string to_json(const ConversionHistory& history) {
+  Json json = Json::object();
+  visit(history, Writer{json});
+  return json.dump();
+}
+
+ConversionHistory history_from_json(std::string_view text, const std::string& subject) {
+  ConversionHistory history;
+  try {
+    visit(history, Reader{Json::parse(text)});
+  } catch (const Json::exception& error) {
+    throw Error(ErrorCode::decode_failed, error.what(), subject);
+  }
+  const auto count = static_cast<std::int64_t>(history.evaluations.size());
+  if (history.best < 0 || history.best >= count)
+    throw Error(ErrorCode::decode_failed, "the best evaluation is none of its evaluations",
+                subject);
+  return history;
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,78 @@
+// What happened in a conversion: what its report shows and what a resumed run has to remember. Free
+// of LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// On the held-out images.
+struct Agreement {
+  double top1 = 0;        ///< images of which both name the same class, in percent
+  double divergence = 0;  ///< mean KL of the student's probabilities from the teacher's, nats
+
+  /// More images agree; with as many, the divergence is smaller.
+  [[nodiscard]] bool is_better_than(const Agreement& other) const {
+    return top1 != other.top1 ? top1 > other.top1 : divergence < other.divergence;
+  }
+};
+
+/// One look at the held-out images. Before any training the stage is "start", behind the start of
+/// Hydra layers "hydra start".
+struct Evaluation {
+  std::string stage;
+  std::int64_t step = 0;  ///< of the stage
+  double seconds = 0;     ///< since the beginning, over all sessions
+  Agreement agreement;
+};
+
+/// Numbers of some steps.
+struct LossPoint {
+  std::string stage;
+  std::int64_t step = 0;
+  double seconds = 0;
+  double loss = 0;
+  double learning_rate = 0;
+};
+
+struct StageSummary {
+  std::string stage;
+  std::int64_t planned_steps = 0;
+  std::int64_t steps = 0;  ///< done
+  std::int64_t images = 0;
+  double seconds = 0;  ///< training alone
+  bool ended_early = false;
+};
+
+/// Relative squared error of a layer's attention output, on the teacher's tokens.
+struct LayerFidelity {
+  std::int64_t layer = 0;
+  std::string mechanism;
+  double before = 0;
+  double after = 0;
+};
+
+struct ConversionHistory {
+  std::vector<Evaluation> evaluations;
+  std::vector<LossPoint> losses;
+  std::vector<StageSummary> stages;
+  std::vector<LayerFidelity> layers;
+  std::int64_t best = 0;  ///< position in `evaluations`
+  double seconds = 0;     ///< over all sessions
+  std::int64_t held_out_images = 0;
+  bool is_complete = false;  ///< false: stopped, by a signal or by the time limit
+
+  [[nodiscard]] const Evaluation& start() const { return evaluations.front(); }
+  [[nodiscard]] const Evaluation& best_evaluation() const {
+    return evaluations[static_cast<std::size_t>(best)];
+  }
+};
+
+/// One line of JSON, and back; throws Error(decode_failed).
+std::string to_json(const ConversionHistory& history);
+ConversionHistory history_from_json(std::string_view json, const std::string& subject);
+
+}  // namespace hydrascope::model::training

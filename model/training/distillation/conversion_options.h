@@ -1,0 +1,79 @@
+// What can be chosen about a conversion. The values here are those of the recipe that the program's
+// own converted models were made with.
+#pragma once
+
+#include "model/training/autocast.h"
+#include "model/training/data/batch_loader.h"
+#include "model/training/distillation/hydra_start.h"
+#include "model/training/distillation/maps_task.h"
+#include "model/training/mixup.h"
+#include "model/training/optimizer.h"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::model::training {
+
+/// In this order.
+enum class Stage { maps, outputs, finetune };
+inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune"};
+inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
+
+struct StageOptions {
+  std::int64_t steps = 0;  ///< 0: the stage is left out
+  double learning_rate = 0;
+  double min_learning_rate = 0;  ///< at the end of the cosine
+  std::int64_t batch_size = 32;  ///< of each process
+  std::int64_t warmup_steps = 0;
+  std::int64_t evaluations = 1;  ///< of the held-out images, evenly spread, one at the end
+};
+
+struct ConversionOptions {
+  StageOptions maps{.steps = 500, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20};
+  StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
+  StageOptions finetune{
+      .steps = 350, .learning_rate = 1.5e-4, .warmup_steps = 18, .evaluations = 8};
+
+  MapsOptions of_maps;
+  double outputs_class_weight = 0.5;
+  HydraStartOptions hydra_start;
+  bool starts_hydra = true;  ///< false: Hydra layers start as the weights are
+  std::int64_t hydra_start_batches = 4;
+
+  double temperature = 1;
+  double logits_weight = 1;
+  double blocks_weight = 1;
+  double class_weight = 0;
+  MixupOptions mixup;  ///< in the last stage
+  /// First block that the last stage trains; -1: the first converted one. What comes before the
+  /// blocks is never trained, nor is the classifier.
+  std::int64_t train_from = -1;
+  double average_decay = 0;  ///< of the moving average of the weights in the last stage; 0: none
+
+  OptimizerOptions optimizer{.betas = {0.9, 0.99}};
+  double weight_decay = 0.02;       ///< in the last stage
+  double mechanism_rate_scale = 3;  ///< learning rate of maps and feature scales there, times this
+  double clip_norm = 1;
+  std::int64_t accumulation = 1;
+
+  /// A stage ends after so many evaluations in a row without a better one; 0: never.
+  std::int64_t patience = 0;
+  double max_seconds = 0;  ///< of all sessions together; 0: no limit
+
+  /// Of pictures; batch size, seed, rank and number of processes are filled in.
+  LoaderOptions loader;
+  std::uint64_t seed = 42;
+  c10::Device device{c10::kCPU};
+  Autocast autocast = Autocast::off;
+  std::int64_t log_every = 20;
+  int recent_states = 1;
+
+  [[nodiscard]] const StageOptions& of(Stage stage) const {
+    return stage == Stage::maps ? maps : stage == Stage::outputs ? outputs : finetune;
+  }
+};
+
+}  // namespace hydrascope::model::training

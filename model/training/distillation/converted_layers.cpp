@@ -1,0 +1,70 @@
+#include "model/training/distillation/converted_layers.h"
+
+#include "kernels/error.h"
+#include "model/attention/registry.h"
+#include "model/checkpoint/key_map.h"
+#include "model/vision_transformer.h"
+
+#include <string>
+
+namespace hydrascope::model::training {
+namespace {
+
+/// Are rows of the attention map distributions over all tokens, of which a few can be asked for?
+bool has_distributions(const AttentionSpec& spec) {
+  const MechanismEntry& entry = find_mechanism(spec.mechanism);
+  const auto form = spec.options.find("form");
+  return entry.has_map && entry.rows_sum_to_one && entry.non_negative &&
+         entry.permutation_equivariant &&
+         (form == spec.options.end() || form->second == "bidirectional");
+}
+
+AttentionSpec with_all_options(const VitConfig& config, std::int64_t layer) {
+  return model::with_all_options({config.attention_of(layer)}).front();
+}
+
+}  // namespace
+
+ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransformerImpl& student) {
+  VitConfig without_attention = student.config();
+  without_attention.attention = teacher.attention;
+  if (!(without_attention == teacher)) {
+    throw Error(ErrorCode::invalid_argument, "teacher and student differ in more than attention",
+                teacher.arch);
+  }
+  ConvertedLayers layers;
+  for (std::int64_t layer = 0; layer < teacher.depth; ++layer) {
+    const AttentionSpec before = with_all_options(teacher, layer);
+    const AttentionSpec after = with_all_options(student.config(), layer);
+    if (before == after) continue;
+    layers.all.push_back(layer);
+    if (has_distributions(before) && has_distributions(after) &&
+        !mechanism_parameters(student, layer).empty())
+      layers.maps.push_back(layer);
+    if (after.mechanism == "hydra" && before.mechanism != "hydra") layers.hydra.push_back(layer);
+  }
+  if (layers.all.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model already has that attention: " + to_text(teacher.attention), "--attn");
+  }
+  return layers;
+}
+
+NamedTensors attention_parameters(const VisionTransformerImpl& model, std::int64_t layer) {
+  const std::string prefix = "blocks." + std::to_string(layer) + ".attn.";
+  NamedTensors list;
+  for (const auto& item : model.named_parameters()) {
+    if (item.key().starts_with(prefix)) list.emplace_back(item.key(), item.value());
+  }
+  return list;
+}
+
+NamedTensors mechanism_parameters(const VisionTransformerImpl& model, std::int64_t layer) {
+  NamedTensors list = attention_parameters(model, layer);
+  std::erase_if(list, [](const auto& parameter) {
+    return !checkpoint::is_mechanism_tensor(parameter.first);
+  });
+  return list;
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,36 @@
+// What a conversion changes: the layers whose attention differs between teacher and student.
+#pragma once
+
+#include "model/config.h"
+#include "model/training/optimizer.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::model {
+class VisionTransformerImpl;
+}
+
+namespace hydrascope::model::training {
+
+struct ConvertedLayers {
+  std::vector<std::int64_t> all;  ///< ascending, at least one
+  /// Whose mechanism has a learned map that can imitate the teacher's attention rows.
+  std::vector<std::int64_t> maps;
+  /// Hydra where the teacher has something else.
+  std::vector<std::int64_t> hydra;
+
+  /// Layers before it are the same in teacher and student.
+  [[nodiscard]] std::int64_t first() const { return all.front(); }
+};
+
+/// Throws Error(invalid_argument) when the attention is the same in all layers, or when something
+/// besides the attention differs.
+ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransformerImpl& student);
+
+/// What its mechanism learns in a layer (a map, a feature scale), by the names of checkpoints.
+NamedTensors mechanism_parameters(const VisionTransformerImpl& model, std::int64_t layer);
+/// That and the projections: all of `blocks.N.attn.`
+NamedTensors attention_parameters(const VisionTransformerImpl& model, std::int64_t layer);
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,49 @@
+#include "model/training/distillation/finetune_task.h"
+
+#include "model/training/distillation/matching_losses.h"
+#include "model/training/losses.h"
+
+#include <ATen/ATen.h>
+
+namespace hydrascope::model::training {
+
+FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
+                           FinetuneOptions options)
+    : teacher_(teacher), student_(student), options_(options) {}
+
+at::Tensor FinetuneTask::mixed(const at::Tensor& images, std::int64_t step) const {
+  if (!options_.mixup.is_on()) return images;
+  RandomStream random(
+      {options_.seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(options_.rank)});
+  return mix_images(images, draw_mixing(options_.mixup, images.size(2), images.size(3), random));
+}
+
+StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t step) {
+  const TeacherPass seen = teacher_.look(mixed(batch.images, step));
+  const VitConfig& config = teacher_.config();
+  const std::int64_t num_class =
+      config.global_pool == Pooling::token ? num_read_tokens(config, seen.grid) : 0;
+  const bool compares_blocks = options_.blocks_weight > 0;
+
+  at::Tensor tokens = seen.tokens[static_cast<std::size_t>(options_.first_layer)];
+  at::Tensor blocks = at::zeros({}, batch.images.options());
+  for (std::int64_t layer = options_.first_layer; layer < config.depth; ++layer) {
+    tokens = run_block(student_, layer, tokens, seen.grid);
+    if (!compares_blocks) continue;
+    blocks = blocks + token_error(tokens, seen.tokens[static_cast<std::size_t>(layer) + 1],
+                                  num_class, options_.class_weight);
+  }
+  blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
+  const at::Tensor kl =
+      logit_divergence(classify_tokens(student_, tokens), seen.logits, options_.temperature);
+  StepLoss cost;
+  cost.loss = options_.logits_weight * kl;
+  cost.parts["kl"] = kl.detach();
+  if (compares_blocks) {
+    cost.loss = cost.loss + options_.blocks_weight * blocks;
+    cost.parts["blocks"] = blocks.detach();
+  }
+  return cost;
+}
+
+}  // namespace hydrascope::model::training

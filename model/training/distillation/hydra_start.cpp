@@ -1,0 +1,131 @@
+#include "model/training/distillation/hydra_start.h"
+
+#include "kernels/error.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+
+namespace hydrascope::model::training {
+namespace {
+
+using Images = std::function<std::optional<at::Tensor>(std::int64_t)>;
+
+/// A parameter of a layer's attention by its name below `attn.`; undefined where there is none.
+at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const std::string& name) {
+  for (const auto& item : model.block(layer).attention().named_parameters()) {
+    if (item.key() == name) return item.value();
+  }
+  return {};
+}
+
+/// Sums over tokens (B, n, D), in double.
+at::Tensor sum_of_tokens(const at::Tensor& x) { return x.to(at::kDouble).flatten(0, 1).sum(0); }
+
+/// Mean and deviation of each feature over all tokens of all images.
+class Moments {
+ public:
+  void add(const at::Tensor& tokens) {  // (B, N, D)
+    const at::Tensor x = tokens.to(at::kDouble);
+    const at::Tensor sum = sum_of_tokens(x);
+    const at::Tensor squares = sum_of_tokens(x.square());
+    sum_ = sum_.defined() ? sum_ + sum : sum;
+    squares_ = squares_.defined() ? squares_ + squares : squares;
+    count_ += x.size(0) * x.size(1);
+  }
+  [[nodiscard]] at::Tensor mean() const { return sum_ / count_; }
+  [[nodiscard]] at::Tensor deviation() const {
+    return (squares_ / count_ - mean().square()).clamp_min(0).sqrt();
+  }
+
+ private:
+  at::Tensor sum_;
+  at::Tensor squares_;
+  std::int64_t count_ = 0;
+};
+
+/// Rows `first`.. of qkv become those of (x - mean) / deviation * wanted deviation + offset. A
+/// feature that never changes becomes the offset.
+void standardise(const at::Tensor& weight, const at::Tensor& bias, std::int64_t first,
+                 const Moments& moments, const HydraStartOptions& options) {
+  constexpr double kSmallestDeviation = 1e-6;
+  const at::Tensor mean = moments.mean();
+  const at::Tensor factor = options.deviation / moments.deviation().clamp_min(kSmallestDeviation);
+  const std::int64_t dim = mean.size(0);
+  const at::Tensor rows = weight.narrow(0, first, dim);
+  const at::Tensor biases = bias.narrow(0, first, dim);
+  rows.copy_(rows.to(at::kDouble) * factor.unsqueeze(1));
+  biases.copy_((biases.to(at::kDouble) - mean) * factor + options.offset);
+}
+
+void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& student,
+                                  const std::vector<std::int64_t>& layers,
+                                  const HydraStartOptions& options, const Images& images) {
+  std::vector<Moments> queries(layers.size());
+  std::vector<Moments> keys(layers.size());
+  std::int64_t batches = 0;
+  for (auto batch = images(0); batch; batch = images(++batches)) {
+    const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      queries[i].add(merge_heads(attention.layers[i].trace.q));
+      keys[i].add(merge_heads(attention.layers[i].trace.k));
+    }
+  }
+  if (batches == 0) throw Error(ErrorCode::empty, "no images to start Hydra layers from");
+  const std::int64_t dim = student.config().embed_dim;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const at::Tensor weight = parameter_of(student, layers[i], "qkv.weight");
+    const at::Tensor bias = parameter_of(student, layers[i], "qkv.bias");
+    standardise(weight, bias, 0, queries[i], options);
+    standardise(weight, bias, dim, keys[i], options);
+  }
+}
+
+void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
+                const std::vector<std::int64_t>& layers, const Images& images) {
+  std::vector<at::Tensor> products(layers.size());
+  std::vector<at::Tensor> squares(layers.size());
+  std::int64_t batches = 0;
+  for (auto batch = images(0); batch; batch = images(++batches)) {
+    const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const bool is_last = layers[i] + 1 == teacher.config().depth;
+      const std::int64_t count =
+          is_last ? num_read_tokens(teacher.config(), attention.grid) : attention.grid.num_tokens();
+      const TeacherAttention::Layer& layer = attention.layers[i];
+      const at::Tensor y = trace_attention(student, layers[i], layer.tokens, attention.grid)
+                               .output.narrow(1, 0, count)
+                               .to(at::kDouble);
+      const at::Tensor wanted = layer.trace.output.narrow(1, 0, count).to(at::kDouble);
+      const at::Tensor product = sum_of_tokens(y * wanted);
+      const at::Tensor square = sum_of_tokens(y.square());
+      products[i] = products[i].defined() ? products[i] + product : product;
+      squares[i] = squares[i].defined() ? squares[i] + square : square;
+    }
+  }
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    constexpr double kSmallestSquare = 1e-30;
+    const at::Tensor factor = products[i] / squares[i].clamp_min(kSmallestSquare);
+    if (const at::Tensor scale = parameter_of(student, layers[i], "feature_scale");
+        scale.defined()) {
+      scale.copy_(scale.to(at::kDouble) * factor);
+    } else {
+      const at::Tensor proj = parameter_of(student, layers[i], "proj.weight");  // (D, D): out, in
+      proj.copy_(proj.to(at::kDouble) * factor);
+    }
+  }
+}
+
+}  // namespace
+
+void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
+                        const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
+                        const Images& images) {
+  const at::NoGradGuard no_grad;
+  if (student.config().qkv_bias)
+    standardise_queries_and_keys(teacher, student, layers, options, images);
+  fit_scales(teacher, student, layers, images);
+}
+
+}  // namespace hydrascope::model::training

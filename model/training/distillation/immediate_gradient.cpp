@@ -1,0 +1,35 @@
+#include "model/training/distillation/immediate_gradient.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cstddef>
+
+namespace hydrascope::model::training {
+
+at::Tensor sum_differentiated_at_once(const std::vector<at::Tensor>& parameters,
+                                      const NextPart& next) {
+  at::Tensor sum;
+  std::vector<at::Tensor> gradients(parameters.size());
+  for (at::Tensor part = next(); part.defined(); part = next()) {
+    const at::Tensor value = part.detach();
+    sum = sum.defined() ? sum + value : value;
+    if (!part.requires_grad()) continue;
+    const std::vector<at::Tensor> of_part =
+        torch::autograd::grad({part}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/false,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      if (!of_part[i].defined()) continue;
+      gradients[i] = gradients[i].defined() ? gradients[i] + of_part[i] : of_part[i];
+    }
+  }
+  // Terms of value 0 whose derivatives are the gradients.
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i].defined()) continue;
+    sum = sum + (gradients[i] * (parameters[i] - parameters[i].detach())).sum();
+  }
+  return sum;
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,45 @@
+#include "model/training/distillation/matching_losses.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace hydrascope::model::training {
+namespace {
+
+constexpr double kSmallestWeight = 1e-8;
+
+}  // namespace
+
+at::Tensor row_cross_entropy(const at::Tensor& student, const at::Tensor& teacher) {
+  return -(teacher * student.clamp_min(kSmallestWeight).log()).sum(-1).mean();
+}
+
+at::Tensor row_entropy(const at::Tensor& teacher) {
+  return -at::xlogy(teacher, teacher).sum(-1).mean();
+}
+
+at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher) {
+  const at::Tensor wanted = to_compute_type(teacher);
+  const at::Tensor difference = to_compute_type(student) - wanted;
+  return (difference.square().flatten(1).sum(1) / wanted.square().flatten(1).sum(1)).mean();
+}
+
+at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std::int64_t num_class,
+                       double class_weight) {
+  const at::Tensor of_all = relative_error(student, teacher);
+  if (class_weight == 0 || num_class == 0 || num_class == teacher.size(1)) return of_all;
+  return of_all + class_weight * relative_error(student.narrow(1, 0, num_class),
+                                                teacher.narrow(1, 0, num_class));
+}
+
+at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count) {
+  const std::int64_t num_patches = grid.rows * grid.columns;
+  const std::int64_t num_sampled =
+      std::clamp<std::int64_t>(count - grid.num_prefix, 0, num_patches);
+  const at::Tensor patches = at::randperm(num_patches, at::kLong).narrow(0, 0, num_sampled);
+  return at::cat(
+      {at::arange(grid.num_prefix, at::kLong), std::get<0>(patches.sort()) + grid.num_prefix});
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,35 @@
+// How far a student's attention is from its teacher's: what the stages of a conversion minimise.
+// All are means over the images, so that the mean over equal parts of a batch is that of the whole.
+#pragma once
+
+#include "model/attention/attention.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace hydrascope::model::training {
+
+/// Cross-entropy of attention rows, the loss of Hedgehog's feature maps (Zhang et al. 2024, arXiv
+/// 2402.04347, equation 4): mean over the rows of
+///   L_i = -sum_j P_ij log A_ij = KL(P_i || A_i) + H(P_i)
+/// `teacher` P and `student` A are (B, H, n, N). A weight of 0 counts as 1e-8.
+at::Tensor row_cross_entropy(const at::Tensor& student, const at::Tensor& teacher);
+/// H(P), mean over the rows: what no student can get below.
+at::Tensor row_entropy(const at::Tensor& teacher);
+
+/// Mean over the images of |student - teacher|^2 / |teacher|^2; the first dimension is the images'.
+at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher);
+
+/// The relative error of (B, n, D) tokens plus `class_weight` times that of the first `num_class`
+/// of them, which decide and are one of hundreds. Without such tokens, or with no others, the
+/// first term alone.
+at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std::int64_t num_class,
+                       double class_weight);
+
+/// `count` token indices of `grid`, the prefix tokens among them, the patches drawn without
+/// repetition from the default generator of the CPU; int64, ascending. All tokens when there are no
+/// more than `count`.
+at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count);
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,83 @@
+#include "model/training/distillation/teacher.h"
+
+#include "model/autocast_guard.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+namespace hydrascope::model::training {
+
+std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid) {
+  if (config.global_pool != Pooling::token) return grid.num_tokens();
+  return config.distilled ? 2 : 1;
+}
+
+AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
+                               const at::Tensor& tokens, const TokenGrid& grid) {
+  BlockImpl& block = model.block(layer);
+  AttentionImpl& attention = block.attention();
+  auto [q, k, v] = attention.project(block.normalise(tokens));
+  AttentionTrace trace;
+  trace.layer_index = layer;
+  {
+    const AutocastGuard off(tokens.device().type(), {});  // as in AttentionImpl::forward
+    trace.output = attention.mixer().mix(q, k, v, grid, Kernels::automatic);
+  }
+  trace.q = std::move(q);
+  trace.k = std::move(k);
+  trace.v = std::move(v);
+  return trace;
+}
+
+at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
+                     const TokenGrid& grid) {
+  BlockImpl& block = model.block(layer);
+  const std::int64_t read = num_read_tokens(model.config(), grid);
+  if (layer + 1 < model.config().depth || read == grid.num_tokens())
+    return block.forward(tokens, grid, Kernels::automatic, nullptr);
+  const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
+  return block.complete(tokens.narrow(1, 0, read), mixed.narrow(1, 0, read));
+}
+
+at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens) {
+  return to_compute_type(model.forward_head(model.forward_norm(tokens)));
+}
+
+Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {
+  model_->eval();
+  for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
+}
+
+TeacherPass Teacher::look(const at::Tensor& images) {
+  // Not inference mode: its tensors may not be saved for the student's backward pass.
+  const at::NoGradGuard no_grad;
+  TeacherPass pass;
+  pass.grid = model_->grid_of(images);
+  pass.tokens.push_back(model_->embed(images, pass.grid));
+  for (std::int64_t layer = 0; layer < config().depth; ++layer)
+    pass.tokens.push_back(run_block(*model_, layer, pass.tokens.back(), pass.grid));
+  pass.logits = classify_tokens(*model_, pass.tokens.back());
+  return pass;
+}
+
+TeacherAttention Teacher::look_at_attention(const at::Tensor& images,
+                                            const std::vector<std::int64_t>& layers) {
+  const at::NoGradGuard no_grad;
+  TeacherAttention attention;
+  attention.grid = model_->grid_of(images);
+  at::Tensor tokens = model_->embed(images, attention.grid);
+  std::int64_t layer = 0;
+  for (const std::int64_t wanted : layers) {
+    for (; layer < wanted; ++layer) tokens = run_block(*model_, layer, tokens, attention.grid);
+    AttentionTrace trace = trace_attention(*model_, layer, tokens, attention.grid);
+    const bool is_last = wanted == layers.back();
+    at::Tensor next = is_last ? at::Tensor() : model_->block(layer).complete(tokens, trace.output);
+    attention.layers.push_back({layer, std::exchange(tokens, std::move(next)), std::move(trace)});
+    ++layer;
+  }
+  return attention;
+}
+
+}  // namespace hydrascope::model::training

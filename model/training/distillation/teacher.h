@@ -1,0 +1,67 @@
+// The model that another one learns from: frozen, and asked for everything that a student is
+// compared with.
+#pragma once
+
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+/// How many tokens of the last block reach the classifier: the class (and distillation) token where
+/// it pools by token, else all N. Only those of the last block need to be computed and compared.
+std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid);
+
+/// A layer's attention up to the mixer's output: q, k, v and `output` of the trace.
+AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
+                               const at::Tensor& tokens, const TokenGrid& grid);
+
+/// A block's output; the last one's at the tokens that are read only, (B, num_read_tokens, D).
+at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
+                     const TokenGrid& grid);
+
+/// The classifier behind `run_block` of the last layer: logits (B, num_classes), float32 or wider.
+at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens);
+
+/// What the teacher makes of a batch. Nothing of it is part of a graph.
+struct TeacherPass {
+  TokenGrid grid;
+  /// Entry i, (B, N, D), enters block i; the last one, behind the last block, has the read tokens
+  /// only.
+  std::vector<at::Tensor> tokens;
+  at::Tensor logits;  ///< (B, num_classes)
+};
+
+/// What the teacher's attention does in some layers.
+struct TeacherAttention {
+  TokenGrid grid;
+  struct Layer {
+    std::int64_t index = 0;
+    at::Tensor tokens;  ///< (B, N, D), what enters the block
+    AttentionTrace trace;
+  };
+  std::vector<Layer> layers;
+};
+
+class Teacher {
+ public:
+  /// Freezes `model` and puts it into evaluation mode.
+  explicit Teacher(VisionTransformer model);
+
+  TeacherPass look(const at::Tensor& images);
+  /// Of `layers`, ascending; blocks behind the last of them are not computed.
+  TeacherAttention look_at_attention(const at::Tensor& images,
+                                     const std::vector<std::int64_t>& layers);
+  at::Tensor logits(const at::Tensor& images) { return look(images).logits; }
+
+  [[nodiscard]] const VitConfig& config() const noexcept { return model_->config(); }
+  [[nodiscard]] VisionTransformerImpl& model() noexcept { return *model_; }
+
+ private:
+  VisionTransformer model_;
+};
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,211 @@
+// `hydrascope convert` that trains, as a user runs it: a tiny architecture on pictures that the
+// test draws.
+#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/sha256.h"
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <thread>
+
+namespace hydrascope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+class DistillCli : public ::testing::Test {
+ protected:
+  DistillCli() {
+    for (unsigned i = 0; i < 24; ++i) {
+      // Two classes for --eval, which have nothing to do with what the model says.
+      const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i) + ".ppm";
+      folder_.write("pictures/" + name, ppm(20, 20, i * 37));
+    }
+    const Outcome made = run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes",
+                              "2", "--seed", "1", "-o", in("teacher.safetensors").string()});
+    EXPECT_EQ(made.code, 0) << made.err;
+  }
+
+  std::vector<std::string> command(const std::string& output,
+                                   const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> words{"convert",
+                                   "--from",
+                                   in("teacher.safetensors").string(),
+                                   "-i",
+                                   in("pictures").string(),
+                                   "-o",
+                                   in(output).string(),
+                                   "--held-out",
+                                   "6",
+                                   "-b",
+                                   "4",
+                                   "--batch-size-maps",
+                                   "2",
+                                   "--steps-maps",
+                                   "4",
+                                   "--steps-outputs",
+                                   "4",
+                                   "--epochs",
+                                   "2",
+                                   "--evaluations",
+                                   "2",
+                                   "--log-interval",
+                                   "2",
+                                   "--threads",
+                                   "1",
+                                   "--workers",
+                                   "1",
+                                   "--device",
+                                   "cpu"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  fs::path in(const std::string& name) const { return folder_.path() / name; }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(DistillCli, WritesAWholeModelAndAReport) {
+  const std::string html = in("report.html").string();
+  const std::string json = in("report.json").string();
+  const Outcome outcome = run(command(
+      "out.safetensors", {"--attn", "hedgehog,hydra:last2", "--format", "json", "--report", html,
+                          "--report", json, "--eval", in("pictures").string(), "--labels",
+                          folder_.write("labels.txt", "even\nodd\n").string()}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = outcome.json();
+  EXPECT_EQ(report["attention_before"], "softmax");
+  EXPECT_EQ(report["attention"], "hedgehog:0-9,hydra:10-11");
+  EXPECT_EQ(report["attention_options"]["hydra.feature_scale"], "on");
+  EXPECT_EQ(report["attention_options"]["hedgehog.variant"], "softmax2");
+  EXPECT_EQ(report["complete"], true);
+  EXPECT_EQ(report["held_out_images"], 6);
+  EXPECT_EQ(report["eval_images"], 24);
+  EXPECT_LE(report["divergence"], report["divergence_before"]);
+  ASSERT_EQ(report["stages"].size(), 3);
+  EXPECT_EQ(report["stages"][0]["stage"], "maps");
+  EXPECT_EQ(report["stages"][2]["images"], 9 * 4);  // twice 18 pictures
+  ASSERT_EQ(report["layers"].size(), 12);
+  EXPECT_LT(report["layers"][11]["error_after"], report["layers"][11]["error_before"]);
+  EXPECT_EQ(report["recipe"]["lr"], "1.5e-4");
+  EXPECT_EQ(Json::parse(read_bytes(json)), report);
+  const std::string page = read_bytes(html);
+  EXPECT_THAT(page, HasSubstr("<svg"));
+  EXPECT_THAT(page, HasSubstr("hedgehog:0-9,hydra:10-11"));
+  EXPECT_THAT(page, ::testing::Not(HasSubstr("src=")));
+
+  const auto file = checkpoint::SafetensorsFile::open(in("out.safetensors"));
+  EXPECT_EQ(file.metadata().at("attention"), "hedgehog:0-9,hydra:10-11");
+  EXPECT_EQ(file.metadata().at("parent_sha256"),
+            checkpoint::sha256_of_file(in("teacher.safetensors")));
+  EXPECT_EQ(Json::parse(file.metadata().at("recipe"))["steps-maps"], "4");
+  EXPECT_NE(file.metadata().at("transform"), "");
+  for (const char* name : {"metrics.jsonl", "summary.csv", "best.safetensors"})
+    EXPECT_TRUE(fs::exists(in("out.safetensors.training") / name)) << name;
+  const Outcome classified =
+      run({"classify", "-m", in("out.safetensors").string(), in("pictures/even/0.ppm").string(),
+           "--format", "jsonl", "--device", "cpu"});
+  ASSERT_EQ(classified.code, 0) << classified.err;
+  EXPECT_EQ(classified.records().at(0)["attention"], "hedgehog:0-9,hydra:10-11");
+}
+
+TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
+  const Outcome outcome = run(command(
+      "half.safetensors", {"--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=off",
+                           "--precision", "float16", "--stage", "maps", "--balance-sources"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("agreement_before"));
+  EXPECT_THAT(outcome.out, HasSubstr("stage       steps   images  minutes  images/s\noutputs"));
+  EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("finetune")));
+  EXPECT_THAT(outcome.err, HasSubstr("hydra start"));
+  const auto file = checkpoint::SafetensorsFile::open(in("half.safetensors"));
+  EXPECT_EQ(file.find("blocks.0.attn.qkv.weight")->dtype, checkpoint::Dtype::F16);
+  EXPECT_EQ(file.find("blocks.11.attn.feature_scale"), nullptr);
+  // Its weights are where another run starts.
+  const Outcome tuned = run(command(
+      "tuned.safetensors", {"--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=off",
+                            "--stage", "finetune", "--start", in("half.safetensors").string()}));
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_THAT(tuned.out, HasSubstr("finetune"));
+  EXPECT_THAT(tuned.err, ::testing::Not(HasSubstr("hydra start")));
+}
+
+TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
+  const std::vector<std::string> more{
+      "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--evaluations", "8", "--model-ema"};
+  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
+  {
+    Program program(command("parts.safetensors", more), {});
+    const fs::path state = in("parts.safetensors.training") / "step-12.safetensors";
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!fs::exists(state) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    program.signal(SIGINT);
+    const Outcome outcome = program.wait();
+    ASSERT_EQ(outcome.code, 130) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("--resume auto"));
+  }
+  EXPECT_TRUE(fs::exists(in("parts.safetensors")));
+  std::vector<std::string> again = more;
+  again.insert(again.end(), {"--resume", "auto"});
+  const Outcome resumed = run(command("parts.safetensors", again));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
+  for (const char* name : {"last.safetensors", "best.safetensors"}) {
+    EXPECT_EQ(read_bytes(in("whole.safetensors.training") / name),
+              read_bytes(in("parts.safetensors.training") / name))
+        << name;
+  }
+  EXPECT_EQ(read_bytes(in("whole.safetensors")), read_bytes(in("parts.safetensors")));
+}
+
+TEST_F(DistillCli, RefusesWithAReason) {
+  const auto expect = [&](const std::vector<std::string>& words, int code,
+                          std::initializer_list<const char*> texts) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  const std::string teacher = in("teacher.safetensors").string();
+  expect({"convert", "--from", teacher, "--attn", "hydra", "-i", in("pictures").string()}, 2,
+         {"expected the file to write"});
+  expect({"convert", "--from", teacher, "--attn", "hydra", "-o", in("o.safetensors").string()}, 2,
+         {"expected pictures to learn from"});
+  expect({"convert", "--from", "nothing", "--attn", "hydra", "-o", in("o.safetensors").string()}, 2,
+         {"no such file, and no bundled model", "nothing"});
+  expect(command("o.safetensors"), 2, {"already has that attention"});
+  expect(command("o.pth", {"--attn", "hydra"}), 2, {"safetensors"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--report", "a.txt"}), 2, {".html"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--reset-head"}), 2, {"nothing to teach"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--img-size", "20"}), 2, {"patch"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--require-top1", "3"}), 2, {"--eval"});
+  expect(command("o.safetensors", {"--attn", "hydra", "-i", in("missing").string()}), 2,
+         {"missing"});
+  EXPECT_FALSE(fs::exists(in("o.safetensors")));
+
+  const std::vector<std::string> quick{
+      "--attn",          "hydra:last1",
+      "--steps-outputs", "1",
+      "--stage",         "maps",
+      "--eval",          in("pictures").string(),
+      "--labels",        folder_.write("labels.txt", "even\nodd\n").string()};
+  std::vector<std::string> strict = quick;
+  strict.insert(strict.end(), {"--require-top1", "100.5"});
+  expect(command("o.safetensors", strict), 4, {"check failed"});
+  expect(command("o.safetensors", quick), 2, {"the file exists", "--force"});
+  fs::remove(in("o.safetensors"));
+  expect(command("o.safetensors", quick), 2, {"there is a run", "--resume auto"});
+  std::vector<std::string> forced = quick;
+  forced.emplace_back("--force");
+  expect(command("o.safetensors", forced), 0, {"wrote"});
+  std::vector<std::string> other = quick;
+  other.insert(other.end(), {"--resume", "auto", "--lr-outputs", "7"});
+  expect(command("o.safetensors", other), 2, {"other settings"});
+}
+
+}  // namespace
+}  // namespace hydrascope::testing

@@ -1,0 +1,260 @@
+#include "model/training/distillation/conversion.h"
+
+#include "model/attention/registry.h"
+#include "model/checkpoint/safetensors.h"
+#include "tests/error_matchers.h"
+#include "tests/model/training/distillation/small_models.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace hydrascope::model::training {
+namespace {
+
+using hydrascope::testing::ppm;
+using hydrascope::testing::read_bytes;
+using hydrascope::testing::TemporaryFolder;
+
+/// Pictures, a teacher and what a conversion needs besides the student.
+class ConversionTest : public ::testing::Test {
+ protected:
+  ConversionTest() : teacher_(random_model(small_config())), group_(make_single_process()) {
+    std::vector<TrainingPicture> held_out;
+    for (unsigned i = 0; i < 32; ++i) {
+      const int width = 40 + static_cast<int>(i % 5);
+      const auto file =
+          folder_.write("pictures/" + std::to_string(i) + ".ppm", ppm(width, 40, i * 37));
+      (i % 4 == 0 ? held_out : pictures_).push_back({file, -1, 0});
+    }
+    image::TransformConfig transform;
+    transform.img_size = {32, 32};
+    transform.patch_size = 8;
+    held_out_ = std::make_unique<HeldOutImages>(held_out, transform, 1);
+  }
+
+  static ConversionOptions options() {
+    ConversionOptions chosen;
+    chosen.maps = {.steps = 6, .learning_rate = 1e-2, .batch_size = 4, .evaluations = 1};
+    chosen.outputs = {.steps = 8, .learning_rate = 3e-3, .batch_size = 8, .evaluations = 2};
+    chosen.finetune = {.steps = 16, .learning_rate = 3e-3, .batch_size = 8, .evaluations = 4};
+    chosen.of_maps.query_rows = 9;
+    chosen.hydra_start_batches = 1;
+    chosen.loader.augment.size = {32, 32};
+    chosen.loader.augment.scale = {0.5, 1};
+    chosen.log_every = 2;
+    return chosen;
+  }
+
+  VisionTransformer student(const std::string& attention,
+                            const std::vector<std::string>& mechanism_options = {}) {
+    return student_of(teacher_.model(), small_config(attention, mechanism_options));
+  }
+
+  std::unique_ptr<Conversion> conversion(VisionTransformer& student, const std::string& name,
+                                         const ConversionOptions& chosen,
+                                         const std::string& recipe = "{}") {
+    return std::make_unique<Conversion>(teacher_, *student, pictures_, *held_out_, *group_,
+                                        folder_.path() / name,
+                                        checkpoint::Metadata{{"recipe", recipe}}, chosen);
+  }
+
+  TemporaryFolder folder_;
+  Teacher teacher_;
+  std::vector<TrainingPicture> pictures_;
+  std::unique_ptr<HeldOutImages> held_out_;
+  std::unique_ptr<ProcessGroup> group_;
+};
+
+TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
+  VisionTransformer model = student("hedgehog:0-1,hydra:2", {"hydra.feature_scale=on"});
+  const auto run = conversion(model, "run", options());
+  EXPECT_EQ(run->planned_steps(), 30);
+  std::vector<std::string> stages;
+  std::int64_t records = 0;
+  ConversionEvents events;
+  events.on_stage = [&](Stage stage, std::int64_t, std::int64_t) {
+    stages.emplace_back(name(stage));
+  };
+  events.on_record = [&](Stage, std::int64_t, const StepRecord&) { ++records; };
+  const ConversionHistory history = run->run(events);
+
+  EXPECT_EQ(stages, (std::vector<std::string>{"maps", "outputs", "finetune"}));
+  EXPECT_EQ(records, 15);
+  EXPECT_TRUE(history.is_complete);
+  ASSERT_EQ(history.evaluations.size(), 2 + 1 + 2 + 4);
+  EXPECT_EQ(history.start().stage, "start");
+  EXPECT_LT(history.best_evaluation().agreement.divergence,
+            0.5 * history.start().agreement.divergence);
+  for (const Evaluation& evaluation : history.evaluations)
+    EXPECT_FALSE(evaluation.agreement.is_better_than(history.best_evaluation().agreement));
+  ASSERT_EQ(history.layers.size(), 3);
+  for (const LayerFidelity& layer : history.layers) EXPECT_LT(layer.after, layer.before);
+  ASSERT_EQ(history.stages.size(), 3);
+  EXPECT_EQ(history.stages[2].images, 16 * 8);
+
+  // The student is the best state: its agreement is what the best look found.
+  AgreementTest test(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
+  const Agreement now = test.measure(*model);
+  EXPECT_EQ(now.top1, history.best_evaluation().agreement.top1);
+  EXPECT_EQ(now.divergence, history.best_evaluation().agreement.divergence);
+}
+
+TEST_F(ConversionTest, FrozenParametersStay) {
+  VisionTransformer model = student("hydra:1-2");
+  std::map<std::string, at::Tensor> before;
+  for (const auto& item : model->named_parameters())
+    before[item.key()] = item.value().detach().clone();
+  conversion(model, "run", options())->run({});
+  bool moved = false;
+  for (const auto& item : model->named_parameters()) {
+    const bool is_trained = item.key().starts_with("blocks.1.") ||
+                            item.key().starts_with("blocks.2.") || item.key().starts_with("norm.");
+    const bool is_same = at::equal(item.value(), before[item.key()]);
+    if (!is_trained) EXPECT_TRUE(is_same) << item.key();
+    if (is_trained && !is_same) moved = true;
+  }
+  EXPECT_TRUE(moved);
+}
+
+TEST_F(ConversionTest, AResumedRunIsTheUninterruptedOneBitForBit) {
+  ConversionOptions chosen = options();
+  chosen.average_decay = 0.9;
+  chosen.mixup.mixup_alpha = 0.8;
+  const auto weights = [&](const std::string& name) {
+    return read_bytes(folder_.path() / name / "last.safetensors");
+  };
+  VisionTransformer whole = student("hedgehog:0-1,hydra:2");
+  const ConversionHistory expected = conversion(whole, "whole", chosen)->run({});
+
+  // Stopped in every stage, in the middle of a step's interval and at its end.
+  for (std::size_t stops = 0; stops < 5; ++stops) {
+    VisionTransformer model = student("hedgehog:0-1,hydra:2");
+    const auto run = conversion(model, "parts", chosen);
+    if (const auto state = run->newest_state()) run->resume(*state);
+    std::int64_t steps = 0;
+    ConversionEvents events;
+    events.keep_going = [&] { return ++steps < 7; };
+    const ConversionHistory history = run->run(events);
+    EXPECT_EQ(history.is_complete, stops == 4) << stops;
+    if (!history.is_complete) continue;
+    ASSERT_EQ(history.evaluations.size(), expected.evaluations.size());
+    for (std::size_t i = 0; i < expected.evaluations.size(); ++i) {
+      EXPECT_EQ(history.evaluations[i].stage, expected.evaluations[i].stage);
+      EXPECT_EQ(history.evaluations[i].agreement.divergence,
+                expected.evaluations[i].agreement.divergence)
+          << i;
+    }
+    EXPECT_EQ(history.best, expected.best);
+  }
+  EXPECT_EQ(weights("parts"), weights("whole"));
+  EXPECT_EQ(read_bytes(folder_.path() / "parts/best.safetensors"),
+            read_bytes(folder_.path() / "whole/best.safetensors"));
+}
+
+TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
+  VisionTransformer model = student("hydra");
+  ConversionEvents events;
+  std::int64_t steps = 0;
+  events.keep_going = [&] { return ++steps < 3; };
+  conversion(model, "run", options(), R"({"lr":"1"})")->run(events);
+  VisionTransformer again = student("hydra");
+  const auto other = conversion(again, "run", options(), R"({"lr":"2"})");
+  ASSERT_TRUE(other->newest_state());
+  EXPECT_ERROR(other->resume(*other->newest_state()), invalid_argument, "other settings");
+  other->forget_states();
+  EXPECT_FALSE(other->newest_state());
+}
+
+TEST_F(ConversionTest, EndsAStageThatGetsNoBetter) {
+  ConversionOptions chosen = options();
+  chosen.outputs.steps = 0;
+  chosen.finetune = {.steps = 40, .learning_rate = 1e-12, .batch_size = 4, .evaluations = 20};
+  chosen.patience = 3;
+  VisionTransformer model = student("elu:2");
+  const ConversionHistory history = conversion(model, "run", chosen)->run({});
+  ASSERT_EQ(history.stages.size(), 1);
+  EXPECT_TRUE(history.stages[0].ended_early);
+  EXPECT_LT(history.stages[0].steps, 40);
+  EXPECT_TRUE(history.is_complete);
+}
+
+TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
+  ConversionOptions chosen = options();
+  chosen.max_seconds = 1e-9;
+  VisionTransformer model = student("elu:2");
+  const ConversionHistory history = conversion(model, "run", chosen)->run({});
+  EXPECT_FALSE(history.is_complete);
+  // What was reached is judged.
+  EXPECT_EQ(history.evaluations.back().stage, "outputs");
+  EXPECT_EQ(history.evaluations.back().step, 1);
+}
+
+TEST_F(ConversionTest, WorksForEveryMechanism) {
+  ConversionOptions chosen = options();
+  chosen.maps.steps = 2;
+  chosen.outputs.steps = 2;
+  chosen.finetune.steps = 2;
+  for (const Autocast autocast : {Autocast::off, Autocast::bfloat16}) {
+    chosen.autocast = autocast;
+    for (const MechanismEntry* entry : mechanisms()) {
+      if (entry->name == "softmax") continue;
+      VisionTransformer model = student(entry->name + ":1-2");
+      const auto run = conversion(model, entry->name, chosen);
+      run->forget_states();
+      const ConversionHistory history = run->run({});
+      EXPECT_TRUE(history.is_complete) << entry->name;
+      EXPECT_EQ(history.stages.size(), entry->name == "hedgehog" || entry->name == "t2r" ? 3 : 2)
+          << entry->name;
+      for (const Evaluation& evaluation : history.evaluations)
+        EXPECT_TRUE(std::isfinite(evaluation.agreement.divergence)) << entry->name;
+    }
+  }
+}
+
+TEST_F(ConversionTest, WorksForOtherShapes) {
+  const std::vector<std::function<void(VitConfig&)>> shapes{
+      [](VitConfig& c) { c.distilled = true; },
+      [](VitConfig& c) {
+        c.global_pool = Pooling::avg;
+        c.fc_norm = true;
+      },
+      [](VitConfig& c) { c.reg_tokens = 2; }, [](VitConfig& c) { c.layer_scale = true; },
+      [](VitConfig& c) { c.qkv_bias = false; }};
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    VitConfig config = small_config();
+    shapes[i](config);
+    Teacher teacher(random_model(config));
+    apply_attention_spec("hedgehog:1,hydra:2", config.attention);
+    VisionTransformer model = student_of(teacher.model(), config);
+    Conversion run(teacher, *model, pictures_, *held_out_, *group_,
+                   folder_.path() / std::to_string(i), {{"recipe", "{}"}}, options());
+    const ConversionHistory history = run.run({});
+    EXPECT_LT(history.best_evaluation().agreement.divergence, history.start().agreement.divergence)
+        << i;
+  }
+}
+
+TEST(ConversionHistory, IsReadBack) {
+  ConversionHistory history;
+  history.evaluations = {{"start", 0, 1.5, {12.5, 0.25}}, {"maps", 650, 100, {50, 0.1}}};
+  history.losses = {{"maps", 20, 2.5, 1e-3, 1e-2}};
+  history.stages = {{"maps", 650, 600, 9600, 99.5, true}};
+  history.layers = {{3, "hydra", 1.25, 0.5}};
+  history.best = 1;
+  history.seconds = 123.456;
+  history.held_out_images = 480;
+  const ConversionHistory again = history_from_json(to_json(history), "here");
+  EXPECT_EQ(to_json(again), to_json(history));
+  EXPECT_EQ(again.best_evaluation().agreement.divergence, 0.1);
+  EXPECT_TRUE(again.stages[0].ended_early);
+  EXPECT_ERROR(history_from_json("{", "here"), decode_failed, "here");
+  history.best = 2;
+  EXPECT_ERROR(history_from_json(to_json(history), "here"), decode_failed, "best");
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training

@@ -1,0 +1,128 @@
+#include "model/training/distillation/hydra_start.h"
+
+#include "model/training/distillation/fidelity.h"
+#include "model/training/distillation/matching_losses.h"
+#include "model/training/distillation/outputs_task.h"
+#include "tests/error_matchers.h"
+#include "tests/model/training/distillation/small_models.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace hydrascope::model::training {
+namespace {
+
+using Batches = std::function<std::optional<at::Tensor>(std::int64_t)>;
+
+Batches two_batches() {
+  return [](std::int64_t index) -> std::optional<at::Tensor> {
+    if (index == 2) return std::nullopt;
+    return random_images(6, 10 + static_cast<std::uint64_t>(index));
+  };
+}
+
+at::Tensor all_images() { return at::cat({random_images(6, 10), random_images(6, 11)}); }
+
+TEST(HydraStart, QueriesAndKeysGetOffsetAndDeviation) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student =
+      student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
+  const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
+  start_hydra_layers(teacher, *student, {1, 2}, {0.3, 1.0}, two_batches());
+
+  const TeacherAttention seen = teacher.look_at_attention(all_images(), {1, 2});
+  for (const TeacherAttention::Layer& layer : seen.layers) {
+    const at::NoGradGuard no_grad;
+    const AttentionTrace trace = trace_attention(*student, layer.index, layer.tokens, seen.grid);
+    for (const at::Tensor& x : {trace.q, trace.k}) {
+      const at::Tensor tokens = merge_heads(x).flatten(0, 1);
+      EXPECT_TRUE(at::allclose(tokens.mean(0), at::ones({24}), 0, 1e-4));
+      EXPECT_TRUE(at::allclose(tokens.std(0, /*unbiased=*/false), at::full({24}, 0.3), 0, 1e-4));
+    }
+    EXPECT_TRUE(at::equal(trace.v, layer.trace.v));
+  }
+  const at::Tensor after = parameter(*student, "blocks.1.attn.qkv.weight");
+  EXPECT_TRUE(at::equal(after.narrow(0, 48, 24), before.narrow(0, 48, 24)));  // v
+}
+
+TEST(HydraStart, FeatureScaleIsTheLeastSquaresFit) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student =
+      student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
+  start_hydra_layers(teacher, *student, {1, 2}, {}, two_batches());
+
+  const TeacherAttention seen = teacher.look_at_attention(all_images(), {1, 2});
+  const at::NoGradGuard no_grad;
+  for (const TeacherAttention::Layer& layer : seen.layers) {
+    const std::int64_t count = layer.index == 2 ? 1 : 17;  // the class token decides at last
+    at::Tensor scale =
+        parameter(*student, "blocks." + std::to_string(layer.index) + ".attn.feature_scale");
+    const at::Tensor fitted = scale.clone();
+    scale.fill_(1);
+    const at::Tensor y = trace_attention(*student, layer.index, layer.tokens, seen.grid)
+                             .output.narrow(1, 0, count)
+                             .flatten(0, 1);
+    const at::Tensor wanted = layer.trace.output.narrow(1, 0, count).flatten(0, 1);
+    for (std::int64_t f = 0; f < 24; ++f) {
+      const at::Tensor solution = std::get<0>(
+          at::linalg_lstsq(y.select(1, f).unsqueeze(1), wanted.select(1, f).unsqueeze(1)));
+      EXPECT_NEAR(fitted[f].item<double>(), solution.item<double>(),
+                  1e-4 * (1 + std::abs(solution.item<double>())));
+    }
+    scale.copy_(fitted);
+  }
+}
+
+/// Relative error of a layer's attention output, projections included.
+double error_of(Teacher& teacher, VisionTransformerImpl& student) {
+  const at::NoGradGuard no_grad;
+  const TeacherAttention seen = teacher.look_at_attention(all_images(), {1});
+  const AttentionOutputs outputs =
+      attention_outputs(teacher, student, seen.layers.front(), seen.grid);
+  return relative_error(outputs.student, outputs.teacher).item<double>();
+}
+
+TEST(HydraStart, BringsTheLayerNearTheTeacher) {
+  Teacher teacher(random_model(small_config()));
+  for (const char* scale : {"on", "off"}) {
+    VisionTransformer student = student_of(
+        teacher.model(), small_config("hydra:1", {std::string("hydra.feature_scale=") + scale}));
+    const double before = error_of(teacher, *student);
+    start_hydra_layers(teacher, *student, {1}, {}, two_batches());
+    const double after = error_of(teacher, *student);
+    EXPECT_LT(after, 0.8) << scale;
+    EXPECT_LT(after, 0.5 * before) << scale;
+  }
+}
+
+TEST(HydraStart, WithoutTheParameterTheScaleGoesIntoTheProjection) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer with =
+      student_of(teacher.model(), small_config("hydra:1", {"hydra.feature_scale=on"}));
+  VisionTransformer without = student_of(teacher.model(), small_config("hydra:1"));
+  start_hydra_layers(teacher, *with, {1}, {}, two_batches());
+  start_hydra_layers(teacher, *without, {1}, {}, two_batches());
+  EXPECT_NEAR(error_of(teacher, *with), error_of(teacher, *without), 1e-5);
+}
+
+TEST(HydraStart, ModelsWithoutBiasesKeepTheirQueriesAndKeys) {
+  VitConfig config = small_config();
+  config.qkv_bias = false;
+  Teacher teacher(random_model(config));
+  apply_attention_spec("hydra:1", config.attention);
+  VisionTransformer student = student_of(teacher.model(), config);
+  const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
+  start_hydra_layers(teacher, *student, {1}, {}, two_batches());
+  EXPECT_TRUE(at::equal(parameter(*student, "blocks.1.attn.qkv.weight"), before));
+}
+
+TEST(HydraStart, NeedsImages) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student = student_of(teacher.model(), small_config("hydra:1"));
+  EXPECT_ERROR(
+      start_hydra_layers(teacher, *student, {1}, {}, [](std::int64_t) { return std::nullopt; }),
+      empty, "no images");
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training

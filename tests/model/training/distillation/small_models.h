@@ -1,0 +1,62 @@
+// A small teacher and students of it, for tests of conversions.
+#pragma once
+
+#include "model/training/distillation/teacher.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <string>
+
+namespace hydrascope::model::training {
+
+inline VitConfig small_config(const std::string& attention = "softmax",
+                              const std::vector<std::string>& options = {}) {
+  VitConfig config;
+  config.arch = "small";
+  config.img_height = config.img_width = 32;
+  config.patch_size = 8;
+  config.embed_dim = 24;
+  config.depth = 3;
+  config.num_heads = 3;
+  config.num_classes = 5;
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  apply_attention_spec(attention, config.attention);
+  for (const std::string& option : options) apply_attention_option(option, config.attention);
+  return config;
+}
+
+/// Weights far enough from their initialisation that attention is far from uniform.
+inline VisionTransformer random_model(const VitConfig& config) {
+  at::manual_seed(7);
+  VisionTransformer model(config);
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    const bool scale = item.value().dim() == 1 && item.key().find("weight") != std::string::npos;
+    item.value().copy_((scale ? 1.0 : 0.0) + 0.2 * at::randn_like(item.value()));
+  }
+  return model;
+}
+
+/// `teacher`'s weights; what a mechanism adds starts as it starts.
+inline VisionTransformer student_of(VisionTransformerImpl& teacher, const VitConfig& config) {
+  at::manual_seed(8);
+  VisionTransformer student(config);
+  const at::NoGradGuard no_grad;
+  auto values = teacher.named_parameters();
+  for (const auto& item : student->named_parameters()) {
+    if (const at::Tensor* value = values.find(item.key())) item.value().copy_(*value);
+  }
+  return student;
+}
+
+inline at::Tensor random_images(std::int64_t count, std::uint64_t seed = 1) {
+  at::manual_seed(seed);
+  return at::randn({count, 3, 32, 32});
+}
+
+inline at::Tensor parameter(VisionTransformerImpl& model, const std::string& name) {
+  return *model.named_parameters().find(name);
+}
+
+}  // namespace hydrascope::model::training
