@@ -91,9 +91,9 @@ int run_evaluate(const ParsedOptions& options) {
                         classifier.options().device, console);
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file);
   }
+  evaluation.write_errors(labels);
   results.write(format, output.stream(), console);
   output.close();
-  evaluation.write_errors(labels);
   console.detail(evaluation.timing().describe(model_threads(options), pipeline.workers));
 
   if (stop_requested()) return exit_code_after_stop(kExitOk);

@@ -19,7 +19,7 @@ namespace {
 constexpr std::array<std::string_view, 7> kColors{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
                                                   "#e69f00", "#56b4e9", "#7f7f7f"};
 constexpr std::string_view kCompanyColor = "#999";
-constexpr double kLeft = 62;
+constexpr double kLeft = 70;
 constexpr double kRight = 14;
 constexpr double kTop = 34;
 constexpr double kBottom = 42;
@@ -35,8 +35,10 @@ class Extent {
   [[nodiscard]] ValueRange range() const {
     if (low_ > high_) return {0, 1};
     constexpr double kMargin = 0.04;
+    const double size = std::max(std::abs(low_), std::abs(high_));
+    // What differs by rounding alone is one value.
     const double margin =
-        high_ > low_ ? kMargin * (high_ - low_) : std::max(kMargin * std::abs(high_), 1e-3);
+        kMargin * (high_ - low_ > 1e-5 * size ? high_ - low_ : std::max(size, 0.1));
     return {static_cast<float>(low_ - margin), static_cast<float>(high_ + margin)};
   }
 
@@ -67,9 +69,8 @@ class Drawing {
     for (const ChartLine& line : chart.lines) {
       if (line.in_front) ++legend_rows_;
       for (const auto& point : line.points) {
-        if (!is_drawn(point)) continue;
-        x.add(point.first);
-        y.add(point.second);
+        if (std::isfinite(point.first)) x.add(point.first);
+        if (is_drawn(point)) y.add(point.second);
       }
     }
     if (legend_rows_ == 1) legend_rows_ = 0;  // the title says it

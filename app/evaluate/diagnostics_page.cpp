@@ -60,7 +60,7 @@ std::string chart_of(const DiagnosticsReport& report, std::size_t column) {
     line.points.emplace_back(static_cast<double>(row.layer), row.values[column]);
   }
   const DiagnosticsReport::Column& of = report.columns[column];
-  viz::LineChart chart{of.title, "layer", of.title, {std::move(mean)}};
+  viz::LineChart chart{of.title, "layer", "", {std::move(mean)}};
   for (auto& [head, line] : heads) chart.lines.push_back(std::move(line));
   return "<figure>" + viz::line_chart_svg(chart) + "<figcaption>" + escaped(of.summary) +
          "</figcaption></figure>\n";

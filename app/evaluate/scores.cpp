@@ -73,7 +73,7 @@ void Scores::add_agreement(KeyValueReport& summary) const {
   summary.add("only_model_right", counts.only_model);
   summary.add("only_against_right", counts.only_reference);
   summary.add("both_wrong", counts.neither);
-  summary.add("mcnemar_p", mcnemar_p(counts.only_model, counts.only_reference), 4);
+  summary.add("mcnemar_p", mcnemar_p(counts.only_model, counts.only_reference), 6);
 }
 
 }  // namespace hydrascope::app

@@ -20,8 +20,8 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
 TEST(LineChartTest, PointsLieWhereTheyBelong) {
   LineChart chart{"loss <a>", "step", "loss", {{"one", {{0, 1}, {10, 3}}}}};
   const std::string svg = line_chart_svg(chart);
-  // From 62 to 426 and from 238 up to 34, with a margin of 4 % of the data on each side.
-  EXPECT_THAT(svg, HasSubstr("M75.5 230.4L412.5 41.6"));
+  // From 70 to 426 and from 238 up to 34, with a margin of 4 % of the data on each side.
+  EXPECT_THAT(svg, HasSubstr("M83.2 230.4L412.8 41.6"));
   EXPECT_THAT(svg, HasSubstr("loss &lt;a&gt;"));
   EXPECT_THAT(svg, Not(HasSubstr("<a>")));
   EXPECT_THAT(svg, HasSubstr("one: 3"));
@@ -38,6 +38,12 @@ TEST(LineChartTest, WhatIsNotFiniteIsAGap) {
   ASSERT_NE(path, svg.npos);
   const std::string line = svg.substr(path + 9, svg.find('"', path + 9) - path - 9);
   EXPECT_EQ(occurrences(line, "M"), 2U);
+}
+
+TEST(LineChartTest, ValuesThatDifferByRoundingAreOne) {
+  const std::string svg =
+      line_chart_svg({"t", "x", "y", {{"one", {{0, 1}, {1, 1 + 1e-9}, {2, 1 - 1e-9}}}}});
+  EXPECT_EQ(occurrences(svg, "cy=\"136.0\""), 3U) << "in the middle";
 }
 
 TEST(LineChartTest, CompanyIsBehindAndNotInTheLegend) {

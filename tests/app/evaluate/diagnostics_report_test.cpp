@@ -95,7 +95,7 @@ TEST(DiagnosticsReportTest, FilesByTheirExtension) {
   EXPECT_THAT(written("a.csv"), HasSubstr("layer,head,mechanism,entropy,global_norm\n0,,softmax,"));
   EXPECT_THAT(written("a.tsv"), HasSubstr("layer\thead"));
   EXPECT_THAT(written("a.txt"), HasSubstr("queries"));
-  EXPECT_ERROR(check_diagnostics_file("a.png"), ErrorCode::invalid_argument, ".html", "a.png");
+  EXPECT_ERROR(check_diagnostics_file("a.png"), invalid_argument, ".html", "a.png");
   EXPECT_NO_THROW(check_diagnostics_file("-"));
 }
 

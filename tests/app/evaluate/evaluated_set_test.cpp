@@ -28,7 +28,7 @@ class EvaluatedSetTest : public ::testing::Test {
                          score_options(),
                          agreement_options(),
                          diagnostics_options(),
-                         {{.name = "faithfulness"}, {.name = "keep-tokens"}}});
+                         {{.name = "faithfulness"}}});
     words.push_back(folder_.path().string());
     return parse(spec, words);
   }
@@ -56,7 +56,7 @@ TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
   EXPECT_TRUE(alone.has_real_labels);
   EXPECT_EQ(alone.pictures[0].target, kNoClass);
   EXPECT_ERROR(read({"--labels-csv", folder_.write("c.csv", "file,real\n1.jpg,1 3\n")}),
-               ErrorCode::invalid_argument, "'3'", "row 2");
+               invalid_argument, "'3'", "row 2");
 }
 
 TEST_F(EvaluatedSetTest, RealLabelsAreOfTheWholeSet) {
@@ -84,23 +84,22 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
     EXPECT_EQ(set.pictures[0].file.filename(), "a.jpg");
     EXPECT_EQ(set.pictures[0].target, kNoClass);
   }
-  EXPECT_ERROR(read({}), ErrorCode::invalid_argument, "--labels-csv");
-  EXPECT_ERROR(read({"--against", "x", "--per-class", "-"}), ErrorCode::invalid_argument,
-               "no labels", "--per-class");
+  EXPECT_ERROR(read({}), invalid_argument, "--labels-csv");
+  EXPECT_ERROR(read({"--against", "x", "--per-class", "-"}), invalid_argument, "no labels",
+               "--per-class");
 }
 
 TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
   folder_.write("one/a.jpg");
   folder_.write("two/b.jpg");
-  EXPECT_ERROR(read({"--against", "x"}), ErrorCode::invalid_argument, "folder");
+  EXPECT_ERROR(read({"--against", "x"}), invalid_argument, "folder");
   EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
-  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), ErrorCode::invalid_argument,
-               "--no-labels");
+  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "--no-labels");
 }
 
 TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
-    EXPECT_ERROR(check_evaluate_options(options(words), format), ErrorCode::invalid_argument, text);
+    EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
   };
   refuse({"--most-errors", "5"}, Format::text, "--save-errors");
   refuse({"--diagnostics-images", "5"}, Format::text, "--diagnostics");
@@ -127,7 +126,7 @@ TEST(ParsedOptionsTest, TheSameButForOneOption) {
   EXPECT_THAT(changed.texts("mean"), ElementsAre("3"));
   EXPECT_TRUE(changed.given("mean"));
   EXPECT_THAT(changed.with("mean", {}).texts("mean"), ElementsAre("1", "2"));
-  EXPECT_ERROR((void)options.with("none", {}), ErrorCode::internal, "--none");
+  EXPECT_ERROR((void)options.with("none", {}), internal, "--none");
 }
 
 }  // namespace

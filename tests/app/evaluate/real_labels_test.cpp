@@ -37,15 +37,15 @@ TEST(RealLabelsTest, ValidationPicturesByNumber) {
   EXPECT_THAT(set.pictures[0].valid, ElementsAre(3));
   EXPECT_THAT(set.pictures[1].valid, ElementsAre(1));
   LabelledSet beyond = set_of({"ILSVRC2012_val_00000004.JPEG"});
-  EXPECT_ERROR(read_real_labels(file, 4, beyond), ErrorCode::invalid_argument, "00000004");
+  EXPECT_ERROR(read_real_labels(file, 4, beyond), invalid_argument, "00000004");
 }
 
 TEST(RealLabelsTest, SaysWhatIsWrong) {
   const TemporaryFolder folder;
   const auto refuse = [&](const std::string& text, const char* message) {
     LabelledSet set = set_of({"a.jpg", "b.jpg"});
-    EXPECT_ERROR(read_real_labels(folder.write("real.json", text), 4, set),
-                 ErrorCode::invalid_argument, message);
+    EXPECT_ERROR(read_real_labels(folder.write("real.json", text), 4, set), invalid_argument,
+                 message);
     EXPECT_FALSE(set.has_real_labels);
   };
   refuse("[[1]]", "1 lists for 2 pictures");
@@ -56,7 +56,7 @@ TEST(RealLabelsTest, SaysWhatIsWrong) {
   refuse("{}", "list of lists");
   refuse("[[1], [2]", "list of lists");
   LabelledSet set = set_of({"a.jpg"});
-  EXPECT_ERROR(read_real_labels(folder.path() / "none.json", 4, set), ErrorCode::invalid_argument,
+  EXPECT_ERROR(read_real_labels(folder.path() / "none.json", 4, set), invalid_argument,
                "none.json");
 }
 

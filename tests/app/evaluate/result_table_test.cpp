@@ -40,7 +40,7 @@ TEST(ResultTableTest, EveryFormat) {
 
 TEST(ResultTableTest, ARowHasACellAColumn) {
   ResultTable table({{"a", "a"}, {"b", "b"}});
-  EXPECT_ERROR(table.add({std::int64_t{1}}), ErrorCode::internal, "2 cells");
+  EXPECT_ERROR(table.add({std::int64_t{1}}), internal, "2 cells");
   EXPECT_EQ(table.size(), 0U);
   EXPECT_EQ(table.json(), "[]");
 }
