@@ -33,16 +33,17 @@ class EvaluatedSetTest : public ::testing::Test {
     return parse(spec, words);
   }
   LabelledSet read(const std::vector<std::string>& words) const {
-    return read_evaluated_set(options(words),
-                              image::Labels::parse("n01 a\nn02 b\nn03 c\n", "three"), 3);
+    return read_evaluated_set(
+        options(words), image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"),
+        3);
   }
 
   testing::TemporaryFolder folder_;
 };
 
 TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
-  const std::string both =
-      folder_.write("a.csv", "file,label,real_labels\n1.jpg,0,0 2\n2.jpg,1,\n3.jpg,2,n02  1\n");
+  const std::string both = folder_.write(
+      "a.csv", "file,label,real_labels\n1.jpg,0,0 2\n2.jpg,1,\n3.jpg,2,n00000002  1\n");
   const LabelledSet set = read({"--labels-csv", both});
   EXPECT_TRUE(set.has_labels);
   EXPECT_TRUE(set.has_real_labels);

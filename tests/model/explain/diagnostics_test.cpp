@@ -27,8 +27,8 @@ struct Pair {
     modules->eval();
     std::vector<std::int64_t> layers(static_cast<std::size_t>(exact.config().depth));
     for (std::size_t i = 0; i < layers.size(); ++i) layers[i] = static_cast<std::int64_t>(i);
-    exact.fill()(*modules, layers);
     for (Tensor& parameter : modules->parameters()) parameter.set_requires_grad(false);
+    exact.fill()(*modules, layers);
   }
   [[nodiscard]] DiagnosedBlock block(std::int64_t layer) {
     return {modules->block(layer),
@@ -130,9 +130,8 @@ TEST(DiagnosticsTest, TheGlobalVectorOfHydra) {
   const BruteForce::Layer& inputs = pair.exact.layer(layer);
   const Tensor k = inputs.k.transpose(1, 2).flatten(2)[0];  // (N, D)
   const Tensor v = inputs.v.transpose(1, 2).flatten(2)[0];
-  // At another grid than that of training, patches count 64 / 20 each.
-  Tensor terms = k / k.norm(2, {-1}, /*keepdim=*/true) * v;
-  terms.narrow(0, 1, 20).mul_(64.0 / 20);
+  // At another grid than that of training, of 65 tokens, each of these 21 counts 65 / 21.
+  const Tensor terms = k / k.norm(2, {-1}, /*keepdim=*/true) * v * (65.0 / 21);
   const Tensor c = terms.sum(0);
   const std::int64_t heads = numbers.size(0) - 1;
   EXPECT_NEAR(at_row(numbers, heads, Diagnostic::global_norm), c.norm().item<double>(),
