@@ -4,9 +4,10 @@
 #include "app/console.h"
 #include "app/faithfulness.h"
 #include "app/labelled_set.h"
+#include "app/logits_file.h"
 #include "app/model_source.h"
-#include "app/npy_file.h"
 #include "app/pipeline.h"
+#include "app/process_team.h"
 #include "app/progress.h"
 #include "app/report.h"
 #include "app/signal_stop.h"
@@ -43,6 +44,12 @@ void thin_out(LabelledSet& set, std::size_t count) {
   if (count >= all) return;
   for (std::size_t i = 0; i < count; ++i) set.pictures[i] = set.pictures[i * all / count];
   set.pictures.resize(count);
+}
+
+/// Those that this process takes.
+void take_share(LabelledSet& set, const ProcessTeam& team) {
+  std::int64_t number = 0;
+  std::erase_if(set.pictures, [&](const LabelledPicture&) { return !team.takes(number++); });
 }
 
 struct Score {
@@ -83,7 +90,9 @@ void write_results(KeyValueReport summary, const FaithfulnessReport* faithfulnes
 
 int run_evaluate(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
-  const Console console(options);
+  ProcessTeam team;
+  team.refuse(options, {"faithfulness"});
+  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
   const ModelSource source = open_model(options);
   const ResolvedTransform transform = resolve_transform(options, source);
   if (options.flag("print-transform") && options.positionals().empty() &&
@@ -103,24 +112,30 @@ int run_evaluate(const ParsedOptions& options) {
                   "evaluate");
     }
   }
+  take_share(set, team);
   for (const std::string& note : source.notes) console.note("note: " + note);
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
+  if ((options.flag("print-transform") && team.is_first()) || console.verbose)
+    console.note(transform.describe());
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan =
       plan_faithfulness(options, source.config, transform.config);
+  team.join(options);
   model::Classifier classifier = make_classifier(
-      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
+      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(),
+      team.launch());
 
   // Published scores come from tools that ignore EXIF orientation.
-  PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
-
+  PipelineOptions pipeline =
+      pipeline_options(options, transform, options.text("exif") == "apply", team.launch());
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
 
-  OutputFile output(options.text("output"));
-  std::optional<NpyWriter> logits_file;
-  if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
+  std::optional<OutputFile> output;
+  if (team.is_first()) output.emplace(options.text("output"));
+  std::optional<LogitsFile> logits_file;
+  if (options.given("save-logits"))
+    logits_file.emplace(team, options.text("save-logits"), source.config.num_classes);
   const bool fail_fast = options.text("on-error") == "fail";
   Score score;
   std::size_t next = 0;
@@ -140,15 +155,12 @@ int run_evaluate(const ParsedOptions& options) {
     if (result.error) {
       ++score.failed;
       progress.hide();
-      std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": "
-                << result.message << '\n';
+      std::cerr << "error: " + result.input.given + ": " + std::string(name(*result.error)) + ": " +
+                       result.message + '\n';
       if (logits_file) logits_file->append_nan();
     } else {
       score.add(result.logits, target);
-      if (logits_file)
-        logits_file->append({result.logits.const_data_ptr<float>(),
-                             static_cast<std::size_t>(result.logits.numel())},
-                            result.logits.sizes());
+      if (logits_file) logits_file->append(result.logits);
     }
     progress.advance();
     return !(result.error && fail_fast);
@@ -174,11 +186,27 @@ int run_evaluate(const ParsedOptions& options) {
     timing = run_pipeline(next_input, classifier, pipeline, report);
   }
   progress.finish();
+  // This ends the other processes, too.
+  if (team.has_others() && score.failed > 0 && fail_fast && !stop_requested()) return kExitFailed;
   if (logits_file) logits_file->close();
+  team.sum({&score.images, &score.failed, &score.top1, &score.top5, &timing.images});
+  timing.seconds = std::ranges::max(team.gather(timing.seconds));
+  const double top1 = score.percent(score.top1);
+  const bool is_too_low = options.given("require-top1") && top1 < options.number("require-top1");
+  const auto exit_code = [&] {
+    if (stop_requested()) return exit_code_after_stop(kExitOk);
+    if (is_too_low) return static_cast<int>(kExitCheckFailed);
+    if (score.failed > 0) return static_cast<int>(fail_fast ? kExitFailed : kExitSomeInputsFailed);
+    return static_cast<int>(kExitOk);
+  };
+  if (!team.is_first()) {
+    team.wait_for_all();
+    return exit_code();
+  }
 
   KeyValueReport summary;
   summary.add("schema", std::int64_t{1});
-  summary.add("top1", score.percent(score.top1), 2);
+  summary.add("top1", top1, 2);
   summary.add("top5", score.percent(score.top5), 2);
   summary.add("images", score.images);
   summary.add("failed", score.failed);
@@ -199,19 +227,16 @@ int run_evaluate(const ParsedOptions& options) {
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
   write_results(std::move(summary), faithfulness ? &faithfulness->report() : nullptr,
-                choose_format(options.text("format"), options.text("output")), output.stream(),
+                choose_format(options.text("format"), options.text("output")), output->stream(),
                 console);
-  output.close();
-  console.detail(timing.describe(model_threads(options), pipeline.workers));
-
-  if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (options.given("require-top1") && score.percent(score.top1) < options.number("require-top1")) {
+  output->close();
+  console.detail(timing.describe(model_threads(options, team.launch()), pipeline.workers));
+  if (is_too_low && !stop_requested()) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
               << '\n';
-    return kExitCheckFailed;
   }
-  if (score.failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
-  return kExitOk;
+  team.wait_for_all();
+  return exit_code();
 }
 
 }  // namespace
@@ -227,6 +252,7 @@ Command evaluate_command() {
        input_options(),
        preprocessing_options(),
        runtime_options(),
+       launch_options(),
        output_options(),
        label_options(),
        {{.name = "labels-csv",
@@ -258,6 +284,7 @@ Command evaluate_command() {
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
       "hydrascope evaluate imagenet/val --limit-images 500 --faithfulness deletion,insertion",
+      "torchrun --nproc-per-node 8 --no-python hydrascope evaluate imagenet/val",
   };
   return {std::move(spec), run_evaluate};
 }
