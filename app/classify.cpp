@@ -161,6 +161,14 @@ int run_classify(const ParsedOptions& options) {
   return kExitOk;
 }
 
+std::vector<Option> output_options_of_ranks() {
+  std::vector<Option> options = output_options();
+  options.front().help +=
+      "; under torchrun each process writes files of its own, x.jsonl becomes x.rank0.jsonl, and "
+      "on standard output their records come as they are ready";
+  return options;
+}
+
 }  // namespace
 
 Command classify_command() {
@@ -175,7 +183,7 @@ Command classify_command() {
             preprocessing_options(),
             runtime_options(),
             launch_options(),
-            output_options(),
+            output_options_of_ranks(),
             label_options(),
             {{.name = "topk",
               .kind = ValueKind::integer,
