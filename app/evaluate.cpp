@@ -136,10 +136,10 @@ Command evaluate_command() {
   spec.aliases = {"eval", "validate"};
   spec.summary = "scores over a labelled set, agreement of two models, attention diagnostics";
   spec.positionals = "FOLDER";
-  spec.options =
-      join({model_options(), input_options(), preprocessing_options(), runtime_options(),
-            launch_options(), output_options(), label_options(), labelled_set_options(), score_options(),
-            agreement_options(), diagnostics_options(), faithfulness_options(), general_options()});
+  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(),
+                       launch_options(), output_options(), label_options(), labelled_set_options(),
+                       score_options(), agreement_options(), diagnostics_options(),
+                       faithfulness_options(), general_options()});
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",

@@ -58,8 +58,7 @@ void Evaluation::run(FaithfulnessRun* faithfulness, ReferenceModel* reference) {
     constexpr std::size_t kEnough = 1024;
     run_in_parts(kEnough, faithfulness, reference);
   } else {
-    classify_until(own_.size(),
-                   [&](const PipelineResult& result) { return add(result, {}); });
+    classify_until(own_.size(), [&](const PipelineResult& result) { return add(result, {}); });
   }
   progress_.finish();
 }

@@ -26,8 +26,8 @@ namespace hydrascope::app {
 
 class Evaluation {
  public:
-  /// Opens the files of `--save-logits` and `--save-errors`. Of several processes each evaluates its
-  /// share of the set. All must outlive it.
+  /// Opens the files of `--save-logits` and `--save-errors`. Of several processes each evaluates
+  /// its share of the set. All must outlive it.
   Evaluation(const ParsedOptions& options, const LabelledSet& set, model::Classifier& classifier,
              const PipelineOptions& pipeline, const Console& console, ProcessTeam& team);
 
@@ -43,9 +43,7 @@ class Evaluation {
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
   [[nodiscard]] bool fails_fast() const noexcept { return fail_fast_; }
   /// `run` ended early because of a picture of this process.
-  [[nodiscard]] bool ended_by_failure() const noexcept {
-    return fail_fast_ && !failures_.empty();
-  }
+  [[nodiscard]] bool ended_by_failure() const noexcept { return fail_fast_ && !failures_.empty(); }
 
  private:
   /// Where another model runs, or this one again, the pipeline has to be idle: pictures come so
