@@ -20,6 +20,8 @@ std::optional<std::filesystem::path> bundled_model(std::string_view name);
 std::vector<std::string> bundled_models();
 /// The photographs that come along, sorted.
 std::vector<std::string> bundled_images();
+/// The fonts that come along, sorted.
+std::vector<std::filesystem::path> bundled_fonts();
 /// assets/labels/NAME.txt when there is such a file.
 std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 

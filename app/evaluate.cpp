@@ -1,18 +1,17 @@
-// hydrascope evaluate: top-1 and top-5 over a labelled set, scored over all of the model's classes,
-// and how faithful maps are to the model.
+// hydrascope evaluate: how good a model is over a set of pictures, how near to another one, what
+// its attention is like, and how faithful maps are to it.
 #include "app/command.h"
 #include "app/console.h"
+#include "app/evaluate/diagnostics_run.h"
+#include "app/evaluate/evaluate_options.h"
+#include "app/evaluate/evaluated_set.h"
+#include "app/evaluate/evaluation.h"
+#include "app/evaluate/evaluation_results.h"
+#include "app/evaluate/reference_model.h"
 #include "app/faithfulness.h"
-#include "app/labelled_set.h"
 #include "app/model_source.h"
-#include "app/npy_file.h"
 #include "app/pipeline.h"
-#include "app/progress.h"
-#include "app/report.h"
 #include "app/signal_stop.h"
-#include "kernels/error.h"
-
-#include <ATen/ops/topk.h>
 
 #include <algorithm>
 #include <iostream>
@@ -21,176 +20,18 @@
 namespace hydrascope::app {
 namespace {
 
-LabelledSet read_set(const ParsedOptions& options, const image::Labels& labels) {
-  std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
-  if (words.size() != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected one folder, found " + std::to_string(words.size()), "evaluate");
-  }
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(words[0], ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
-  if (const std::string& csv = options.text("labels-csv"); !csv.empty())
-    return read_labels_csv(csv, words[0], labels);
-  return read_folder_classes(words[0], labels);
-}
-
-/// `count` of the pictures, evenly spread: sets are sorted by class.
-void thin_out(LabelledSet& set, std::size_t count) {
-  const std::size_t all = set.pictures.size();
-  if (count >= all) return;
-  for (std::size_t i = 0; i < count; ++i) set.pictures[i] = set.pictures[i * all / count];
-  set.pictures.resize(count);
-}
-
-struct Score {
-  std::int64_t images = 0;
-  std::int64_t failed = 0;
-  std::int64_t top1 = 0;
-  std::int64_t top5 = 0;
-
-  void add(const at::Tensor& logits, std::int64_t target) {
-    constexpr std::int64_t kTop = 5;
-    const at::Tensor best = std::get<1>(at::topk(logits, std::min(kTop, logits.size(-1))));
-    const std::int64_t* classes = best.const_data_ptr<std::int64_t>();
-    ++images;
-    if (classes[0] == target) ++top1;
-    if (std::find(classes, classes + best.numel(), target) != classes + best.numel()) ++top5;
-  }
-  [[nodiscard]] double percent(std::int64_t count) const {
-    return images == 0 ? 0.0 : 100.0 * static_cast<double>(count) / static_cast<double>(images);
-  }
-};
-
-/// csv and tsv hold one table: with maps theirs, whose notes go to standard error.
-void write_results(KeyValueReport summary, const FaithfulnessReport* faithfulness, Format format,
-                   std::ostream& out, const Console& console) {
-  if (faithfulness == nullptr) {
-    summary.write(format, out);
-  } else if (format == Format::csv || format == Format::tsv) {
-    faithfulness->write_rows(format, out);
-    for (const std::string& note : faithfulness->all_notes()) console.note("note: " + note);
-  } else if (format == Format::text) {
-    summary.write(format, out);
-    faithfulness->write_text(out);
-  } else {
-    summary.add_json("faithfulness", faithfulness->json());
-    summary.write(format, out);
-  }
-}
-
-int run_evaluate(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
-  const Console console(options);
-  const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform") && options.positionals().empty() &&
-      options.texts("input").empty()) {
-    std::cout << transform.describe() << '\n';
-    return kExitOk;
-  }
-  const image::Labels labels = resolve_labels(options, source);
-  LabelledSet set = read_set(options, labels);
-  if (options.given("limit-images"))
-    thin_out(set, static_cast<std::size_t>(options.integer("limit-images")));
-  for (const LabelledPicture& picture : set.pictures) {
-    if (picture.target >= source.config.num_classes) {
-      throw Error(ErrorCode::invalid_argument,
-                  "class " + std::to_string(picture.target) + " of " + picture.file.string() +
-                      " is beyond the model's " + std::to_string(source.config.num_classes),
-                  "evaluate");
-    }
-  }
-  for (const std::string& note : source.notes) console.note("note: " + note);
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
-  console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
-  std::optional<FaithfulnessPlan> plan =
-      plan_faithfulness(options, source.config, transform.config);
-  model::Classifier classifier = make_classifier(
-      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
-
-  // Published scores come from tools that ignore EXIF orientation.
-  PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
-
-  pipeline.keep_input = plan.has_value();
-  std::optional<FaithfulnessRun> faithfulness;
-  if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
-
-  OutputFile output(options.text("output"));
-  std::optional<NpyWriter> logits_file;
-  if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
-  const bool fail_fast = options.text("on-error") == "fail";
-  Score score;
-  std::size_t next = 0;
-  std::size_t end = set.pictures.size();
-  std::size_t reported = 0;
-  Progress progress("evaluate", std::ssize(set.pictures), console.progress);
-  const auto next_input = [&]() -> std::optional<Input> {
-    if (next == end) return std::nullopt;
-    const LabelledPicture& picture = set.pictures[next++];
-    return Input{picture.file.string(), picture.file, false, std::nullopt, ""};
-  };
-  const auto report = [&](const PipelineResult& result) {
-    const std::int64_t target = set.pictures[reported].target;
-    // What a stop interrupts counts nowhere.
-    if (faithfulness && !result.error && !faithfulness->add(result, target, reported)) return false;
-    ++reported;
-    if (result.error) {
-      ++score.failed;
-      progress.hide();
-      std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": "
-                << result.message << '\n';
-      if (logits_file) logits_file->append_nan();
-    } else {
-      score.add(result.logits, target);
-      if (logits_file)
-        logits_file->append({result.logits.const_data_ptr<float>(),
-                             static_cast<std::size_t>(result.logits.numel())},
-                            result.logits.sizes());
-    }
-    progress.advance();
-    return !(result.error && fail_fast);
-  };
-  pipeline.notice = [&](const std::string& text) {
-    progress.hide();
-    console.note(text);
-  };
-  PipelineTiming timing;
-  if (faithfulness) {
-    // The model has to be idle while maps are measured, so pictures come a few at a time.
-    bool go_on = true;
-    while (go_on && next < set.pictures.size() && !stop_requested()) {
-      end = std::min(next + faithfulness->pictures_at_once(), set.pictures.size());
-      std::vector<PipelineResult> results;
-      timing += run_pipeline(next_input, classifier, pipeline, [&](const PipelineResult& result) {
-        results.push_back(result);
-        return true;
-      });
-      for (std::size_t i = 0; go_on && i < results.size(); ++i) go_on = report(results[i]);
-    }
-  } else {
-    timing = run_pipeline(next_input, classifier, pipeline, report);
-  }
-  progress.finish();
-  if (logits_file) logits_file->close();
-
-  KeyValueReport summary;
-  summary.add("schema", std::int64_t{1});
-  summary.add("top1", score.percent(score.top1), 2);
-  summary.add("top5", score.percent(score.top5), 2);
-  summary.add("images", score.images);
-  summary.add("failed", score.failed);
+void add_run(KeyValueReport& summary, const ModelSource& source,
+             const image::TransformConfig& transform, const model::Classifier& classifier,
+             const PipelineTiming& timing) {
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
     summary.add_json("attention_options", json_object(values));
-  summary.add("img_size", std::vector<std::int64_t>{transform.config.img_size.height,
-                                                    transform.config.img_size.width});
-  summary.add("native", transform.config.native);
-  summary.add("crop_pct", transform.config.crop_pct, 3);
-  summary.add("interpolation", std::string(image::name(transform.config.interpolation)));
+  summary.add("img_size",
+              std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
+  summary.add("native", transform.native);
+  summary.add("crop_pct", transform.crop_pct, 3);
+  summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
   summary.add("kernels", classifier.kernels());
@@ -198,19 +39,70 @@ int run_evaluate(const ParsedOptions& options) {
     summary.add_json("approximations", json_object(values));
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
-  write_results(std::move(summary), faithfulness ? &faithfulness->report() : nullptr,
-                choose_format(options.text("format"), options.text("output")), output.stream(),
-                console);
+}
+
+int run_evaluate(const ParsedOptions& options) {
+  if (dump_config_requested(options)) return kExitOk;
+  const Console console(options);
+  const Format format = choose_format(options.text("format"), options.text("output"));
+  check_evaluate_options(options, format);
+  const ModelSource source = open_model(options);
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform") && input_words(options).empty()) {
+    std::cout << transform.describe() << '\n';
+    return kExitOk;
+  }
+  const image::Labels labels = resolve_labels(options, source);
+  const LabelledSet set = read_evaluated_set(options, labels, source.config.num_classes);
+  std::optional<ReferenceModel> reference = open_reference(options, source);
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
+  console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
+  std::optional<FaithfulnessPlan> plan =
+      plan_faithfulness(options, source.config, transform.config);
+  model::Classifier classifier = make_classifier(
+      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
+  if (reference) reference->load(console);
+
+  // Published scores come from tools that ignore EXIF orientation.
+  PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
+  pipeline.keep_input = plan.has_value();
+  std::optional<FaithfulnessRun> faithfulness;
+  if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
+  OutputFile output(options.text("output"));
+  Evaluation evaluation(options, set, classifier, pipeline, console);
+  evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
+
+  const Scores& scores = evaluation.scores();
+  EvaluationResults results;
+  results.summary.add("schema", std::int64_t{1});
+  scores.add_accuracy(results.summary);
+  add_run(results.summary, source, transform.config, classifier, evaluation.timing());
+  scores.add_calibration(results.summary);
+  if (reference) {
+    reference->add_facts(results.summary);
+    scores.add_agreement(results.summary);
+  }
+  if (faithfulness) results.add(faithfulness->report());
+  if (set.has_labels) add_score_tables(options, scores, labels, results);
+  if (const std::string& file = options.text("diagnostics"); !file.empty()) {
+    DiagnosticsReport report =
+        run_diagnostics(options, source, reference ? &reference->source() : nullptr, set, pipeline,
+                        classifier.options().device, console);
+    file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file);
+  }
+  evaluation.write_errors(labels);
+  results.write(format, output.stream(), console);
   output.close();
-  console.detail(timing.describe(model_threads(options), pipeline.workers));
+  console.detail(evaluation.timing().describe(model_threads(options), pipeline.workers));
 
   if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (options.given("require-top1") && score.percent(score.top1) < options.number("require-top1")) {
+  if (options.given("require-top1") && scores.top1() < options.number("require-top1")) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
               << '\n';
     return kExitCheckFailed;
   }
-  if (score.failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
   return kExitOk;
 }
 
@@ -220,43 +112,20 @@ Command evaluate_command() {
   CommandSpec spec;
   spec.name = "evaluate";
   spec.aliases = {"eval", "validate"};
-  spec.summary = "top-1/top-5 over a labelled set, faithfulness of maps";
+  spec.summary = "scores over a labelled set, agreement of two models, attention diagnostics";
   spec.positionals = "FOLDER";
-  spec.options = join(
-      {model_options(),
-       input_options(),
-       preprocessing_options(),
-       runtime_options(),
-       output_options(),
-       label_options(),
-       {{.name = "labels-csv",
-         .placeholder = "FILE",
-         .help = "labels of a flat folder: a header with file and class_index (or synset) columns",
-         .group = "Labels",
-         .completes_files = true},
-        {.name = "limit-images",
-         .kind = ValueKind::integer,
-         .placeholder = "N",
-         .help = "only so many pictures, evenly spread over the set",
-         .default_note = "all",
-         .minimum = 1,
-         .group = "Input"},
-        {.name = "require-top1",
-         .kind = ValueKind::number,
-         .placeholder = "PCT",
-         .help = "exit with 4 when top-1 is below",
-         .group = "Output"},
-        {.name = "save-logits",
-         .placeholder = "FILE.npy",
-         .help = "also write float32 logits (images, classes)",
-         .group = "Output",
-         .completes_files = true}},
-       faithfulness_options(),
-       general_options()});
+  spec.options =
+      join({model_options(), input_options(), preprocessing_options(), runtime_options(),
+            output_options(), label_options(), labelled_set_options(), score_options(),
+            agreement_options(), diagnostics_options(), faithfulness_options(), general_options()});
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
+      "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",
+      "hydrascope evaluate unlabelled -m converted.safetensors --against softmax.safetensors",
+      "hydrascope evaluate imagenet/val --attn hedgehog --against-attn softmax --diagnostics "
+      "a.html",
       "hydrascope evaluate imagenet/val --limit-images 500 --faithfulness deletion,insertion",
   };
   return {std::move(spec), run_evaluate};

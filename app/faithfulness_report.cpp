@@ -2,7 +2,7 @@
 
 #include "app/delimited_row.h"
 #include "app/option_table.h"
-#include "app/terminal_text.h"
+#include "app/text_columns.h"
 
 #include <algorithm>
 #include <array>
@@ -29,21 +29,6 @@ std::string with_margin(const MeanOverPictures& mean, std::string text) {
 
 bool is_baseline(const FaithfulnessRow& row) {
   return row.map == kRandomMap || row.map == kCenterMap;
-}
-
-/// Cells in columns as wide as their widest: the first to the left, numbers to the right.
-void write_table(const std::vector<std::vector<std::string>>& lines, std::ostream& out) {
-  std::vector<std::size_t> widths(lines.front().size());
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], columns(line[i]));
-  }
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string blanks(widths[i] - columns(line[i]), ' ');
-      out << (i == 0 ? line[i] + blanks : "  " + blanks + line[i]);
-    }
-    out << '\n';
-  }
 }
 
 /// Two-sided, 95 %: Student's t of so many degrees of freedom, 1.96 from 120 on (within 1 %).
@@ -201,7 +186,7 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
            random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
            fixed(row.seconds, 1)});
     }
-    write_table(lines, out);
+    write_columns(lines, {true}, out);
   }
   out << '\n'
       << kRandomMap << ": mean of " << random_draws << " maps a picture, seed " << seed << "; "

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -71,6 +72,33 @@ std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
   }
   end_row();
   return rows;
+}
+
+std::int64_t checked_class(std::int64_t index, const std::string& word, const image::Labels& labels,
+                           const std::string& place) {
+  if (index >= 0 && std::cmp_less(index, labels.size())) return index;
+  throw Error(
+      ErrorCode::invalid_argument,
+      "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)",
+      place);
+}
+
+std::int64_t class_of_id(const std::string& word, const image::Labels& labels,
+                         const std::string& place) {
+  return checked_class(labels.find_id(word).value_or(kNoClass), word, labels, place);
+}
+
+/// Of indices or ids with blanks between them.
+std::vector<std::int64_t> classes_of(const std::string& text, const image::Labels& labels,
+                                     const std::string& place) {
+  std::vector<std::int64_t> classes;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    classes.push_back(labels.find_id(word)
+                          ? class_of_id(word, labels, place)
+                          : checked_class(to_integer(word, place), word, labels, place));
+  }
+  return classes;
 }
 
 std::optional<std::size_t> column_of(const std::vector<std::string>& header,
@@ -140,37 +168,37 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
   const auto file_column = column_of(rows[0], {"file", "filename", "image"});
   const auto index_column = column_of(rows[0], {"class_index", "label", "index"});
   const auto id_column = column_of(rows[0], {"synset", "id"});
-  if (!file_column || (!index_column && !id_column)) {
+  const auto real_column = column_of(rows[0], {"real_labels", "real", "labels"});
+  if (!file_column || (!index_column && !id_column && !real_column)) {
     throw Error(ErrorCode::invalid_argument,
                 "the header needs a column file, filename or image and one of class_index, label, "
-                "index, synset, id",
+                "index, synset, id, real_labels",
                 subject);
   }
   LabelledSet set;
-  set.rule = index_column ? "class index column" : "synset id column";
-  const std::size_t target_column = index_column ? *index_column : *id_column;
+  set.has_labels = index_column || id_column;
+  set.has_real_labels = real_column.has_value();
+  set.rule = index_column ? "class index column"
+             : id_column  ? "synset id column"
+                          : "column of valid labels";
   for (std::size_t i = 1; i < rows.size(); ++i) {
     const std::string place = subject + ", row " + std::to_string(i + 1);
-    if (rows[i].size() <= std::max(*file_column, target_column)) {
+    const auto cell = [&](const std::optional<std::size_t>& column) -> const std::string& {
+      if (*column < rows[i].size()) return rows[i][*column];
       throw Error(ErrorCode::invalid_argument,
                   "expected " + std::to_string(rows[0].size()) + " columns, found " +
                       std::to_string(rows[i].size()),
                   place);
-    }
-    const std::string& word = rows[i][target_column];
-    std::int64_t target = -1;
+    };
+    LabelledPicture picture{folder / cell(file_column)};
     if (index_column) {
-      target = to_integer(word, place);
-    } else if (const auto found = labels.find_id(word)) {
-      target = *found;
+      picture.target =
+          checked_class(to_integer(cell(index_column), place), cell(index_column), labels, place);
+    } else if (id_column) {
+      picture.target = class_of_id(cell(id_column), labels, place);
     }
-    if (target < 0 || std::cmp_greater_equal(target, labels.size())) {
-      throw Error(
-          ErrorCode::invalid_argument,
-          "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)",
-          place);
-    }
-    set.pictures.push_back({folder / rows[i][*file_column], target});
+    if (real_column) picture.valid = classes_of(cell(real_column), labels, place);
+    set.pictures.push_back(std::move(picture));
   }
   return set;
 }

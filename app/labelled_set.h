@@ -10,13 +10,18 @@
 
 namespace hydrascope::app {
 
+inline constexpr std::int64_t kNoClass = -1;
+
 struct LabelledPicture {
   std::filesystem::path file;
-  std::int64_t target = 0;  ///< 0-based index among the model's classes
+  std::int64_t target = kNoClass;        ///< 0-based index among the model's classes
+  std::vector<std::int64_t> valid = {};  ///< of `has_real_labels`: all labels that are right
 };
 
 struct LabelledSet {
   std::vector<LabelledPicture> pictures;
+  bool has_labels = true;  ///< every picture has a target, or none
+  bool has_real_labels = false;
   /// How classes were told from folders or columns, for messages: "folders are synset ids".
   std::string rule;
 };
@@ -31,8 +36,9 @@ std::vector<std::filesystem::path> class_folders(const std::filesystem::path& fo
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels);
 
 /// `--labels-csv`: a header naming a file column (file, filename, image) and a 0-based index column
-/// (class_index, label, index) or an id column (synset, id). Paths are relative to `folder`. RFC
-/// 4180 quoting.
+/// (class_index, label, index) or an id column (synset, id), or a column of any number of valid
+/// indices or ids with blanks between them (real_labels, real, labels), or both. Paths are relative
+/// to `folder`. RFC 4180 quoting.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,
                             const image::Labels& labels);
 

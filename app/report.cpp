@@ -118,6 +118,10 @@ void KeyValueReport::add(std::string key, std::vector<std::int64_t> value) {
   fields_.push_back({std::move(key), json, std::move(text), json});
 }
 
+void KeyValueReport::add_nothing(std::string key) {
+  fields_.push_back({std::move(key), "null", "-", ""});
+}
+
 void KeyValueReport::add_json(std::string key, std::string json) {
   if (!nlohmann::json::accept(json)) {
     throw Error(ErrorCode::internal, "the value of '" + key + "' is not JSON: " + json, key);

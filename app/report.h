@@ -102,6 +102,8 @@ class KeyValueReport {
   }
   void add(std::string key, bool value);
   void add(std::string key, std::vector<std::int64_t> value);
+  /// Null, - for people, empty in csv and tsv.
+  void add_nothing(std::string key);
   /// A value that is already JSON (an object or array); text shows it as it is. Throws
   /// Error(internal) if it is not JSON.
   void add_json(std::string key, std::string json);

@@ -136,6 +136,7 @@ training::ClassificationOptions loss_of(const ParsedOptions& options) {
   loss.mixup.switch_prob = options.number("mixup-switch-prob");
   loss.mixup.label_smoothing = options.number("smoothing");
   loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
+  loss.drop_path_rate = options.number("drop-path");
   loss.recompute_blocks = options.flag("grad-checkpointing");
   loss.distillation_is_hard = options.text("distillation-type") == "hard";
   loss.distillation_weight = options.number("distillation-alpha");
@@ -220,7 +221,7 @@ class TrainingRun {
   std::int64_t judged_epochs_ = 0;
   ValidationScore last_score_;
   double images_per_second_ = 0;
-  Stopwatch watch_;
+  Clock::time_point began_ = Clock::now();
 };
 
 void TrainingRun::build_model() {
@@ -231,7 +232,6 @@ void TrainingRun::build_model() {
     const checkpoint::LoadReport loaded = source.weights.load_into(*model_, source.head);
     for (const std::string& note : describe(loaded)) console_.note("note: " + note);
   }
-  model_->set_drop_path(options_.number("drop-path"));
   model_->to(device_);
   model_->train();
   optimizer_ = std::make_unique<training::Optimizer>(
@@ -265,8 +265,9 @@ training::LoaderOptions TrainingRun::loader_options() const {
 
 bool TrainingRun::go_on() {
   constexpr double kSecondsOfAMinute = 60;
-  const bool out_of_time = options_.given("max-minutes") &&
-                           watch_.seconds() >= kSecondsOfAMinute * options_.number("max-minutes");
+  const bool out_of_time =
+      options_.given("max-minutes") &&
+      seconds_since(began_) >= kSecondsOfAMinute * options_.number("max-minutes");
   return !stop_requested() && !out_of_time;
 }
 
@@ -324,7 +325,7 @@ void TrainingRun::resume(const fs::path& file) {
 bool TrainingRun::end_epoch(std::int64_t epoch) {
   training::Scalars numbers;
   const double rate =
-      training::learning_rate(schedule_of(options_, length_), trainer_->position().step - 1));
+      training::learning_rate(schedule_of(options_, length_), trainer_->position().step - 1);
   numbers.emplace_back("lr", rate);
   if (epoch_.steps > 0)
     numbers.emplace_back("train_loss", epoch_.loss / static_cast<double>(epoch_.steps));
@@ -424,7 +425,7 @@ int TrainingRun::run() {
                 " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");
   progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
                                          console_.progress && group_->is_first());
-  watch_ = {};
+  began_ = Clock::now();
   bool go_on = true;
   while (go_on) {
     const std::int64_t step = trainer_->position().step;

@@ -201,7 +201,7 @@ CommandSpec train_spec() {
   spec.summary = "train a model from scratch, or fine-tune one";
   spec.positionals = "FOLDER";
   spec.options =
-      join({data_options(), model_options(), without(preprocessing_options(), {"exif", "native"}),
+      join({data_options(), model_options(), without(preprocessing_options(), {"exif"}),
             augmentation_options(), mixing_options(), loss_options(), schedule_options(),
             optimizer_options(), parameter_options(), average_options(), training_run_options(),
             runtime(), output(), without(label_options(), {"label-type"}), general_options()});

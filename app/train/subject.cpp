@@ -116,6 +116,8 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   }
   model::validate(config);
   subject.transform = resolve_transform(options, subject.source);
+  if (subject.transform.config.native)
+    throw Error(ErrorCode::invalid_argument, "pictures of a batch have one size", "--native");
 
   const LabelledSet set = read_folder_classes(folders.training, subject.labels.labels);
   for (const LabelledPicture& picture : set.pictures)

@@ -42,13 +42,7 @@ std::vector<std::string> colormap_names() {
 
 /// `--font` first, then those that come along: what one lacks, the next may have.
 std::shared_ptr<const viz::Font> open_font(const std::string& given) {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "fonts", ignored)) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".ttf" || extension == ".otf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
+  std::vector<fs::path> files = bundled_fonts();
   if (!given.empty()) files.insert(files.begin(), given);
   if (files.empty())
     throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");

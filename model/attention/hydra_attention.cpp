@@ -165,6 +165,11 @@ Tensor HydraMixer::terms(const Tensor& k, const Tensor& v, const TokenGrid& grid
   return kh;
 }
 
+Tensor HydraMixer::global_terms(const Tensor& k, const Tensor& v, const TokenGrid& grid) const {
+  const Tensor all = terms(k, v, grid);
+  return feature_scale_.defined() ? all * feature_scale_ : all;
+}
+
 Tensor HydraMixer::gates(const Tensor& q, std::int64_t first, std::int64_t count) const {
   const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
                         .narrow(1, first, count);

@@ -57,6 +57,10 @@ class HydraMixer : public TokenMixer {
                               std::int64_t query) override;
   [[nodiscard]] FusedMixing fused() const override;
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override;
+  /// What each token gives to the global vector that gates multiply, feature scale included:
+  /// (B, N, D), the sum over N is that vector.
+  [[nodiscard]] torch::Tensor global_terms(const torch::Tensor& k, const torch::Tensor& v,
+                                           const TokenGrid& grid) const;
 
  private:
   /// w_t phi_k(k_t) * v_t (B, N, D); they sum to c.

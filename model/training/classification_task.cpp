@@ -40,6 +40,7 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
         logits, mix_targets(batch.targets, logits.size(1), mixing, options_.mixup.label_smoothing));
   };
   ForwardOptions forward;
+  forward.drop_path_rate = options_.drop_path_rate;
   forward.recompute_blocks = options_.recompute_blocks;
   const at::Tensor tokens = model_.forward_features(images, forward);
   if (!teacher_) return {label_loss_of(model_.forward_head(tokens))};

@@ -15,7 +15,8 @@ namespace hydrascope::model::training {
 struct ClassificationOptions {
   MixupOptions mixup;  ///< its label smoothing holds without mixing too
   std::uint64_t seed = 42;
-  bool recompute_blocks = false;  ///< ForwardOptions
+  double drop_path_rate = 0;      ///< as in ForwardOptions
+  bool recompute_blocks = false;  ///< as in ForwardOptions
   // Distillation as DeiT (arXiv 2012.12877, equations 2 and 3), with a teacher.
   bool distillation_is_hard = true;
   double distillation_weight = 0.5;  ///< alpha

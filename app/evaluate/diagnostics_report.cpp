@@ -1,0 +1,101 @@
+#include "app/evaluate/diagnostics_report.h"
+
+#include "app/console.h"
+#include "app/option_table.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr std::array<std::string_view, 5> kExtensions{".json", ".html", ".csv", ".tsv", ".txt"};
+
+std::string extension_of(const std::string& file) {
+  return std::filesystem::path(file).extension().string();
+}
+
+}  // namespace
+
+void DiagnosticsReport::drop_empty_columns() {
+  for (std::size_t i = columns.size(); i-- > 0;) {
+    const auto has_number = [&](const Row& row) { return std::isfinite(row.values[i]); };
+    if (std::ranges::any_of(rows, has_number)) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i);
+    columns.erase(columns.begin() + at);
+    for (Row& row : rows) row.values.erase(row.values.begin() + at);
+  }
+}
+
+ResultTable DiagnosticsReport::table() const {
+  std::vector<TableColumn> list{{"layer", "layer"}, {"head", "head"}, {"mechanism", "mechanism"}};
+  for (const Column& column : columns) list.push_back({column.key, column.title});
+  ResultTable table(std::move(list));
+  for (const Row& row : rows) {
+    std::vector<TableCell> cells{row.layer, row.is_of_layer() ? TableCell() : TableCell(row.head),
+                                 row.mechanism};
+    cells.insert(cells.end(), row.values.begin(), row.values.end());
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+std::string DiagnosticsReport::json() const {
+  JsonObject object;
+  object.add("model", json_string(model)).add("attention", json_string(attention));
+  if (!against.empty()) {
+    object.add("against", json_string(against))
+        .add("against_attention", json_string(against_attention));
+  }
+  JsonObject summaries;
+  for (const Column& column : columns) summaries.add(column.key, json_string(column.summary));
+  std::vector<std::string> sentences;
+  for (const std::string& note : notes) sentences.push_back(json_string(note));
+  return object.add("images", images)
+      .add("queries", queries)
+      .add("columns", summaries.text())
+      .add("rows", table().json())
+      .add("notes", '[' + join_words(sentences, ",", ",") + ']')
+      .text();
+}
+
+void DiagnosticsReport::write_text(std::ostream& out) const {
+  table().write(Format::text, out);
+  out << '\n';
+  for (const Column& column : columns) out << column.title << ": " << column.summary << '\n';
+  out << "over " << images << (images == 1 ? " picture, " : " pictures, ") << queries
+      << " queries each; rows without a head are their layer's\n";
+  for (const std::string& note : notes) out << "note: " << note << '\n';
+  flush_results(out);
+}
+
+void check_diagnostics_file(const std::string& file) {
+  if (file == "-" || std::ranges::find(kExtensions, extension_of(file)) != kExtensions.end())
+    return;
+  throw Error(ErrorCode::invalid_argument,
+              "expected a file ending in .json, .html, .csv, .tsv or .txt, or -",
+              "--diagnostics " + file);
+}
+
+void write_diagnostics(const DiagnosticsReport& report, const std::string& file) {
+  const std::string extension = extension_of(file);
+  OutputFile output(file);
+  if (extension == ".json") {
+    output.stream() << report.json() << '\n';
+  } else if (extension == ".html") {
+    output.stream() << report.page();
+  } else if (extension == ".txt") {
+    report.write_text(output.stream());
+  } else {
+    report.table().write(extension == ".csv" ? Format::csv : Format::tsv, output.stream());
+  }
+  flush_results(output.stream());
+  output.close();
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,56 @@
+// The table of `evaluate --diagnostics`: what the attention of every layer and head is like. Free
+// of LibTorch.
+#pragma once
+
+#include "app/evaluate/result_table.h"
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct DiagnosticsReport {
+  struct Column {
+    std::string key;      ///< "entropy_share"
+    std::string title;    ///< "entropy / ln N"
+    std::string summary;  ///< a line for people
+  };
+  /// A head's numbers, or with `head` -1 those of its whole layer.
+  struct Row {
+    std::int64_t layer = 0;
+    std::string mechanism;
+    std::int64_t head = -1;
+    std::vector<double> values;  ///< a column each; NaN where it is not defined
+    [[nodiscard]] bool is_of_layer() const noexcept { return head < 0; }
+  };
+
+  std::string model;
+  std::string attention;
+  std::string against;  ///< empty without a reference
+  std::string against_attention;
+  std::int64_t images = 0;
+  std::int64_t queries = 0;  ///< of a picture that rows were judged by
+  std::vector<Column> columns;
+  std::vector<Row> rows;           ///< by layer: the layer's, then its heads'
+  std::vector<std::string> notes;  ///< what the reader must know
+
+  /// Leaves out columns without a number.
+  void drop_empty_columns();
+  [[nodiscard]] ResultTable table() const;
+  /// One object: facts, what the columns are, rows.
+  [[nodiscard]] std::string json() const;
+  /// The table, then a line a column.
+  void write_text(std::ostream& out) const;
+  /// A self-contained page: a chart a column over the layers, and the table.
+  [[nodiscard]] std::string page() const;
+};
+
+/// Whether `file` has an extension that `write_diagnostics` knows. Throws Error(invalid_argument)
+/// where it has not: better before an evaluation than after it.
+void check_diagnostics_file(const std::string& file);
+/// By the extension: .json, .html, .csv, .tsv or .txt.
+void write_diagnostics(const DiagnosticsReport& report, const std::string& file);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,96 @@
+#include "app/evaluate/diagnostics_run.h"
+
+#include "app/evaluate/evaluated_set.h"
+#include "app/progress.h"
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+#include "model/explain/diagnostics.h"
+
+#include <ATen/Context.h>
+
+#include <cstdint>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+namespace explain = model::explain;
+
+model::VisionTransformer load_modules(const ParsedOptions& options, const ModelSource& source,
+                                      c10::Device device) {
+  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  model::VisionTransformer modules(source.config, model::Initialisation::for_loading);
+  source.weights.load_into(*modules, source.head);
+  modules->eval();
+  for (at::Tensor& parameter : modules->parameters()) parameter.set_requires_grad(false);
+  modules->to(at::kFloat);
+  modules->to(device);
+  return modules;
+}
+
+/// means: (depth, H + 1, diagnostics), the layer's own row last.
+std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
+                                            const model::VitConfig& config) {
+  std::vector<DiagnosticsReport::Row> rows;
+  const std::int64_t heads = means.size(1) - 1;
+  for (std::int64_t layer = 0; layer < means.size(0); ++layer) {
+    for (std::int64_t head = -1; head < heads; ++head) {
+      const at::Tensor numbers = means[layer][head < 0 ? heads : head].contiguous();
+      const double* values = numbers.const_data_ptr<double>();
+      rows.push_back(
+          {layer, config.attention_of(layer).mechanism, head, {values, values + numbers.numel()}});
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
+                                  const ModelSource* reference, LabelledSet set,
+                                  const PipelineOptions& pipeline, c10::Device device,
+                                  const Console& console) {
+  DiagnosticsReport report;
+  report.model = source.name;
+  report.attention = model::to_text(source.config.attention);
+  if (reference != nullptr &&
+      !explain::AttentionDiagnostics::comparable(source.config, reference->config)) {
+    report.notes.push_back("layers are not compared: " + reference->name + " has another shape");
+    reference = nullptr;
+  }
+  model::VisionTransformer modules = load_modules(options, source, device);
+  model::VisionTransformer reference_modules{nullptr};
+  if (reference != nullptr) {
+    report.against = reference->name;
+    report.against_attention = model::to_text(reference->config.attention);
+    reference_modules = load_modules(options, *reference, device);
+  }
+  explain::AttentionDiagnostics diagnostics(
+      *modules, reference == nullptr ? nullptr : &*reference_modules,
+      options.text("pos-interp") == "hf" ? model::PosInterp::hf : model::PosInterp::timm);
+  thin_out(set, static_cast<std::size_t>(options.integer("diagnostics-images")));
+  Progress progress("diagnostics", std::ssize(set.pictures), console.progress);
+  for (const LabelledPicture& picture : set.pictures) {
+    if (stop_requested()) break;
+    try {
+      diagnostics.add(image::apply_transform(pipeline.transform,
+                                             image::read_picture(picture.file, pipeline.decode)));
+    } catch (const Error& error) {
+      progress.hide();
+      console.note("note: not in the diagnostics: " + picture.file.string() + ": " + error.what());
+    }
+    progress.advance();
+  }
+  progress.finish();
+  report.images = diagnostics.images();
+  report.queries = diagnostics.queries();
+  for (const explain::DiagnosticEntry& entry : explain::diagnostics()) {
+    report.columns.push_back(
+        {std::string(entry.name), std::string(entry.title), std::string(entry.summary)});
+  }
+  report.rows = rows_of(diagnostics.means(), source.config);
+  report.drop_empty_columns();
+  return report;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,23 @@
+// `evaluate --diagnostics`: the attention of some pictures, by layer and head.
+#pragma once
+
+#include "app/console.h"
+#include "app/evaluate/diagnostics_report.h"
+#include "app/labelled_set.h"
+#include "app/model_source.h"
+#include "app/options.h"
+#include "app/pipeline.h"
+
+#include <c10/core/Device.h>
+
+namespace hydrascope::app {
+
+/// Over `--diagnostics-images` of the set's pictures, evenly spread, by modules in float32 on
+/// `device`; `reference` may be null. Pictures that cannot be read are left out with a note. Ends
+/// early when a stop is requested.
+DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
+                                  const ModelSource* reference, LabelledSet set,
+                                  const PipelineOptions& pipeline, c10::Device device,
+                                  const Console& console);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,90 @@
+#include "app/evaluate/reference_model.h"
+
+#include "app/evaluate/evaluate_options.h"
+#include "app/evaluate/evaluated_set.h"
+#include "kernels/error.h"
+
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+std::vector<std::string> words_of(const ParsedOptions& options, std::string_view name) {
+  return options.given(name) ? options.texts(name) : std::vector<std::string>();
+}
+
+ParsedOptions options_of_reference(const ParsedOptions& options) {
+  ParsedOptions own = options.with("keep-tokens", {}).with("keep-layer", {});
+  if (options.given("against")) {
+    own = own.with("model", options.texts("against"));
+    for (const char* name : {"checkpoint", "num-classes", "reset-head", "attn", "attn-opt"})
+      own = own.with(name, {});
+  }
+  if (options.given("against-attn"))
+    own = own.with("attn", options.texts("against-attn")).with("attn-opt", {});
+  if (options.given("against-attn-opt"))
+    own = own.with("attn-opt", words_of(options, "against-attn-opt"));
+  if (options.given("against-precision"))
+    own = own.with("precision", options.texts("against-precision"));
+  if (own.text("precision") != "int8") own = own.with("calibration", {});
+  return own;
+}
+
+}  // namespace
+
+ReferenceModel::ReferenceModel(const ParsedOptions& options, const ModelSource& model)
+    : options_(options_of_reference(options)),
+      source_(open_model(options_)),
+      transform_(resolve_transform(options_, source_)) {
+  if (source_.config.num_classes != model.config.num_classes) {
+    throw Error(ErrorCode::invalid_argument,
+                "has " + std::to_string(source_.config.num_classes) + " classes, " + model.name +
+                    " has " + std::to_string(model.config.num_classes),
+                "--against " + source_.name);
+  }
+}
+
+void ReferenceModel::load(const Console& console) {
+  for (const std::string& note : source_.notes) console.note("note: --against: " + note);
+  console.detail("against: " + transform_.describe());
+  classifier_.emplace(make_classifier(options_, source_));
+}
+
+std::vector<at::Tensor> ReferenceModel::classify(
+    std::span<const LabelledPicture> pictures,
+    const std::function<void(const std::string&)>& notice) {
+  PipelineOptions pipeline =
+      pipeline_options(options_, transform_, options_.text("exif") == "apply");
+  pipeline.keep_input = false;
+  pipeline.notice = notice;
+  std::size_t next = 0;
+  std::vector<at::Tensor> logits;
+  const auto next_input = [&]() -> std::optional<Input> {
+    if (next == pictures.size()) return std::nullopt;
+    return input_of(pictures[next++]);
+  };
+  run_pipeline(next_input, *classifier_, pipeline, [&](const PipelineResult& result) {
+    logits.push_back(result.logits);
+    return true;
+  });
+  return logits;
+}
+
+void ReferenceModel::add_facts(KeyValueReport& summary) const {
+  const image::TransformConfig& transform = transform_.config;
+  summary.add("against", source_.name);
+  summary.add("against_attention", model::to_text(source_.config.attention));
+  if (const auto values = model::attention_options(source_.config.attention); !values.empty())
+    summary.add_json("against_attention_options", json_object(values));
+  summary.add("against_img_size",
+              std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
+  summary.add("against_precision", std::string(classifier_->options().precision.name()));
+}
+
+std::optional<ReferenceModel> open_reference(const ParsedOptions& options,
+                                             const ModelSource& model) {
+  if (!compares_models(options)) return std::nullopt;
+  return ReferenceModel(options, model);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,52 @@
+// `evaluate --against`: a second model over the same pictures.
+#pragma once
+
+#include "app/console.h"
+#include "app/labelled_set.h"
+#include "app/model_source.h"
+#include "app/options.h"
+#include "app/pipeline.h"
+#include "app/report.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+class ReferenceModel {
+ public:
+  /// Opens what `--against...` name, nothing else. What else the options say of a run (device,
+  /// kernels, sizes) goes for both; `--checkpoint`, `--attn`, `--num-classes`, `--reset-head`,
+  /// `--keep-tokens` are the first model's alone where `--against` names another file. Throws
+  /// Error(invalid_argument) for a model of other classes than `model`.
+  ReferenceModel(const ParsedOptions& options, const ModelSource& model);
+
+  /// Loads the weights, with notes on what the user must know.
+  void load(const Console& console);
+  /// Logits (num_classes) of each picture, undefined where there are none; fewer than pictures
+  /// after a stop. `notice` is told of what changes on the way.
+  std::vector<at::Tensor> classify(std::span<const LabelledPicture> pictures,
+                                   const std::function<void(const std::string&)>& notice);
+
+  [[nodiscard]] const ModelSource& source() const noexcept { return source_; }
+  /// against, against_attention, against_attention_options, against_img_size, against_precision.
+  void add_facts(KeyValueReport& summary) const;
+
+ private:
+  ParsedOptions options_;
+  ModelSource source_;
+  ResolvedTransform transform_;
+  std::optional<model::Classifier> classifier_;
+};
+
+/// Nothing unless a second model is asked for.
+std::optional<ReferenceModel> open_reference(const ParsedOptions& options,
+                                             const ModelSource& model);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,309 @@
+#include "model/explain/diagnostics.h"
+
+#include "model/attention/hydra_attention.h"
+#include "model/explain/mixer_inputs.h"
+#include "model/torch_errors.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace hydrascope::model::explain {
+namespace {
+
+using at::Tensor;
+
+constexpr double kSmallestWeight = 1e-12;
+constexpr std::int64_t kMostQueries = 256;
+constexpr std::int64_t kRuns = 8;
+
+std::int64_t judged_queries(std::int64_t num_tokens) { return std::min(num_tokens, kMostQueries); }
+
+/// Calls `body(first, count)` for the runs of queries that are judged.
+template <class Body>
+void for_judged_queries(std::int64_t num_tokens, Body body) {
+  if (num_tokens <= kMostQueries) return body(0, num_tokens);
+  constexpr std::int64_t kCount = kMostQueries / kRuns;
+  for (std::int64_t run = 0; run < kRuns; ++run)
+    body(run * (num_tokens - kCount) / (kRuns - 1), kCount);
+}
+
+bool rows_are_distributions(const MechanismEntry& mechanism) {
+  return mechanism.has_map && mechanism.non_negative && mechanism.rows_sum_to_one;
+}
+
+Tensor log_weights(const Tensor& rows) { return rows.clamp_min(kSmallestWeight).log(); }
+
+/// KL(p || q) of distributions over the last dimension, given q's logarithms.
+Tensor divergence(const Tensor& p, const Tensor& log_q) {
+  return (p * (log_weights(p) - log_q)).sum(-1);
+}
+
+/// Sums over the judged queries of numbers by head.
+class HeadSums {
+ public:
+  explicit HeadSums(std::int64_t num_heads)
+      : sums_(at::zeros({num_heads}, at::kDouble)), counts_(at::zeros({num_heads}, at::kDouble)) {}
+
+  /// values: (1, H, n); what is not finite is left out.
+  void add(const Tensor& values) {
+    const Tensor found = values.squeeze(0).to(at::kCPU, at::kDouble);
+    const Tensor finite = found.isfinite();
+    sums_ += at::where(finite, found, 0.0).sum(-1);
+    counts_ += finite.to(at::kDouble).sum(-1);
+  }
+  /// (H); NaN without a number.
+  [[nodiscard]] Tensor mean() const { return sums_ / counts_; }
+  [[nodiscard]] const Tensor& sum() const noexcept { return sums_; }
+
+ private:
+  Tensor sums_;
+  Tensor counts_;
+};
+
+/// The numbers of a layer, NaN until they are set.
+class Numbers {
+ public:
+  explicit Numbers(std::int64_t num_heads)
+      : all_(at::full({num_heads + 1, static_cast<std::int64_t>(diagnostics().size())},
+                      std::numeric_limits<double>::quiet_NaN(), at::kDouble)) {}
+
+  /// by_head: (H); the layer's is their mean.
+  void set(Diagnostic diagnostic, const Tensor& by_head) {
+    set(diagnostic, by_head, by_head.nanmean().item<double>());
+  }
+  void set(Diagnostic diagnostic, const Tensor& by_head, double of_layer) {
+    Tensor column = all_.select(1, static_cast<std::int64_t>(diagnostic));
+    column.narrow(0, 0, by_head.size(0)).copy_(by_head);
+    column[by_head.size(0)] = of_layer;
+  }
+  [[nodiscard]] const Tensor& all() const noexcept { return all_; }
+
+ private:
+  Tensor all_;
+};
+
+/// One layer's mixer and what it gets.
+struct MixedTokens {
+  TokenMixer& mixer;
+  const TokenGrid& grid;
+  MixerInputs inputs;
+
+  MixedTokens(BlockImpl& block, const Tensor& tokens, const TokenGrid& of_grid)
+      : mixer(block.attention().mixer()),
+        grid(of_grid),
+        inputs(project_tokens(block, tokens, tokens.size(1), /*with_values=*/true)) {}
+
+  [[nodiscard]] std::int64_t num_heads() const { return inputs.q.size(1); }
+  /// (1, H, count, N); undefined without a map.
+  [[nodiscard]] Tensor rows(std::int64_t first, std::int64_t count) const {
+    return mixer.attention_rows(inputs.q, inputs.k, grid, first, count);
+  }
+  /// (1, H, count, d)
+  [[nodiscard]] Tensor output(const Tensor& rows, std::int64_t first, std::int64_t count) const {
+    if (rows.defined()) return rows.matmul(inputs.v);
+    return split_heads(mixer.mix_rows(inputs.q, inputs.k, inputs.v, grid, first, count),
+                       num_heads());
+  }
+  /// s, (1, H, count, N)
+  [[nodiscard]] Tensor products(std::int64_t first, std::int64_t count) const {
+    const double scale = 1 / std::sqrt(static_cast<double>(inputs.q.size(-1)));
+    return (inputs.q.narrow(2, first, count) * scale).matmul(inputs.k.transpose(-2, -1));
+  }
+};
+
+void diagnose_global_vector(const HydraMixer& mixer, const MixedTokens& mixed, Numbers& numbers) {
+  const Tensor terms = split_heads(
+      mixer.global_terms(mixed.inputs.k, mixed.inputs.v, mixed.grid).to(at::kCPU, at::kDouble),
+      mixed.num_heads());                    // (1, H, N, d)
+  const Tensor c = terms.sum(2).squeeze(0);  // (H, d)
+  const Tensor first = terms.select(2, 0).squeeze(0);
+  const Tensor squares = c.square().sum(-1);
+  const Tensor products = (first * c).sum(-1);
+  numbers.set(Diagnostic::global_norm, squares.sqrt(), squares.sum().sqrt().item<double>());
+  if (mixed.grid.num_prefix > 0) {
+    numbers.set(Diagnostic::class_share, products / squares,
+                (products.sum() / squares.sum()).item<double>());
+  }
+}
+
+/// Ranks from 0 over the last dimension; ties share the mean of theirs.
+Tensor mean_ranks(const Tensor& x) {
+  const auto [sorted, order] = x.sort(-1);
+  const std::int64_t size = x.size(-1);
+  const Tensor is_new =
+      at::cat({at::zeros_like(sorted.narrow(-1, 0, 1), at::kLong),
+               sorted.narrow(-1, 1, size - 1).ne(sorted.narrow(-1, 0, size - 1)).to(at::kLong)},
+              -1);
+  const Tensor group = is_new.cumsum(-1);
+  const Tensor places = at::arange(size, x.options().dtype(at::kDouble)).expand_as(group);
+  const Tensor none = at::zeros(group.sizes(), places.options());
+  const Tensor sums = none.scatter_add(-1, group, places);
+  const Tensor counts = none.scatter_add(-1, group, at::ones_like(none));
+  return none.scatter(-1, order, (sums / counts).gather(-1, group));
+}
+
+}  // namespace
+
+const std::vector<DiagnosticEntry>& diagnostics() {
+  static const std::vector<DiagnosticEntry> kEntries{
+      {Diagnostic::entropy, "entropy", "entropy", "entropy of the attention rows, nats"},
+      {Diagnostic::entropy_share, "entropy_share", "entropy / ln N",
+       "the same over ln N: 0 on one token, 1 on all alike"},
+      {Diagnostic::softmax_kl, "softmax_kl", "KL softmax",
+       "KL(softmax rows || rows) of the same queries and keys, nats"},
+      {Diagnostic::softmax_cosine, "softmax_cosine", "cos softmax",
+       "cosine of the output and softmax's of the same queries, keys and values"},
+      {Diagnostic::monotonicity, "monotonicity", "monotonicity",
+       "Spearman's correlation of the rows and q.k / sqrt(d)"},
+      {Diagnostic::reference_kl, "reference_kl", "KL reference",
+       "KL(the reference's rows || rows) for the reference's tokens, nats"},
+      {Diagnostic::reference_cosine, "reference_cosine", "cos reference",
+       "cosine of the output and the reference's for the reference's tokens"},
+      {Diagnostic::reference_error, "reference_error", "error reference",
+       "relative error of the output against the reference's for the reference's tokens"},
+      {Diagnostic::global_norm, "global_norm", "|c|", "norm of Hydra's global vector"},
+      {Diagnostic::class_share, "class_share", "class share",
+       "the class token's share of Hydra's global vector"}};
+  return kEntries;
+}
+
+Tensor spearman(const Tensor& a, const Tensor& b) {
+  const Tensor x = mean_ranks(a);
+  const Tensor y = mean_ranks(b);
+  const Tensor dx = x - x.mean(-1, /*keepdim=*/true);
+  const Tensor dy = y - y.mean(-1, /*keepdim=*/true);
+  return (dx * dy).sum(-1) / (dx.square().sum(-1) * dy.square().sum(-1)).sqrt();
+}
+
+Tensor diagnose_block(const DiagnosedBlock& diagnosed, const Tensor& tokens,
+                      const TokenGrid& grid) {
+  const MixedTokens mixed(diagnosed.block, tokens, grid);
+  const bool stochastic = rows_are_distributions(diagnosed.mechanism);
+  HeadSums entropy(mixed.num_heads());
+  HeadSums kl(mixed.num_heads());
+  HeadSums cosine(mixed.num_heads());
+  HeadSums monotonicity(mixed.num_heads());
+  for_judged_queries(grid.num_tokens(), [&](std::int64_t first, std::int64_t count) {
+    const Tensor rows = mixed.rows(first, count);
+    const Tensor products = mixed.products(first, count);
+    const Tensor softmax = products.softmax(-1);
+    cosine.add(at::cosine_similarity(mixed.output(rows, first, count),
+                                     softmax.matmul(mixed.inputs.v), -1));
+    if (!rows.defined()) return;
+    monotonicity.add(spearman(rows, products));
+    if (!stochastic) return;
+    const Tensor log_rows = log_weights(rows);
+    entropy.add(-(rows * log_rows).sum(-1));
+    kl.add(divergence(softmax, log_rows));
+  });
+  Numbers numbers(mixed.num_heads());
+  numbers.set(Diagnostic::entropy, entropy.mean());
+  numbers.set(Diagnostic::entropy_share,
+              entropy.mean() / std::log(static_cast<double>(grid.num_tokens())));
+  numbers.set(Diagnostic::softmax_kl, kl.mean());
+  numbers.set(Diagnostic::softmax_cosine, cosine.mean());
+  numbers.set(Diagnostic::monotonicity, monotonicity.mean());
+  if (const auto* hydra = dynamic_cast<const HydraMixer*>(&mixed.mixer))
+    diagnose_global_vector(*hydra, mixed, numbers);
+  return numbers.all();
+}
+
+Tensor compare_blocks(const DiagnosedBlock& diagnosed, const DiagnosedBlock& reference,
+                      const Tensor& tokens, const TokenGrid& grid) {
+  const MixedTokens mixed(diagnosed.block, tokens, grid);
+  const MixedTokens wanted(reference.block, tokens, grid);
+  const bool stochastic =
+      rows_are_distributions(diagnosed.mechanism) && rows_are_distributions(reference.mechanism);
+  const std::int64_t num_heads = mixed.num_heads();
+  HeadSums kl(num_heads);
+  HeadSums cosine(num_heads);
+  HeadSums errors(num_heads);
+  HeadSums sizes(num_heads);
+  double layer_error = 0;
+  double layer_size = 0;
+  for_judged_queries(grid.num_tokens(), [&](std::int64_t first, std::int64_t count) {
+    const Tensor rows = mixed.rows(first, count);
+    const Tensor wanted_rows = wanted.rows(first, count);
+    if (stochastic) kl.add(divergence(wanted_rows, log_weights(rows)));
+    const Tensor y = mixed.output(rows, first, count);
+    const Tensor wanted_y = wanted.output(wanted_rows, first, count);
+    cosine.add(at::cosine_similarity(y, wanted_y, -1));
+    errors.add((y - wanted_y).square().sum(-1));
+    sizes.add(wanted_y.square().sum(-1));
+    const Tensor out = diagnosed.block.attention().project_out(merge_heads(y));
+    const Tensor wanted_out = reference.block.attention().project_out(merge_heads(wanted_y));
+    layer_error += (out - wanted_out).square().sum(at::kDouble).item<double>();
+    layer_size += wanted_out.square().sum(at::kDouble).item<double>();
+  });
+  Numbers numbers(num_heads);
+  numbers.set(Diagnostic::reference_kl, kl.mean());
+  numbers.set(Diagnostic::reference_cosine, cosine.mean());
+  numbers.set(Diagnostic::reference_error, (errors.sum() / sizes.sum()).sqrt(),
+              std::sqrt(layer_error / layer_size));
+  return numbers.all();
+}
+
+bool AttentionDiagnostics::comparable(const VitConfig& model, const VitConfig& reference) {
+  return model.depth == reference.depth && model.embed_dim == reference.embed_dim &&
+         model.num_heads == reference.num_heads && model.patch_size == reference.patch_size &&
+         model.num_prefix_tokens() == reference.num_prefix_tokens();
+}
+
+AttentionDiagnostics::AttentionDiagnostics(VisionTransformerImpl& model,
+                                           VisionTransformerImpl* reference, PosInterp pos_interp)
+    : model_(model), reference_(reference), pos_interp_(pos_interp) {
+  const VitConfig& config = model.config();
+  const std::vector<std::int64_t> sizes{config.depth, config.num_heads + 1,
+                                        static_cast<std::int64_t>(diagnostics().size())};
+  sums_ = at::zeros(sizes, at::kDouble);
+  counts_ = at::zeros(sizes, at::kDouble);
+}
+
+void AttentionDiagnostics::add(const Tensor& image) {
+  const at::NoGradGuard no_grad;
+  const VitConfig& config = model_.config();
+  const TokenGrid grid{config.num_prefix_tokens(), image.size(1) / config.patch_size,
+                       image.size(2) / config.patch_size};
+  const auto device = model_.parameters().front().device();
+  const auto tokens_of = [&](VisionTransformerImpl& model) {
+    std::vector<Tensor> tokens;
+    ForwardOptions options;
+    options.pos_interp = pos_interp_;
+    options.block_inputs = &tokens;
+    model.forward_features(image.unsqueeze(0).to(device), options);
+    return tokens;
+  };
+  const auto block = [](VisionTransformerImpl& model, std::int64_t layer) {
+    return DiagnosedBlock{model.block(layer),
+                          find_mechanism(model.config().attention_of(layer).mechanism)};
+  };
+  const auto keep = [&](std::int64_t layer, const Tensor& numbers) {
+    const Tensor finite = numbers.isfinite();
+    sums_[layer] += at::where(finite, numbers, 0.0);
+    counts_[layer] += finite.to(at::kDouble);
+  };
+  with_torch_errors("the diagnostics of " + std::to_string(grid.num_tokens()) + " tokens",
+                    device.str(), [&] {
+                      const std::vector<Tensor> tokens = tokens_of(model_);
+                      const std::vector<Tensor> wanted =
+                          reference_ != nullptr ? tokens_of(*reference_) : std::vector<Tensor>();
+                      for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+                        const auto index = static_cast<std::size_t>(layer);
+                        keep(layer, diagnose_block(block(model_, layer), tokens[index], grid));
+                        if (reference_ == nullptr) continue;
+                        keep(layer, compare_blocks(block(model_, layer), block(*reference_, layer),
+                                                   wanted[index], grid));
+                      }
+                    });
+  ++images_;
+  queries_ = judged_queries(grid.num_tokens());
+}
+
+Tensor AttentionDiagnostics::means() const { return sums_ / counts_; }
+
+}  // namespace hydrascope::model::explain

@@ -1,0 +1,108 @@
+// What a layer's attention does, in numbers by head: how sharp its rows are, how near to softmax's
+// of the same queries and keys, whether they rank keys as the dot product does, and how far the
+// layer is from the one that it was made from.
+//
+// Notation: s_ij = q_i . k_j / sqrt(d), P = softmax(s), A the layer's map, y its mixer's output of
+// a head; ~ is the reference's layer. Means are over queries, then over pictures.
+//   entropy           -sum_j A_ij ln A_ij, nats
+//   entropy_share     the same / ln N: 0 where all is on one token, 1 where all tokens are alike
+//   softmax_kl        KL(P_i || A_i), nats
+//   softmax_cosine    cosine of y_i and sum_j P_ij v_j
+//   monotonicity      Spearman's correlation of ln A_i. and s_i.: softmax has 1, and Hedgehog's
+//                     distillation wants it (Zhang et al. 2024, arXiv 2402.04347, section 3.2)
+//   reference_kl      KL(A~_i || A_i)
+//   reference_cosine  cosine of y_i and y~_i
+//   reference_error   |y - y~| / |y~| over all queries; of the whole layer behind its projection
+//   global_norm       |c|, Hydra's global vector (with its feature scale)
+//   class_share       c_0 . c / c . c, the class token's part of it; all tokens' sum to 1
+// The first five read the tokens that the model itself brings to the layer; the three of the
+// reference give both layers what enters the reference's. Entropies and divergences are those of
+// mechanisms whose rows are distributions. Weights below 1e-12 count as 1e-12 in logarithms.
+//
+// Memory O(chunk x N): long sequences are judged by 256 queries in 8 runs spread over them, the
+// class token's among them.
+// Test: tests/model/explain/diagnostics_test.cpp.
+#pragma once
+
+#include "model/attention/registry.h"
+#include "model/block.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model::explain {
+
+enum class Diagnostic : std::int64_t {
+  entropy,
+  entropy_share,
+  softmax_kl,
+  softmax_cosine,
+  monotonicity,
+  reference_kl,
+  reference_cosine,
+  reference_error,
+  global_norm,
+  class_share
+};
+
+struct DiagnosticEntry {
+  Diagnostic diagnostic;
+  std::string_view name;     ///< "entropy_share"
+  std::string_view title;    ///< of a column: "entropy / ln N"
+  std::string_view summary;  ///< a line for people
+};
+/// In the order of the enumeration.
+const std::vector<DiagnosticEntry>& diagnostics();
+
+/// A block and what its attention is.
+struct DiagnosedBlock {
+  BlockImpl& block;
+  const MechanismEntry& mechanism;
+};
+
+/// All but those of a reference: float64 (H + 1, diagnostics), a row a head, then the layer's; NaN
+/// where a number is not defined. tokens: (1, N, D), what entered the block.
+at::Tensor diagnose_block(const DiagnosedBlock& diagnosed, const at::Tensor& tokens,
+                          const TokenGrid& grid);
+
+/// Those of a reference alone, the rest NaN. tokens: what entered the reference's block.
+at::Tensor compare_blocks(const DiagnosedBlock& diagnosed, const DiagnosedBlock& reference,
+                          const at::Tensor& tokens, const TokenGrid& grid);
+
+/// Means over pictures of all layers.
+class AttentionDiagnostics {
+ public:
+  /// Whether the layers of two models can be compared one by one.
+  static bool comparable(const VitConfig& model, const VitConfig& reference);
+
+  /// Filled modules in evaluation mode on one device; `reference` may be null, else `comparable`.
+  /// Both must outlive this.
+  AttentionDiagnostics(VisionTransformerImpl& model, VisionTransformerImpl* reference,
+                       PosInterp pos_interp);
+  /// image: (3, H, W), normalised, sides multiples of the patch size. Throws Error(out_of_memory).
+  void add(const at::Tensor& image);
+  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
+  /// Queries of a picture that the rows were judged by: those of the last one.
+  [[nodiscard]] std::int64_t queries() const noexcept { return queries_; }
+  /// float64 (depth, H + 1, diagnostics) on the CPU.
+  [[nodiscard]] at::Tensor means() const;
+
+ private:
+  VisionTransformerImpl& model_;
+  VisionTransformerImpl* reference_;
+  PosInterp pos_interp_;
+  at::Tensor sums_;    ///< (depth, H + 1, diagnostics)
+  at::Tensor counts_;  ///< of the numbers in them
+  std::int64_t images_ = 0;
+  std::int64_t queries_ = 0;
+};
+
+/// Spearman's correlation of the rows of two tensors (..., N) -> (...), float64; ties share the
+/// mean of their ranks. NaN for a row of one value.
+at::Tensor spearman(const at::Tensor& a, const at::Tensor& b);
+
+}  // namespace hydrascope::model::explain

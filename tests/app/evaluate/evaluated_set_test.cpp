@@ -1,0 +1,134 @@
+#include "app/evaluate/evaluated_set.h"
+
+#include "app/evaluate/evaluate_options.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class EvaluatedSetTest : public ::testing::Test {
+ protected:
+  ParsedOptions options(std::vector<std::string> words) const {
+    CommandSpec spec;
+    spec.name = "evaluate";
+    spec.positionals = "FOLDER";
+    spec.options = join({input_options(),
+                         runtime_options(),
+                         labelled_set_options(),
+                         score_options(),
+                         agreement_options(),
+                         diagnostics_options(),
+                         {{.name = "faithfulness"}}});
+    words.push_back(folder_.path().string());
+    return parse(spec, words);
+  }
+  LabelledSet read(const std::vector<std::string>& words) const {
+    return read_evaluated_set(
+        options(words), image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"),
+        3);
+  }
+
+  testing::TemporaryFolder folder_;
+};
+
+TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
+  const std::string both = folder_.write(
+      "a.csv", "file,label,real_labels\n1.jpg,0,0 2\n2.jpg,1,\n3.jpg,2,n00000002  1\n");
+  const LabelledSet set = read({"--labels-csv", both});
+  EXPECT_TRUE(set.has_labels);
+  EXPECT_TRUE(set.has_real_labels);
+  ASSERT_EQ(set.pictures.size(), 3U);
+  EXPECT_EQ(set.pictures[2].target, 2);
+  EXPECT_THAT(set.pictures[0].valid, ElementsAre(0, 2));
+  EXPECT_THAT(set.pictures[1].valid, IsEmpty());
+  EXPECT_THAT(set.pictures[2].valid, ElementsAre(1, 1));
+  const LabelledSet alone = read({"--labels-csv", folder_.write("b.csv", "file,real\n1.jpg,1\n")});
+  EXPECT_FALSE(alone.has_labels);
+  EXPECT_TRUE(alone.has_real_labels);
+  EXPECT_EQ(alone.pictures[0].target, kNoClass);
+  EXPECT_ERROR(read({"--labels-csv", folder_.write("c.csv", "file,real\n1.jpg,1 3\n")}),
+               invalid_argument, "'3'", "row 2");
+}
+
+TEST_F(EvaluatedSetTest, RealLabelsAreOfTheWholeSet) {
+  std::string csv = "file,label\n";
+  for (int i = 0; i < 4; ++i) csv += std::to_string(i) + ".jpg,0\n";
+  const LabelledSet set =
+      read({"--labels-csv", folder_.write("a.csv", csv), "--real-labels",
+            folder_.write("real.json", "[[0], [1], [2], []]"), "--limit-images", "2"});
+  ASSERT_EQ(set.pictures.size(), 2U);
+  EXPECT_EQ(set.pictures[1].file.filename(), "2.jpg");
+  EXPECT_THAT(set.pictures[1].valid, ElementsAre(2));
+}
+
+TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
+  folder_.write("b.jpg");
+  folder_.write("a.jpg");
+  folder_.write("notes.txt");
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"--against", "x"},
+                                                {"--against-attn", "hydra"},
+                                                {"--diagnostics", "-"},
+                                                {"--no-labels"}}) {
+    const LabelledSet set = read(words);
+    EXPECT_FALSE(set.has_labels);
+    ASSERT_EQ(set.pictures.size(), 2U);
+    EXPECT_EQ(set.pictures[0].file.filename(), "a.jpg");
+    EXPECT_EQ(set.pictures[0].target, kNoClass);
+  }
+  EXPECT_ERROR(read({}), invalid_argument, "--labels-csv");
+  EXPECT_ERROR(read({"--against", "x", "--per-class", "-"}), invalid_argument, "no labels",
+               "--per-class");
+}
+
+TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
+  folder_.write("one/a.jpg");
+  folder_.write("two/b.jpg");
+  EXPECT_ERROR(read({"--against", "x"}), invalid_argument, "folder");
+  EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
+  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "--no-labels");
+}
+
+TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
+  const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
+    EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
+  };
+  refuse({"--most-errors", "5"}, Format::text, "--save-errors");
+  refuse({"--diagnostics-images", "5"}, Format::text, "--diagnostics");
+  refuse({"--diagnostics", "x.png"}, Format::text, "x.png");
+  refuse({"--diagnostics", "/nonexistent/x.json"}, Format::text, "no such folder");
+  refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");
+  refuse({"--diagnostics", "-", "--keep-tokens", "0.5"}, Format::text, "all tokens");
+  refuse({"--diagnostics", "-", "--per-class", "-"}, Format::csv, "one table");
+  EXPECT_NO_THROW(
+      check_evaluate_options(options({"--diagnostics", "-", "--per-class", "-"}), Format::json));
+  EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "x.json", "--per-class", "-"}),
+                                         Format::csv));
+}
+
+TEST(ParsedOptionsTest, TheSameButForOneOption) {
+  CommandSpec spec;
+  spec.options = {{.name = "model"}, {.name = "mean", .default_value = "1,2", .comma_list = true}};
+  const std::vector<std::string> words{"--model", "a"};
+  const ParsedOptions options = parse(spec, words);
+  const ParsedOptions changed = options.with("model", {}).with("mean", {"3"});
+  EXPECT_EQ(options.text("model"), "a");
+  EXPECT_FALSE(changed.given("model"));
+  EXPECT_EQ(changed.text("model"), "");
+  EXPECT_THAT(changed.texts("mean"), ElementsAre("3"));
+  EXPECT_TRUE(changed.given("mean"));
+  EXPECT_THAT(changed.with("mean", {}).texts("mean"), ElementsAre("1", "2"));
+  EXPECT_ERROR((void)options.with("none", {}), internal, "--none");
+}
+
+}  // namespace
+}  // namespace hydrascope::app

@@ -1,0 +1,29 @@
+// Lines over a pair of axes, as SVG for a page.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct ChartLine {
+  std::string name;                               ///< any bytes
+  std::vector<std::pair<double, double>> points;  ///< x ascending; one that is not finite is a gap
+  bool in_front = true;  ///< coloured and in the legend; else thin and grey, for company
+};
+
+struct LineChart {
+  std::string title;
+  std::string x_title;
+  std::string y_title;
+  std::vector<ChartLine> lines;
+  int width = 440;  ///< pixels of the whole
+  int height = 280;
+};
+
+/// An <svg> element without fonts, scripts and styles of its own; text has the colour of its
+/// surroundings. Lines and points say their name and value when pointed at.
+std::string line_chart_svg(const LineChart& chart);
+
+}  // namespace hydrascope::viz
