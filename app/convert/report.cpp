@@ -19,7 +19,8 @@ using model::training::Evaluation;
 using model::training::LayerFidelity;
 using model::training::LossPoint;
 using model::training::StageSummary;
-using viz::escaped;
+using viz::line_chart_svg;
+using viz::page::escaped;
 
 constexpr double kSecondsOfAMinute = 60;
 
