@@ -223,7 +223,7 @@ CommandSpec convert_spec() {
       join({file_options(), picture_options(), architecture_options(), stage_options(),
             with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(),
             optimizer(), with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
-            training_run_options(), without(preprocessing_options(), {"exif", "native"}), runtime(),
+            training_run_options(), without(preprocessing_options(), {"exif"}), runtime(),
             report_options(), without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
