@@ -86,6 +86,10 @@ ModelSource open_source(const ParsedOptions& options) {
 }
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
+  if (transform.config.native) {
+    throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
+                "--img-size sets it");
+  }
   const auto [height, width] = transform.config.img_size;
   const std::int64_t patch = transform.config.patch_size;
   if (height % patch != 0 || width % patch != 0) {

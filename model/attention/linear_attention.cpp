@@ -165,13 +165,24 @@ Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, con
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
                              const TokenGrid& grid, const Normaliser& normaliser,
                              std::int64_t first, std::int64_t count) {
+  const Tensor values = (*map)(chunk_of(q, first, count), Side::query, {first, grid});
+  const std::int64_t chunk = chunk_tokens(values.size(-1));
+  if (k.size(2) <= chunk) {
+    Tensor b = (*map)(to_compute_type(k), Side::key, {0, grid});
+    Tensor maximum;
+    if (logarithmic(*map)) {
+      maximum = b.detach().amax(2);
+      b = (b - maximum.unsqueeze(2)).exp();
+    }
+    const Tensor a = query_features(*map, values, maximum);
+    return normalise(a.matmul(b.transpose(-2, -1)),
+                     denominator(times_column(a, b.sum(2)), *map, normaliser));
+  }
   // Wide maps of many keys are never held at once: one pass for the sums, one for the columns. Of
   // the sums only z is read, so a single column stands for the values.
-  const Tensor queries = chunk_of(q, first, count);
   const LinearState state = state_of_keys(*map, k, k.narrow(3, 0, 1), grid);
-  const Tensor a = query_features(*map, (*map)(queries, Side::query, {first, grid}), state.maximum);
+  const Tensor a = query_features(*map, values, state.maximum);
   std::vector<Tensor> columns;
-  const std::int64_t chunk = chunk_tokens(state.k_sum.size(-1));
   for_chunks(k.size(2), chunk, [&](std::int64_t begin, std::int64_t number) {
     Tensor b = (*map)(chunk_of(k, begin, number), Side::key, {begin, grid});
     if (logarithmic(*map)) b = (b - state.maximum.unsqueeze(2)).exp();

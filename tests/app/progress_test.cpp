@@ -53,6 +53,18 @@ TEST_F(ProgressTest, OffShowsNothing) {
   EXPECT_EQ(shown(), "");
 }
 
+TEST_F(ProgressTest, ADetailStandsAtTheEnd) {
+  Progress progress(options(ProgressStyle::lines, 100), out_);
+  progress.set_detail("loss 0.41");
+  now_ += 20;
+  progress.advance(50);
+  EXPECT_THAT(shown(), EndsWith("ETA 0:20  loss 0.41\n"));
+  progress.set_detail("");
+  now_ += 20;
+  progress.advance(25);
+  EXPECT_THAT(shown(), EndsWith("ETA 0:13\n"));
+}
+
 TEST_F(ProgressTest, ABarWithCountRateAndTimeLeft) {
   Progress progress(options(ProgressStyle::bar, 100), out_);
   now_ += 2;

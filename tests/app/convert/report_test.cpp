@@ -1,0 +1,99 @@
+#include "app/convert/report.h"
+
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+namespace hydrascope::app {
+namespace {
+
+using hydrascope::testing::read_bytes;
+using hydrascope::testing::TemporaryFolder;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+ConversionReport report() {
+  ConversionReport report;
+  report.from = "teacher.safetensors";
+  report.output = "a<b>.safetensors";
+  report.before = "softmax";
+  report.after = "softmax:0-10,hydra:11";
+  report.attention_options = {{"hydra.scale", "linear"}};
+  report.sources = {"photos/ (90 + 10)"};
+  report.recipe = {{"lr", "1e-4"}};
+  report.precision = "float16";
+  report.computed = "cpu, 1 process";
+  model::training::ConversionHistory& history = report.history;
+  history.evaluations = {{"start", 0, 6, {10, 3.5}},
+                         {"hydra start", 0, 12, {40, 1.5}},
+                         {"outputs", 100, 60, {70, 0.5}},
+                         {"finetune", 50, 120, {75, 0.25}},
+                         {"finetune", 100, 180, {74, 0.24}}};
+  history.losses = {{"outputs", 20, 20, 0.7, 1e-3}, {"finetune", 20, 80, 0.6, 1e-4}};
+  history.stages = {{"outputs", 100, 100, 3200, 48, false},
+                    {"finetune", 200, 100, 3200, 120, true}};
+  history.layers = {{11, "hydra", 1.25, 0.375}};
+  history.best = 3;
+  history.seconds = 200;
+  history.held_out_images = 480;
+  history.is_complete = true;
+  return report;
+}
+
+TEST(ConversionReport, TextHasSummaryStagesAndLayers) {
+  std::ostringstream out;
+  write_report(report(), Format::text, out);
+  EXPECT_THAT(out.str(), HasSubstr("finetune 50"));
+  EXPECT_THAT(out.str(), HasSubstr("75.00"));
+  EXPECT_THAT(out.str(), HasSubstr("66.7"));  // images/s of the outputs
+  EXPECT_THAT(out.str(), HasSubstr("0.3750"));
+  EXPECT_THAT(out.str(), Not(HasSubstr("eval_top1")));
+}
+
+TEST(ConversionReport, JsonHasEverything) {
+  ConversionReport all = report();
+  all.top1 = 71.25;
+  all.eval_images = 500;
+  std::ostringstream out;
+  write_report(all, Format::json, out);
+  const Json json = Json::parse(out.str());
+  EXPECT_EQ(json["schema"], 1);
+  EXPECT_EQ(json["agreement_before"], 10.0);
+  EXPECT_EQ(json["agreement"], 75.0);
+  EXPECT_EQ(json["divergence"], 0.25);
+  EXPECT_EQ(json["best_state"], "finetune 50");
+  EXPECT_EQ(json["eval_top1"], 71.25);
+  EXPECT_EQ(json["eval_images"], 500);
+  EXPECT_EQ(json["complete"], true);
+  EXPECT_EQ(json["stages"][1]["planned_steps"], 200);
+  EXPECT_EQ(json["stages"][1]["steps"], 100);
+  EXPECT_EQ(json["layers"][0]["error_after"], 0.375);
+  EXPECT_EQ(json["evaluations"].size(), 5);
+  EXPECT_EQ(json["losses"][0]["learning_rate"], 1e-3);
+  EXPECT_EQ(json["sources"][0], "photos/ (90 + 10)");
+  EXPECT_EQ(json["recipe"]["lr"], "1e-4");
+}
+
+TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "r.html").string();
+  save_report(report(), file);
+  const std::string page = read_bytes(file);
+  for (const char* text : {"<svg", "Loss of outputs", "Loss of finetune", "photos/ (90 + 10)",
+                           "a&lt;b&gt;.safetensors", "1e-4"})
+    EXPECT_THAT(page, HasSubstr(text));
+  EXPECT_THAT(page, Not(HasSubstr("src=")));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
+  save_report(report(), (folder.path() / "r.json").string());
+  EXPECT_EQ(Json::parse(read_bytes(folder.path() / "r.json"))["agreement"], 75.0);
+  EXPECT_ERROR(check_report_file("r.txt"), invalid_argument, ".html");
+}
+
+}  // namespace
+}  // namespace hydrascope::app
