@@ -14,6 +14,7 @@
 #include "app/progress.h"
 #include "app/signal_stop.h"
 #include "app/train/validation.h"
+#include "app/waiting_threads.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
@@ -336,6 +337,7 @@ int Distillation::run() {
 }  // namespace
 
 int distill(const ParsedOptions& options) {
+  wait_briefly_for_threads();
   keep_freed_memory();
   return Distillation(options).run();
 }
