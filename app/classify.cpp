@@ -5,11 +5,13 @@
 #include "app/npy_file.h"
 #include "app/pipeline.h"
 #include "app/predictions.h"
+#include "app/process_team.h"
 #include "app/progress.h"
 #include "app/report.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
 #include <unistd.h>
@@ -17,9 +19,30 @@
 namespace hydrascope::app {
 namespace {
 
+/// Several processes write into files of their own, or whole lines to one standard output.
+void check_shareable(const ProcessTeam& team, const ParsedOptions& options,
+                     const std::vector<std::string>& words) {
+  if (!team.has_others()) return;
+  if (std::ranges::find(words, "-") != words.end()) {
+    throw Error(ErrorCode::invalid_argument,
+                "paths on standard input cannot be shared by several processes", "-",
+                "write them to a file and name it as @list.txt");
+  }
+  const std::string& output = options.text("output");
+  if (!output.empty() && output != "-") return;
+  const Format format = choose_format(options.text("format"), output);
+  if (format != Format::text && format != Format::jsonl) {
+    throw Error(ErrorCode::invalid_argument,
+                "is one table or list, which several processes cannot write to one output",
+                "--format " + options.text("format"),
+                "--format jsonl, or --output FILE: each process writes its own");
+  }
+}
+
 int run_classify(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
-  const Console console(options);
+  ProcessTeam team;
+  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
   const std::vector<std::string> words = input_words(options);
   const ModelSource source = open_model(options);
   const ResolvedTransform transform = resolve_transform(options, source);
@@ -31,6 +54,7 @@ int run_classify(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "no input given", "classify",
                 "name images, folders or globs; see `hydrascope help classify`");
   }
+  check_shareable(team, options, words);
   const std::int64_t topk = options.integer("topk");
   if (topk < 1)
     throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk),
@@ -42,20 +66,22 @@ int run_classify(const ParsedOptions& options) {
   for (const std::string& note : source.notes) console.note("note: " + note);
   // Beside records it is no result, so it goes where notes go.
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
-  model::Classifier classifier = make_classifier(options, source);
+  team.join(options);
+  model::Classifier classifier = make_classifier(options, source, {}, team.launch());
 
-  PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  PipelineOptions pipeline =
+      pipeline_options(options, transform, apply_exif(options), team.launch());
   pipeline.keep_input = options.given("save-input");
   if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
-  OutputFile output(options.text("output"));
+  OutputFile output(team.own_file(options.text("output")), team.has_others());
   const auto writer = make_classify_writer(
       choose_format(options.text("format"), options.text("output")), output.stream(),
       parse_label_type(options.text("label-type")), console.color);
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
-  if (options.given("save-logits")) logits_file.emplace(options.text("save-logits"));
-  if (options.given("save-input")) input_file.emplace(options.text("save-input"));
+  if (options.given("save-logits")) logits_file.emplace(team.own_file(options.text("save-logits")));
+  if (options.given("save-input")) input_file.emplace(team.own_file(options.text("save-input")));
 
   const std::string attention = model::to_text(source.config.attention);
   const auto attention_options = model::attention_options(source.config.attention);
@@ -64,6 +90,12 @@ int run_classify(const ParsedOptions& options) {
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
   InputStream inputs(words, options.flag("recursive"), standard_input);
+  std::int64_t number = 0;
+  const auto next_input = [&] {
+    std::optional<Input> input = inputs.next();
+    while (input && !team.takes(number++)) input = inputs.next();
+    return input;
+  };
   Progress progress("classify", std::nullopt, console.progress);
   const auto report = [&](const PipelineResult& result) {
     ClassifyRecord record;
@@ -114,17 +146,27 @@ int run_classify(const ParsedOptions& options) {
     progress.hide();
     console.note(text);
   };
-  const PipelineTiming timing =
-      run_pipeline([&] { return inputs.next(); }, classifier, pipeline, report);
+  const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
   progress.finish();
   writer->finish();
   if (logits_file) logits_file->close();
   if (input_file) input_file->close();
   output.close();
-  console.detail(timing.describe(model_threads(options), pipeline.workers));
+  console.detail(timing.describe(model_threads(options, team.launch()), pipeline.workers));
+  // This ends the other processes, too.
+  if (failed > 0 && fail_fast && !stop_requested()) return kExitFailed;
+  team.sum({&failed});
   if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (failed > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  if (failed > 0) return kExitSomeInputsFailed;
   return kExitOk;
+}
+
+std::vector<Option> output_options_of_ranks() {
+  std::vector<Option> options = output_options();
+  options.front().help +=
+      "; under torchrun each process writes files of its own, x.jsonl becomes x.rank0.jsonl, and "
+      "on standard output their records come as they are ready";
+  return options;
 }
 
 }  // namespace
@@ -140,7 +182,8 @@ Command classify_command() {
             input_options(),
             preprocessing_options(),
             runtime_options(),
-            output_options(),
+            launch_options(),
+            output_options_of_ranks(),
             label_options(),
             {{.name = "topk",
               .kind = ValueKind::integer,
@@ -169,6 +212,7 @@ Command classify_command() {
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "hydrascope classify --native --fit pad photo_1920x1080.jpg",
       "find . -name '*.jpg' | hydrascope classify -",
+      "torchrun --nproc-per-node 2 --no-python hydrascope classify pictures -o records.jsonl",
   };
   return {std::move(spec), run_classify};
 }

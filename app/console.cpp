@@ -1,5 +1,6 @@
 #include "app/console.h"
 
+#include "app/whole_writes.h"
 #include "kernels/error.h"
 
 #include <cstdlib>
@@ -19,6 +20,14 @@ Console::Console(const ParsedOptions& options)
                                isatty(STDOUT_FILENO) == 1);
 }
 
+Console Console::errors_only() const {
+  Console console = *this;
+  console.verbose = false;
+  console.quiet = true;
+  console.progress = false;
+  return console;
+}
+
 void Console::note(std::string_view text) const {
   if (!quiet) std::cerr << text << '\n';
 }
@@ -27,15 +36,23 @@ void Console::detail(std::string_view text) const {
   if (verbose) std::cerr << text << '\n';
 }
 
-void print_error(const Error& error) {
-  std::cerr << "error: " << error.what();
-  if (!error.subject().empty()) std::cerr << " (" << error.subject() << ")";
-  std::cerr << '\n';
-  if (!error.hint().empty()) std::cerr << "hint: " << error.hint() << '\n';
+void print_error(const Error& error) { std::cerr << error_text(error) + '\n'; }
+
+std::string error_text(const Error& error) {
+  std::string text = std::string("error: ") + error.what();
+  if (!error.subject().empty()) text += " (" + error.subject() + ")";
+  if (!error.hint().empty()) text += "\nhint: " + error.hint();
+  return text;
 }
 
-OutputFile::OutputFile(const std::string& output) : name_(output) {
-  if (output.empty() || output == "-") return;
+OutputFile::OutputFile(const std::string& output, bool among_others)
+    : name_(output), is_standard_output_(output.empty() || output == "-") {
+  if (is_standard_output_) {
+    if (!among_others) return;
+    whole_writes_ = std::make_unique<WholeWrites>(STDOUT_FILENO);
+    file_ = std::make_unique<std::ostream>(whole_writes_.get());
+    return;
+  }
   file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);
   if (!*file_) throw Error(ErrorCode::unreadable, "cannot be written", "--output " + output);
 }

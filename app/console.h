@@ -21,27 +21,35 @@ struct Console {
   bool progress = true;
 
   explicit Console(const ParsedOptions& options);
+  /// For the processes beside the first one, which would say the same.
+  [[nodiscard]] Console errors_only() const;
   /// A line on stderr, unless --quiet.
   void note(std::string_view text) const;
   /// A line on stderr with --verbose only.
   void detail(std::string_view text) const;
 };
 
-/// `error: what (where)`, and the hint, on stderr.
+/// `error: what (where)`, and the hint on a line of its own.
+std::string error_text(const Error& error);
+/// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);
 
 /// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unreadable).
 class OutputFile {
  public:
-  explicit OutputFile(const std::string& output);
+  /// `among_others`: standard output is shared with processes that write records, too; then each
+  /// flush writes what came since the last one without anything of theirs in between.
+  explicit OutputFile(const std::string& output, bool among_others = false);
   [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
-  [[nodiscard]] bool is_standard_output() const noexcept { return !file_; }
+  [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
   /// Flushes; throws Error(unreadable) when not everything could be written.
   void close();
 
  private:
   std::string name_;
-  std::unique_ptr<std::ofstream> file_;
+  std::unique_ptr<std::streambuf> whole_writes_;
+  std::unique_ptr<std::ostream> file_;  ///< none: std::cout
+  bool is_standard_output_ = false;
 };
 
 /// When `--dump-config` is given: prints the resolved options as JSON and returns true.

@@ -11,6 +11,7 @@
 #include "app/faithfulness.h"
 #include "app/model_source.h"
 #include "app/pipeline.h"
+#include "app/process_team.h"
 #include "app/signal_stop.h"
 
 #include <algorithm>
@@ -43,7 +44,10 @@ void add_run(KeyValueReport& summary, const ModelSource& source,
 
 int run_evaluate(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
-  const Console console(options);
+  ProcessTeam team;
+  team.refuse(options, {"faithfulness", "against", "against-attn", "against-attn-opt",
+                        "against-precision", "diagnostics"});
+  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
   const Format format = choose_format(options.text("format"), options.text("output"));
   check_evaluate_options(options, format);
   const ModelSource source = open_model(options);
@@ -56,24 +60,43 @@ int run_evaluate(const ParsedOptions& options) {
   const LabelledSet set = read_evaluated_set(options, labels, source.config.num_classes);
   std::optional<ReferenceModel> reference = open_reference(options, source);
   for (const std::string& note : source.notes) console.note("note: " + note);
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
+  if ((options.flag("print-transform") && team.is_first()) || console.verbose)
+    console.note(transform.describe());
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan =
       plan_faithfulness(options, source.config, transform.config);
+  team.join(options);
   model::Classifier classifier = make_classifier(
-      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
+      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(),
+      team.launch());
   if (reference) reference->load(console);
 
   // Published scores come from tools that ignore EXIF orientation.
-  PipelineOptions pipeline = pipeline_options(options, transform, options.text("exif") == "apply");
+  PipelineOptions pipeline =
+      pipeline_options(options, transform, options.text("exif") == "apply", team.launch());
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
-  OutputFile output(options.text("output"));
-  Evaluation evaluation(options, set, classifier, pipeline, console);
+  std::optional<OutputFile> output;
+  if (team.is_first()) output.emplace(options.text("output"));
+  Evaluation evaluation(options, set, classifier, pipeline, console, team);
   evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
+  // This ends the other processes, too.
+  if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
+  evaluation.gather();
 
   const Scores& scores = evaluation.scores();
+  const auto exit_code = [&]() -> int {
+    if (stop_requested()) return exit_code_after_stop(kExitOk);
+    if (options.given("require-top1") && scores.top1() < options.number("require-top1"))
+      return kExitCheckFailed;
+    if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
+    return kExitOk;
+  };
+  if (!team.is_first()) {
+    team.wait_for_all();
+    return exit_code();
+  }
   EvaluationResults results;
   results.summary.add("schema", std::int64_t{1});
   scores.add_accuracy(results.summary);
@@ -92,18 +115,17 @@ int run_evaluate(const ParsedOptions& options) {
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file);
   }
   evaluation.write_errors(labels);
-  results.write(format, output.stream(), console);
-  output.close();
-  console.detail(evaluation.timing().describe(model_threads(options), pipeline.workers));
-
-  if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (options.given("require-top1") && scores.top1() < options.number("require-top1")) {
+  results.write(format, output->stream(), console);
+  output->close();
+  console.detail(
+      evaluation.timing().describe(model_threads(options, team.launch()), pipeline.workers));
+  const int code = exit_code();
+  if (code == kExitCheckFailed) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
               << '\n';
-    return kExitCheckFailed;
   }
-  if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
-  return kExitOk;
+  team.wait_for_all();
+  return code;
 }
 
 }  // namespace
@@ -114,10 +136,10 @@ Command evaluate_command() {
   spec.aliases = {"eval", "validate"};
   spec.summary = "scores over a labelled set, agreement of two models, attention diagnostics";
   spec.positionals = "FOLDER";
-  spec.options =
-      join({model_options(), input_options(), preprocessing_options(), runtime_options(),
-            output_options(), label_options(), labelled_set_options(), score_options(),
-            agreement_options(), diagnostics_options(), faithfulness_options(), general_options()});
+  spec.options = join({model_options(), input_options(), preprocessing_options(), runtime_options(),
+                       launch_options(), output_options(), label_options(), labelled_set_options(),
+                       score_options(), agreement_options(), diagnostics_options(),
+                       faithfulness_options(), general_options()});
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
@@ -127,6 +149,7 @@ Command evaluate_command() {
       "hydrascope evaluate imagenet/val --attn hedgehog --against-attn softmax --diagnostics "
       "a.html",
       "hydrascope evaluate imagenet/val --limit-images 500 --faithfulness deletion,insertion",
+      "torchrun --nproc-per-node 8 --no-python hydrascope evaluate imagenet/val",
   };
   return {std::move(spec), run_evaluate};
 }

@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/console.h"
 #include "app/signal_stop.h"
+#include "app/torchelastic.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -23,9 +24,11 @@ void keep_large_blocks() {
 
 int report(const Error& error, bool verbose) {
   print_error(error);
+  report_to_torchelastic(error_text(error));
   if (verbose)
     std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
-  return error.code() == ErrorCode::invalid_argument ? kExitUsage : kExitFailed;
+  const bool is_usage = error.code() == ErrorCode::invalid_argument;
+  return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
 }
 
 int run(std::vector<std::string> words) {
@@ -63,6 +66,9 @@ int guarded_main(int argc, char** argv) {
   try {
     const int code = run(words);
     std::cout.flush();
+    if (code == kExitSomeInputsFailed) report_to_torchelastic("finished, but some inputs failed");
+    if (code == kExitCheckFailed) report_to_torchelastic("a check failed");
+    if (code == kExitFailed) report_to_torchelastic("failed, as its messages say");
     return code;
   } catch (const Error& error) {
     std::cout.flush();

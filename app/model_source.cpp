@@ -15,6 +15,9 @@
 #include <utility>
 
 namespace hydrascope::app {
+
+using model::training::LaunchEnvironment;
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -70,8 +73,8 @@ int available_processors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-int count_option(const ParsedOptions& options, const char* name) {
-  if (!options.given(name)) return available_processors();
+int count_option(const ParsedOptions& options, const char* name, const LaunchEnvironment& launch) {
+  if (!options.given(name)) return std::max(1, available_processors() / launch.local_world_size);
   const std::int64_t value = options.integer(name);
   constexpr std::int64_t kMost = 1024;
   if (value < 1 || value > kMost) {
@@ -344,11 +347,24 @@ image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& so
   return resolve_named_labels(options, source).labels;
 }
 
-int model_threads(const ParsedOptions& options) { return count_option(options, "threads"); }
-int loader_workers(const ParsedOptions& options) { return count_option(options, "workers"); }
+c10::Device choose_device(const ParsedOptions& options, const LaunchEnvironment& launch) {
+  const std::string& word = options.text("device");
+  const c10::Device device = model::resolve_device(word);
+  const bool is_numbered = word.find(':') != std::string::npos;
+  if (!launch.has_others() || !device.is_cuda() || is_numbered) return device;
+  return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
+}
+
+int model_threads(const ParsedOptions& options, const LaunchEnvironment& launch) {
+  return count_option(options, "threads", launch);
+}
+int loader_workers(const ParsedOptions& options, const LaunchEnvironment& launch) {
+  return count_option(options, "workers", launch);
+}
 
 model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
-                                  std::vector<std::int64_t> trace_layers) {
+                                  std::vector<std::int64_t> trace_layers,
+                                  const LaunchEnvironment& launch) {
   if (source.config.in_chans != 3) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -356,7 +372,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
         source.name);
   }
   model::ClassifierOptions wanted;
-  wanted.device = model::resolve_device(options.text("device"));
+  wanted.device = choose_device(options, launch);
   wanted.precision = model::resolve_precision(options.text("precision"), wanted.device);
   const std::string& kernels = options.text("kernels");
   if (kernels == "fused") wanted.kernels = model::Kernels::fused;
@@ -377,7 +393,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
     wanted.keep_layer = options.integer("keep-layer");
   }
   wanted.trace_layers = std::move(trace_layers);
-  at::set_num_threads(model_threads(options));
+  at::set_num_threads(model_threads(options, launch));
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   if (source.random_weights) return {source.config, wanted};
   if (wanted.precision.int8) {
@@ -414,12 +430,12 @@ std::vector<std::string> input_words(const ParsedOptions& options) {
 bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }
 
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
-                                 bool apply_exif) {
+                                 bool apply_exif, const LaunchEnvironment& launch) {
   PipelineOptions pipeline;
   pipeline.transform = transform.config;
   pipeline.decode.apply_exif = apply_exif;
   pipeline.decode.max_pixels = options.integer("max-pixels");
-  pipeline.workers = loader_workers(options);
+  pipeline.workers = loader_workers(options, launch);
   if (options.given("batch-size")) {
     pipeline.batch_size = options.integer("batch-size");
     if (pipeline.batch_size < 1) {

@@ -10,6 +10,7 @@
 #include "model/image/labels.h"
 #include "model/image/transform.h"
 #include "model/inference/classifier.h"
+#include "model/training/parallel/launch_environment.h"
 
 #include <map>
 #include <span>
@@ -72,9 +73,11 @@ ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSou
 image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source);
 
 /// Device, precision, kernels, threads and seeds from the options; then the model on its device,
-/// which traces the tokens that enter `trace_layers`.
+/// which traces the tokens that enter `trace_layers`. Of several processes on a machine each takes
+/// its share of it.
 model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
-                                  std::vector<std::int64_t> trace_layers = {});
+                                  std::vector<std::int64_t> trace_layers = {},
+                                  const model::training::LaunchEnvironment& launch = {});
 
 /// What explains that classifier's predictions: the layers that `requests` need, a second time, as
 /// modules in float32 on its device. What the checkpoint does not hold has the values that it has
@@ -90,11 +93,18 @@ bool apply_exif(const ParsedOptions& options);
 
 /// What `classify` and `evaluate` give to the pipeline: transform, limits, workers, batch size.
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
-                                 bool apply_exif);
+                                 bool apply_exif,
+                                 const model::training::LaunchEnvironment& launch = {});
 
-/// `--threads`, or the processors this process may use.
-int model_threads(const ParsedOptions& options);
-/// `--workers`, or the processors this process may use.
-int loader_workers(const ParsedOptions& options);
+/// `--device`; where that names no GPU by its number and GPUs are used, of several processes on a
+/// machine each takes the one of its LOCAL_RANK.
+c10::Device choose_device(const ParsedOptions& options,
+                          const model::training::LaunchEnvironment& launch = {});
+/// `--threads`, or the processors this process may use, shared with the other processes here.
+int model_threads(const ParsedOptions& options,
+                  const model::training::LaunchEnvironment& launch = {});
+/// `--workers`, the same.
+int loader_workers(const ParsedOptions& options,
+                   const model::training::LaunchEnvironment& launch = {});
 
 }  // namespace hydrascope::app

@@ -147,6 +147,7 @@ preprocessing_options();  // img-size, input-size, fit, crop-pct, crop-mode, int
                           // std, exif, print-transform, native
 std::vector<Option>
 runtime_options();  // batch-size, workers, threads, device, precision, kernels, seed, deterministic
+std::vector<Option> launch_options();  // ddp-timeout
 std::vector<Option> output_options();  // output, format
 std::vector<Option> label_options();   // labels, label-type
 std::vector<Option>

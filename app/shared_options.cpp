@@ -216,6 +216,16 @@ std::vector<Option> runtime_options() {
       });
 }
 
+std::vector<Option> launch_options() {
+  return in_group("Runtime", {{.name = "ddp-timeout",
+                               .kind = ValueKind::number,
+                               .placeholder = "SECONDS",
+                               .help = "under torchrun, how long a process waits for the others",
+                               .default_value = "600",
+                               .minimum = 0.1,
+                               .maximum = 1e6}});
+}
+
 std::vector<Option> output_options() {
   return in_group("Output", {
                                 {.name = "output",

@@ -16,6 +16,7 @@
 #include "model/inference/classifier.h"
 #include "model/training/classification_task.h"
 #include "model/training/log/metric_log.h"
+#include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
 #include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
@@ -176,9 +177,10 @@ class TrainingRun {
  public:
   explicit TrainingRun(const ParsedOptions& options)
       : options_(options),
-        console_(options),
-        device_(model::resolve_device(options.text("device"))),
-        group_(training::join_process_group(device_)),
+        launch_(training::read_launch_environment()),
+        console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
+        device_(choose_device(options, launch_)),
+        group_(join_training(options, device_)),
         subject_(open_subject(options)),
         length_(length_of(options, subject_.training.size(), group_->world_size())),
         autocast_(autocast_of(options, device_)),
@@ -199,6 +201,7 @@ class TrainingRun {
   int report();
 
   const ParsedOptions& options_;
+  training::LaunchEnvironment launch_;
   Console console_;
   c10::Device device_;
   std::unique_ptr<training::ProcessGroup> group_;
@@ -254,7 +257,7 @@ training::LoaderOptions TrainingRun::loader_options() const {
   loader.sampler.repeats = static_cast<int>(options_.integer("aug-repeats"));
   loader.sampler.batches_per_epoch = length_.steps_per_epoch * length_.accumulation;
   loader.augment = augmentation_of(options_, subject_.transform.config);
-  loader.workers = loader_workers(options_);
+  loader.workers = loader_workers(options_, launch_);
   loader.cache_bytes = options_.integer("cache-mb") << 20;
   loader.max_pixels = options_.integer("max-pixels");
   loader.on_failure = [this](const std::string& file, const std::string& message) {
@@ -335,7 +338,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
     pipeline.transform = subject_.transform.config;
     pipeline.decode.apply_exif = false;
     pipeline.decode.max_pixels = options_.integer("max-pixels");
-    pipeline.workers = loader_workers(options_);
+    pipeline.workers = loader_workers(options_, launch_);
     last_score_ =
         validate_model(*model_, device_, autocast_, subject_.validation, pipeline, *group_);
     if (last_score_.interrupted) {
@@ -387,7 +390,7 @@ int TrainingRun::report() {
 }
 
 int TrainingRun::run() {
-  at::set_num_threads(model_threads(options_));
+  at::set_num_threads(model_threads(options_, launch_));
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();

@@ -1,9 +1,11 @@
 #include "app/training_options.h"
 
+#include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace hydrascope::app {
 namespace {
@@ -214,6 +216,17 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
   augment.erase_count = static_cast<int>(options.integer("recount"));
   augment.interpolation = options.text("train-interpolation");
   return augment;
+}
+
+std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
+                                                             c10::Device device) {
+  constexpr double kMillisecondsOfASecond = 1000;
+  model::training::JoinOptions wanted;
+  wanted.join_timeout = std::chrono::milliseconds(
+      static_cast<std::int64_t>(options.number("ddp-timeout") * kMillisecondsOfASecond));
+  wanted.timeout = wanted.join_timeout;
+  wanted.interrupted = stop_requested;
+  return model::training::join_process_group(device, wanted);
 }
 
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {

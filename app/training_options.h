@@ -7,9 +7,11 @@
 #include "model/training/autocast.h"
 #include "model/training/data/training_set.h"
 #include "model/training/optimizer.h"
+#include "model/training/parallel/process_group.h"
 
 #include <c10/core/Device.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +38,10 @@ model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.
 model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
                                                 const image::TransformConfig& transform);
+/// Where the environment describes several processes, joins them (`--ddp-timeout`); a signal gives
+/// up waiting.
+std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
+                                                             c10::Device device);
 /// `--amp-dtype`; "auto" is bfloat16 where the device computes it in hardware.
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device);
 

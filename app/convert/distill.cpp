@@ -14,11 +14,13 @@
 #include "app/progress.h"
 #include "app/signal_stop.h"
 #include "app/train/validation.h"
+#include "app/training_options.h"
 #include "app/waiting_threads.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/log/metric_log.h"
+#include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
 #include "model/vision_transformer.h"
 
@@ -123,10 +125,11 @@ class Distillation {
  public:
   explicit Distillation(const ParsedOptions& options)
       : options_(options),
-        console_(options),
+        launch_(training::read_launch_environment()),
+        console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
         output_(options.text("output")),
-        device_(model::resolve_device(options.text("device"))),
-        group_(training::join_process_group(device_)) {}
+        device_(choose_device(options, launch_)),
+        group_(join_training(options, device_)) {}
 
   int run();
 
@@ -138,6 +141,7 @@ class Distillation {
   int finish(const training::ConversionHistory& history);
 
   const ParsedOptions& options_;
+  training::LaunchEnvironment launch_;
   Console console_;
   fs::path output_;
   c10::Device device_;
@@ -265,7 +269,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
     pipeline.transform = transform_.config;
     pipeline.decode.apply_exif = false;
     pipeline.decode.max_pixels = options_.integer("max-pixels");
-    pipeline.workers = loader_workers(options_);
+    pipeline.workers = loader_workers(options_, launch_);
     const auto alone = training::make_single_process();
     const ValidationScore score =
         validate_model(*student_, device_, training::Autocast::off, evaluated_, pipeline, *alone);
@@ -287,7 +291,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
 }
 
 int Distillation::run() {
-  at::set_num_threads(model_threads(options_));
+  at::set_num_threads(model_threads(options_, launch_));
   check_files();
   source_ = open_source(options_);
   transform_ = resolve_transform(options_, source_);
@@ -300,8 +304,8 @@ int Distillation::run() {
                                                     const std::string& message) {
     console_.note("error: " + file + ": " + message);
   };
-  training::ConversionOptions chosen = conversion_options(
-      options_, transform, device_, std::ssize(pictures_.training), group_->world_size());
+  training::ConversionOptions chosen =
+      conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = on_failure;
   build_models();
   about_ = describe_descendant(source_, "convert", transform_, labels);

@@ -219,12 +219,12 @@ CommandSpec convert_spec() {
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
   spec.positionals = "[PICTURES...], or IN OUT with --format-only";
-  spec.options =
-      join({file_options(), picture_options(), architecture_options(), stage_options(),
-            with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(),
-            optimizer(), with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
-            training_run_options(), without(preprocessing_options(), {"exif"}), runtime(),
-            report_options(), without(label_options(), {"label-type"}), general_options()});
+  spec.options = join(
+      {file_options(), picture_options(), architecture_options(), stage_options(),
+       with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(), optimizer(),
+       with_defaults(average_options(), {{"model-ema-decay", "0.99"}}), training_run_options(),
+       without(preprocessing_options(), {"exif"}), runtime(), launch_options(), report_options(),
+       without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert --from softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
@@ -242,7 +242,7 @@ CommandSpec convert_spec() {
 training::ConversionOptions conversion_options(const ParsedOptions& options,
                                                const image::TransformConfig& transform,
                                                c10::Device device, std::int64_t pictures,
-                                               int world_size) {
+                                               const training::LaunchEnvironment& launch) {
   constexpr std::int64_t kMapsWarmup = 20;
   constexpr std::int64_t kOutputsWarmup = 10;
   constexpr double kFinetuneWarmup = 0.05;
@@ -263,7 +263,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.accumulation = options.integer("grad-accum-steps");
   if (stage != "maps") {
     const auto of_a_step =
-        static_cast<double>(finetune.batch_size * conversion.accumulation * world_size);
+        static_cast<double>(finetune.batch_size * conversion.accumulation * launch.world_size);
     const double steps = options.number("epochs") * static_cast<double>(pictures) / of_a_step;
     finetune.steps = options.number("epochs") == 0
                          ? 0
@@ -302,7 +302,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
   conversion.loader.augment = augmentation_of(options, transform);
   if (!options.given("scale")) conversion.loader.augment.scale = {0.5, 1};
-  conversion.loader.workers = loader_workers(options);
+  conversion.loader.workers = loader_workers(options, launch);
   conversion.loader.cache_bytes = options.integer("cache-mb") << 20;
   conversion.loader.max_pixels = options.integer("max-pixels");
   conversion.seed = static_cast<std::uint64_t>(options.integer("seed"));

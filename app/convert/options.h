@@ -4,6 +4,7 @@
 #include "app/options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"
+#include "model/training/parallel/launch_environment.h"
 
 #include <c10/core/Device.h>
 
@@ -17,10 +18,9 @@ namespace hydrascope::app {
 CommandSpec convert_spec();
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
-model::training::ConversionOptions conversion_options(const ParsedOptions& options,
-                                                      const image::TransformConfig& transform,
-                                                      c10::Device device, std::int64_t pictures,
-                                                      int world_size);
+model::training::ConversionOptions conversion_options(
+    const ParsedOptions& options, const image::TransformConfig& transform, c10::Device device,
+    std::int64_t pictures, const model::training::LaunchEnvironment& launch);
 
 /// The settings that decide the result, for the new file and for runs that are resumed.
 std::map<std::string, std::string> recipe_of(const ParsedOptions& options);

@@ -1,12 +1,11 @@
 #include "app/evaluate/diagnostics_run.h"
 
 #include "app/evaluate/evaluated_set.h"
+#include "app/explanation_threads.h"
 #include "app/progress.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 #include "model/explain/diagnostics.h"
-
-#include <ATen/Context.h>
 
 #include <cstdint>
 #include <utility>
@@ -73,8 +72,12 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
   for (const LabelledPicture& picture : set.pictures) {
     if (stop_requested()) break;
     try {
-      diagnostics.add(image::apply_transform(pipeline.transform,
-                                             image::read_picture(picture.file, pipeline.decode)));
+      const at::Tensor image = image::apply_transform(
+          pipeline.transform, image::read_picture(picture.file, pipeline.decode));
+      const std::int64_t patch = source.config.patch_size;
+      const ExplanationThreads threads(source.config.depth * (image.size(1) / patch) *
+                                       (image.size(2) / patch));
+      diagnostics.add(image);
     } catch (const Error& error) {
       progress.hide();
       console.note("note: not in the diagnostics: " + picture.file.string() + ": " + error.what());

@@ -3,6 +3,8 @@
 #include "app/evaluate/evaluated_set.h"
 #include "app/signal_stop.h"
 
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 #include <iostream>
 #include <span>
@@ -17,23 +19,33 @@ std::span<const float> values_of(const at::Tensor& logits) {
   return {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())};
 }
 
+std::vector<std::size_t> share_of(const LabelledSet& set, const ProcessTeam& team) {
+  std::vector<std::size_t> share;
+  for (std::size_t i = 0; i < set.pictures.size(); ++i)
+    if (team.takes(static_cast<std::int64_t>(i))) share.push_back(i);
+  return share;
+}
+
 }  // namespace
 
 Evaluation::Evaluation(const ParsedOptions& options, const LabelledSet& set,
                        model::Classifier& classifier, const PipelineOptions& pipeline,
-                       const Console& console)
+                       const Console& console, ProcessTeam& team)
     : set_(set),
+      team_(team),
+      own_(share_of(set, team)),
       classifier_(classifier),
       pipeline_(pipeline),
       fail_fast_(options.text("on-error") == "fail"),
-      progress_("evaluate", std::ssize(set.pictures), console.progress),
+      progress_("evaluate", std::ssize(own_), console.progress),
       scores_(set) {
   pipeline_.notice = [&](const std::string& text) {
     progress_.hide();
     console.note(text);
   };
-  if (options.given("save-logits")) logits_.emplace(options.text("save-logits"));
-  if (options.given("save-errors")) {
+  if (options.given("save-logits"))
+    logits_.emplace(team, options.text("save-logits"), classifier.config().num_classes);
+  if (options.given("save-errors") && team.is_first()) {
     errors_.emplace(options.text("save-errors"),
                     static_cast<std::size_t>(options.integer("most-errors")));
   }
@@ -46,24 +58,61 @@ void Evaluation::run(FaithfulnessRun* faithfulness, ReferenceModel* reference) {
     constexpr std::size_t kEnough = 1024;
     run_in_parts(kEnough, faithfulness, reference);
   } else {
-    classify_until(set_.pictures.size(),
-                   [&](const PipelineResult& result) { return add(result, {}); });
+    classify_until(own_.size(), [&](const PipelineResult& result) { return add(result, {}); });
   }
   progress_.finish();
+}
+
+void Evaluation::gather() {
   if (logits_) logits_->close();
+  if (!team_.has_others()) return;
+  // A row a picture of the set; all but one process add zeros to it.
+  constexpr std::int64_t kScored = 1;
+  constexpr std::int64_t kFailed = 2;
+  constexpr std::int64_t kColumns = 8;
+  const at::Tensor table = at::zeros({std::ssize(set_.pictures), kColumns}, at::kDouble);
+  const auto row_of = [&](std::size_t index) {
+    return table.data_ptr<double>() + static_cast<std::int64_t>(index) * kColumns;
+  };
+  for (const ScoredPicture& picture : scored_) {
+    double* row = row_of(picture.index);
+    row[0] = kScored;
+    row[1] = static_cast<double>(picture.predicted);
+    row[2] = picture.confidence;
+    row[3] = static_cast<double>(picture.rank);
+    row[4] = picture.target_probability;
+    row[5] = picture.log_loss;
+    row[6] = picture.brier;
+  }
+  for (const std::size_t index : failures_) *row_of(index) = kFailed;
+  team_.sum(table);
+  team_.sum({&timing_.images});
+  timing_.seconds = std::ranges::max(team_.gather(timing_.seconds));
+  for (std::size_t index = 0; index < set_.pictures.size(); ++index) {
+    const double* row = row_of(index);
+    if (row[0] == kFailed) scores_.add_failure();
+    if (row[0] != kScored) continue;
+    take({index, set_.pictures[index].target, static_cast<std::int64_t>(row[1]), row[2],
+          static_cast<std::int64_t>(row[3]), row[4], row[5], row[6]});
+  }
+}
+
+void Evaluation::take(const ScoredPicture& picture) {
+  scores_.add(picture);
+  if (errors_) errors_->add(picture);
 }
 
 void Evaluation::classify_until(std::size_t end, const std::function<bool(PipelineResult&)>& done) {
   const auto next_input = [&]() -> std::optional<Input> {
     if (next_ == end) return std::nullopt;
-    return input_of(set_.pictures[next_++]);
+    return input_of(set_.pictures[own_[next_++]]);
   };
   timing_ += run_pipeline(next_input, classifier_, pipeline_, done);
 }
 
 void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness,
                               ReferenceModel* reference) {
-  const std::size_t all = set_.pictures.size();
+  const std::size_t all = own_.size();
   for (bool go_on = true; go_on && next_ < all && !stop_requested();) {
     const std::size_t begin = next_;
     std::vector<PipelineResult> results;
@@ -86,20 +135,25 @@ void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness
 }
 
 bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) {
-  const std::size_t index = reported_++;
+  const std::size_t index = own_[reported_++];
   if (result.error) {
-    scores_.add_failure();
+    failures_.push_back(index);
+    if (!team_.has_others()) scores_.add_failure();
     progress_.hide();
-    std::cerr << "error: " << result.input.given << ": " << name(*result.error) << ": "
-              << result.message << '\n';
+    // In one write: several processes may share the terminal.
+    std::cerr << "error: " + result.input.given + ": " + std::string(name(*result.error)) + ": " +
+                     result.message + '\n';
     if (logits_) logits_->append_nan();
   } else {
     const std::span<const float> logits = values_of(result.logits);
     const ScoredPicture picture = score_picture(logits, set_.pictures[index].target, index);
-    scores_.add(picture);
+    if (team_.has_others()) {
+      scored_.push_back(picture);
+    } else {
+      take(picture);
+    }
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
-    if (errors_) errors_->add(picture);
-    if (logits_) logits_->append(logits, result.logits.sizes());
+    if (logits_) logits_->append(result.logits);
   }
   progress_.advance();
   return !(result.error && fail_fast_);

@@ -7,9 +7,10 @@
 #include "app/evaluate/scores.h"
 #include "app/faithfulness.h"
 #include "app/labelled_set.h"
-#include "app/npy_file.h"
+#include "app/logits_file.h"
 #include "app/options.h"
 #include "app/pipeline.h"
+#include "app/process_team.h"
 #include "app/progress.h"
 #include "model/image/labels.h"
 #include "model/inference/classifier.h"
@@ -19,23 +20,30 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <vector>
 
 namespace hydrascope::app {
 
 class Evaluation {
  public:
-  /// Opens the files of `--save-logits` and `--save-errors`. All must outlive it.
+  /// Opens the files of `--save-logits` and `--save-errors`. Of several processes each evaluates
+  /// its share of the set. All must outlive it.
   Evaluation(const ParsedOptions& options, const LabelledSet& set, model::Classifier& classifier,
-             const PipelineOptions& pipeline, const Console& console);
+             const PipelineOptions& pipeline, const Console& console, ProcessTeam& team);
 
   /// `faithfulness` and `reference` may be null. A stop ends it early; what it interrupts counts
   /// nowhere.
   void run(FaithfulnessRun* faithfulness, ReferenceModel* reference);
+  /// The scores of all processes become those of each, and the files of logits are completed. All
+  /// processes call it.
+  void gather();
   void write_errors(const image::Labels& labels) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
   [[nodiscard]] bool fails_fast() const noexcept { return fail_fast_; }
+  /// `run` ended early because of a picture of this process.
+  [[nodiscard]] bool ended_by_failure() const noexcept { return fail_fast_ && !failures_.empty(); }
 
  private:
   /// Where another model runs, or this one again, the pipeline has to be idle: pictures come so
@@ -47,16 +55,23 @@ class Evaluation {
   /// there are any.
   bool add(const PipelineResult& result, const at::Tensor& reference);
 
+  void take(const ScoredPicture& picture);
+
   const LabelledSet& set_;
+  ProcessTeam& team_;
+  std::vector<std::size_t> own_;  ///< this process's share: indices in the set
   model::Classifier& classifier_;
   PipelineOptions pipeline_;
   bool fail_fast_;
   Progress progress_;
   Scores scores_;
-  std::optional<NpyWriter> logits_;
+  std::optional<LogitsFile> logits_;
   std::optional<ErrorGallery> errors_;
-  std::size_t next_ = 0;      ///< picture to be classified
+  std::size_t next_ = 0;      ///< of `own_`: picture to be classified
   std::size_t reported_ = 0;  ///< pictures whose outcome is known
+  // Of this process, kept where there are others.
+  std::vector<ScoredPicture> scored_;
+  std::vector<std::size_t> failures_;
   PipelineTiming timing_;
 };
 

@@ -1,7 +1,7 @@
 #include "app/visualize/map_explainer.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
+#include "app/explanation_threads.h"
+
 #include <ATen/ops/amax.h>
 
 #include <algorithm>
@@ -26,22 +26,6 @@ std::vector<Request> requests_for(std::span<const MapChoice> choices,
   for (const MapChoice& choice : choices) requests.push_back(request_for(choice, 0, mapless));
   return requests;
 }
-
-/// One layer's tokens are explained soon: threads that wait for each other's small products keep
-/// the processors from those that draw and decode.
-class ThreadsFor {
- public:
-  explicit ThreadsFor(std::int64_t tokens_of_all_layers) : before_(at::get_num_threads()) {
-    constexpr std::int64_t kManyTokens = 20'000;
-    if (tokens_of_all_layers < kManyTokens) at::set_num_threads(1);
-  }
-  ThreadsFor(const ThreadsFor&) = delete;
-  ThreadsFor& operator=(const ThreadsFor&) = delete;
-  ~ThreadsFor() { at::set_num_threads(before_); }
-
- private:
-  int before_;
-};
 
 /// Of the map, or of its prefix tokens: all heads', the largest, or one's.
 at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
@@ -95,7 +79,7 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
       if (same == requests.end()) requests.push_back(request);
     }
   }
-  const ThreadsFor threads(tokens.size(0) * tokens.size(1));
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
   const std::vector<Explanation> explanations = explainer_.explain(tokens, grid, requests);
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {

@@ -5,11 +5,13 @@
 #include "model/torch_errors.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 
 namespace hydrascope::model::explain {
@@ -131,20 +133,37 @@ void diagnose_global_vector(const HydraMixer& mixer, const MixedTokens& mixed, N
   }
 }
 
-/// Ranks from 0 over the last dimension; ties share the mean of theirs.
-Tensor mean_ranks(const Tensor& x) {
-  const auto [sorted, order] = x.sort(-1);
-  const std::int64_t size = x.size(-1);
-  const Tensor is_new =
-      at::cat({at::zeros_like(sorted.narrow(-1, 0, 1), at::kLong),
-               sorted.narrow(-1, 1, size - 1).ne(sorted.narrow(-1, 0, size - 1)).to(at::kLong)},
-              -1);
-  const Tensor group = is_new.cumsum(-1);
-  const Tensor places = at::arange(size, x.options().dtype(at::kDouble)).expand_as(group);
-  const Tensor none = at::zeros(group.sizes(), places.options());
-  const Tensor sums = none.scatter_add(-1, group, places);
-  const Tensor counts = none.scatter_add(-1, group, at::ones_like(none));
-  return none.scatter(-1, order, (sums / counts).gather(-1, group));
+/// Ranks from 0 of a row's values, ties with the mean of theirs, minus the mean of all.
+class CentredRanks {
+ public:
+  explicit CentredRanks(std::size_t size) : order_(size), ranks_(size) {}
+
+  /// NaN throughout where a value is.
+  const std::vector<double>& of(const double* values) {
+    const std::size_t size = order_.size();
+    if (std::any_of(values, values + size, [](double value) { return std::isnan(value); })) {
+      std::ranges::fill(ranks_, std::numeric_limits<double>::quiet_NaN());
+      return ranks_;
+    }
+    std::iota(order_.begin(), order_.end(), 0);
+    std::ranges::sort(order_, {}, [&](std::size_t i) { return values[i]; });
+    for (std::size_t first = 0; first < size;) {
+      std::size_t end = first + 1;
+      while (end < size && values[order_[end]] == values[order_[first]]) ++end;
+      const double rank = 0.5 * static_cast<double>(first + end - 1);
+      for (; first < end; ++first)
+        ranks_[order_[first]] = rank - 0.5 * static_cast<double>(size - 1);
+    }
+    return ranks_;
+  }
+
+ private:
+  std::vector<std::size_t> order_;
+  std::vector<double> ranks_;
+};
+
+double dot(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
 }  // namespace
@@ -173,11 +192,23 @@ const std::vector<DiagnosticEntry>& diagnostics() {
 }
 
 Tensor spearman(const Tensor& a, const Tensor& b) {
-  const Tensor x = mean_ranks(a);
-  const Tensor y = mean_ranks(b);
-  const Tensor dx = x - x.mean(-1, /*keepdim=*/true);
-  const Tensor dy = y - y.mean(-1, /*keepdim=*/true);
-  return (dx * dy).sum(-1) / (dx.square().sum(-1) * dy.square().sum(-1)).sqrt();
+  const Tensor x = a.to(at::kCPU, at::kDouble).contiguous();
+  const Tensor y = b.to(at::kCPU, at::kDouble).contiguous();
+  const std::int64_t size = x.size(-1);
+  Tensor correlations = at::empty(x.sizes().slice(0, x.dim() - 1), at::kDouble);
+  const double* const x_values = x.const_data_ptr<double>();
+  const double* const y_values = y.const_data_ptr<double>();
+  double* const results = correlations.mutable_data_ptr<double>();
+  at::parallel_for(0, correlations.numel(), 16, [&](std::int64_t begin, std::int64_t end) {
+    CentredRanks x_ranks(static_cast<std::size_t>(size));
+    CentredRanks y_ranks(static_cast<std::size_t>(size));
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::vector<double>& p = x_ranks.of(x_values + row * size);
+      const std::vector<double>& q = y_ranks.of(y_values + row * size);
+      results[row] = dot(p, q) / std::sqrt(dot(p, p) * dot(q, q));
+    }
+  });
+  return correlations;
 }
 
 Tensor diagnose_block(const DiagnosedBlock& diagnosed, const Tensor& tokens,

@@ -3,11 +3,13 @@
 #include "kernels/error.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <thread>
 
 namespace hydrascope::model::training {
@@ -35,6 +37,21 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
+/// While it lives c10d logs no stack traces of connections that fail: what matters of them becomes
+/// an Error. Who wants them sets TORCH_CPP_LOG_LEVEL.
+class QuietLog {
+ public:
+  QuietLog() {
+    if (std::getenv("TORCH_CPP_LOG_LEVEL") == nullptr) FLAGS_caffe2_log_level = c10::GLOG_FATAL;
+  }
+  QuietLog(const QuietLog&) = delete;
+  QuietLog& operator=(const QuietLog&) = delete;
+  ~QuietLog() { FLAGS_caffe2_log_level = level_; }
+
+ private:
+  int level_ = FLAGS_caffe2_log_level;
+};
+
 /// Groups of one run that are joined one after the other do not see each other's keys.
 int next_group_number() {
   static std::atomic<int> next{0};
@@ -52,6 +69,7 @@ std::string plain_message(const std::exception& error) {
 
 Rendezvous::Rendezvous(LaunchEnvironment launch, const JoinOptions& options)
     : launch_(std::move(launch)), timeout_(options.timeout) {
+  const QuietLog quiet;
   connect(options);
   try {
     wait_for_all(options);
@@ -83,8 +101,8 @@ void Rendezvous::connect(const JoinOptions& options) {
       }
       if (Clock::now() < deadline && !(options.interrupted && options.interrupted())) continue;
       throw Error(ErrorCode::failed,
-                  "rank " + std::to_string(launch_.rank) + " waited " + seconds_text(options.join_timeout) +
-                      " for the store at " + address + ": " + plain_message(error),
+                  "rank " + std::to_string(launch_.rank) + " waited " +
+                      seconds_text(options.join_timeout) + " for the store at " + address,
                   "MASTER_ADDR",
                   launch_.agent_store ? "torchrun serves it; is it still running?"
                                       : "rank 0 serves it; has it started on that machine?");
@@ -129,7 +147,7 @@ std::vector<int> Rendezvous::without(const std::string& what) const {
 }
 
 void Rendezvous::fail(const std::string& operation, const std::string& cause) {
-  const std::string subject = "rank " + std::to_string(launch_.rank);
+  const QuietLog quiet;
   std::string who = "rank 0, which serves the store, is gone";
   try {
     store_->set(key("failed", launch_.rank), std::vector<std::uint8_t>{1});
@@ -145,7 +163,7 @@ void Rendezvous::fail(const std::string& operation, const std::string& cause) {
     if (launch_.agent_store) who = "torchrun, which serves the store, is gone";
   }
   throw Error(ErrorCode::failed, operation + " over all ranks failed, " + who + ": " + cause,
-              subject, "what that rank said before tells why");
+              "rank " + std::to_string(launch_.rank), "what that rank said before tells why");
 }
 
 }  // namespace hydrascope::model::training

@@ -84,6 +84,9 @@ bool run_as_ranks(int world_size, const RankOptions& options) {
     const std::string said = read_bytes(folder.path() / std::to_string(rank));
     EXPECT_TRUE(code.has_value()) << "rank " << rank << " does not end:\n" << said;
     EXPECT_EQ(code.value_or(expected), expected) << "rank " << rank << ":\n" << said;
+    if (expected == 0) {
+      EXPECT_NE(said.find("[  PASSED  ] 1 test."), std::string::npos) << said;
+    }
   }
   return true;
 }

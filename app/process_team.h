@@ -1,0 +1,61 @@
+// The processes that share the inputs of one command under torchrun: every one takes every
+// WORLD_SIZE-th. Alone it takes all, and nothing here does anything.
+#pragma once
+
+#include "app/options.h"
+#include "model/training/parallel/launch_environment.h"
+#include "model/training/parallel/process_group.h"
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+
+class ProcessTeam {
+ public:
+  /// Reads the environment. Throws Error(invalid_argument) naming the variable that is wrong.
+  ProcessTeam();
+
+  [[nodiscard]] const model::training::LaunchEnvironment& launch() const noexcept {
+    return launch_;
+  }
+  [[nodiscard]] bool is_first() const noexcept { return launch_.is_first(); }
+  [[nodiscard]] bool has_others() const noexcept { return launch_.has_others(); }
+
+  /// Throws Error(invalid_argument) for the first of `names` that was given, among several
+  /// processes.
+  void refuse(const ParsedOptions& options, std::initializer_list<const char*> names) const;
+
+  /// Waits until all are there, `--ddp-timeout` at most. Afterwards they wait for each other
+  /// without end, because shares take different times; one that dies is an error at once. Throws
+  /// Error(failed).
+  void join(const ParsedOptions& options);
+
+  /// Is input `number` (from 0, of all) this process's?
+  [[nodiscard]] bool takes(std::int64_t number) const noexcept {
+    return number % launch_.world_size == launch_.rank;
+  }
+  /// "records.jsonl" -> "records.rank1.jsonl"; "" and "-" stay, and so does every name of a single
+  /// process.
+  [[nodiscard]] std::string own_file(const std::string& file) const;
+
+  // What all must call alike, in the same order. Throw Error(failed) when one is gone.
+  /// In place, over all processes.
+  void sum(std::initializer_list<std::int64_t*> counts);
+  void sum(const at::Tensor& values);
+  /// Everybody's value, by rank.
+  [[nodiscard]] std::vector<double> gather(double value);
+  /// torchrun ends all when the first one ends with an exit code; this waits until all are done.
+  void wait_for_all();
+
+ private:
+  model::training::LaunchEnvironment launch_;
+  std::unique_ptr<model::training::ProcessGroup> group_;
+};
+
+}  // namespace hydrascope::app

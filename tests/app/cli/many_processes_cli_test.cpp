@@ -1,0 +1,235 @@
+// Commands as torchrun starts them: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
+// environment.
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
+#include <arpa/inet.h>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <set>
+#include <sys/socket.h>
+
+namespace hydrascope::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// One that nobody listens at right now.
+int free_port() {
+  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  const bool is_bound =
+      bind(descriptor, generic, size) == 0 && getsockname(descriptor, generic, &size) == 0;
+  close(descriptor);
+  if (!is_bound) throw std::runtime_error("no free port");
+  return ntohs(address.sin_port);
+}
+
+std::map<std::string, std::string> rank_environment(int rank, int world_size, int port) {
+  return {{"RANK", std::to_string(rank)},
+          {"LOCAL_RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(world_size)},
+          {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", std::to_string(port)}};
+}
+
+/// What each rank's process said.
+std::vector<Outcome> run_ranks(int world_size, const std::vector<std::string>& arguments,
+                               const fs::path& working_directory) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Program>> programs;
+  for (int rank = 0; rank < world_size; ++rank) {
+    programs.push_back(std::make_unique<Program>(
+        arguments, RunOptions{.working_directory = working_directory,
+                              .environment = rank_environment(rank, world_size, port)}));
+  }
+  std::vector<Outcome> outcomes;
+  for (const auto& program : programs) outcomes.push_back(program->wait());
+  return outcomes;
+}
+
+/// Five pictures of two classes, in `set`.
+void write_set(const TemporaryFolder& folder) {
+  for (unsigned i = 0; i < 5; ++i) {
+    const std::string name = std::to_string(i) + ".ppm";
+    folder.write(fs::path("set") / (i < 3 ? "n02444819" : "n01440764") / name, ppm(40, 30, i));
+  }
+}
+
+std::vector<float> npy_values(const fs::path& file) {
+  const std::string bytes = read_bytes(file);
+  const std::size_t begin = bytes.find('\n') + 1;
+  std::vector<float> values((bytes.size() - begin) / sizeof(float));
+  std::memcpy(values.data(), bytes.data() + begin, values.size() * sizeof(float));
+  return values;
+}
+
+TEST(ManyProcessesCliTest, EvaluateScoresTheWholeSetOnce) {
+  const TemporaryFolder folder;
+  write_set(folder);
+  folder.write("set/n02444819/bad.ppm", "P6 no picture");
+  const std::vector<std::string> words = {"evaluate", "set",  "--device",     "cpu",
+                                          "--format", "json", "--save-logits"};
+  auto alone = words;
+  alone.emplace_back("alone.npy");
+  const Outcome one = run(alone, {.working_directory = folder.path()});
+  ASSERT_EQ(one.code, 3) << one.err;
+  auto shared = words;
+  shared.emplace_back("shared.npy");
+  const std::vector<Outcome> two = run_ranks(2, shared, folder.path());
+  ASSERT_EQ(two[0].code, 3) << two[0].err;
+  EXPECT_EQ(two[1].code, 3) << two[1].err;
+  EXPECT_EQ(two[1].out, "");
+  EXPECT_EQ((two[0].err + two[1].err).find("bad.ppm"), (two[0].err + two[1].err).rfind("bad.ppm"))
+      << "one process meets it";
+  for (const char* key : {"top1", "top5", "images", "failed", "model", "img_size"})
+    EXPECT_EQ(two[0].json().at(key), one.json().at(key)) << key;
+
+  const std::vector<float> expected = npy_values(folder.path() / "alone.npy");
+  const std::vector<float> found = npy_values(folder.path() / "shared.npy");
+  ASSERT_EQ(found.size(), 6 * 1000U);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(std::isnan(found[i]), std::isnan(expected[i])) << i;
+    if (std::isnan(found[i])) continue;
+    ASSERT_NEAR(found[i], expected[i], 1e-3F) << i;
+  }
+}
+
+TEST(ManyProcessesCliTest, AFailedCheckIsEveryonesExitCode) {
+  const TemporaryFolder folder;
+  write_set(folder);
+  const std::vector<Outcome> ranks =
+      run_ranks(2, {"evaluate", "set", "--device", "cpu", "--require-top1", "100"}, folder.path());
+  EXPECT_EQ(ranks[0].code, 4) << ranks[0].err;
+  EXPECT_EQ(ranks[1].code, 4) << ranks[1].err;
+  EXPECT_NE(ranks[0].err.find("--require-top1"), std::string::npos);
+  EXPECT_EQ(ranks[1].err, "");
+}
+
+TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
+  const TemporaryFolder folder;
+  write_set(folder);
+  const std::vector<Outcome> ranks =
+      run_ranks(2,
+                {"classify", "set", "--recursive", "--device", "cpu", "-o", "records.jsonl",
+                 "--save-logits", "logits.npy"},
+                folder.path());
+  std::multiset<std::string> inputs;
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_EQ(ranks[rank].code, 0) << ranks[rank].err;
+    const std::string name = "rank" + std::to_string(rank);
+    std::istringstream lines(read_bytes(folder.path() / ("records." + name + ".jsonl")));
+    std::size_t count = 0;
+    for (std::string line; std::getline(lines, line); ++count)
+      inputs.insert(nlohmann::json::parse(line).at("input").get<std::string>());
+    EXPECT_EQ(count, rank == 0 ? 3U : 2U);
+    EXPECT_EQ(npy_values(folder.path() / ("logits." + name + ".npy")).size(), count * 1000);
+  }
+  EXPECT_EQ(inputs.size(), 5U);
+  EXPECT_EQ(std::set<std::string>(inputs.begin(), inputs.end()).size(), 5U);
+  EXPECT_FALSE(fs::exists(folder.path() / "records.jsonl"));
+}
+
+TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {
+  const TemporaryFolder folder;
+  write_set(folder);
+  const RunOptions second{.working_directory = folder.path(),
+                          .environment = rank_environment(1, 2, 1)};
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"classify", "-"}, "standard input cannot be shared"},
+      {{"classify", "set", "--format", "csv"}, "--format csv"},
+      {{"classify", "set", "--format", "json", "-o", "-"}, "--format json"},
+      {{"evaluate", "set", "--faithfulness", "deletion"}, "--faithfulness"}};
+  for (const auto& [arguments, text] : cases) {
+    const Outcome outcome = run(arguments, second);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(ManyProcessesCliTest, HalfAnEnvironmentIsAnErrorThatNamesTheVariable) {
+  for (const char* command : {"classify", "evaluate"}) {
+    const Outcome outcome =
+        run({command, asset("images").string()}, {.environment = {{"RANK", "0"}}});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.err.find("WORLD_SIZE"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(ManyProcessesCliTest, ARankThatNeverComesIsNamed) {
+  const Outcome outcome =
+      run({"classify", asset("images").string(), "--device", "cpu", "--ddp-timeout", "0.5"},
+          {.environment = rank_environment(0, 2, free_port())});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("waited for rank 1 of 2 to join"), std::string::npos) << outcome.err;
+}
+
+TEST(ManyProcessesCliTest, TorchrunLearnsTheError) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.path() / "error.json";
+  const Outcome outcome = run({"inspect", "nothing.safetensors"},
+                              {.environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
+  ASSERT_NE(outcome.code, 0);
+  const auto message = nlohmann::json::parse(read_bytes(file)).at("message");
+  const std::string said = message.at("message").get<std::string>();
+  EXPECT_EQ(said.rfind("error: ", 0), 0U) << said;
+  EXPECT_NE(said.find("nothing.safetensors"), std::string::npos) << said;
+  const auto& extra = message.at("extraInfo");
+  EXPECT_EQ(extra.at("py_callstack").get<std::string>(), said);
+  EXPECT_GT(std::stoll(extra.at("timestamp").get<std::string>()), 1'700'000'000);
+}
+
+/// Python imports all of PyTorch first, hence slow.
+class SlowTorchrunTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::string(HYDRASCOPE_TORCHRUN).empty())
+      GTEST_SKIP() << "no torchrun: set HYDRASCOPE_TORCHRUN to that of a Python with PyTorch";
+  }
+
+  /// Both streams, and the exit code.
+  std::pair<int, std::string> torchrun(const std::string& arguments) const {
+    const fs::path log = folder_.path() / "log";
+    const std::string command =
+        std::string("'") + HYDRASCOPE_TORCHRUN + "' --standalone --nproc-per-node 2 --no-python '" +
+        HYDRASCOPE_PROGRAM + "' " + arguments + " > '" + log.string() + "' 2>&1";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), read_bytes(log)};
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(SlowTorchrunTest, SharesTheInputsOfOneOutput) {
+  const auto [code, log] = torchrun("classify '" + asset("images").string() +
+                                    "' --device cpu --format jsonl --topk 1000");
+  EXPECT_EQ(code, 0) << log;
+  std::set<std::string> inputs;
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("{\"schema\":", 0) != 0) continue;
+    const auto record = nlohmann::json::parse(line);
+    EXPECT_EQ(record.at("top").size(), 1000U);
+    inputs.insert(record.at("input").get<std::string>());
+  }
+  EXPECT_EQ(inputs.size(), 4U) << log;
+}
+
+TEST_F(SlowTorchrunTest, ShowsTheErrorOfARankAndFails) {
+  const auto [code, log] = torchrun("classify '" + asset("images").string() +
+                                    "' --device cpu -m /nothing/there.safetensors");
+  EXPECT_NE(code, 0);
+  const std::size_t summary = log.find("ChildFailedError");
+  ASSERT_NE(summary, std::string::npos) << log;
+  EXPECT_NE(log.find("there.safetensors", summary), std::string::npos) << log;
+}
+
+}  // namespace
+}  // namespace hydrascope::testing
