@@ -15,6 +15,7 @@
 #include "app/signal_stop.h"
 #include "app/train/validation.h"
 #include "app/training_options.h"
+#include "app/waiting_threads.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
@@ -340,6 +341,7 @@ int Distillation::run() {
 }  // namespace
 
 int distill(const ParsedOptions& options) {
+  wait_briefly_for_threads();
   keep_freed_memory();
   return Distillation(options).run();
 }
