@@ -25,14 +25,18 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <filesystem>
 #include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
@@ -143,6 +147,23 @@ training::ClassificationOptions loss_of(const ParsedOptions& options) {
   loss.distillation_weight = options.number("distillation-alpha");
   loss.temperature = options.number("distillation-tau");
   return loss;
+}
+
+/// Every digit, so that a resumed run goes on with the same number.
+std::string to_text(double value) {
+  std::array<char, 32> text{};
+  const auto [end, status] = std::to_chars(text.data(), text.data() + text.size(), value);
+  return status == std::errc() ? std::string(text.data(), end) : "0";
+}
+
+/// What decided the result, for the file: the options without those of one start of the program.
+std::string recipe_of(const ParsedOptions& options) {
+  nlohmann::json recipe = nlohmann::json::parse(options.dump_config());
+  for (const char* name : {"resume", "output", "force", "format", "max-minutes", "log-interval",
+                           "checkpoint-hist", "threads", "workers", "ddp-timeout", "verbose",
+                           "quiet", "no-progress", "color", "print-transform"})
+    recipe.erase(name);
+  return recipe.dump();
 }
 
 fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
@@ -297,11 +318,11 @@ void TrainingRun::save() {
     const training::NamedTensors averages = average_->state();
     state.tensors.insert(state.tensors.end(), averages.begin(), averages.end());
   }
-  state.fields["seconds"] = std::to_string(trainer_->position().seconds);
-  state.fields["best_top1"] = significant(best_top1_, 12);
+  state.fields["seconds"] = to_text(trainer_->position().seconds);
+  state.fields["best_top1"] = to_text(best_top1_);
   state.fields["best_epoch"] = std::to_string(best_epoch_);
   state.fields["judged_epochs"] = std::to_string(judged_epochs_);
-  state.fields["epoch_loss"] = significant(epoch_.loss, 12);
+  state.fields["epoch_loss"] = to_text(epoch_.loss);
   state.fields["epoch_steps"] = std::to_string(epoch_.steps);
   states_.save(*model_, about_, state);
 }
@@ -395,7 +416,7 @@ int TrainingRun::run() {
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
-  about_["training"] = options_.dump_config();
+  about_["training"] = recipe_of(options_);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),

@@ -102,14 +102,14 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
     program.signal(SIGINT);
     ASSERT_EQ(program.wait().code, 130);
   }
-  ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
+  ASSERT_FALSE(fs::exists(in("parts") / "step-24.safetensors")) << "it was over too soon";
   std::vector<std::string> again = options;
   again.insert(again.end(), {"--resume", "auto"});
   const Outcome resumed = run(command("parts", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
-  for (const char* file : {"step-12.safetensors", "best.safetensors"})
-    EXPECT_EQ(read_bytes(in("whole") / file), read_bytes(in("parts") / file)) << file;
+  for (const char* file : {"step-24.safetensors", "best.safetensors"})
+    EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
   EXPECT_EQ(read_bytes(in("whole") / "summary.csv"), read_bytes(in("parts") / "summary.csv"));
 }
 
