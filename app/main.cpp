@@ -3,6 +3,7 @@
 #include "app/console.h"
 #include "app/signal_stop.h"
 #include "app/torchelastic.h"
+#include "app/waiting_threads.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -81,10 +82,18 @@ int guarded_main(int argc, char** argv) {
   }
 }
 
+bool trains(int argc, char** argv) {
+  if (argc < 2) return false;
+  const Command* command = find_command(argv[1]);
+  return command != nullptr && (command->spec.name == "train" || command->spec.name == "convert");
+}
+
 }  // namespace
 }  // namespace hydrascope::app
 
 int main(int argc, char** argv) {
+  // Commands whose loaders work beside the model all the time.
+  if (hydrascope::app::trains(argc, argv)) hydrascope::app::wait_briefly_for_threads();
   hydrascope::app::keep_large_blocks();
   hydrascope::app::install_signal_handlers();
   return hydrascope::app::guarded_main(argc, argv);

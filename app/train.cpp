@@ -5,20 +5,21 @@
 #include "app/model_metadata.h"
 #include "app/progress.h"
 #include "app/report.h"
+#include "app/resumption.h"
 #include "app/signal_stop.h"
 #include "app/stopwatch.h"
 #include "app/train/options.h"
+#include "app/train/progress_state.h"
+#include "app/train/settings.h"
 #include "app/train/subject.h"
-#include "app/train/validation.h"
+#include "app/train/teacher.h"
 #include "app/training_options.h"
-#include "kernels/error.h"
+#include "app/validation.h"
 #include "model/device.h"
-#include "model/inference/classifier.h"
 #include "model/training/classification_task.h"
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
-#include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
@@ -28,15 +29,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <cmath>
 #include <filesystem>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
@@ -45,125 +43,24 @@ namespace {
 namespace fs = std::filesystem;
 namespace training = model::training;
 
-/// Steps and pictures of a run, from epochs.
-struct Length {
-  std::int64_t batch_size = 1;  ///< of one process
-  std::int64_t accumulation = 1;
-  std::int64_t steps_per_epoch = 1;
-  std::int64_t epochs = 1;
-  std::int64_t pictures_of_a_step = 1;  ///< of all processes
-  [[nodiscard]] std::int64_t steps() const { return steps_per_epoch * epochs; }
-};
-
-Length length_of(const ParsedOptions& options, std::size_t pictures, int world_size) {
-  Length length;
-  length.batch_size = options.integer("batch-size");
-  length.accumulation = options.integer("grad-accum-steps");
-  length.epochs = options.integer("epochs");
-  length.pictures_of_a_step = length.batch_size * length.accumulation * world_size;
-  length.steps_per_epoch =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(pictures) / length.pictures_of_a_step);
-  return length;
-}
-
-training::ScheduleOptions schedule_of(const ParsedOptions& options, const Length& length) {
-  // DeiT's rule (arXiv 2012.12877, table 9).
-  constexpr double kRate = 5e-4;
-  constexpr double kPictures = 512;
-  training::ScheduleOptions schedule;
-  schedule.kind = options.text("sched");
-  schedule.learning_rate = options.given("lr")
-                               ? options.number("lr")
-                               : kRate * static_cast<double>(length.pictures_of_a_step) / kPictures;
-  schedule.min_learning_rate = std::min(options.number("min-lr"), schedule.learning_rate);
-  schedule.steps = length.steps();
-  schedule.warmup_steps =
-      std::min(options.integer("warmup-epochs"), length.epochs - 1) * length.steps_per_epoch;
-  schedule.warmup_learning_rate = std::min(options.number("warmup-lr"), schedule.learning_rate);
-  schedule.decay_rate = options.number("decay-rate");
-  schedule.decay_steps = options.integer("decay-epochs") * length.steps_per_epoch;
-  for (const std::int64_t epoch : options.integers("decay-milestones"))
-    schedule.milestones.push_back(epoch * length.steps_per_epoch);
-  return schedule;
-}
-
-training::ParameterGroupOptions groups_of(const ParsedOptions& options) {
-  training::ParameterGroupOptions groups;
-  groups.weight_decay = options.number("weight-decay");
-  groups.layer_decay = options.number("layer-decay");
-  groups.freeze = options.texts("freeze");
-  groups.train = options.texts("train-only");
-  return groups;
-}
-
-/// `--teacher`: logits of a batch that is normalised for the student.
-std::function<at::Tensor(const at::Tensor&)> make_teacher(const ParsedOptions& options,
-                                                          const image::TransformConfig& student,
-                                                          std::int64_t num_classes,
-                                                          c10::Device device) {
-  const std::string& word = options.text("teacher");
-  if (word.empty()) return {};
-  const ModelSource source = open_other_model(word);
-  if (source.config.num_classes != num_classes) {
-    throw Error(ErrorCode::invalid_argument,
-                "the teacher has " + std::to_string(source.config.num_classes) +
-                    " classes, the model " + std::to_string(num_classes),
-                "--teacher " + word);
-  }
-  model::ClassifierOptions wanted;
-  wanted.device = device;
-  wanted.precision = model::resolve_precision(
-      autocast_of(options, device) == training::Autocast::off ? "float32" : "bfloat16", device);
-  const auto classifier =
-      std::make_shared<model::Classifier>(source.config, source.weights, wanted);
-  const CommandSpec plain{.name = "", .summary = "", .options = preprocessing_options()};
-  const image::TransformConfig own = resolve_transform(parse(plain, {}), source).config;
-  return [classifier, student, own](const at::Tensor& images) {
-    at::Tensor input = images;
-    if (own.mean != student.mean || own.std != student.std) {
-      input = images.clone();
-      for (std::int64_t channel = 0; channel < 3; ++channel) {
-        const auto c = static_cast<std::size_t>(channel);
-        input.select(1, channel)
-            .mul_(student.std[c] / own.std[c])
-            .add_((student.mean[c] - own.mean[c]) / own.std[c]);
-      }
-    }
-    return classifier->logits(input);
-  };
-}
-
-training::ClassificationOptions loss_of(const ParsedOptions& options) {
-  training::ClassificationOptions loss;
-  loss.mixup.mixup_alpha = options.number("mixup");
-  loss.mixup.cutmix_alpha = options.number("cutmix");
-  loss.mixup.prob = options.number("mixup-prob");
-  loss.mixup.switch_prob = options.number("mixup-switch-prob");
-  loss.mixup.label_smoothing = options.number("smoothing");
-  loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
-  loss.drop_path_rate = options.number("drop-path");
-  loss.recompute_blocks = options.flag("grad-checkpointing");
-  loss.distillation_is_hard = options.text("distillation-type") == "hard";
-  loss.distillation_weight = options.number("distillation-alpha");
-  loss.temperature = options.number("distillation-tau");
-  return loss;
-}
-
-/// Every digit, so that a resumed run goes on with the same number.
-std::string to_text(double value) {
-  std::array<char, 32> text{};
-  const auto [end, status] = std::to_chars(text.data(), text.data() + text.size(), value);
-  return status == std::errc() ? std::string(text.data(), end) : "0";
-}
+constexpr const char* kIdentityField = "identity";
 
 /// What decided the result, for the file: the options without those of one start of the program.
 std::string recipe_of(const ParsedOptions& options) {
   nlohmann::json recipe = nlohmann::json::parse(options.dump_config());
-  for (const char* name : {"resume", "output", "force", "format", "max-minutes", "log-interval",
-                           "checkpoint-hist", "threads", "workers", "ddp-timeout", "verbose",
-                           "quiet", "no-progress", "color", "print-transform"})
+  for (const char* name :
+       {"resume", "output", "force", "format", "max-minutes", "log-interval", "checkpoint-hist",
+        "recovery-interval", "cache-mb", "device", "threads", "workers", "ddp-timeout", "verbose",
+        "quiet", "no-progress", "color", "print-transform"})
     recipe.erase(name);
   return recipe.dump();
+}
+
+/// A run may go on for more epochs.
+std::string recipe_without_length(const std::string& recipe) {
+  nlohmann::json kept = nlohmann::json::parse(recipe);
+  kept.erase("epochs");
+  return kept.dump();
 }
 
 fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
@@ -173,25 +70,6 @@ fs::path output_folder(const ParsedOptions& options, const ModelSource& source) 
   std::ranges::replace(name, ':', '_');
   return fs::path("output") / "train" / name;
 }
-
-/// The state to go on from.
-std::optional<fs::path> state_to_resume(const ParsedOptions& options,
-                                        const training::StateFolder& states) {
-  const std::string& word = options.text("resume");
-  if (word == "auto") return states.newest();
-  if (!word.empty()) return fs::path(word);
-  if (states.newest() && !options.flag("force")) {
-    throw Error(ErrorCode::invalid_argument, "the folder holds a run", states.folder().string(),
-                "--resume auto goes on with it, --force begins anew");
-  }
-  return std::nullopt;
-}
-
-/// Numbers of the epoch that is under way, which a state keeps.
-struct EpochSums {
-  double loss = 0;
-  std::int64_t steps = 0;
-};
 
 /// One run from its options to its last epoch.
 class TrainingRun {
@@ -204,6 +82,7 @@ class TrainingRun {
         group_(join_training(options, device_)),
         subject_(open_subject(options)),
         length_(length_of(options, subject_.training.size(), group_->world_size())),
+        schedule_(schedule_of(options, length_)),
         autocast_(autocast_of(options, device_)),
         states_(output_folder(options, subject_.source),
                 static_cast<int>(options.integer("checkpoint-hist"))) {}
@@ -212,10 +91,15 @@ class TrainingRun {
 
  private:
   void build_model();
-  training::LoaderOptions loader_options() const;
+  training::LoaderOptions loader_options();
   void resume(const fs::path& file);
   void save();
   bool go_on();
+  [[nodiscard]] std::int64_t updates() const {
+    return trainer_->position().step + uncounted_updates_;
+  }
+  /// The step behind `step` at which a state is due, by `--recovery-interval`.
+  [[nodiscard]] std::int64_t next_state(std::int64_t step) const;
   void take(const training::StepRecord& record);
   /// False when a signal came in the middle: the epoch is to be judged again.
   bool end_epoch(std::int64_t epoch);
@@ -227,22 +111,23 @@ class TrainingRun {
   c10::Device device_;
   std::unique_ptr<training::ProcessGroup> group_;
   TrainingSubject subject_;
-  Length length_;
+  RunLength length_;
+  training::ScheduleOptions schedule_;
   training::Autocast autocast_;
   training::StateFolder states_;
   checkpoint::Metadata about_;
+  std::string identity_;  ///< what a resumed run must have in common
   model::VisionTransformer model_{nullptr};
   std::unique_ptr<training::Optimizer> optimizer_;
   std::unique_ptr<training::ParameterAverage> average_;
+  UnreadablePictures unreadable_;
   std::unique_ptr<training::BatchLoader> loader_;
   std::unique_ptr<training::ClassificationTask> task_;
   std::unique_ptr<training::Trainer> trainer_;
   std::unique_ptr<training::MetricLog> log_;
   std::unique_ptr<Progress> progress_;
-  EpochSums epoch_;
-  double best_top1_ = -1;
-  std::int64_t best_epoch_ = -1;
-  std::int64_t judged_epochs_ = 0;
+  ProgressState progress_state_;
+  std::int64_t uncounted_updates_ = 0;
   ValidationScore last_score_;
   double images_per_second_ = 0;
   Clock::time_point began_ = Clock::now();
@@ -269,7 +154,7 @@ void TrainingRun::build_model() {
   }
 }
 
-training::LoaderOptions TrainingRun::loader_options() const {
+training::LoaderOptions TrainingRun::loader_options() {
   training::LoaderOptions loader;
   loader.sampler.batch_size = length_.batch_size;
   loader.sampler.seed = static_cast<std::uint64_t>(options_.integer("seed"));
@@ -281,9 +166,7 @@ training::LoaderOptions TrainingRun::loader_options() const {
   loader.workers = loader_workers(options_, launch_);
   loader.cache_bytes = options_.integer("cache-mb") << 20;
   loader.max_pixels = options_.integer("max-pixels");
-  loader.on_failure = [this](const std::string& file, const std::string& message) {
-    console_.note("error: " + file + ": " + message);
-  };
+  loader.on_failure = unreadable_.report();
   return loader;
 }
 
@@ -296,9 +179,9 @@ bool TrainingRun::go_on() {
 }
 
 void TrainingRun::take(const training::StepRecord& record) {
-  const auto steps = static_cast<double>(options_.integer("log-interval"));
-  epoch_.loss += record.losses.at("loss") * steps;
-  epoch_.steps += options_.integer("log-interval");
+  if (record.steps > 0)
+    progress_state_.epoch_loss += record.losses.at("loss") * static_cast<double>(record.steps);
+  progress_state_.epoch_steps += record.steps;
   images_per_second_ = record.images_per_second;
   if (!group_->is_first()) return;
   training::Scalars values(record.losses.begin(), record.losses.end());
@@ -306,7 +189,15 @@ void TrainingRun::take(const training::StepRecord& record) {
   values.emplace_back("gradient_norm", record.gradient_norm);
   values.emplace_back("images_per_second", record.images_per_second);
   values.emplace_back("wait_share", record.wait_share);
-  log_->add({record.step, record.epoch, std::move(values)});
+  progress_->set_detail("loss " + significant(record.losses.at("loss"), 4) + "  lr " +
+                        significant(record.learning_rate, 3) + "  " +
+                        fixed(record.images_per_second, 1) + " images/s");
+  log_->add({updates(), record.epoch, std::move(values)});
+}
+
+std::int64_t TrainingRun::next_state(std::int64_t step) const {
+  const std::int64_t interval = options_.integer("recovery-interval");
+  return interval == 0 ? length_.steps() : (step / interval + 1) * interval;
 }
 
 void TrainingRun::save() {
@@ -318,41 +209,40 @@ void TrainingRun::save() {
     const training::NamedTensors averages = average_->state();
     state.tensors.insert(state.tensors.end(), averages.begin(), averages.end());
   }
-  state.fields["seconds"] = to_text(trainer_->position().seconds);
-  state.fields["best_top1"] = to_text(best_top1_);
-  state.fields["best_epoch"] = std::to_string(best_epoch_);
-  state.fields["judged_epochs"] = std::to_string(judged_epochs_);
-  state.fields["epoch_loss"] = to_text(epoch_.loss);
-  state.fields["epoch_steps"] = std::to_string(epoch_.steps);
+  progress_state_.seconds = trainer_->position().seconds;
+  progress_state_.updates = updates();
+  write_fields(progress_state_, length_, state.fields);
+  state.fields[kIdentityField] = identity_;
   states_.save(*model_, about_, state);
 }
 
 void TrainingRun::resume(const fs::path& file) {
   const training::TrainingState state = training::load_training_state(file, *model_);
-  const auto field = [&](const char* key) {
-    const auto found = state.fields.find(key);
-    if (found == state.fields.end())
-      throw Error(ErrorCode::decode_failed, std::string("no ") + key + " in it", file.string());
-    return to_number(found->second, file.string());
-  };
+  const auto identity = state.fields.find(kIdentityField);
+  training::require_same_run(identity_, identity == state.fields.end() ? "" : identity->second,
+                             file.string());
   optimizer_->load_state(state.tensors);
   if (average_) average_->load_state(state.tensors);
-  trainer_->resume({state.step, field("seconds")});
-  best_top1_ = field("best_top1");
-  best_epoch_ = static_cast<std::int64_t>(field("best_epoch"));
-  judged_epochs_ = static_cast<std::int64_t>(field("judged_epochs"));
-  epoch_ = {field("epoch_loss"), static_cast<std::int64_t>(field("epoch_steps"))};
-  console_.note("resumed at step " + std::to_string(state.step) + " of " +
+  progress_state_ = read_fields(state.fields, file.string());
+  const std::int64_t step = equivalent_step(state.step, state.fields, length_, file.string());
+  uncounted_updates_ = progress_state_.updates - step;
+  trainer_->resume({step, progress_state_.seconds});
+  group_->barrier();  // all have read it
+  if (group_->is_first()) {
+    // With another number of processes the step has another number.
+    if (step != state.step) save();
+    states_.forget_after(step);
+  }
+  console_.note("resumed at step " + std::to_string(step) + " of " +
                 std::to_string(length_.steps()) + " from " + file.string());
 }
 
 bool TrainingRun::end_epoch(std::int64_t epoch) {
   training::Scalars numbers;
-  const double rate =
-      training::learning_rate(schedule_of(options_, length_), trainer_->position().step - 1);
-  numbers.emplace_back("lr", rate);
-  if (epoch_.steps > 0)
-    numbers.emplace_back("train_loss", epoch_.loss / static_cast<double>(epoch_.steps));
+  numbers.emplace_back("lr", training::learning_rate(schedule_, trainer_->position().step - 1));
+  ProgressState& state = progress_state_;
+  numbers.emplace_back("train_loss", state.epoch_loss / static_cast<double>(std::max<std::int64_t>(
+                                                            1, state.epoch_steps)));
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
     PipelineOptions pipeline;
@@ -366,22 +256,28 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
       if (average_) average_->swap();
       return false;
     }
+    if (last_score_.failed > 0) {
+      console_.note("note: " + std::to_string(last_score_.failed) +
+                    " pictures of the validation cannot be read");
+    }
     numbers.emplace_back("eval_loss", last_score_.loss);
     numbers.emplace_back("eval_top1", last_score_.top1);
     numbers.emplace_back("eval_top5", last_score_.top5);
   }
   // Without validation the newest is the best there is.
-  const bool is_best = subject_.validation.empty() || last_score_.top1 > best_top1_;
+  const bool is_best = subject_.validation.empty() ||
+                       (std::isfinite(last_score_.loss) && last_score_.top1 > state.best_top1);
   if (is_best) {
-    best_top1_ = subject_.validation.empty() ? -1 : last_score_.top1;
-    best_epoch_ = epoch;
+    state.best_top1 = subject_.validation.empty() ? -1 : last_score_.top1;
+    state.best_epoch = epoch;
     if (group_->is_first()) states_.save_best(*model_, about_);
   }
   if (average_) average_->swap();
-  epoch_ = {};
-  judged_epochs_ = epoch + 1;
+  state.epoch_loss = 0;
+  state.epoch_steps = 0;
+  state.judged_epochs = epoch + 1;
   if (!group_->is_first()) return true;
-  log_->add_epoch({trainer_->position().step, epoch, numbers});
+  log_->add_epoch({updates(), epoch, numbers});
   std::string line = "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(length_.epochs);
   for (const auto& [name, value] : numbers) line += "  " + name + " " + significant(value, 4);
   progress_->hide();
@@ -390,24 +286,28 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
 }
 
 int TrainingRun::report() {
-  if (!group_->is_first()) return exit_code_after_stop(kExitOk);
+  if (!group_->is_first()) return unreadable_.exit_code();
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
   report.add("model", subject_.source.name);
   report.add("attention", model::to_text(subject_.source.config.attention));
   report.add("steps", trainer_->position().step);
   report.add("epochs", trainer_->position().step / length_.steps_per_epoch);
-  if (best_top1_ >= 0) {
-    report.add("best_top1", best_top1_);
-    report.add("best_epoch", best_epoch_ + 1);
+  if (progress_state_.best_top1 >= 0) {
+    report.add("best_top1", progress_state_.best_top1);
+    report.add("best_epoch", progress_state_.best_epoch + 1);
   }
   report.add("images_per_second", images_per_second_, 1);
   report.add("seconds", trainer_->position().seconds, 1);
   report.add("processes", group_->world_size());
-  report.add("best", states_.best().string());
+  report.add("complete", trainer_->finished());
+  if (unreadable_.count() > 0) report.add("unreadable_pictures", unreadable_.count());
+  if (progress_state_.best_epoch >= 0) report.add("best", states_.best().string());
   report.add("last", (states_.folder() / "last.safetensors").string());
   report.write(choose_format(options_.text("format"), ""), std::cout);
-  return exit_code_after_stop(kExitOk);
+  if (!trainer_->finished())
+    console_.note("note: the run is not complete; --resume auto goes on with it");
+  return unreadable_.exit_code();
 }
 
 int TrainingRun::run() {
@@ -417,6 +317,9 @@ int TrainingRun::run() {
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
   about_["training"] = recipe_of(options_);
+  const auto parent = about_.find("parent_sha256");
+  identity_ = identity_of_run(recipe_without_length(about_["training"]),
+                              parent == about_.end() ? "" : parent->second, subject_.training);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
@@ -424,7 +327,7 @@ int TrainingRun::run() {
                    device_),
       group_->rank());
   training::TrainerOptions wanted;
-  wanted.schedule = schedule_of(options_, length_);
+  wanted.schedule = schedule_;
   wanted.accumulation = length_.accumulation;
   wanted.clip_norm = options_.number("clip-grad");
   wanted.autocast = autocast_;
@@ -438,31 +341,40 @@ int TrainingRun::run() {
     progress_->advance();
     return go_on();
   };
-  const std::optional<fs::path> state = state_to_resume(options_, states_);
-  const bool is_resumed = state.has_value();
-  if (is_resumed) resume(*state);
+  const std::optional<fs::path> state =
+      state_to_resume(options_, states_.folder(), states_.newest(), *group_, device_);
+  if (state) {
+    resume(*state);
+  } else if (group_->is_first()) {
+    states_.clear();  // of a run that --force ends
+  }
   if (group_->is_first()) {
-    log_ = std::make_unique<training::MetricLog>(states_.folder(),
-                                                 is_resumed ? trainer_->position().step : -1);
+    log_ = std::make_unique<training::MetricLog>(states_.folder(), state ? updates() : -1);
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
                 " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");
-  progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
-                                         console_.progress && group_->is_first());
+  ProgressOptions shown;
+  shown.label = "train";
+  shown.unit = "steps";
+  shown.total = length_.steps() - trainer_->position().step;
+  shown.style = choose_progress_style(console_.quiet, !console_.progress || !group_->is_first(),
+                                      stderr_is_terminal());
+  shown.columns = stderr_columns();
+  progress_ = std::make_unique<Progress>(std::move(shown));
   began_ = Clock::now();
   bool go_on = true;
   while (go_on) {
     const std::int64_t step = trainer_->position().step;
     const std::int64_t epoch = step / length_.steps_per_epoch;
-    if (epoch > judged_epochs_ && step % length_.steps_per_epoch == 0) {
+    if (epoch > progress_state_.judged_epochs && step % length_.steps_per_epoch == 0) {
       go_on = end_epoch(epoch - 1);
       save();
     } else if (trainer_->finished()) {
       break;
     } else {
-      trainer_->run((epoch + 1) * length_.steps_per_epoch);
+      trainer_->run(std::min((epoch + 1) * length_.steps_per_epoch, next_state(step)));
       go_on = !trainer_->was_stopped();
-      if (!go_on) save();
+      if (!go_on || trainer_->position().step % length_.steps_per_epoch != 0) save();
     }
   }
   progress_->finish();

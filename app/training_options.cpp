@@ -1,11 +1,13 @@
 #include "app/training_options.h"
 
+#include "app/command.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
 
 namespace hydrascope::app {
 namespace {
@@ -163,8 +165,13 @@ std::vector<Option> training_run_options() {
            .help = "stop in good order after that time; --resume auto goes on",
            .default_note = "no limit",
            .minimum = 0},
-          integer("cache-mb", "memory for decoded pictures, 2^20 bytes; 0 decodes every time",
-                  "2048", 0),
+          {.name = "cache-mb",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "memory for decoded pictures, 2^20 bytes; 0 decodes every time",
+           .default_value = "512",
+           .minimum = 0,
+           .maximum = 1 << 24},
           {.name = "amp-dtype",
            .help = "number format of the products (automatic mixed precision)",
            .default_value = "auto",
@@ -216,6 +223,22 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
   augment.erase_count = static_cast<int>(options.integer("recount"));
   augment.interpolation = options.text("train-interpolation");
   return augment;
+}
+
+model::training::FailureReport UnreadablePictures::report() {
+  return [this](const std::string& file, const std::string& message) {
+    const std::lock_guard lock(mutex_);
+    if (files_.insert(file).second) std::cerr << "error: " + file + ": " + message + "\n";
+  };
+}
+
+std::int64_t UnreadablePictures::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(files_.size());
+}
+
+int UnreadablePictures::exit_code() const {
+  return exit_code_after_stop(count() > 0 ? kExitSomeInputsFailed : kExitOk);
 }
 
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,

@@ -5,13 +5,17 @@
 #include "app/options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
+#include "model/training/data/batch_loader.h"
 #include "model/training/data/training_set.h"
 #include "model/training/optimizer.h"
 #include "model/training/parallel/process_group.h"
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +42,20 @@ model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.
 model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
                                                 const image::TransformConfig& transform);
+/// Says on standard error which pictures cannot be read, each once, whatever the rank and however
+/// quiet.
+class UnreadablePictures {
+ public:
+  /// For loaders; this object must outlive them.
+  [[nodiscard]] model::training::FailureReport report();
+  [[nodiscard]] std::int64_t count() const;
+  /// `kExitSomeInputsFailed` if there were any, else that a stop asks for, else `kExitOk`.
+  [[nodiscard]] int exit_code() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> files_;
+};
 /// Where the environment describes several processes, joins them (`--ddp-timeout`); a signal gives
 /// up waiting.
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,

@@ -1,8 +1,10 @@
 #include "app/waiting_threads.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 #include <unistd.h>
 #include <vector>
 
@@ -19,7 +21,10 @@ void wait_briefly_for_threads() {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  ::execv("/proc/self/exe", arguments.data());
+  // Its real path: the process keeps its name.
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  if (!error) ::execv(program.c_str(), arguments.data());
 }
 
 }  // namespace hydrascope::app

@@ -7,15 +7,14 @@
 #include "app/convert/options.h"
 #include "app/convert/pictures.h"
 #include "app/convert/report.h"
-#include "app/freed_memory.h"
 #include "app/labelled_set.h"
 #include "app/model_metadata.h"
 #include "app/model_source.h"
 #include "app/progress.h"
+#include "app/resumption.h"
 #include "app/signal_stop.h"
-#include "app/train/validation.h"
 #include "app/training_options.h"
-#include "app/waiting_threads.h"
+#include "app/validation.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
@@ -155,6 +154,7 @@ class Distillation {
   checkpoint::Metadata about_;
   std::unique_ptr<training::MetricLog> log_;
   std::unique_ptr<Progress> progress_;
+  UnreadablePictures unreadable_;
   std::string agreement_;  ///< of the last look, for the progress line
 };
 
@@ -162,6 +162,11 @@ void Distillation::check_files() const {
   if (output_.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
                 "-o FILE.safetensors");
+  }
+  std::error_code ignored;
+  if (fs::equivalent(output_, options_.text("from"), ignored)) {
+    throw Error(ErrorCode::invalid_argument, "this is the model to convert",
+                "-o " + output_.string());
   }
   prepare_output(output_, options_.flag("force") || options_.given("resume"));
   for (const std::string& file : options_.texts("report")) check_report_file(file);
@@ -257,6 +262,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.sources = pictures_.sources;
   report.recipe = recipe_of(options_);
   report.history = history;
+  report.unreadable = unreadable_.count();
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
                                                        : "bfloat16";
@@ -281,13 +287,19 @@ int Distillation::finish(const training::ConversionHistory& history) {
   console_.note("wrote " + output_.string());
   if (!history.is_complete)
     console_.note("note: the conversion is not complete; --resume auto goes on with it");
+  if (!history.failure.empty()) {
+    print_error(Error(ErrorCode::failed, history.failure, "convert",
+                      "the file holds the best state before that; a smaller --lr or --lr-outputs "
+                      "may go further"));
+    return kExitFailed;
+  }
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (options_.given("require-top1") && *report.top1 < options_.number("require-top1")) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options_.text("require-top1")
               << '\n';
     return kExitCheckFailed;
   }
-  return kExitOk;
+  return unreadable_.exit_code();
 }
 
 int Distillation::run() {
@@ -300,50 +312,39 @@ int Distillation::run() {
   const image::TransformConfig transform = training_transform(transform_);
   pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"),
                                   static_cast<std::uint64_t>(options_.integer("seed")));
-  const training::FailureReport on_failure = [this](const std::string& file,
-                                                    const std::string& message) {
-    console_.note("error: " + file + ": " + message);
-  };
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
-  chosen.loader.on_failure = on_failure;
+  chosen.loader.on_failure = unreadable_.report();
   build_models();
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = json_object(recipe_of(options_));
+  const auto parent = about_.find("parent_sha256");
+  chosen.identity = identity_of_run(about_["recipe"], parent == about_.end() ? "" : parent->second,
+                                    pictures_.training);
   const training::HeldOutImages held_out(pictures_.held_out, transform, chosen.loader.workers,
-                                         on_failure);
+                                         unreadable_.report(), options_.integer("max-pixels"));
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   output_.string() + ".training", about_, chosen);
   const std::int64_t steps = conversion.planned_steps();
   if (group_->is_first()) say_what_happens(chosen, steps);
 
-  const std::string& resume = options_.text("resume");
-  const auto newest = conversion.newest_state();
   std::int64_t resumed_step = -1;
-  if (!resume.empty() && (resume != "auto" || newest)) {
-    resumed_step = conversion.resume(resume == "auto" ? *newest : fs::path(resume));
+  if (const auto state = state_to_resume(options_, output_.string() + ".training",
+                                         conversion.newest_state(), *group_, device_)) {
+    resumed_step = conversion.resume(*state);
     console_.note("resumed at step " + std::to_string(resumed_step));
-  } else if (newest) {
-    if (!options_.flag("force")) {
-      throw Error(ErrorCode::invalid_argument, "there is a run of that output",
-                  output_.string() + ".training",
-                  "--resume auto goes on with it, --force begins anew");
-    }
-    conversion.forget_states();
+  } else {
+    conversion.forget_states();  // of a run that --force ends
   }
   if (group_->is_first())
     log_ = std::make_unique<training::MetricLog>(output_.string() + ".training", resumed_step);
   const training::ConversionHistory& history = conversion.run(events(steps));
   if (progress_) progress_->finish();
-  return group_->is_first() ? finish(history) : exit_code_after_stop(kExitOk);
+  return group_->is_first() ? finish(history) : unreadable_.exit_code();
 }
 
 }  // namespace
 
-int distill(const ParsedOptions& options) {
-  wait_briefly_for_threads();
-  keep_freed_memory();
-  return Distillation(options).run();
-}
+int distill(const ParsedOptions& options) { return Distillation(options).run(); }
 
 }  // namespace hydrascope::app

@@ -93,11 +93,13 @@ std::vector<Option> picture_options() {
        {.name = "held-out",
         .kind = ValueKind::number,
         .placeholder = "N|SHARE",
-        .help = "pictures that are not learned from, to choose the best state by: a number, or a "
+        .help = "pictures that are not learned from, to choose the best state by: about that "
+                "number, or a "
                 "share below 1; equally many of each source, and no more than a quarter of it",
         .default_value = "480",
         .minimum = 0.001},
        flag("balance-sources", "draw the sources equally often, whatever their sizes"),
+       integer("aug-repeats", "times that a picture comes, one behind the other", "0"),
        {.name = "eval",
         .placeholder = "FOLDER",
         .help = "labelled pictures: top-1 of the finished model (nothing is chosen by it)",
@@ -119,20 +121,24 @@ std::vector<Option> stage_options() {
   return in_group(
       "Stages",
       {integer("steps-maps", "steps of the first stage: learned maps imitate attention rows",
-               "500"),
+               "400"),
        number("lr-maps", "its learning rate", "1e-2"),
        integer("batch-size-maps", "its pictures of a batch, of each process", "8", 1),
        integer("query-rows", "its attention rows of a picture", "49", 1),
        integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer",
                "100"),
        number("lr-outputs", "its learning rate", "1e-3"),
-       number("outputs-class-weight", "weight of the class token's error beside that of all tokens",
+       number("outputs-lr-scale", "learning rate there of layers other than Hydra's over that",
+              "0.5"),
+       number("outputs-cls-weight", "weight of the class token's error beside that of all tokens",
               "0.5"),
        number("hydra-deviation", "deviation that q and k of Hydra layers start with", "0.3", 1e-3),
        number("hydra-offset", "their mean; 0 keeps them around zero", "1"),
+       integer("hydra-start-batches", "batches that the start of Hydra layers is fitted to", "4",
+               1),
        flag("no-hydra-start", "Hydra layers start with the weights of --from as they are"),
        number("epochs", "times through the pictures in the last stage: end to end", "1"),
-       number("lr", "its learning rate", "1.5e-4"),
+       number("lr", "its learning rate", "1e-4"),
        number("min-lr", "where its cosine ends", "0"),
        {.name = "warmup-steps",
         .kind = ValueKind::integer,
@@ -142,8 +148,8 @@ std::vector<Option> stage_options() {
         .minimum = 0},
        number("temperature", "of the logits", "1", 0.01),
        number("kl-weight", "weight of the logits' divergence", "1"),
-       number("blocks-weight", "weight of the relative error of the blocks' outputs", "1"),
-       number("class-weight", "weight of the class token's error beside that of all tokens", "0"),
+       number("blocks-weight", "weight of the relative error of the blocks' outputs", "4"),
+       number("cls-weight", "weight of the class token's error beside that of all tokens", "0"),
        number("mechanism-lr-scale",
               "learning rate of learned maps and scales over that of the rest", "3"),
        {.name = "train-from",
@@ -154,7 +160,10 @@ std::vector<Option> stage_options() {
         .default_note = "the first converted one",
         .minimum = 0},
        integer("grad-accum-steps", "batches of one update", "1", 1),
-       integer("evaluations", "looks at the held-out pictures in the last stage", "8", 1),
+       flag("train-head", "the classifier learns too, in the last stage"),
+       integer("evaluations-maps", "looks at the held-out pictures in the first stage", "2", 1),
+       integer("evaluations-outputs", "the same in the second stage", "2", 1),
+       integer("evaluations", "the same in the last stage", "8", 1),
        integer("patience", "a stage ends after so many of them without a better one; 0: never",
                "0")});
 }
@@ -278,13 +287,18 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   finetune.evaluations = options.integer("evaluations");
 
   conversion.of_maps.query_rows = options.integer("query-rows");
-  conversion.outputs_class_weight = options.number("outputs-class-weight");
+  conversion.outputs_cls_weight = options.number("outputs-cls-weight");
+  conversion.outputs_rate_scale = options.number("outputs-lr-scale");
+  conversion.hydra_start_batches = options.integer("hydra-start-batches");
+  conversion.trains_head = options.flag("train-head");
+  maps.evaluations = options.integer("evaluations-maps");
+  outputs.evaluations = options.integer("evaluations-outputs");
   conversion.hydra_start = {options.number("hydra-deviation"), options.number("hydra-offset")};
   conversion.starts_hydra = !options.flag("no-hydra-start") && !options.given("start");
   conversion.temperature = options.number("temperature");
   conversion.logits_weight = options.number("kl-weight");
   conversion.blocks_weight = options.number("blocks-weight");
-  conversion.class_weight = options.number("class-weight");
+  conversion.cls_weight = options.number("cls-weight");
   conversion.mixup = {options.number("mixup"), options.number("cutmix"),
                       options.number("mixup-prob"), options.number("mixup-switch-prob")};
   if (options.given("train-from")) conversion.train_from = options.integer("train-from");
@@ -300,6 +314,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
     conversion.max_seconds = kSecondsOfAMinute * options.number("max-minutes");
 
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
+  conversion.loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
   conversion.loader.augment = augmentation_of(options, transform);
   if (!options.given("scale")) conversion.loader.augment.scale = {0.5, 1};
   conversion.loader.workers = loader_workers(options, launch);
@@ -323,6 +338,8 @@ std::map<std::string, std::string> recipe_of(const ParsedOptions& options) {
       } else {
         for (const std::string& word : options.texts(option.name))
           value += (value.empty() ? "" : " ") + word;
+        // Two numbers have no default value but a note.
+        if (value.empty() && option.values > 1) value = option.default_note;
       }
       if (!value.empty()) recipe[option.name] = value;
     }
@@ -332,8 +349,8 @@ std::map<std::string, std::string> recipe_of(const ParsedOptions& options) {
   add(mixing_options());
   add(optimizer());
   add(average_options());
-  for (const char* name : {"stage", "held-out", "balance-sources", "seed", "batch-size", "attn",
-                           "attn-opt", "img-size", "amp-dtype"}) {
+  for (const char* name : {"stage", "held-out", "balance-sources", "aug-repeats", "seed",
+                           "batch-size", "attn", "attn-opt", "img-size", "amp-dtype", "start"}) {
     const auto all = convert_spec().options;
     add({*std::ranges::find(all, name, &Option::name)});
   }

@@ -4,22 +4,32 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <set>
 
 namespace hydrascope::app {
 namespace {
 
 using model::training::TrainingPicture;
 
-std::vector<TrainingPicture> pictures_of(const std::string& word, std::int32_t source) {
+/// Those that are not in `known` yet: a picture of two sources is one of the first, or it could be
+/// learned from and held out.
+std::vector<TrainingPicture> pictures_of(const std::string& word, std::int32_t source,
+                                         std::set<std::filesystem::path>& known) {
   std::vector<TrainingPicture> pictures;
   InputStream inputs({word}, /*recursive=*/true, std::cin);
   while (const auto input = inputs.next()) {
     if (input->error) throw Error(ErrorCode::invalid_argument, input->message, input->given);
-    if (!input->is_video) pictures.push_back({input->path, -1, source});
+    if (input->is_video) continue;
+    if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
+      pictures.push_back({input->path, -1, source});
   }
-  if (pictures.empty()) throw Error(ErrorCode::invalid_argument, "there are no pictures", word);
+  if (pictures.empty()) {
+    throw Error(ErrorCode::invalid_argument, "there are no pictures, or none but those of others",
+                word);
+  }
   return pictures;
 }
 
@@ -32,9 +42,10 @@ ConversionPictures conversion_pictures(const std::vector<std::string>& words, do
                 "-i FOLDER; labels are not needed");
   }
   std::vector<std::vector<TrainingPicture>> sources;
+  std::set<std::filesystem::path> known;
   std::size_t all = 0;
   for (const std::string& word : words) {
-    sources.push_back(pictures_of(word, static_cast<std::int32_t>(sources.size())));
+    sources.push_back(pictures_of(word, static_cast<std::int32_t>(sources.size()), known));
     all += sources.back().size();
   }
   const double count = held_out < 1 ? held_out * static_cast<double>(all) : held_out;

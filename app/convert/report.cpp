@@ -1,15 +1,17 @@
 #include "app/convert/report.h"
 
 #include "app/console.h"
-#include "app/evaluate/result_table.h"
 #include "app/json_text.h"
+#include "app/result_table.h"
 #include "kernels/error.h"
 #include "viz/html_report/markup.h"
 #include "viz/line_chart.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <ostream>
 #include <sstream>
+#include <system_error>
 
 namespace hydrascope::app {
 namespace {
@@ -101,6 +103,7 @@ KeyValueReport summary_of(const ConversionReport& report) {
   summary.add("divergence", best.agreement.divergence, 4);
   summary.add("best_state", best_state(best));
   summary.add("held_out_images", history.held_out_images);
+  if (report.unreadable > 0) summary.add("unreadable_pictures", report.unreadable);
   if (report.top1) {
     summary.add("eval_top1", *report.top1, 2);
     summary.add("eval_images", report.eval_images);
@@ -243,6 +246,11 @@ void check_report_file(const std::string& file) {
     throw Error(ErrorCode::invalid_argument, "expected a file ending in .json or .html",
                 "--report " + file);
   }
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(),
+                "--report " + file);
 }
 
 void save_report(const ConversionReport& report, const std::string& file) {

@@ -20,9 +20,10 @@ struct ConversionReport {
   std::vector<std::string> sources;  ///< of pictures
   std::map<std::string, std::string> recipe;
   model::training::ConversionHistory history;
-  std::string precision;       ///< of the file
-  std::string computed;        ///< "cpu, bfloat16, 1 process"
-  std::optional<double> top1;  ///< on --eval
+  std::int64_t unreadable = 0;  ///< pictures
+  std::string precision;        ///< of the file
+  std::string computed;         ///< "cpu, bfloat16, 1 process"
+  std::optional<double> top1;   ///< on --eval
   std::int64_t eval_images = 0;
 };
 

@@ -2,7 +2,7 @@
 // Neural Networks, arXiv 1706.04599). Free of LibTorch.
 #pragma once
 
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 #include "app/evaluate/scored_picture.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 // Which classes are taken for which. Free of LibTorch.
 #pragma once
 
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 #include "app/evaluate/scored_picture.h"
 #include "model/image/labels.h"
 

@@ -2,7 +2,7 @@
 // of LibTorch.
 #pragma once
 
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 
 #include <cstdint>
 #include <ostream>

@@ -2,7 +2,7 @@
 
 #include "app/assets.h"
 #include "app/console.h"
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 #include "app/json_text.h"
 #include "kernels/error.h"
 #include "viz/encode.h"

@@ -3,7 +3,7 @@
 
 #include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 #include "app/evaluate/scores.h"
 #include "app/faithfulness_report.h"
 #include "app/options.h"

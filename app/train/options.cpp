@@ -71,6 +71,8 @@ std::vector<Option> schedule_options() {
   };
   Option rate = number("lr", "largest learning rate", "");
   rate.default_note = "5e-4 times pictures of an update / 512";
+  Option min_rate = number("min-lr", "smallest learning rate", "");
+  min_rate.default_note = "1e-5, but at most a hundredth of --lr";
   return {epochs("epochs", "times through the training pictures", "300", 1),
           rate,
           {.name = "sched",
@@ -78,7 +80,7 @@ std::vector<Option> schedule_options() {
            .default_value = "cosine",
            .choices = {"cosine", "linear", "step", "multistep", "constant"},
            .group = "Schedule"},
-          number("min-lr", "smallest learning rate", "1e-5"),
+          min_rate,
           epochs("warmup-epochs", "epochs of growing learning rate", "5", 0),
           number("warmup-lr", "where it starts", "1e-6"),
           epochs("decay-epochs", "epochs between two steps of `step`", "90", 1),
@@ -90,7 +92,7 @@ std::vector<Option> schedule_options() {
            .minimum = 1,
            .group = "Schedule"},
           number("decay-rate", "factor of a step", "0.1"),
-          epochs("aug-repeats", "times that a picture comes in a row of batches", "0", 0),
+          epochs("aug-repeats", "times that a picture comes, one behind the other", "0", 0),
           epochs("grad-accum-steps", "batches of one update", "1", 1)};
 }
 
@@ -158,6 +160,13 @@ std::vector<Option> parameter_options() {
        .help = "all others stay as they are: 'head.*'",
        .repeatable = true,
        .group = "Optimizer"},
+      {.name = "recovery-interval",
+       .kind = ValueKind::integer,
+       .placeholder = "N",
+       .help = "steps between two states within an epoch; 0: at its end alone",
+       .default_value = "0",
+       .minimum = 0,
+       .group = "Run"},
       {.name = "grad-checkpointing",
        .kind = ValueKind::flag,
        .help = "compute blocks again in the backward pass instead of keeping what they computed",

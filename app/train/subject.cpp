@@ -34,8 +34,11 @@ Folders find_folders(const ParsedOptions& options) {
   Folders folders;
   const fs::path split = root / options.text("train-split");
   if (!fs::is_directory(split, ignored)) {
-    if (options.given("train-split"))
-      throw Error(ErrorCode::invalid_argument, "no such folder", split.string());
+    for (const char* name : {"train-split", "val-split"}) {
+      if (options.given(name))
+        throw Error(ErrorCode::invalid_argument, "no such folder", split.string(),
+                    "--" + std::string(name) + " needs both folders");
+    }
     folders.training = root;
     return folders;
   }
@@ -119,6 +122,10 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   if (subject.transform.config.native)
     throw Error(ErrorCode::invalid_argument, "pictures of a batch have one size", "--native");
 
+  if (folders.validation && options.number("held-out") > 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "there are pictures to validate on: " + folders.validation->string(), "--held-out");
+  }
   const LabelledSet set = read_folder_classes(folders.training, subject.labels.labels);
   for (const LabelledPicture& picture : set.pictures)
     subject.training.push_back({picture.file, picture.target});

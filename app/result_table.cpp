@@ -1,4 +1,4 @@
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 
 #include "app/delimited_row.h"
 #include "app/option_table.h"

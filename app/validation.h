@@ -27,7 +27,7 @@ struct ValidationScore {
 };
 
 /// Every process takes its share of `pictures`; all get the same score. The model is left in
-/// training mode. Nothing is thrown for pictures that cannot be read.
+/// training mode. Pictures that cannot be read are left out; Error(empty) where none can.
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,

@@ -1,5 +1,6 @@
-#include "app/train/validation.h"
+#include "app/validation.h"
 
+#include "app/evaluate/scored_picture.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
@@ -74,19 +75,19 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
   // images, failed, top-1, top-5, loss, interrupted
   std::array<double, 6> sum{};
   const auto add = [&](PipelineResult& result) {
-    const std::int64_t target = pictures[seen].target;
-    seen += stride;
+    const std::size_t index = std::exchange(seen, seen + stride);
+    const std::int64_t target = pictures[index].target;
     if (result.error) {
       sum[1] += 1;
       return true;
     }
-    const at::Tensor logits = result.logits.to(at::kDouble);
-    const double of_target = logits[target].item<double>();
-    const auto better = (logits > of_target).sum().item<std::int64_t>();
+    const at::Tensor logits = result.logits.to(at::kFloat).contiguous();
+    const ScoredPicture scored = score_picture(
+        {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, target, index);
     sum[0] += 1;
-    sum[2] += better < 1 ? 1 : 0;
-    sum[3] += better < 5 ? 1 : 0;
-    sum[4] += at::logsumexp(logits, 0).item<double>() - of_target;
+    sum[2] += scored.rank == 1 ? 1 : 0;
+    sum[3] += scored.rank <= 5 ? 1 : 0;
+    sum[4] += scored.log_loss;
     return true;
   };
   run_pipeline(next_input, modules, pipeline, add);
@@ -96,13 +97,16 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
   const at::Tensor all = sums.to(device, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
   group.sum({all});
   sums.copy_(all);
+  const bool is_whole = sum[5] == 0;
+  if (is_whole && sum[0] == 0)
+    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "validation");
   const double images = std::max(1.0, sum[0]);
   return {static_cast<std::int64_t>(sum[0]),
           static_cast<std::int64_t>(sum[1]),
           100 * sum[2] / images,
           100 * sum[3] / images,
           sum[4] / images,
-          sum[5] > 0};
+          !is_whole};
 }
 
 }  // namespace hydrascope::app

@@ -1,0 +1,60 @@
+#include "app/resumption.h"
+
+#include "kernels/error.h"
+
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
+#include <system_error>
+
+namespace hydrascope::app {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::path& folder,
+                                        const std::optional<fs::path>& newest,
+                                        model::training::ProcessGroup& group, c10::Device device) {
+  const std::string& word = options.text("resume");
+  std::error_code ignored;
+  if (group.is_first() && !word.empty() && word != "auto" && !fs::exists(word, ignored))
+    throw Error(ErrorCode::invalid_argument, "no such file", "--resume " + word);
+  const bool begins = word.empty() || (word == "auto" && !newest);
+  if (group.is_first() && word.empty() && newest && !options.flag("force")) {
+    throw Error(ErrorCode::invalid_argument, "the folder holds a run", folder.string(),
+                "--resume auto goes on with it, --force begins anew");
+  }
+  const at::Tensor answer = at::full({1}, begins ? 0 : 1, at::device(device).dtype(at::kLong));
+  group.broadcast({answer});
+  const bool all_begin = answer.item<std::int64_t>() == 0;
+  const std::optional<fs::path> file =
+      begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
+  const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
+  const at::Tensor blind = at::full({1}, sees_it ? 0 : 1, at::device(device).dtype(at::kLong));
+  group.sum({blind});
+  if (!all_begin && group.world_size() > 1 && blind.item<std::int64_t>() > 0) {
+    throw Error(ErrorCode::failed, "some process does not see the state that rank 0 sees",
+                folder.string(), "the folder has to be the same for all of them");
+  }
+  return all_begin ? std::nullopt : file;
+}
+
+std::string identity_of_run(const std::string& recipe, const std::string& parent_sha256,
+                            const std::vector<model::training::TrainingPicture>& pictures) {
+  const Json words = Json::parse(recipe);
+  Json identity = Json::object();
+  // A number is the same however it is written.
+  for (const auto& [name, value] : words.items()) {
+    const Json number =
+        value.is_string() ? Json::parse(value.get<std::string>(), nullptr, false) : value;
+    identity[name] = number.is_number() ? Json(number.get<double>()) : value;
+  }
+  for (const char* name :
+       {"batch-size", "batch-size-maps", "grad-accum-steps", "checkpoint", "labels", "model"})
+    identity.erase(name);
+  identity["weights"] = parent_sha256;
+  identity["pictures"] = model::training::fingerprint(pictures);
+  return identity.dump();
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,32 @@
+// Going on with a run (`--resume`), for the commands that train.
+#pragma once
+
+#include "app/options.h"
+#include "model/training/data/training_set.h"
+#include "model/training/parallel/process_group.h"
+
+#include <c10/core/Device.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// The state to go on from: rank 0's decision, which all processes must call for. `newest` is the
+/// one that `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where a run
+/// would be lost (neither `--resume` nor `--force`), Error(failed) where a process does not see the
+/// state that rank 0 sees.
+std::optional<std::filesystem::path> state_to_resume(
+    const ParsedOptions& options, const std::filesystem::path& folder,
+    const std::optional<std::filesystem::path>& newest, model::training::ProcessGroup& group,
+    c10::Device device);
+
+/// What a resumed run must have in common with the one that it goes on with, as a JSON object:
+/// `recipe` (one too) without what may differ between two numbers of processes, the SHA-256 of the
+/// weights that it began with, and which pictures it learns from.
+std::string identity_of_run(const std::string& recipe, const std::string& parent_sha256,
+                            const std::vector<model::training::TrainingPicture>& pictures);
+
+}  // namespace hydrascope::app

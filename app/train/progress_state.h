@@ -1,0 +1,35 @@
+// What `train` remembers of a run besides weights and optimizer, in the state's fields.
+#pragma once
+
+#include "app/train/settings.h"
+#include "model/checkpoint/safetensors.h"
+
+#include <cstdint>
+#include <string>
+
+namespace hydrascope::app {
+
+struct ProgressState {
+  double seconds = 0;  ///< trained so far
+  /// Done: other than the step's number once other processes went on, which count other steps.
+  std::int64_t updates = 0;
+  double best_top1 = -1;
+  std::int64_t best_epoch = -1;
+  std::int64_t judged_epochs = 0;
+  // Of the epoch that is under way.
+  double epoch_loss = 0;  ///< sum over its steps
+  std::int64_t epoch_steps = 0;
+};
+
+void write_fields(const ProgressState& progress, const RunLength& length,
+                  checkpoint::Metadata& fields);
+/// Throws Error(decode_failed) naming `file`.
+ProgressState read_fields(const checkpoint::Metadata& fields, const std::string& file);
+
+/// The step of a run of `length` at which the pictures have been seen that the state's run had seen
+/// at `step`: another one where another number of processes, or another batch, goes on. Throws
+/// Error(decode_failed).
+std::int64_t equivalent_step(std::int64_t step, const checkpoint::Metadata& fields,
+                             const RunLength& length, const std::string& file);
+
+}  // namespace hydrascope::app

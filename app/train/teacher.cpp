@@ -1,0 +1,63 @@
+#include "app/train/teacher.h"
+
+#include "app/train/subject.h"
+#include "app/training_options.h"
+#include "kernels/error.h"
+#include "model/device.h"
+#include "model/inference/classifier.h"
+
+#include <ATen/ATen.h>
+
+#include <memory>
+#include <string>
+
+namespace hydrascope::app {
+
+model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
+                                                          const image::TransformConfig& student,
+                                                          std::int64_t num_classes,
+                                                          c10::Device device) {
+  const std::string& word = options.text("teacher");
+  if (word.empty()) return {};
+  const std::string subject = "--teacher " + word;
+  const ModelSource source = open_other_model(word);
+  if (source.config.num_classes != num_classes) {
+    throw Error(ErrorCode::invalid_argument,
+                "the teacher has " + std::to_string(source.config.num_classes) +
+                    " classes, the model " + std::to_string(num_classes),
+                subject);
+  }
+  const std::int64_t patch = source.config.patch_size;
+  if (student.img_size.height % patch != 0 || student.img_size.width % patch != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "the teacher's patches of " + std::to_string(patch) +
+                    " pixels do not divide the pictures, " +
+                    std::to_string(student.img_size.height) + "x" +
+                    std::to_string(student.img_size.width),
+                subject);
+  }
+  model::ClassifierOptions wanted;
+  wanted.device = device;
+  wanted.precision = model::resolve_precision(
+      autocast_of(options, device) == model::training::Autocast::off ? "float32" : "bfloat16",
+      device);
+  const auto classifier =
+      std::make_shared<model::Classifier>(source.config, source.weights, wanted);
+  const CommandSpec plain{.name = "", .summary = "", .options = preprocessing_options()};
+  const image::TransformConfig own = resolve_transform(parse(plain, {}), source).config;
+  return [classifier, student, own](const at::Tensor& images) {
+    at::Tensor input = images;
+    if (own.mean != student.mean || own.std != student.std) {
+      input = images.clone();
+      for (std::int64_t channel = 0; channel < 3; ++channel) {
+        const auto c = static_cast<std::size_t>(channel);
+        input.select(1, channel)
+            .mul_(student.std[c] / own.std[c])
+            .add_((student.mean[c] - own.mean[c]) / own.std[c]);
+      }
+    }
+    return classifier->logits(input);
+  };
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,22 @@
+// `--teacher`: another model of the program says what the pictures show.
+#pragma once
+
+#include "app/options.h"
+#include "model/image/transform_plan.h"
+#include "model/training/classification_task.h"
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace hydrascope::app {
+
+/// Logits of a batch that is normalised for the student, which has its own mean and deviation;
+/// empty without `--teacher`. Throws Error(invalid_argument) for a teacher of other classes, or one
+/// that cannot look at pictures of the student's size.
+model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
+                                                          const image::TransformConfig& student,
+                                                          std::int64_t num_classes,
+                                                          c10::Device device);
+
+}  // namespace hydrascope::app
