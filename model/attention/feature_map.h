@@ -33,6 +33,9 @@ class FeatureMap : public torch::CustomClassHolder {
   /// x (B, H, n, d) of float32 or float64 -> (B, H, n, F), differentiable in x and `parameters()`.
   [[nodiscard]] virtual at::Tensor operator()(const at::Tensor& x, Side side,
                                               const TokenSpan& span) const = 0;
+  /// The features of x in its own type, where none of them exceeds 1 and no exponent has to be
+  /// taken out; undefined for other maps. Differentiable as above.
+  [[nodiscard]] virtual at::Tensor bounded_features(const at::Tensor&, Side) const { return {}; }
   /// The kernels' name for this map, if they have one.
   [[nodiscard]] virtual std::optional<FusedFeature> fused() const { return std::nullopt; }
   /// w_t, where keys are weighted by their token.

@@ -32,6 +32,8 @@ struct Normaliser {
 /// and backward: features are made chunk by chunk and made again for the backward pass, which is
 ///   gh_i = g_i / m_i    delta_i = (g_i . y_i) / m_i    da_i = S gh_i - delta_i z
 ///   dS = sum_i a_i gh_i^T    dz = -sum_i delta_i a_i    db_j = dS v_j + dz    dv_j = dS^T b_j
+/// Trained in bfloat16, maps with bounded features multiply in that type and keep them for the
+/// backward pass: memory is then O(N (F + d) + F d).
 /// Chunks depend on F alone, so a result depends neither on the batch nor on the threads' number.
 at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const TokenGrid& grid,

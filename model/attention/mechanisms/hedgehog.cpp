@@ -46,6 +46,13 @@ class HedgehogMap : public LearnedFeatureMap {
     return u;
   }
 
+  [[nodiscard]] at::Tensor bounded_features(const at::Tensor& x, Side side) const override {
+    if (variant_ != Variant::softmax2 && variant_ != Variant::softmax1) return {};
+    const at::Tensor u = network(x, side);
+    return variant_ == Variant::softmax2 ? at::cat({u.softmax(-1), (-u).softmax(-1)}, -1)
+                                         : at::cat({2 * u, -2 * u}, -1).softmax(-1);
+  }
+
   [[nodiscard]] std::optional<FusedFeature> fused() const override {
     return FusedFeature{feature(), 0, fused_network(Side::query), fused_network(Side::key)};
   }
