@@ -1,7 +1,6 @@
 #include "model/training/classification_task.h"
 
 #include "kernels/error.h"
-#include "model/training/data/random_stream.h"
 #include "model/training/losses.h"
 
 #include <ATen/ATen.h>
@@ -27,10 +26,7 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
   at::Tensor images = batch.images;
   Mixing mixing;
   if (options_.mixup.is_on()) {
-    RandomStream random{options_.seed, 0x6D69787570 /* apart from the pictures' streams */, rank_,
-                        static_cast<std::uint64_t>(batch.epoch),
-                        static_cast<std::uint64_t>(batch.index)};
-    mixing = draw_mixing(options_.mixup, images.size(2), images.size(3), random);
+    mixing = draw_mixing(options_.mixup, batch, options_.seed, rank_);
     images = mix_images(images, mixing);
   }
   const auto label_loss_of = [&](const at::Tensor& logits) {

@@ -34,10 +34,4 @@ at::Tensor hard_distillation(const at::Tensor& label_loss, const at::Tensor& stu
   return (1 - weight) * label_loss + weight * cross_entropy(student, teacher.argmax(-1));
 }
 
-at::Tensor relative_squared_error(const at::Tensor& value, const at::Tensor& target) {
-  const at::Tensor goal = to_compute_type(target.detach());
-  const at::Tensor size = goal.square().sum().clamp_min(std::numeric_limits<float>::min());
-  return (to_compute_type(value) - goal).square().sum() / size;
-}
-
 }  // namespace hydrascope::model::training

@@ -29,8 +29,4 @@ at::Tensor soft_distillation(const at::Tensor& label_loss, const at::Tensor& stu
 at::Tensor hard_distillation(const at::Tensor& label_loss, const at::Tensor& student,
                              const at::Tensor& teacher, double weight = 0.5);
 
-/// |value - target|^2 / |target|^2 over all elements: 0 is equal, 1 is what zeros would give. No
-/// gradient reaches the target.
-at::Tensor relative_squared_error(const at::Tensor& value, const at::Tensor& target);
-
 }  // namespace hydrascope::model::training

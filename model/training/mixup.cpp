@@ -30,6 +30,14 @@ Mixing draw_mixing(const MixupOptions& options, std::int64_t height, std::int64_
   return mixing;
 }
 
+Mixing draw_mixing(const MixupOptions& options, const Batch& batch, std::uint64_t seed,
+                   std::uint64_t rank) {
+  constexpr std::uint64_t kMixingStream = 0x6D69787570;  // "mixup": not the pictures' streams
+  RandomStream random{seed, kMixingStream, rank, static_cast<std::uint64_t>(batch.epoch),
+                      static_cast<std::uint64_t>(batch.index)};
+  return draw_mixing(options, batch.images.size(2), batch.images.size(3), random);
+}
+
 at::Tensor mix_images(const at::Tensor& images, const Mixing& mixing) {
   if (mixing.share == 1) return images;
   const at::Tensor others = images.flip(0);

@@ -2,6 +2,7 @@
 // draw a batch, as timm's Mixup in batch mode.
 #pragma once
 
+#include "model/training/data/batch_loader.h"
 #include "model/training/data/random_stream.h"
 
 #include <ATen/core/Tensor.h>
@@ -31,6 +32,11 @@ struct Mixing {
 /// clipped at the border, and `share` becomes what is left.
 Mixing draw_mixing(const MixupOptions& options, std::int64_t height, std::int64_t width,
                    RandomStream& random);
+
+/// The same for the images of `batch`, drawn from `seed`, the batch's place in the run and `rank`:
+/// what a resumed run draws too, and another for each batch of an update.
+Mixing draw_mixing(const MixupOptions& options, const Batch& batch, std::uint64_t seed,
+                   std::uint64_t rank);
 
 /// images (B, 3, H, W) -> the mixed ones; the argument stays.
 at::Tensor mix_images(const at::Tensor& images, const Mixing& mixing);

@@ -1,6 +1,7 @@
 #include "model/training/parameter_groups.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/key_map.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,14 +47,6 @@ bool is_decayed(const std::string& name, const at::Tensor& parameter) {
 
 }  // namespace
 
-bool is_mechanism_parameter(const std::string& name) {
-  constexpr std::string_view kAttention = ".attn.";
-  const std::size_t found = name.find(kAttention);
-  if (!name.starts_with(kBlocks) || found == std::string::npos) return false;
-  const std::string_view rest = std::string_view(name).substr(found + kAttention.size());
-  return !rest.starts_with("qkv.") && !rest.starts_with("proj.");
-}
-
 std::vector<ParameterGroup> parameter_groups(VisionTransformerImpl& model,
                                              const ParameterGroupOptions& options) {
   require_matches(options.train, model);
@@ -68,7 +61,7 @@ std::vector<ParameterGroup> parameter_groups(VisionTransformerImpl& model,
     if (!trained) continue;
     double scale =
         std::pow(options.layer_decay, static_cast<double>(depth + 1 - layer_of(name, depth)));
-    if (is_mechanism_parameter(name)) scale *= options.mechanism_rate_scale;
+    if (checkpoint::is_mechanism_tensor(name)) scale *= options.mechanism_rate_scale;
     const double decay = is_decayed(name, item.value()) ? options.weight_decay : 0;
     auto group = std::ranges::find_if(groups, [&](const ParameterGroup& candidate) {
       return candidate.learning_rate_scale == scale && candidate.weight_decay == decay;

@@ -31,8 +31,4 @@ struct ParameterGroupOptions {
 std::vector<ParameterGroup> parameter_groups(VisionTransformerImpl& model,
                                              const ParameterGroupOptions& options);
 
-/// Whether `name` ("blocks.3.attn.feature_map.q.weight") is a parameter of the layer's mechanism
-/// and not one that every layer has.
-[[nodiscard]] bool is_mechanism_parameter(const std::string& name);
-
 }  // namespace hydrascope::model::training

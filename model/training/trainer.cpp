@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 namespace hydrascope::model::training {
@@ -27,10 +28,14 @@ class Sums {
     const auto [entry, is_new] = sums_.try_emplace(name, weighted);
     if (!is_new) entry->second += weighted;
   }
+  void add(Sums&& others) {
+    for (const auto& [name, sum] : others.sums_) add(name, sum, 1);
+    others.sums_.clear();
+  }
   /// Means over `steps` and the ranks.
   std::map<std::string, double> take_means(std::int64_t steps, ProcessGroup& group) {
     std::map<std::string, double> means;
-    if (sums_.empty()) return means;
+    if (sums_.empty()) return {{"loss", std::numeric_limits<double>::quiet_NaN()}};
     std::vector<at::Tensor> values;
     for (const auto& [name, sum] : sums_) values.push_back(sum.reshape({1}));
     at::Tensor all = at::cat(values);
@@ -64,7 +69,8 @@ struct Trainer::State {
 
   // Since the last record.
   Sums sums;
-  std::int64_t steps = 0;
+  std::int64_t steps = 0;          ///< that changed the weights: of the others nothing is recorded
+  std::int64_t skipped_steps = 0;  ///< the others
   std::int64_t images = 0;
   double gradient_norm = 0;
   Clock::time_point started = Clock::now();
@@ -81,7 +87,7 @@ struct Trainer::State {
         reducer(parameters, group) {}
 
   /// Adds the gradients of one batch.
-  void accumulate(bool exchange) {
+  void accumulate(bool exchange, Sums& of_step) {
     Batch batch = loader.next();
     images += batch.images.size(0);
     batch.images = batch.images.to(options.device, /*non_blocking=*/true);
@@ -95,8 +101,8 @@ struct Trainer::State {
     }
     reducer.begin(exchange);
     (cost.loss * weight).backward();
-    sums.add("loss", cost.loss, weight);
-    for (const auto& [name, value] : cost.parts) sums.add(name, value, weight);
+    of_step.add("loss", cost.loss, weight);
+    for (const auto& [name, value] : cost.parts) of_step.add(name, value, weight);
   }
 
   void update() {
@@ -105,24 +111,26 @@ struct Trainer::State {
     at::manual_seed(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
                     static_cast<std::uint64_t>(group.rank()));
     optimizer.zero_grad();
+    Sums of_step;
     for (std::int64_t part = 1; part <= options.accumulation; ++part)
-      accumulate(/*exchange=*/part == options.accumulation);
+      accumulate(/*exchange=*/part == options.accumulation, of_step);
     reducer.finish();
     // The same on all ranks, which hold the same gradients: they skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
     if (std::isfinite(norm)) {
       bad_steps = 0;
+      sums.add(std::move(of_step));
+      gradient_norm = norm;
+      ++steps;
       optimizer.step(learning_rate(options.schedule, position.step));
       if (average != nullptr) average->update();
-    } else if (++bad_steps >= options.most_bad_steps) {
+    } else if (++skipped_steps, ++bad_steps >= options.most_bad_steps) {
       throw Error(ErrorCode::failed,
                   "the gradients were not finite in " + std::to_string(bad_steps) +
                       " steps in a row, the last of them step " + std::to_string(position.step + 1),
                   "training", "a smaller --lr or a --clip-grad may keep them finite");
     }
-    gradient_norm = norm;
     ++position.step;
-    ++steps;
     if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)
       reducer.check_equal();
   }
@@ -130,6 +138,7 @@ struct Trainer::State {
   StepRecord take_record() {
     StepRecord record;
     record.step = position.step;
+    record.steps = steps;
     record.epoch = (position.step * options.accumulation - 1) /
                    std::max<std::int64_t>(1, loader.batches_per_epoch());
     record.learning_rate = learning_rate(options.schedule, position.step - 1);
@@ -146,6 +155,7 @@ struct Trainer::State {
   void forget_record() {
     sums = {};
     steps = 0;
+    skipped_steps = 0;
     images = 0;
     started = Clock::now();
   }
@@ -194,17 +204,18 @@ std::int64_t Trainer::run(std::int64_t until) {
   state.forget_record();
   const std::int64_t first = state.position.step;
   state.was_stopped = false;
+  const auto record_steps = [&] {
+    const StepRecord record = state.take_record();
+    if (on_record) on_record(record);
+  };
   while (!state.was_stopped && state.position.step < until) {
     const Clock::time_point start = Clock::now();
     state.update();
-    const bool record_is_due = state.position.step % state.options.log_every == 0;
-    if (record_is_due) {
-      const StepRecord record = state.take_record();
-      if (on_record) on_record(record);
-    }
+    if (state.position.step % state.options.log_every == 0) record_steps();
     state.position.seconds += seconds_since(start);
     state.was_stopped = !state.agreed(!keep_going || keep_going());
   }
+  if (state.steps + state.skipped_steps > 0) record_steps();
   return state.position.step - first;
 }
 

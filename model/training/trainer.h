@@ -56,10 +56,11 @@ struct TrainerOptions {
 
 /// Numbers of the steps since the last record.
 struct StepRecord {
-  std::int64_t step = 0;  ///< updates done
+  std::int64_t step = 0;   ///< updates done
+  std::int64_t steps = 0;  ///< those it is about, without the skipped ones
   std::int64_t epoch = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;
+  double gradient_norm = 0;  ///< of the last of them
   std::map<std::string, double> losses;  ///< "loss" and the task's parts, means over the steps
   double images_per_second = 0;          ///< of all processes
   double wait_share = 0;                 ///< of the time, waiting for pictures
@@ -84,7 +85,7 @@ class Trainer {
   [[nodiscard]] const TrainerPosition& position() const noexcept;
   [[nodiscard]] bool finished() const noexcept;
 
-  /// Called with a record every `log_every` steps.
+  /// Called with a record every `log_every` steps, and of what is left at the end of `run`.
   std::function<void(const StepRecord&)> on_record;
   /// Asked after every step; false ends `run` early. What it says on rank 0 counts.
   std::function<bool()> keep_going;

@@ -5,8 +5,10 @@
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -68,29 +70,48 @@ NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
   return tensors;
 }
 
-/// N of "step-N.state.safetensors".
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kStepPrefix) || !name.ends_with(kState)) return std::nullopt;
+/// N of "step-N", with `ending` behind it.
+std::optional<std::int64_t> step_of(const std::string& name, std::string_view ending) {
+  if (!name.starts_with(kStepPrefix) || !name.ends_with(ending)) return std::nullopt;
   const char* first = name.data() + kStepPrefix.size();
-  const char* last = name.data() + name.size() - kState.size();
+  const char* last = name.data() + name.size() - ending.size();
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(first, last, step);
   if (error != std::errc() || end != last) return std::nullopt;
   return step;
 }
 
-/// Newest first.
-std::vector<std::int64_t> steps_in(const fs::path& folder) {
+/// Those with a file of that ending, newest first.
+std::vector<std::int64_t> steps_in(const fs::path& folder, std::string_view ending = kState) {
   std::vector<std::int64_t> steps;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
+    if (const auto step = step_of(entry.path().filename().string(), ending)) steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   return steps;
 }
 
 fs::path file_of(const fs::path& folder, std::int64_t step, std::string_view ending) {
   return folder / (std::string(kStepPrefix) + std::to_string(step) + std::string(ending));
+}
+
+void remove_state(const fs::path& folder, std::int64_t step) {
+  std::error_code ignored;  // the state first: one without weights would be an error later
+  fs::remove(file_of(folder, step, kState), ignored);
+  fs::remove(file_of(folder, step, kWeights), ignored);
+}
+
+template <class Number>
+Number parsed_field(const checkpoint::Metadata& fields, const std::string& key,
+                    const std::string& file) {
+  const auto found = fields.find(key);
+  if (found == fields.end()) throw Error(ErrorCode::decode_failed, "the state has no " + key, file);
+  const std::string& text = found->second;
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error(ErrorCode::decode_failed, key + " of the state is no number: " + text, file);
+  return value;
 }
 
 /// `to` becomes another name of `from`, at once; a copy where the file system has no such thing.
@@ -125,18 +146,24 @@ void StateFolder::save(const VisionTransformerImpl& model, const checkpoint::Met
   fields[std::string(kStepField)] = std::to_string(state.step);
   write_tensors(file_of(folder_, state.step, kState), state.tensors, fields);
   link_file(weights, folder_ / "last.safetensors");
-  forget_all_but(static_cast<std::size_t>(recent_));
+  forget_all_but(static_cast<std::size_t>(recent_), state.step);
 }
 
 void StateFolder::clear() { forget_all_but(0); }
 
-void StateFolder::forget_all_but(std::size_t recent) {
+void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t> written) {
   const std::vector<std::int64_t> steps = steps_in(folder_);
-  for (std::size_t i = recent; i < steps.size(); ++i) {
-    std::error_code ignored;  // the state first: one without weights would be an error later
-    fs::remove(file_of(folder_, steps[i], kState), ignored);
-    fs::remove(file_of(folder_, steps[i], kWeights), ignored);
-  }
+  for (std::size_t i = recent; i < steps.size(); ++i)
+    if (steps[i] != written) remove_state(folder_, steps[i]);
+  // Weights that a kill left without their state.
+  for (const std::int64_t step : steps_in(folder_, kWeights))
+    if (std::error_code ignored; !fs::exists(file_of(folder_, step, kState), ignored))
+      remove_state(folder_, step);
+}
+
+void StateFolder::forget_after(std::int64_t step) {
+  for (const std::int64_t later : steps_in(folder_))
+    if (later > step) remove_state(folder_, later);
 }
 
 void StateFolder::save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about) {
@@ -159,14 +186,44 @@ TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& m
   const auto contents = checkpoint::SafetensorsFile::open(stem + std::string(kState));
   TrainingState state;
   state.fields = contents.metadata();
-  const auto step = state.fields.find(std::string(kStepField));
-  if (step == state.fields.end())
-    throw Error(ErrorCode::decode_failed, "this is no training state", file.string());
-  state.step = std::stoll(step->second);
-  state.fields.erase(step);
+  state.step = integer_field(state.fields, std::string(kStepField), file.string());
+  if (state.step < 0)
+    throw Error(ErrorCode::decode_failed, "the state is of a step below 0", file.string());
+  state.fields.erase(std::string(kStepField));
   state.tensors = read_tensors(contents);
   load_weights(stem + std::string(kWeights), model);
   return state;
+}
+
+void require_same_run(const std::string& wanted, const std::string& of_state,
+                      const std::string& file) {
+  using Json = nlohmann::json;
+  const Json asked = Json::parse(wanted);
+  const Json found = Json::parse(of_state, nullptr, /*allow_exceptions=*/false);
+  const auto refuse = [&](const std::string& what) {
+    throw Error(ErrorCode::invalid_argument, "the state was made with other settings: " + what,
+                file, "give the options of that run, or begin anew with --force");
+  };
+  if (!found.is_object()) refuse("it does not say which");
+  for (const auto& [name, value] : asked.items())
+    if (!found.contains(name) || found.at(name) != value) refuse(name);
+  for (const auto& [name, value] : found.items())
+    if (!asked.contains(name)) refuse(name);
+}
+
+std::int64_t integer_field(const checkpoint::Metadata& fields, const std::string& key,
+                           const std::string& file) {
+  return parsed_field<std::int64_t>(fields, key, file);
+}
+
+double number_field(const checkpoint::Metadata& fields, const std::string& key,
+                    const std::string& file) {
+  return parsed_field<double>(fields, key, file);
+}
+
+std::string to_field(double value) {
+  std::array<char, 32> text{};  // the shortest form of a double is never longer
+  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
 void load_weights(const fs::path& file, VisionTransformerImpl& model) {

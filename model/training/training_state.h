@@ -40,12 +40,15 @@ class StateFolder {
   /// Deletes all states; the best weights stay. A run that begins anew in the folder needs it: an
   /// older run's later steps would pass for newer ones.
   void clear();
+  /// Deletes the states after `step`: a run that goes on from an older one needs it as well.
+  void forget_after(std::int64_t step);
   /// The state file of the newest step, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest() const;
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
  private:
-  void forget_all_but(std::size_t recent);
+  /// `written` stays, whatever its number.
+  void forget_all_but(std::size_t recent, std::optional<std::int64_t> written = {});
 
   std::filesystem::path folder_;
   int recent_;
@@ -54,6 +57,20 @@ class StateFolder {
 /// Reads a state and copies its weights into `model`. `file` is the state, or its weights. Throws
 /// Error(not_found) when one of the two is missing, Error(failed) where they do not fit `model`.
 TrainingState load_training_state(const std::filesystem::path& file, VisionTransformerImpl& model);
+
+/// Two descriptions of a run, JSON objects: of the one that goes on and of the one that wrote
+/// `file`. Throws Error(invalid_argument) naming the first entry that differs.
+void require_same_run(const std::string& wanted, const std::string& of_state,
+                      const std::string& file);
+
+/// The number that field `key` of a state is. Throws Error(decode_failed) naming `file` where there
+/// is none.
+std::int64_t integer_field(const checkpoint::Metadata& fields, const std::string& key,
+                           const std::string& file);
+double number_field(const checkpoint::Metadata& fields, const std::string& key,
+                    const std::string& file);
+/// Every digit of `value`: a resumed run goes on with the same number.
+std::string to_field(double value);
 
 /// Copies the weights of `file` into `model`, which must be of the same configuration.
 void load_weights(const std::filesystem::path& file, VisionTransformerImpl& model);

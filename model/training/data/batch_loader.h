@@ -30,8 +30,8 @@ struct SamplerOptions {
   std::uint64_t seed = 42;
   int rank = 0;
   int world_size = 1;
-  /// Each picture so many times in a row of ranks, as timm's RepeatAugSampler (`--aug-repeats`);
-  /// 0 and 1: once.
+  /// Each picture so many times one behind the other, differently augmented (`--aug-repeats`;
+  /// Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
   int repeats = 0;
   /// The sources (TrainingPicture::source) are drawn equally often: an epoch stays as long,
   /// pictures of large sources are left out and those of small ones come more than once.
@@ -65,8 +65,8 @@ struct LoaderOptions {
   int batches_ahead = 4;
   /// Decoded pictures are kept in memory up to that; 0 keeps none.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
-  /// Longest shorter side of a decoded picture, 0: any. Larger ones are reduced before the crop,
-  /// kept in memory or not.
+  /// Longest shorter side of a decoded picture, but at least twice the crop's; 0: any. Larger ones
+  /// are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
   std::int64_t max_pixels = std::int64_t{1} << 29;
   /// Once a file, one call at a time, from any thread; the next picture of the set that can be read
@@ -103,7 +103,8 @@ class HeldOutImages {
   /// `on_failure` is called once a picture, one call at a time, from any thread. Throws
   /// Error(invalid_argument) for a transform without one size (`native`).
   HeldOutImages(std::vector<TrainingPicture> pictures, const image::TransformConfig& transform,
-                int workers, const FailureReport& on_failure = {});
+                int workers, const FailureReport& on_failure = {},
+                std::int64_t max_pixels = std::int64_t{1} << 29);
   ~HeldOutImages();
   HeldOutImages(HeldOutImages&&) noexcept;
   HeldOutImages& operator=(HeldOutImages&&) noexcept;

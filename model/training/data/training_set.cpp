@@ -25,8 +25,7 @@ std::string name_in_folder(const std::filesystem::path& file) {
 }
 
 /// FNV-1a.
-std::uint64_t hash(std::string_view text) {
-  std::uint64_t value = 0xCBF29CE484222325;
+std::uint64_t hash(std::string_view text, std::uint64_t value = 0xCBF29CE484222325) {
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
   return value;
 }
@@ -80,6 +79,20 @@ Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_
     side.push_back(std::move(pictures[i]));
   }
   return split;
+}
+
+std::string fingerprint(const std::vector<TrainingPicture>& pictures) {
+  std::uint64_t value = hash("");
+  for (const TrainingPicture& picture : pictures) {
+    value = hash(name_in_folder(picture.file) + '\n' + std::to_string(picture.target) + '\n' +
+                     std::to_string(picture.source) + '\n',
+                 value);
+  }
+  constexpr int kDigits = 16;
+  std::string digits(kDigits, '0');
+  for (int i = kDigits - 1; i >= 0; --i, value /= kDigits)
+    digits[static_cast<std::size_t>(i)] = "0123456789abcdef"[value % kDigits];
+  return digits;
 }
 
 RandAugmentOptions parse_rand_augment(const std::string& text) {

@@ -29,6 +29,10 @@ struct Split {
 };
 Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_t seed);
 
+/// 16 hexadecimal digits of which pictures these are, in this order: names with their folders,
+/// classes and sources, so the same wherever the set lies.
+std::string fingerprint(const std::vector<TrainingPicture>& pictures);
+
 /// timm's RandAugment as `--aa rand-m9-n2-mstd0.5-inc1` says (Cubuk et al. 2020, arXiv
 /// 1909.13719).
 struct RandAugmentOptions {

@@ -14,8 +14,8 @@ constexpr std::int64_t kBatch = 32;
 
 }  // namespace
 
-AgreementTest::AgreementTest(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                             c10::Device device, Autocast autocast)
+AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
+                               c10::Device device, Autocast autocast)
     : images_(images),
       group_(group),
       device_(device),
@@ -27,13 +27,13 @@ AgreementTest::AgreementTest(Teacher& teacher, const HeldOutImages& images, Proc
     wanted_.push_back(teacher.logits(batch(first).images));
 }
 
-Batch AgreementTest::batch(std::int64_t first) const {
+Batch AgreementMeter::batch(std::int64_t first) const {
   Batch part = images_.batch(first, std::min(kBatch, end_ - first));
   part.images = part.images.to(device_);
   return part;
 }
 
-Agreement AgreementTest::measure(VisionTransformerImpl& student) {
+Agreement AgreementMeter::measure(VisionTransformerImpl& student) {
   const at::NoGradGuard no_grad;
   const bool was_training = student.is_training();
   student.eval();

@@ -16,14 +16,13 @@
 namespace hydrascope::model::training {
 
 /// The held-out images with the teacher's logits, computed once.
-class AgreementTest {
+class AgreementMeter {
  public:
   /// Each rank takes its share of the images. All must outlive the test.
-  AgreementTest(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                c10::Device device, Autocast autocast);
+  AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
+                 c10::Device device, Autocast autocast);
   /// The student is evaluated as it is; it goes back to the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
-  [[nodiscard]] std::int64_t num_images() const noexcept { return images_.count(); }
 
  private:
   [[nodiscard]] Batch batch(std::int64_t first) const;

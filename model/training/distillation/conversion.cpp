@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kFidelityImages = 64;
-constexpr const char* kRecipeKey = "recipe";
+constexpr const char* kIdentityField = "identity";
 constexpr const char* kStageField = "conversion.stage";
 constexpr const char* kStepField = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
@@ -33,8 +34,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-std::string entry_of(const checkpoint::Metadata& fields, const std::string& key,
-                     const std::string& file) {
+const std::string& entry_of(const checkpoint::Metadata& fields, const std::string& key,
+                            const std::string& file) {
   const auto found = fields.find(key);
   if (found == fields.end())
     throw Error(ErrorCode::decode_failed, "this is no state of a conversion: no " + key, file);
@@ -59,7 +60,7 @@ struct Conversion::State {
   ConversionOptions options;
   ConvertedLayers layers;
   StateFolder states;
-  AgreementTest test;
+  AgreementMeter test;
   std::vector<Stage> stages;  ///< those with steps and something to train
 
   ConversionHistory history;
@@ -88,6 +89,11 @@ struct Conversion::State {
     if (held_out.count() == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
     if (options.train_from < 0) options.train_from = layers.first();
+    if (options.train_from > layers.first()) {
+      throw Error(ErrorCode::invalid_argument,
+                  "layer " + std::to_string(layers.first()) + " is converted and has to learn",
+                  "--train-from " + std::to_string(options.train_from));
+    }
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
       const bool has_work = candidate != Stage::maps || !layers.maps.empty();
       if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
@@ -107,6 +113,8 @@ struct Conversion::State {
   LoaderOptions loader_options(Stage of) const;
   std::unique_ptr<TrainingTask> make_task(Stage of);
   std::vector<ParameterGroup> groups_of(Stage of);
+  [[nodiscard]] std::vector<ParameterGroup> with_rates_of_outputs(
+      std::vector<ParameterGroup> groups) const;
   TrainerOptions trainer_options(Stage of) const;
 
   void begin();
@@ -116,6 +124,7 @@ struct Conversion::State {
   void evaluate(std::string stage_name, std::int64_t step);
   [[nodiscard]] bool has_stalled(Stage of) const;
   void save(const Optimizer* optimizer, const ParameterAverage* average);
+  void save(NamedTensors tensors);
   void finish(bool is_complete);
   /// Rank 0's number on all ranks.
   std::int64_t agreed(std::int64_t mine);
@@ -137,14 +146,14 @@ std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
       return std::make_unique<MapsTask>(teacher, student, layers.maps, options.of_maps);
     case Stage::outputs:
       return std::make_unique<OutputsTask>(teacher, student, layers.all,
-                                           options.outputs_class_weight);
+                                           options.outputs_cls_weight);
     case Stage::finetune: break;
   }
   FinetuneOptions finetune;
   finetune.temperature = options.temperature;
   finetune.logits_weight = options.logits_weight;
   finetune.blocks_weight = options.blocks_weight;
-  finetune.class_weight = options.class_weight;
+  finetune.cls_weight = options.cls_weight;
   finetune.first_layer = options.train_from;
   finetune.mixup = options.mixup;
   finetune.seed = options.seed;
@@ -172,9 +181,31 @@ std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
       for (std::int64_t layer = options.train_from; layer < teacher.config().depth; ++layer)
         chosen.train.push_back("blocks." + std::to_string(layer));
       chosen.train.push_back(teacher.config().fc_norm ? "fc_norm" : "norm");
+      if (options.trains_head) chosen.train.push_back("head");
       break;
   }
-  return parameter_groups(student, chosen);
+  std::vector<ParameterGroup> groups = parameter_groups(student, chosen);
+  return of == Stage::outputs ? with_rates_of_outputs(std::move(groups)) : groups;
+}
+
+/// The groups, those of layers other than Hydra's apart.
+std::vector<ParameterGroup> Conversion::State::with_rates_of_outputs(
+    std::vector<ParameterGroup> groups) const {
+  const auto is_of_hydra = [&](const auto& parameter) {
+    return std::ranges::any_of(layers.hydra, [&](std::int64_t layer) {
+      return parameter.first.starts_with("blocks." + std::to_string(layer) + ".");
+    });
+  };
+  std::vector<ParameterGroup> parted;
+  for (ParameterGroup& of_hydra : groups) {
+    ParameterGroup others = of_hydra;
+    std::erase_if(others.parameters, is_of_hydra);
+    others.learning_rate_scale *= options.outputs_rate_scale;
+    std::erase_if(of_hydra.parameters, std::not_fn(is_of_hydra));
+    for (ParameterGroup* part : {&of_hydra, &others})
+      if (!part->parameters.empty()) parted.push_back(std::move(*part));
+  }
+  return parted;
 }
 
 TrainerOptions Conversion::State::trainer_options(Stage of) const {
@@ -259,18 +290,24 @@ bool Conversion::State::has_stalled(Stage of) const {
 }
 
 void Conversion::State::save(const Optimizer* optimizer, const ParameterAverage* average) {
+  NamedTensors tensors;
+  if (optimizer != nullptr) tensors = optimizer->state();
+  if (average != nullptr) {
+    for (auto& tensor : average->state()) tensors.push_back(std::move(tensor));
+  }
+  save(std::move(tensors));
+}
+
+void Conversion::State::save(NamedTensors tensors) {
   if (!group.is_first()) return;
   TrainingState state;
   state.step = steps_before(stage) + position.step;
-  if (optimizer != nullptr) state.tensors = optimizer->state();
-  if (average != nullptr) {
-    for (auto& tensor : average->state()) state.tensors.push_back(std::move(tensor));
-  }
+  state.tensors = std::move(tensors);
   history.seconds = seconds();
-  state.fields[kRecipeKey] = about[kRecipeKey];
+  state.fields[kIdentityField] = options.identity;
   state.fields[kStageField] = std::to_string(stage);
   state.fields[kStepField] = std::to_string(position.step);
-  state.fields[kSecondsField] = std::to_string(position.seconds);
+  state.fields[kSecondsField] = to_field(position.seconds);
   state.fields[kHistoryField] = to_json(history);
   states.save(student, about, state);
 }
@@ -312,7 +349,7 @@ bool Conversion::State::run_stage() {
   trainer.keep_going = [&] {
     if (events.keep_going && !events.keep_going())
       answer = stop;
-    else if (options.max_seconds > 0 && seconds() > options.max_seconds)
+    else if (options.max_seconds > 0 && seconds_since(started) > options.max_seconds)
       answer = out_of_time;
     return answer == go_on;
   };
@@ -324,10 +361,20 @@ bool Conversion::State::run_stage() {
     const std::int64_t done = step * looks / chosen.steps;
     return ((done + 1) * chosen.steps + looks - 1) / looks;
   };
+  const auto give_up = [&](std::string why) {
+    history.failure = std::move(why);
+    summary.ended_early = true;
+    return false;
+  };
   bool stalled = false;
   while (!trainer.finished() && !stalled) {
     const std::int64_t next_look = look_after(trainer.position().step);
-    trainer.run(next_look);
+    try {
+      trainer.run(next_look);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::failed) throw;
+      return give_up(error.what());
+    }
     position = trainer.position();
     summary.steps = position.step;
     summary.images = position.step * chosen.batch_size * options.accumulation * group.world_size();
@@ -340,6 +387,9 @@ bool Conversion::State::run_stage() {
     if (average) average->swap();
     evaluate(stage_name, position.step);
     if (average) average->swap();
+    if (!std::isfinite(history.evaluations.back().agreement.divergence))
+      return give_up("the model's outputs are not finite after " + stage_name + " " +
+                     std::to_string(position.step));
     stalled = has_stalled(current);
     if (!trainer.finished() && !stalled) save(&optimizer, average.get());
     if (answer != go_on) {
@@ -380,8 +430,6 @@ std::optional<std::filesystem::path> Conversion::newest_state() const {
   return state_->states.newest();
 }
 
-const ConvertedLayers& Conversion::layers() const noexcept { return state_->layers; }
-
 std::int64_t Conversion::planned_steps() const {
   return state_->steps_before(state_->stages.size());
 }
@@ -394,17 +442,34 @@ void Conversion::forget_states() {
 std::int64_t Conversion::resume(const std::filesystem::path& file) {
   State& state = *state_;
   TrainingState loaded = load_training_state(file, state.student);
-  if (entry_of(loaded.fields, kRecipeKey, file.string()) != state.about[kRecipeKey]) {
-    throw Error(ErrorCode::invalid_argument, "the state was made with other settings",
-                file.string(), "give the options of that run, or start anew without --resume");
+  const std::string name = file.string();
+  require_same_run(state.options.identity, entry_of(loaded.fields, kIdentityField, name), name);
+  const std::int64_t stage = integer_field(loaded.fields, kStageField, name);
+  state.position = {integer_field(loaded.fields, kStepField, name),
+                    number_field(loaded.fields, kSecondsField, name)};
+  state.history = history_from_json(entry_of(loaded.fields, kHistoryField, name), name);
+  ConversionHistory& history = state.history;
+  const bool is_within = state.position.step > 0;
+  if (stage < 0 || stage > std::ssize(state.stages) || state.position.step < 0 ||
+      history.layers.size() != state.layers.all.size() ||
+      (is_within && (history.stages.empty() || stage == std::ssize(state.stages))))
+    throw Error(ErrorCode::decode_failed, "the state contradicts itself", name);
+  state.stage = static_cast<std::size_t>(stage);
+  state.earlier_seconds = history.seconds;
+  if (is_within) {
+    // Other processes, other steps: those at which the same pictures have been seen.
+    const std::int64_t steps = state.options.of(state.stages[state.stage]).steps;
+    std::int64_t& planned = history.stages.back().planned_steps;
+    if (planned < 1) throw Error(ErrorCode::decode_failed, "the state's stage has no steps", name);
+    state.position.step = std::min(state.position.step * steps / planned, steps - 1);
+    planned = steps;
   }
-  const auto field = [&](const char* key) { return entry_of(loaded.fields, key, file.string()); };
-  state.stage = static_cast<std::size_t>(std::stoull(field(kStageField)));
-  state.position = {std::stoll(field(kStepField)), std::stod(field(kSecondsField))};
-  state.history = history_from_json(field(kHistoryField), file.string());
-  state.earlier_seconds = state.history.seconds;
-  if (state.position.step > 0) state.resumed = std::move(loaded.tensors);
-  return loaded.step;
+  const std::int64_t step = state.steps_before(state.stage) + state.position.step;
+  state.group.barrier();  // all have read it
+  if (step != loaded.step) state.save(loaded.tensors);
+  if (state.group.is_first()) state.states.forget_after(step);
+  if (is_within) state.resumed = std::move(loaded.tensors);
+  return step;
 }
 
 const ConversionHistory& Conversion::run(const ConversionEvents& events) {
@@ -413,7 +478,7 @@ const ConversionHistory& Conversion::run(const ConversionEvents& events) {
   state.started = Clock::now();
   if (state.history.evaluations.empty()) {
     state.begin();
-    if (!state.stages.empty()) state.start_hydra(state.stages.front());
+    state.start_hydra(state.stages.empty() ? Stage::outputs : state.stages.front());
   }
   bool goes_on = true;
   while (goes_on && state.stage < state.stages.size()) goes_on = state.run_stage();

@@ -35,17 +35,18 @@ struct ConversionEvents {
 class Conversion {
  public:
   /// `student` holds the weights to start from, and is trained; both models are on the options'
-  /// device. States go to `folder`, described by `about` (`save_checkpoint`), whose entry "recipe"
-  /// is what a resumed run must have in common. Throws what `converted_layers` throws, Error(empty)
-  /// without held-out images. References must outlive the conversion.
+  /// device. States go to `folder`, described by `about` (`save_checkpoint`). Throws what
+  /// `converted_layers` throws, Error(empty) without held-out images, Error(invalid_argument) for a
+  /// `train_from` that leaves a converted layer out. References must outlive the conversion.
   Conversion(Teacher& teacher, VisionTransformerImpl& student,
              std::vector<TrainingPicture> pictures, const HeldOutImages& held_out,
              ProcessGroup& group, std::filesystem::path folder, checkpoint::Metadata about,
              ConversionOptions options);
   ~Conversion();
 
-  /// Goes on from a state; returns its step, of all stages. Throws Error(invalid_argument) where it
-  /// was made with another recipe, and what `load_training_state` throws.
+  /// Goes on from a state; returns the step, of all stages: another than the state's where another
+  /// number of processes goes on, which needs other steps for the same pictures. Later states are
+  /// deleted. Throws what `require_same_run` and `load_training_state` throw.
   std::int64_t resume(const std::filesystem::path& state);
   /// The newest state of the folder, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest_state() const;
@@ -58,7 +59,6 @@ class Conversion {
 
   /// Steps of all stages.
   [[nodiscard]] std::int64_t planned_steps() const;
-  [[nodiscard]] const ConvertedLayers& layers() const noexcept;
 
  private:
   struct State;

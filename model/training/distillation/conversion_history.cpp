@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <concepts>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -83,6 +84,11 @@ struct Reader {
   template <class Field>
   void operator()(const char* key, Field& field) const {
     field = json.at(key).get<Field>();
+  }
+  /// JSON has no NaN: it was written as null.
+  void operator()(const char* key, double& field) const {
+    const Json& value = json.at(key);
+    field = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
   }
   template <class Entry>
   void operator()(const char* key, std::vector<Entry>& list) const {

@@ -14,9 +14,10 @@ struct Agreement {
   double top1 = 0;        ///< images of which both name the same class, in percent
   double divergence = 0;  ///< mean KL of the student's probabilities from the teacher's, nats
 
-  /// More images agree; with as many, the divergence is smaller.
+  /// By the divergence: a share of some hundred images has a standard error of two points, more
+  /// than what two looks late in a run differ by. NaN is never better.
   [[nodiscard]] bool is_better_than(const Agreement& other) const {
-    return top1 != other.top1 ? top1 > other.top1 : divergence < other.divergence;
+    return divergence < other.divergence;
   }
 };
 
@@ -63,7 +64,8 @@ struct ConversionHistory {
   std::int64_t best = 0;  ///< position in `evaluations`
   double seconds = 0;     ///< over all sessions
   std::int64_t held_out_images = 0;
-  bool is_complete = false;  ///< false: stopped, by a signal or by the time limit
+  bool is_complete = false;  ///< false: stopped, by a signal, by the time limit or by `failure`
+  std::string failure;       ///< why training could not go on, "" where it could
 
   [[nodiscard]] const Evaluation& start() const { return evaluations.front(); }
   [[nodiscard]] const Evaluation& best_evaluation() const {

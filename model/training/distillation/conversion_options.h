@@ -32,25 +32,29 @@ struct StageOptions {
 };
 
 struct ConversionOptions {
-  StageOptions maps{.steps = 500, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20};
+  StageOptions maps{
+      .steps = 400, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20, .evaluations = 2};
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
-  StageOptions finetune{
-      .steps = 350, .learning_rate = 1.5e-4, .warmup_steps = 18, .evaluations = 8};
+  StageOptions finetune{.steps = 350, .learning_rate = 1e-4, .warmup_steps = 18, .evaluations = 8};
 
   MapsOptions of_maps;
-  double outputs_class_weight = 0.5;
+  double outputs_cls_weight = 0.5;
+  /// Learning rate of layers other than Hydra's in the second stage, times this: they have less to
+  /// make good.
+  double outputs_rate_scale = 0.5;
   HydraStartOptions hydra_start;
   bool starts_hydra = true;  ///< false: Hydra layers start as the weights are
   std::int64_t hydra_start_batches = 4;
 
   double temperature = 1;
   double logits_weight = 1;
-  double blocks_weight = 1;
-  double class_weight = 0;
+  double blocks_weight = 4;
+  double cls_weight = 0;
   MixupOptions mixup;  ///< in the last stage
-  /// First block that the last stage trains; -1: the first converted one. What comes before the
-  /// blocks is never trained, nor is the classifier.
+  /// First block that the last stage trains; -1: the first converted one, behind which it must not
+  /// lie. What comes before the blocks is never trained.
   std::int64_t train_from = -1;
+  bool trains_head = false;  ///< the classifier too, in the last stage
   double average_decay = 0;  ///< of the moving average of the weights in the last stage; 0: none
 
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};
@@ -61,7 +65,9 @@ struct ConversionOptions {
 
   /// A stage ends after so many evaluations in a row without a better one; 0: never.
   std::int64_t patience = 0;
-  double max_seconds = 0;  ///< of all sessions together; 0: no limit
+  double max_seconds = 0;  ///< of this session; 0: no limit
+  /// A JSON object of what a resumed run must have in common with the one it goes on with.
+  std::string identity = "{}";
 
   /// Of pictures; batch size, seed, rank and number of processes are filled in.
   LoaderOptions loader;

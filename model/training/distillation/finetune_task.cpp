@@ -11,15 +11,14 @@ FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
                            FinetuneOptions options)
     : teacher_(teacher), student_(student), options_(options) {}
 
-at::Tensor FinetuneTask::mixed(const at::Tensor& images, std::int64_t step) const {
-  if (!options_.mixup.is_on()) return images;
-  RandomStream random(
-      {options_.seed, static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(options_.rank)});
-  return mix_images(images, draw_mixing(options_.mixup, images.size(2), images.size(3), random));
+at::Tensor FinetuneTask::mixed(const Batch& batch) const {
+  if (!options_.mixup.is_on()) return batch.images;
+  return mix_images(batch.images, draw_mixing(options_.mixup, batch, options_.seed,
+                                              static_cast<std::uint64_t>(options_.rank)));
 }
 
-StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t step) {
-  const TeacherPass seen = teacher_.look(mixed(batch.images, step));
+StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
+  const TeacherPass seen = teacher_.look(mixed(batch));
   const VitConfig& config = teacher_.config();
   const std::int64_t num_class =
       config.global_pool == Pooling::token ? num_read_tokens(config, seen.grid) : 0;
@@ -31,7 +30,7 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t step) {
     tokens = run_block(student_, layer, tokens, seen.grid);
     if (!compares_blocks) continue;
     blocks = blocks + token_error(tokens, seen.tokens[static_cast<std::size_t>(layer) + 1],
-                                  num_class, options_.class_weight);
+                                  num_class, options_.cls_weight);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
   const at::Tensor kl =

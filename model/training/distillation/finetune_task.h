@@ -15,11 +15,11 @@ struct FinetuneOptions {
   double temperature = 1;    ///< of the logits; their KL is multiplied by its square
   double logits_weight = 1;  ///< of that KL
   double blocks_weight = 1;  ///< of the mean over the blocks of the relative error of its tokens
-  double class_weight = 0;   ///< beside which that of the class token counts so much more
+  double cls_weight = 0;     ///< beside which that of the class token counts so much more
   /// Blocks before it are the teacher's own, run once for both.
   std::int64_t first_layer = 0;
   MixupOptions mixup = {};  ///< the teacher says what a mixed image shows
-  std::uint64_t seed = 42;  ///< of mixing: step and rank decide the rest
+  std::uint64_t seed = 42;  ///< of mixing: the batch and the rank decide the rest
   int rank = 0;
 };
 
@@ -30,7 +30,7 @@ class FinetuneTask final : public TrainingTask {
   StepLoss loss(const Batch& batch, std::int64_t step) override;
 
  private:
-  [[nodiscard]] at::Tensor mixed(const at::Tensor& images, std::int64_t step) const;
+  [[nodiscard]] at::Tensor mixed(const Batch& batch) const;
 
   Teacher& teacher_;
   VisionTransformerImpl& student_;

@@ -26,11 +26,11 @@ at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher) 
 }
 
 at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std::int64_t num_class,
-                       double class_weight) {
+                       double cls_weight) {
   const at::Tensor of_all = relative_error(student, teacher);
-  if (class_weight == 0 || num_class == 0 || num_class == teacher.size(1)) return of_all;
-  return of_all + class_weight * relative_error(student.narrow(1, 0, num_class),
-                                                teacher.narrow(1, 0, num_class));
+  if (cls_weight == 0 || num_class == 0 || num_class == teacher.size(1)) return of_all;
+  return of_all + cls_weight * relative_error(student.narrow(1, 0, num_class),
+                                              teacher.narrow(1, 0, num_class));
 }
 
 at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count) {

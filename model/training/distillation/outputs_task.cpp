@@ -28,11 +28,8 @@ AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& stud
 }
 
 OutputsTask::OutputsTask(Teacher& teacher, VisionTransformerImpl& student,
-                         std::vector<std::int64_t> layers, double class_weight)
-    : teacher_(teacher),
-      student_(student),
-      layers_(std::move(layers)),
-      class_weight_(class_weight) {
+                         std::vector<std::int64_t> layers, double cls_weight)
+    : teacher_(teacher), student_(student), layers_(std::move(layers)), class_weight_(cls_weight) {
   for (const std::int64_t layer : layers_) {
     for (auto& parameter : attention_parameters(student_, layer))
       parameters_.push_back(std::move(parameter));

@@ -13,10 +13,10 @@ namespace hydrascope::model::training {
 
 class OutputsTask final : public TrainingTask {
  public:
-  /// `class_weight`: of the class token's error beside that of all tokens. Teacher and student must
+  /// `cls_weight`: of the class token's error beside that of all tokens. Teacher and student must
   /// outlive the task.
   OutputsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
-              double class_weight);
+              double cls_weight);
   /// Sum over the layers of the relative error of attention's output (behind `proj`); of the last
   /// block at the tokens that are read. The layers share nothing, so none waits for another; part
   /// "error" is the mean over the layers.
