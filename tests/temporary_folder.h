@@ -43,6 +43,7 @@ class TemporaryFolder {
 
 inline std::string read_bytes(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
+  if (!in) throw std::runtime_error("cannot be read: " + file.string());
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 

@@ -1,4 +1,4 @@
-#include "app/evaluate/result_table.h"
+#include "app/result_table.h"
 
 #include "tests/error_matchers.h"
 

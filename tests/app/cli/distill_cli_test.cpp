@@ -94,7 +94,7 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_EQ(report["stages"][2]["images"], 2 * (24 - held_out) / 4 * 4);  // whole batches
   ASSERT_EQ(report["layers"].size(), 12);
   EXPECT_LT(report["layers"][11]["error_after"], report["layers"][11]["error_before"]);
-  EXPECT_EQ(report["recipe"]["lr"], "1.5e-4");
+  EXPECT_EQ(report["recipe"]["lr"], "1e-4");
   EXPECT_EQ(Json::parse(read_bytes(json)), report);
   const std::string page = read_bytes(html);
   EXPECT_THAT(page, HasSubstr("<svg"));
@@ -166,6 +166,45 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
   EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
 }
 
+TEST_F(DistillCli, ADivergingRunLeavesTheBestStateBeforeThat) {
+  const Outcome outcome = run(command(
+      "out.safetensors", {"--attn", "hydra:last2", "--steps-outputs", "20", "--lr-outputs", "1e30",
+                          "--clip-grad", "0", "--report", in("report.json").string()}));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  EXPECT_EQ(Json::parse(read_bytes(in("report.json")))["complete"], false);
+  const Outcome classified = run({"classify", in("pictures/odd/1.ppm").string(), "-m",
+                                  in("out.safetensors").string(), "--format", "jsonl"});
+  ASSERT_EQ(classified.code, 0) << classified.err;
+  EXPECT_GT(classified.records().at(0)["top"][0]["prob"].get<double>(), 0.4);
+}
+
+TEST_F(DistillCli, SaysWhichPicturesCannotBeRead) {
+  folder_.write("pictures/odd/broken.ppm", "P6 no picture");
+  const Outcome outcome =
+      run(command("out.safetensors", {"--attn", "hydra:last1", "--format", "json"}));
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const std::size_t first = outcome.err.find("broken.ppm");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
+}
+
+TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
+  const std::vector<std::string> quick{"--attn", "hydra:last1", "--stage", "maps"};
+  const auto with = [&](std::initializer_list<const char*> more) {
+    std::vector<std::string> words = quick;
+    words.insert(words.end(), more.begin(), more.end());
+    return command("out.safetensors", words);
+  };
+  ASSERT_EQ(run(with({"--lr-outputs", "1e-4"})).code, 0);
+  const Outcome same = run(with({"--lr-outputs", "0.0001", "--resume", "auto"}));
+  EXPECT_EQ(same.code, 0) << same.err;
+  const Outcome other = run(with({"--lr-outputs", "2e-4", "--resume", "auto"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("other settings: lr-outputs"));
+}
+
 TEST_F(DistillCli, RefusesWithAReason) {
   const auto expect = [&](const std::vector<std::string>& words, int code,
                           std::initializer_list<const char*> texts) {
@@ -201,7 +240,7 @@ TEST_F(DistillCli, RefusesWithAReason) {
   expect(command("o.safetensors", strict), 4, {"check failed"});
   expect(command("o.safetensors", quick), 2, {"the file exists", "--force"});
   fs::remove(in("o.safetensors"));
-  expect(command("o.safetensors", quick), 2, {"there is a run", "--resume auto"});
+  expect(command("o.safetensors", quick), 2, {"holds a run", "--resume auto"});
   std::vector<std::string> forced = quick;
   forced.emplace_back("--force");
   expect(command("o.safetensors", forced), 0, {"wrote"});

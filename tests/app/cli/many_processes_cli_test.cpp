@@ -4,11 +4,13 @@
 #include "tests/picture_files.h"
 
 #include <arpa/inet.h>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <sys/socket.h>
+#include <thread>
 
 namespace hydrascope::testing {
 namespace {
@@ -135,6 +137,191 @@ TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
   EXPECT_EQ(inputs.size(), 5U);
   EXPECT_EQ(std::set<std::string>(inputs.begin(), inputs.end()).size(), 5U);
   EXPECT_FALSE(fs::exists(folder.path() / "records.jsonl"));
+}
+
+/// `training::MetricLog`'s values of `name`, in order.
+std::vector<double> logged(const fs::path& file, const std::string& name) {
+  std::vector<double> values;
+  std::istringstream lines(read_bytes(file));
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record.contains(name)) values.push_back(record.at(name).get<double>());
+  }
+  return values;
+}
+
+TEST(ManyProcessesCliTest, TrainingOnTwoIsTrainingWithTheDoubledBatch) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 16; ++i) {
+    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
+                 ppm(40, 30, i));
+  }
+  const auto command = [](const std::string& batch, const std::string& output) {
+    return std::vector<std::string>{"train",
+                                    "set",
+                                    "-m",
+                                    "deit_tiny_patch8_16",
+                                    "--attn",
+                                    "hydra:last6",
+                                    "--epochs",
+                                    "20",
+                                    "--warmup-epochs",
+                                    "0",
+                                    "--log-interval",
+                                    "1",
+                                    "--device",
+                                    "cpu",
+                                    "--amp-dtype",
+                                    "float32",
+                                    "--threads",
+                                    "1",
+                                    "--workers",
+                                    "1",
+                                    "-b",
+                                    batch,
+                                    "-o",
+                                    output};
+  };
+  const Outcome alone = run(command("16", "alone"), {.working_directory = folder.path()});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  for (const Outcome& outcome : run_ranks(2, command("8", "shared"), folder.path()))
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto expected = logged(folder.path() / "alone" / "metrics.jsonl", "loss");
+  const auto losses = logged(folder.path() / "shared" / "metrics.jsonl", "loss");
+  ASSERT_EQ(expected.size(), 20U);
+  ASSERT_EQ(losses.size(), 20U);
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    EXPECT_NEAR(losses[i], expected[i], 1e-5 * expected[i]) << "step " << i + 1;
+  EXPECT_LT(losses.back(), losses.front());
+}
+
+TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 16; ++i) {
+    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
+                 ppm(40, 30, i));
+  }
+  const auto command = [](const std::string& batch, const std::string& steps) {
+    return std::vector<std::string>{"train",
+                                    "set",
+                                    "-m",
+                                    "deit_tiny_patch8_16",
+                                    "--epochs",
+                                    steps,
+                                    "--sched",
+                                    "step",
+                                    "--decay-epochs",
+                                    "100",
+                                    "--warmup-epochs",
+                                    "0",
+                                    "--log-interval",
+                                    "1",
+                                    "--device",
+                                    "cpu",
+                                    "--amp-dtype",
+                                    "float32",
+                                    "--threads",
+                                    "1",
+                                    "--workers",
+                                    "1",
+                                    "-b",
+                                    batch,
+                                    "-o",
+                                    "out",
+                                    "--resume",
+                                    "auto"};
+  };
+  for (const Outcome& outcome : run_ranks(2, command("8", "3"), folder.path()))
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome resumed = run(command("8", "6"), {.working_directory = folder.path()});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("resumed at step 6 of 12"), std::string::npos) << resumed.err;
+  EXPECT_EQ(logged(folder.path() / "out" / "metrics.jsonl", "loss").size(), 3U + 6U);
+}
+
+TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 24; ++i)
+    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
+                 "--seed", "1", "-o", "teacher.safetensors"},
+                {.working_directory = folder.path()})
+                .code,
+            0);
+  const auto command = [](const std::string& batch, const std::string& name) {
+    return std::vector<std::string>{"convert",
+                                    "--from",
+                                    "teacher.safetensors",
+                                    "--attn",
+                                    "elu:last2",
+                                    "-i",
+                                    "pictures",
+                                    "--held-out",
+                                    "6",
+                                    "-b",
+                                    batch,
+                                    "--steps-outputs",
+                                    "4",
+                                    "--epochs",
+                                    "2",
+                                    "--evaluations",
+                                    "2",
+                                    "--log-interval",
+                                    "1",
+                                    "--threads",
+                                    "1",
+                                    "--workers",
+                                    "1",
+                                    "--device",
+                                    "cpu",
+                                    "--amp-dtype",
+                                    "float32",
+                                    "-o",
+                                    name + ".safetensors",
+                                    "--report",
+                                    name + ".json"};
+  };
+  const Outcome alone = run(command("8", "alone"), {.working_directory = folder.path()});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  for (const Outcome& outcome : run_ranks(2, command("4", "shared"), folder.path()))
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto expected = nlohmann::json::parse(read_bytes(folder.path() / "alone.json"));
+  const auto report = nlohmann::json::parse(read_bytes(folder.path() / "shared.json"));
+  EXPECT_EQ(report["computed"], "cpu, 2 processes");
+  ASSERT_EQ(report["losses"].size(), expected["losses"].size());
+  for (std::size_t i = 0; i < expected["losses"].size(); ++i) {
+    const double loss = expected["losses"][i]["loss"].get<double>();
+    EXPECT_NEAR(report["losses"][i]["loss"].get<double>(), loss, 1e-4 * loss) << i;
+  }
+  EXPECT_EQ(report["stages"].back()["images"], expected["stages"].back()["images"]);
+}
+
+TEST(ManyProcessesCliTest, AKilledRankEndsTheTrainingWithAMessage) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 16; ++i) {
+    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
+                 ppm(40, 30, i));
+  }
+  const int port = free_port();
+  const auto start = [&](int rank) {
+    return std::make_unique<Program>(
+        std::vector<std::string>{"train", "set", "-m", "deit_tiny_patch8_16", "--epochs", "100000",
+                                 "-b", "8", "--device", "cpu", "--threads", "1", "--workers", "1",
+                                 "-o", "out"},
+        RunOptions{.working_directory = folder.path(),
+                   .environment = rank_environment(rank, 2, port)});
+  };
+  const auto first = start(0);
+  const auto second = start(1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(folder.path() / "out" / "last.safetensors") &&
+         std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  second->signal(SIGKILL);
+  EXPECT_EQ(second->wait().code, 128 + SIGKILL);
+  const Outcome left = first->wait();
+  EXPECT_EQ(left.code, 1) << left.err;
+  EXPECT_NE(left.err.find("rank 1"), std::string::npos) << left.err;
 }
 
 TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {

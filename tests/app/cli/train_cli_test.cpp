@@ -102,15 +102,36 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
     program.signal(SIGINT);
     ASSERT_EQ(program.wait().code, 130);
   }
-  ASSERT_FALSE(fs::exists(in("parts") / "step-24.safetensors")) << "it was over too soon";
+  ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
   std::vector<std::string> again = options;
   again.insert(again.end(), {"--resume", "auto"});
   const Outcome resumed = run(command("parts", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
-  for (const char* file : {"step-24.safetensors", "best.safetensors"})
+  for (const char* file : {"step-12.safetensors", "best.safetensors"})
     EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
   EXPECT_EQ(read_bytes(in("whole") / "summary.csv"), read_bytes(in("parts") / "summary.csv"));
+}
+
+TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
+  ASSERT_EQ(run(command("out", {"--epochs", "4"})).code, 0);
+  const Outcome refused = run(command("out", {"--epochs", "2"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--force begins anew"));
+  ASSERT_EQ(run(command("out", {"--epochs", "2", "--force"})).code, 0);
+  EXPECT_TRUE(fs::exists(in("out") / "step-4.state.safetensors"));
+  EXPECT_FALSE(fs::exists(in("out") / "step-8.state.safetensors"));
+}
+
+TEST_F(TrainCli, OtherSettingsDoNotGoOnWithARun) {
+  ASSERT_EQ(run(command("out", {"--epochs", "2"})).code, 0);
+  const Outcome other =
+      run(command("out", {"--epochs", "4", "--smoothing", "0.2", "--resume", "auto"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("other settings: smoothing"));
+  const Outcome longer = run(command("out", {"--epochs", "4", "--resume", "auto"}));
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_THAT(longer.err, HasSubstr("resumed at step 4 of 8"));
 }
 
 TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {

@@ -1,5 +1,6 @@
 #include "model/training/parameter_groups.h"
 
+#include "model/checkpoint/key_map.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
@@ -82,14 +83,14 @@ TEST(ParameterGroupsTest, MechanismsLearnFaster) {
   options.layer_decay = 0.5;
   int mechanism = 0;
   for (const auto& [name, settings] : settings(parameter_groups(*model, options))) {
-    if (!is_mechanism_parameter(name)) continue;
+    if (!checkpoint::is_mechanism_tensor(name)) continue;
     ++mechanism;
     EXPECT_DOUBLE_EQ(settings.scale, 1.5) << name;
     EXPECT_EQ(settings.decay, name.ends_with(".bias") ? 0 : 0.05) << name;
   }
   EXPECT_EQ(mechanism, 4);
-  EXPECT_FALSE(is_mechanism_parameter("blocks.1.attn.qkv.weight"));
-  EXPECT_FALSE(is_mechanism_parameter("blocks.1.mlp.fc1.weight"));
+  EXPECT_FALSE(checkpoint::is_mechanism_tensor("blocks.1.attn.qkv.weight"));
+  EXPECT_FALSE(checkpoint::is_mechanism_tensor("blocks.1.mlp.fc1.weight"));
 }
 
 TEST(ParameterGroupsTest, PatternsChooseWhatIsTrained) {

@@ -58,10 +58,11 @@ class ConversionTest : public ::testing::Test {
 
   std::unique_ptr<Conversion> conversion(VisionTransformer& student, const std::string& name,
                                          const ConversionOptions& chosen,
-                                         const std::string& recipe = "{}") {
+                                         const std::string& identity = "{}") {
+    ConversionOptions identified = chosen;
+    identified.identity = identity;
     return std::make_unique<Conversion>(teacher_, *student, pictures_, *held_out_, *group_,
-                                        folder_.path() / name,
-                                        checkpoint::Metadata{{"recipe", recipe}}, chosen);
+                                        folder_.path() / name, checkpoint::Metadata{}, identified);
   }
 
   TemporaryFolder folder_;
@@ -100,7 +101,7 @@ TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
   EXPECT_EQ(history.stages[2].images, 16 * 8);
 
   // The student is the best state: its agreement is what the best look found.
-  AgreementTest test(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
+  AgreementMeter test(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
   const Agreement now = test.measure(*model);
   EXPECT_EQ(now.top1, history.best_evaluation().agreement.top1);
   EXPECT_EQ(now.divergence, history.best_evaluation().agreement.divergence);
@@ -167,7 +168,7 @@ TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
   VisionTransformer again = student("hydra");
   const auto other = conversion(again, "run", options(), R"({"lr":"2"})");
   ASSERT_TRUE(other->newest_state());
-  EXPECT_ERROR(other->resume(*other->newest_state()), invalid_argument, "other settings");
+  EXPECT_ERROR(other->resume(*other->newest_state()), invalid_argument, "other settings: lr");
   other->forget_states();
   EXPECT_FALSE(other->newest_state());
 }
@@ -194,6 +195,58 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   // What was reached is judged.
   EXPECT_EQ(history.evaluations.back().stage, "outputs");
   EXPECT_EQ(history.evaluations.back().step, 1);
+
+  // A resumed run has the same time again.
+  VisionTransformer again = student("elu:2");
+  const auto resumed = conversion(again, "run", chosen);
+  EXPECT_EQ(resumed->resume(*resumed->newest_state()), 1);
+  EXPECT_EQ(resumed->run({}).evaluations.back().step, 2);
+}
+
+TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {
+  ConversionOptions chosen = options();
+  chosen.outputs.steps = 0;
+  chosen.finetune = {.steps = 8, .learning_rate = 1e-3, .batch_size = 4, .evaluations = 2};
+  VisionTransformer model = student("elu:2");
+  ConversionEvents events;
+  std::int64_t steps = 0;
+  events.keep_going = [&] { return ++steps < 6; };
+  conversion(model, "run", chosen)->run(events);
+
+  chosen.finetune.steps = 16;  // as half as many processes would need
+  chosen.finetune.batch_size = 2;
+  VisionTransformer again = student("elu:2");
+  const auto resumed = conversion(again, "run", chosen);
+  EXPECT_EQ(resumed->resume(*resumed->newest_state()), 12);
+  steps = 0;
+  events.keep_going = [&] { return ++steps < 100; };
+  const ConversionHistory history = resumed->run(events);
+  EXPECT_TRUE(history.is_complete);
+  EXPECT_EQ(steps, 4);
+  ASSERT_EQ(history.stages.size(), 1);
+  EXPECT_EQ(history.stages[0].steps, 16);
+  EXPECT_EQ(history.stages[0].images, 32);
+
+  // Fewer steps: the new states have smaller numbers than the old ones.
+  VisionTransformer fewer = student("elu:2");
+  ConversionOptions shorter = options();
+  shorter.outputs.steps = 0;
+  shorter.finetune = {.steps = 8, .learning_rate = 1e-3, .batch_size = 4, .evaluations = 2};
+  steps = 0;
+  events.keep_going = [&] { return ++steps < 6; };
+  VisionTransformer first = student("elu:2");
+  conversion(first, "shorter", shorter)->run(events);
+  shorter.finetune.steps = 4;
+  const auto halved = conversion(fewer, "shorter", shorter);
+  EXPECT_EQ(halved->resume(*halved->newest_state()), 3);
+  EXPECT_EQ(halved->newest_state()->filename(), "step-3.state.safetensors");
+}
+
+TEST_F(ConversionTest, EveryConvertedLayerLearns) {
+  ConversionOptions chosen = options();
+  chosen.train_from = 2;
+  VisionTransformer model = student("elu:1-2");
+  EXPECT_ERROR(conversion(model, "run", chosen), invalid_argument, "layer 1 is converted");
 }
 
 TEST_F(ConversionTest, WorksForEveryMechanism) {
@@ -234,7 +287,7 @@ TEST_F(ConversionTest, WorksForOtherShapes) {
     apply_attention_spec("hedgehog:1,hydra:2", config.attention);
     VisionTransformer model = student_of(teacher.model(), config);
     Conversion run(teacher, *model, pictures_, *held_out_, *group_,
-                   folder_.path() / std::to_string(i), {{"recipe", "{}"}}, options());
+                   folder_.path() / std::to_string(i), {}, options());
     const ConversionHistory history = run.run({});
     EXPECT_LT(history.best_evaluation().agreement.divergence, history.start().agreement.divergence)
         << i;

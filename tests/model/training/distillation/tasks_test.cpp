@@ -227,7 +227,7 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   options.temperature = 2;
   options.logits_weight = 0.7;
   options.blocks_weight = 0.4;
-  options.class_weight = 0.5;
+  options.cls_weight = 0.5;
   options.first_layer = 1;
   FinetuneTask task(teacher, *student, options);
   const StepLoss cost = task.loss(batch_of(images), 0);

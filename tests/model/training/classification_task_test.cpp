@@ -1,0 +1,276 @@
+#include "model/training/classification_task.h"
+
+#include "tests/error_matchers.h"
+#include "tests/model/training/distillation/small_models.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::training {
+namespace {
+
+/// Of float32 sums against double ones, for losses of a few units.
+constexpr double kTolerance = 2e-5;
+
+Batch some_batch() { return {random_images(4), at::tensor({0, 3, 1, 4}, at::kLong), 0, 0}; }
+
+VisionTransformer some_model(bool distilled = false) {
+  VitConfig config = small_config();
+  config.distilled = distilled;
+  return random_model(config);
+}
+
+HeadLogits heads_of(VisionTransformer& model, const at::Tensor& images) {
+  const at::NoGradGuard no_grad;
+  return model->forward_heads(model->forward_features(images));
+}
+
+ClassificationOptions without_smoothing() {
+  ClassificationOptions options;
+  options.mixup.label_smoothing = 0;
+  return options;
+}
+
+double loss_of(ClassificationTask& task, const Batch& batch) {
+  return task.loss(batch, 0).loss.item<double>();
+}
+
+/// log softmax(x / t)[row][column], by loops in double.
+double log_share(const at::Tensor& x, std::int64_t row, std::int64_t column, double t = 1) {
+  double sum = 0;
+  for (std::int64_t c = 0; c < x.size(1); ++c) sum += std::exp(x[row][c].item<double>() / t);
+  return x[row][column].item<double>() / t - std::log(sum);
+}
+
+/// Mean over the rows of -sum_c t_c log p_c, t being the label, of which `smoothing` is spread over
+/// all classes.
+double label_loss(const at::Tensor& logits, const at::Tensor& labels, double smoothing = 0) {
+  const auto rows = static_cast<double>(logits.size(0));
+  const auto columns = static_cast<double>(logits.size(1));
+  double sum = 0;
+  for (std::int64_t row = 0; row < logits.size(0); ++row) {
+    const auto label = labels[row].item<std::int64_t>();
+    for (std::int64_t column = 0; column < logits.size(1); ++column) {
+      const double target = (column == label ? 1 - smoothing : 0) + smoothing / columns;
+      sum -= target * log_share(logits, row, column);
+    }
+  }
+  return sum / rows;
+}
+
+/// Mean over the rows of KL(softmax(teacher / t) | softmax(student / t)).
+double divergence(const at::Tensor& student, const at::Tensor& teacher, double t) {
+  double sum = 0;
+  for (std::int64_t row = 0; row < student.size(0); ++row) {
+    for (std::int64_t column = 0; column < student.size(1); ++column) {
+      const double log_p = log_share(teacher, row, column, t);
+      sum += std::exp(log_p) * (log_p - log_share(student, row, column, t));
+    }
+  }
+  return sum / static_cast<double>(student.size(0));
+}
+
+/// A teacher's logits, which agree with the student's about the first of four images alone.
+at::Tensor mostly_opposed(const at::Tensor& student) {
+  at::Tensor teacher = -2 * student;
+  teacher[0].copy_(student[0]);
+  return teacher;
+}
+
+TEST(ClassificationTaskTest, IsTheCrossEntropyOfTheLabels) {
+  VisionTransformer model = some_model();
+  const Batch batch = some_batch();
+  const at::Tensor logits = heads_of(model, batch.images).of_class;
+  ClassificationTask plain(*model, without_smoothing(), nullptr, 0);
+  EXPECT_NEAR(loss_of(plain, batch), label_loss(logits, batch.targets), kTolerance);
+  EXPECT_TRUE(plain.loss(batch, 0).parts.empty());
+
+  ClassificationOptions options;
+  options.mixup.label_smoothing = 0.2;
+  ClassificationTask smoothed(*model, options, nullptr, 0);
+  EXPECT_NEAR(loss_of(smoothed, batch), label_loss(logits, batch.targets, 0.2), kTolerance);
+}
+
+TEST(ClassificationTaskTest, MixedImagesHaveBothLabels) {
+  VisionTransformer model = some_model();
+  Batch batch = some_batch();
+  batch.epoch = 2;
+  batch.index = 5;
+  ClassificationOptions options = without_smoothing();
+  options.mixup.mixup_alpha = 1;
+  constexpr int kRank = 3;
+  const Mixing mixing = draw_mixing(options.mixup, batch, options.seed, kRank);
+  ASSERT_GT(std::min(mixing.share, 1 - mixing.share), 0.01);
+  const at::Tensor logits = heads_of(model, mix_images(batch.images, mixing)).of_class;
+  const double expected = mixing.share * label_loss(logits, batch.targets) +
+                          (1 - mixing.share) * label_loss(logits, batch.targets.flip(0));
+  ClassificationTask task(*model, options, nullptr, kRank);
+  EXPECT_NEAR(loss_of(task, batch), expected, kTolerance);
+
+  // Drawn from the batch's place alone, and from all of it: a resumed run mixes alike.
+  at::manual_seed(99);
+  EXPECT_NEAR(loss_of(task, batch), expected, kTolerance);
+  ClassificationTask of_another_rank(*model, options, nullptr, kRank + 1);
+  EXPECT_GT(std::abs(loss_of(of_another_rank, batch) - expected), 10 * kTolerance);
+  batch.index = 6;
+  EXPECT_GT(std::abs(loss_of(task, batch) - expected), 10 * kTolerance);
+  batch.index = 5;
+  batch.epoch = 3;
+  EXPECT_GT(std::abs(loss_of(task, batch) - expected), 10 * kTolerance);
+}
+
+// DeiT's equation 3, with smoothed labels and the teacher's as they are.
+TEST(ClassificationTaskTest, HardDistillationTakesTheTeachersClass) {
+  VisionTransformer model = some_model();
+  const Batch batch = some_batch();
+  const at::Tensor logits = heads_of(model, batch.images).of_class;
+  const at::Tensor teacher = mostly_opposed(logits);
+  ClassificationOptions options;  // hard, one half: DeiT's
+  options.mixup.label_smoothing = 0.1;
+  const double of_labels = label_loss(logits, batch.targets, 0.1);
+  const double of_teacher = label_loss(logits, teacher.argmax(1));
+  for (const double weight : {0.5, 0.3}) {
+    options.distillation_weight = weight;
+    ClassificationTask task(
+        *model, options, [&](const at::Tensor&) { return teacher; }, 0);
+    const StepLoss cost = task.loss(batch, 0);
+    EXPECT_NEAR(cost.loss.item<double>(), (1 - weight) * of_labels + weight * of_teacher,
+                kTolerance);
+    ASSERT_EQ(cost.parts.size(), 2);
+    EXPECT_NEAR(cost.parts.at("label_loss").item<double>(), of_labels, kTolerance);
+    EXPECT_FALSE(cost.parts.at("label_loss").requires_grad());
+    EXPECT_DOUBLE_EQ(cost.parts.at("teacher_agreement").item<double>(), 0.25);
+  }
+}
+
+// DeiT's equation 2.
+TEST(ClassificationTaskTest, SoftDistillationComparesDistributions) {
+  VisionTransformer model = some_model();
+  const Batch batch = some_batch();
+  const at::Tensor logits = heads_of(model, batch.images).of_class;
+  const at::Tensor teacher = mostly_opposed(logits);
+  ClassificationOptions options = without_smoothing();
+  options.distillation_is_hard = false;
+  options.distillation_weight = 0.1;
+  options.temperature = 3;
+  ClassificationTask task(
+      *model, options, [&](const at::Tensor&) { return teacher; }, 0);
+  EXPECT_NEAR(loss_of(task, batch),
+              0.9 * label_loss(logits, batch.targets) + 0.1 * 9 * divergence(logits, teacher, 3),
+              kTolerance);
+}
+
+TEST(ClassificationTaskTest, ADistilledStudentLearnsFromEachWithAHeadOfItsOwn) {
+  VisionTransformer model = some_model(/*distilled=*/true);
+  const Batch batch = some_batch();
+  const HeadLogits logits = heads_of(model, batch.images);
+  const at::Tensor teacher = mostly_opposed(logits.of_distillation);
+  const auto teach = [&](const at::Tensor&) { return teacher; };
+  const double of_labels = label_loss(logits.of_class, batch.targets);
+  ASSERT_GT(std::abs(of_labels - label_loss(logits.of_distillation, batch.targets)), kTolerance);
+
+  ClassificationOptions options = without_smoothing();
+  options.distillation_weight = 0.4;
+  ClassificationTask hard(*model, options, teach, 0);
+  const StepLoss cost = hard.loss(batch, 0);
+  EXPECT_NEAR(cost.loss.item<double>(),
+              0.6 * of_labels + 0.4 * label_loss(logits.of_distillation, teacher.argmax(1)),
+              kTolerance);
+  EXPECT_NEAR(cost.parts.at("label_loss").item<double>(), of_labels, kTolerance);
+  EXPECT_DOUBLE_EQ(cost.parts.at("teacher_agreement").item<double>(), 0.25);
+
+  options.distillation_is_hard = false;
+  options.temperature = 2;
+  ClassificationTask soft(*model, options, teach, 0);
+  EXPECT_NEAR(loss_of(soft, batch),
+              0.6 * of_labels + 0.4 * 4 * divergence(logits.of_distillation, teacher, 2),
+              kTolerance);
+
+  // Weight one is the teacher's alone, zero the labels'.
+  for (const bool is_hard : {true, false}) {
+    for (const double weight : {0.0, 1.0}) {
+      for (const at::Tensor& each : model->parameters()) each.mutable_grad().reset();
+      options.distillation_is_hard = is_hard;
+      options.distillation_weight = weight;
+      ClassificationTask task(*model, options, teach, 0);
+      task.loss(batch, 0).loss.backward();
+      const auto moves = [&](const char* name) {
+        return parameter(*model, name).grad().abs().sum().item<double>() > 0;
+      };
+      EXPECT_EQ(moves("head.weight"), weight == 0);
+      EXPECT_EQ(moves("head_dist.weight"), weight == 1);
+    }
+  }
+  EXPECT_ERROR(ClassificationTask(*model, options, nullptr, 0), invalid_argument, "--teacher");
+}
+
+TEST(ClassificationTaskTest, TheTeacherSeesTheStudentsImagesAndIsNotTrained) {
+  VisionTransformer model = some_model();
+  const Batch batch = some_batch();
+  const at::Tensor teacher = at::ones({4, 5}).requires_grad_();
+  at::Tensor seen;
+  const auto teach = [&](const at::Tensor& images) {
+    seen = images;
+    return teacher;
+  };
+  ClassificationOptions options;
+  for (const bool is_hard : {true, false}) {
+    options.distillation_is_hard = is_hard;
+    ClassificationTask task(*model, options, teach, 0);
+    task.loss(batch, 0).loss.backward();
+    EXPECT_TRUE(at::equal(seen, batch.images));
+    EXPECT_FALSE(teacher.grad().defined());
+  }
+  options.mixup.cutmix_alpha = 1;
+  options.mixup.mixup_alpha = 1;
+  ClassificationTask mixing(*model, options, teach, 0);
+  mixing.loss(batch, 0);
+  EXPECT_TRUE(at::equal(
+      seen, mix_images(batch.images, draw_mixing(options.mixup, batch, options.seed, 0))));
+}
+
+/// The loss, and the gradients of all parameters.
+std::vector<at::Tensor> gradients(VisionTransformer& model, const ClassificationOptions& options) {
+  for (const at::Tensor& each : model->parameters()) each.mutable_grad().reset();
+  ClassificationTask task(*model, options, nullptr, 0);
+  const Batch batch = some_batch();
+  at::manual_seed(3);  // of drop-path
+  const at::Tensor loss = task.loss(batch, 0).loss;
+  loss.backward();
+  std::vector<at::Tensor> all{loss.detach()};
+  for (const at::Tensor& each : model->parameters()) all.push_back(each.grad());
+  return all;
+}
+
+TEST(ClassificationTaskTest, RecomputedBlocksGiveTheSameGradients) {
+  VisionTransformer model = random_model(small_config("hedgehog:0,softmax:1,hydra:2"));
+  ClassificationOptions plain, recomputed;
+  plain.drop_path_rate = recomputed.drop_path_rate = 0.4;
+  recomputed.recompute_blocks = true;
+  const std::vector<at::Tensor> expected = gradients(model, plain);
+  const std::vector<at::Tensor> found = gradients(model, recomputed);
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+    if (found[i].defined()) {
+      EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
+    }
+  }
+  // The options do reach the model: other depths, and a graph that only recomputation has.
+  plain.drop_path_rate = 0;
+  EXPECT_FALSE(at::equal(gradients(model, plain).front(), expected.front()));
+  ClassificationTask task(*model, recomputed, nullptr, 0);
+  const at::Tensor loss = task.loss(some_batch(), 0).loss;
+  EXPECT_ERROR(torch::autograd::backward({loss}, {}, /*retain_graph=*/true, /*create_graph=*/true),
+               failed, "recomputed");
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
