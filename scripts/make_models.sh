@@ -16,9 +16,6 @@ pictures=$1 output=$2 seed=${3:-0}
 shift $(($# < 3 ? $# : 3))
 models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed)
-# Waiting threads of OpenMP sleep: the loader's workers use the same processors.
-export OMP_WAIT_POLICY=PASSIVE
-
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")
 measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/images.csv")
 

@@ -1,0 +1,207 @@
+"""The converted models' table and cards: docs/models.md, docs/measurements/models.json, assets/models/*.md.
+
+    python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--write-from FILE]
+
+PICTURES is what scripts/make_models.sh was given, REPORTS the folder of its reports, one a model and seed. Every bundled model is
+scored on every labelled set and timed by `hydrascope benchmark`, in turns; nothing else should run on the machine meanwhile.
+--write-from FILE takes the figures of an earlier run (docs/measurements/models.json) and only writes the pages. Only the standard
+library is used.
+"""
+
+import argparse
+import json
+import re
+import statistics
+import subprocess
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FAMILY = "deit_tiny_patch16_224"
+TEACHER = f"{FAMILY}.softmax"
+TITLES = {
+    "hydra_last1": "Hydra in the last layer",
+    "hydra_last2": "Hydra in the last 2 layers",
+    "hydra_last4": "Hydra in the last 4 layers",
+    "hedgehog": "Hedgehog in all layers",
+    "mixed": "Hydra in the last 2 layers, Hedgehog in the other ten",
+    "hydra": "Hydra in all layers",
+}
+BUNDLED = ["hydra_last2", "hydra_last4", "hedgehog", "mixed"]
+# Folder of PICTURES, options, what a card says of it.
+SETS = {
+    "ccby_1k_eval": (["--labels-csv", "{}/images.csv"],
+                     "500 CC-BY photographs, 1000 classes; nothing was learned from them or chosen by them"),
+    "imagenette/val": ([], "500 pictures of ten classes, not among those learned from"),
+    "imagenet_1k_one_each": ([], "1000 pictures, one a class; 851 of them were learned from, without labels"),
+}
+SIZES = {"224": ["-b", "32"], "1088x1920": ["-b", "1"]}
+
+
+def run_json(command: list[str]) -> dict[str, Any]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
+    return json.loads(done.stdout)
+
+
+def score(program: str, model: str, pictures: Path) -> dict[str, Any]:
+    scores = {}
+    for name, (options, _) in SETS.items():
+        folder = pictures / name
+        command = [program, "evaluate", str(folder), *(word.format(folder) for word in options), "-m", model, "--format", "json", "-q"]
+        if model != TEACHER:
+            command += ["--against", TEACHER]
+        report = run_json(command)
+        against = report.get("against", {})
+        scores[name] = {"images": report["images"], "top1": report["top1"], "top5": report["top5"], "ece": report.get("ece"),
+                        "agreement": against.get("agreement_top1"), "kl": against.get("kl_mean", against.get("kl"))}
+    return scores
+
+
+def time_models(program: str, models: list[str], rounds: int) -> dict[str, dict[str, Any]]:
+    """Medians over rounds in which every model has its turn."""
+    rows: dict[str, dict[str, list[dict[str, Any]]]] = {model: {size: [] for size in SIZES} for model in models}
+    for _ in range(rounds):
+        for model in models:
+            for size, batch in SIZES.items():
+                iterations = ["--warmup", "1", "--iters", "10" if size == "224" else "3"]
+                rows[model][size].append(run_json([program, "benchmark", "-m", model, "--img-size", size, *batch, *iterations,
+                                                   "--precision", "bfloat16", "--format", "json", "-q"])["rows"][0])
+    return {model: {size: {"images_per_second": statistics.median(row["images_per_second"] for row in measured),
+                           "peak_memory_mb": statistics.median(row["peak_memory_bytes"] for row in measured) / 1e6}
+                    for size, measured in sizes.items()} for model, sizes in rows.items()}
+
+
+def conversions(reports: Path) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted(reports.glob(f"{FAMILY}.*.seed*.json")):
+        report = json.loads(file.read_text())
+        report["seed"] = int(re.search(r"seed(\d+)", file.name)[1])
+        found.setdefault(file.name.split(".")[1], []).append(report)
+    return found
+
+
+def spread(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.1f}"
+    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+
+
+def results_table(figures: dict[str, Any]) -> str:
+    text = ("| attention | model | top-1, the seeds' mean | agrees with the softmax model | images/s at 224 | images/s at 1080p | "
+            "memory at 1080p |\n|---|---|---:|---:|---:|---:|---:|\n")
+    for model, row in figures["bundled"].items():
+        key = model.removeprefix(FAMILY + ".")
+        scores, speed = row["scores"]["ccby_1k_eval"], row["speed"]
+        seeds = [run["eval_top1"] for run in figures["seeds"].get(key, [])]
+        agreement = "-" if scores["agreement"] is None else f"{scores['agreement']:.1f} %"
+        text += (f"| {TITLES.get(key, 'softmax')} | `{model}` | {scores['top1']:.1f}{', ' + spread(seeds) if seeds else ''} | {agreement} | "
+                 f"{speed['224']['images_per_second']:.0f} | {speed['1088x1920']['images_per_second']:.2f} | "
+                 f"{speed['1088x1920']['peak_memory_mb']:.0f} MB |\n")
+    return text
+
+
+def seeds_table(figures: dict[str, Any]) -> str:
+    text = ("| attention | top-1 of each seed | mean ± deviation | agreement on the held-out pictures | minutes | images/s of the last stage |\n"
+            "|---|---|---:|---:|---:|---:|\n")
+    for key, runs in figures["seeds"].items():
+        text += (f"| {TITLES[key]} | {', '.join(format(run['eval_top1'], '.1f') for run in runs)} | "
+                 f"{spread([run['eval_top1'] for run in runs])} | {spread([run['agreement'] for run in runs])} % | "
+                 f"{spread([run['minutes'] for run in runs])} | {spread([run['stages'][-1]['images_per_second'] for run in runs])} |\n")
+    return text
+
+
+def recipe_of(key: str) -> str:
+    """The options of scripts/make_models.sh."""
+    script = (ROOT / "scripts" / "make_models.sh").read_text()
+    return re.search(rf"^\s*{key}\) recipe=\((.*)\) ;;$", script, re.M)[1]
+
+
+def card(key: str, figures: dict[str, Any]) -> str:
+    model = f"{FAMILY}.{key}"
+    row, runs = figures["bundled"][model], figures["seeds"][key]
+    made = next(run for run in runs if run["seed"] == 0)
+    text = f"""# {model}
+
+DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that lies
+beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
+
+## How it was made
+
+`scripts/make_models.sh PICTURES OUTPUT 0 {key}`: `hydrascope convert {recipe_of(key)}`, {made['minutes']:.0f} minutes on {figures['machine']}.
+The softmax model was the teacher; no label was used. The whole recipe and the parent's SHA-256 are in the file's metadata
+(`hydrascope inspect {model}.safetensors --metadata`).
+
+| stage | steps | pictures | images/s |
+|---|---:|---:|---:|
+"""
+    for stage in made["stages"]:
+        text += f"| {stage['stage']} | {stage['steps']} | {stage['images']} | {stage['images_per_second']:.0f} |\n"
+    text += f"""
+## Data
+
+10,939 pictures without their labels: 5,840 of imagenette (ten ImageNet classes, 224 pixels), 851 ImageNet pictures of a class each, 4,248 of
+Caltech-101. 476 more chose the best state: agreement with the teacher on them {made['agreement']:.1f} %, {made['best_state']}.
+
+## Figures
+
+| set | images | top-1 | top-5 | agrees with the softmax model | ECE | |
+|---|---:|---:|---:|---:|---:|---|
+"""
+    for name, scores in row["scores"].items():
+        text += (f"| {name} | {scores['images']} | {scores['top1']:.1f} | {scores['top5']:.1f} | {scores['agreement']:.1f} % | "
+                 f"{scores['ece']:.3f} | {SETS[name][1]} |\n")
+    teacher = figures["bundled"][TEACHER]
+    text += f"\nThe softmax model: {', '.join(format(s['top1'], '.1f') + ' on ' + n for n, s in teacher['scores'].items())}. "
+    text += f"Top-1 on ccby_1k_eval over {len(runs)} seed{'s' if len(runs) > 1 else ''}: {spread([run['eval_top1'] for run in runs])}.\n\n"
+    for size, speed in row["speed"].items():
+        ratio = speed["images_per_second"] / teacher["speed"][size]["images_per_second"]
+        text += (f"- {size}: {speed['images_per_second']:.2f} images/s, {ratio:.2f} times the softmax model, {speed['peak_memory_mb']:.0f} MB "
+                 f"(bfloat16, {figures['machine']})\n")
+    text += """
+## Limits
+
+- It learned to imitate the softmax model on the kinds of pictures above; a model of its own it is not. Classes far from them lose more than
+  the mean says.
+- Accuracy was measured at 224 pixels. At other sizes it has not been measured.
+- What the softmax model gets wrong or is biased towards, this one is too.
+
+Licence: Apache-2.0, as the softmax model's (`assets/NOTICE`).
+"""
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pictures", type=Path)
+    parser.add_argument("reports", type=Path)
+    parser.add_argument("--program", default=str(ROOT / "build/release/hydrascope"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--machine", default="2 cores of an AMD EPYC with AVX512_BF16")
+    parser.add_argument("--write-from", type=Path)
+    arguments = parser.parse_args()
+    raw = ROOT / "docs" / "measurements" / "models.json"
+    if arguments.write_from:
+        figures = json.loads(arguments.write_from.read_text())
+    else:
+        models = [TEACHER, *(f"{FAMILY}.{key}" for key in BUNDLED)]
+        speed = time_models(arguments.program, models, arguments.rounds)
+        figures = {"machine": arguments.machine, "bundled": {}, "seeds": {}}
+        for model in models:
+            file = ROOT / "assets" / "models" / f"{model}.safetensors"
+            figures["bundled"][model] = {"bytes": file.stat().st_size, "speed": speed[model],
+                                         "scores": score(arguments.program, model, arguments.pictures)}
+    for key, runs in conversions(arguments.reports).items():
+        keep = ["seed", "attention", "agreement_before", "agreement", "divergence", "best_state", "eval_top1", "minutes", "stages", "layers",
+                "evaluations", "recipe", "computed"]
+        figures["seeds"][key] = [{name: run[name] for name in keep if name in run} for run in runs]
+    raw.write_text(json.dumps(figures, indent=1) + "\n")
+    for key in BUNDLED:
+        (ROOT / "assets" / "models" / f"{FAMILY}.{key}.md").write_text(card(key, figures))
+    print(results_table(figures))
+    print(seeds_table(figures))
+
+
+if __name__ == "__main__":
+    main()
