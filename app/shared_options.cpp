@@ -1,27 +1,12 @@
 // The options that several commands share, spelled as the contract of the command line has them.
 #include "app/mechanism_listing.h"
+#include "app/option_builders.h"
 #include "app/option_table.h"
 #include "app/options.h"
 
 #include <utility>
 
 namespace hydrascope::app {
-namespace {
-
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
-  return options;
-}
-
-Option flag(std::string name, std::string help, char short_name = '\0') {
-  return {.name = std::move(name),
-          .short_name = short_name,
-          .kind = ValueKind::flag,
-          .help = std::move(help)};
-}
-
-}  // namespace
-
 std::vector<Option> model_options() {
   return in_group(
       "Model",

@@ -1,6 +1,7 @@
 #include "app/training_options.h"
 
 #include "app/command.h"
+#include "app/option_builders.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
@@ -11,36 +12,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
-  return options;
-}
-
-Option number(std::string name, std::string placeholder, std::string help, std::string value,
-              double minimum = 0) {
-  return {.name = std::move(name),
-          .kind = ValueKind::number,
-          .placeholder = std::move(placeholder),
-          .help = std::move(help),
-          .default_value = std::move(value),
-          .minimum = minimum};
-}
-
-Option integer(std::string name, std::string help, std::string value, double minimum) {
-  return {.name = std::move(name),
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = std::move(help),
-          .default_value = std::move(value),
-          .minimum = minimum};
-}
-
-Option share(std::string name, std::string help, std::string value) {
-  Option option = number(std::move(name), "X", std::move(help), std::move(value));
-  option.maximum = 1;
-  return option;
-}
 
 Option pair_of_numbers(std::string name, std::string placeholder, std::string help,
                        std::string default_note) {
@@ -81,13 +52,13 @@ std::vector<Option> optimizer_options() {
                        .help = "optimizer",
                        .default_value = "adamw",
                        .choices = {"adamw", "sgd"}},
-                      number("weight-decay", "X",
+                      number("weight-decay",
                              "decay of weights; norms, biases, tokens and position "
                              "embedding have none",
                              "0.05"),
-                      number("momentum", "X", "momentum of SGD", "0.9"),
+                      number("momentum", "momentum of SGD", "0.9"),
                       pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9 0.999"),
-                      number("opt-eps", "X", "epsilon of AdamW", "1e-8"),
+                      number("opt-eps", "epsilon of AdamW", "1e-8"),
                       {.name = "clip-grad",
                        .kind = ValueKind::number,
                        .placeholder = "NORM",
@@ -106,8 +77,8 @@ std::vector<Option> augmentation_options() {
           pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop", "0.75 1.333"),
           share("hflip", "probability of a horizontal flip", "0.5"),
           share("vflip", "probability of a vertical flip", "0"),
-          number("color-jitter", "X",
-                 "change of brightness, contrast and saturation (without --aa)", "0"),
+          number("color-jitter", "change of brightness, contrast and saturation (without --aa)",
+                 "0"),
           {.name = "aa",
            .placeholder = "POLICY",
            .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
@@ -129,8 +100,8 @@ std::vector<Option> mixing_options() {
   return in_group(
       "Augmentation",
       {
-          number("mixup", "ALPHA", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
-          number("cutmix", "ALPHA", "cutmix, the same", "0"),
+          number("mixup", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
+          number("cutmix", "cutmix, the same", "0"),
           share("mixup-prob", "batches that are mixed, of all", "1"),
           share("mixup-switch-prob", "cutmix instead of mixup where both are on", "0.5"),
       });
@@ -179,6 +150,17 @@ std::vector<Option> training_run_options() {
            .synonyms = {{"fp32", "float32"}, {"bf16", "bfloat16"}},
            .aliases = {{"amp", "bfloat16"}}},
       });
+}
+
+std::vector<Option> training_runtime_options(const std::string& batch_size) {
+  std::vector<Option> options = without(
+      runtime_options(),
+      {"precision", "calibration", "keep-tokens", "keep-layer", "kernels", "deterministic"});
+  const auto batch = std::ranges::find(options, "batch-size", &Option::name);
+  batch->help = "pictures of a batch, of each process";
+  batch->default_note = "";
+  batch->default_value = batch_size;
+  return options;
 }
 
 std::vector<Option> with_defaults(std::vector<Option> options,

@@ -34,6 +34,9 @@ std::vector<Option> average_options();
 /// resume, checkpoint-hist, log-interval, max-minutes, cache-mb, amp-dtype.
 std::vector<Option> training_run_options();
 
+/// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed.
+std::vector<Option> training_runtime_options(const std::string& batch_size);
+
 /// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
 std::vector<Option> with_defaults(std::vector<Option> options,
                                   const std::vector<std::pair<std::string, std::string>>& values);

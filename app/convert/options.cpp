@@ -1,50 +1,18 @@
 #include "app/convert/options.h"
 
 #include "app/model_source.h"
+#include "app/option_builders.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
 
 namespace training = model::training;
-
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
-  return options;
-}
-
-std::vector<Option> without(std::vector<Option> options, const std::set<std::string>& names) {
-  std::erase_if(options, [&](const Option& option) { return names.contains(option.name); });
-  return options;
-}
-
-Option number(std::string name, std::string help, std::string value, double minimum = 0) {
-  return {.name = std::move(name),
-          .kind = ValueKind::number,
-          .placeholder = "X",
-          .help = std::move(help),
-          .default_value = std::move(value),
-          .minimum = minimum};
-}
-
-Option integer(std::string name, std::string help, std::string value, double minimum = 0) {
-  return {.name = std::move(name),
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = std::move(help),
-          .default_value = std::move(value),
-          .minimum = minimum};
-}
-
-Option flag(std::string name, std::string help) {
-  return {.name = std::move(name), .kind = ValueKind::flag, .help = std::move(help)};
-}
 
 std::vector<Option> file_options() {
   return in_group("Conversion",
@@ -173,19 +141,6 @@ std::vector<Option> optimizer() {
                        {{"weight-decay", "0.02"}, {"opt-betas", "0.9 0.99"}, {"clip-grad", "1"}});
 }
 
-std::vector<Option> runtime() {
-  std::vector<Option> options = without(
-      runtime_options(),
-      {"precision", "calibration", "keep-tokens", "keep-layer", "kernels", "deterministic"});
-  for (Option& option : options) {
-    if (option.name != "batch-size") continue;
-    option.help = "pictures of a batch, of each process";
-    option.default_note = "";
-    option.default_value = "32";
-  }
-  return options;
-}
-
 std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {"output"});
   options.push_back({.name = "report",
@@ -232,8 +187,8 @@ CommandSpec convert_spec() {
       {file_options(), picture_options(), architecture_options(), stage_options(),
        with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(), optimizer(),
        with_defaults(average_options(), {{"model-ema-decay", "0.99"}}), training_run_options(),
-       without(preprocessing_options(), {"exif"}), runtime(), launch_options(), report_options(),
-       without(label_options(), {"label-type"}), general_options()});
+       without(preprocessing_options(), {"exif"}), training_runtime_options("32"), launch_options(),
+       report_options(), without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert --from softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "

@@ -1,6 +1,7 @@
 #include "app/evaluate/evaluate_options.h"
 
 #include "app/evaluate/diagnostics_report.h"
+#include "app/option_builders.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
 
@@ -11,11 +12,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
-  return options;
-}
 
 std::vector<std::string> precision_choices() {
   std::vector<Option> options = runtime_options();

@@ -1,18 +1,12 @@
 #include "app/train/options.h"
 
+#include "app/option_builders.h"
 #include "app/training_options.h"
 
 #include <algorithm>
 
 namespace hydrascope::app {
 namespace {
-
-std::vector<Option> without(std::vector<Option> options, std::vector<std::string> names) {
-  std::erase_if(options, [&](const Option& option) {
-    return std::ranges::find(names, option.name) != names.end();
-  });
-  return options;
-}
 
 std::vector<Option> data_options() {
   return {{.name = "input",
@@ -173,19 +167,6 @@ std::vector<Option> parameter_options() {
        .group = "Run"}};
 }
 
-std::vector<Option> runtime() {
-  std::vector<Option> options =
-      without(runtime_options(),
-              {"precision", "calibration", "keep-tokens", "keep-layer", "deterministic"});
-  for (Option& option : options) {
-    if (option.name != "batch-size") continue;
-    option.help = "pictures of a batch, of each process";
-    option.default_note = "";
-    option.default_value = "64";
-  }
-  return options;
-}
-
 std::vector<Option> output() {
   std::vector<Option> options = output_options();
   for (Option& option : options) {
@@ -212,8 +193,8 @@ CommandSpec train_spec() {
   spec.options = join({data_options(), model_options(), without(preprocessing_options(), {"exif"}),
                        augmentation_options(), mixing_options(), loss_options(), schedule_options(),
                        optimizer_options(), parameter_options(), average_options(),
-                       training_run_options(), runtime(), launch_options(), output(),
-                       without(label_options(), {"label-type"}), general_options()});
+                       training_run_options(), training_runtime_options("64"), launch_options(),
+                       output(), without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "
       "1e-4",

@@ -1,6 +1,7 @@
 #include "app/visualize/visualize_options.h"
 
 #include "app/assets.h"
+#include "app/option_builders.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
 #include "viz/colormap.h"
@@ -15,15 +16,6 @@ namespace hydrascope::app {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
-  return options;
-}
-
-Option flag(std::string name, std::string help) {
-  return {.name = std::move(name), .kind = ValueKind::flag, .help = std::move(help)};
-}
 
 /// "hydra (what each token ...); attention (...)".
 std::string method_help() {

@@ -1,0 +1,52 @@
+#include "app/option_builders.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::app {
+
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
+std::vector<Option> without(std::vector<Option> options,
+                            std::initializer_list<std::string_view> names) {
+  std::erase_if(options, [&](const Option& option) {
+    return std::ranges::find(names, option.name) != names.end();
+  });
+  return options;
+}
+
+Option flag(std::string name, std::string help, char short_name) {
+  return {.name = std::move(name),
+          .short_name = short_name,
+          .kind = ValueKind::flag,
+          .help = std::move(help)};
+}
+
+Option number(std::string name, std::string help, std::string default_value, double minimum) {
+  return {.name = std::move(name),
+          .kind = ValueKind::number,
+          .placeholder = "X",
+          .help = std::move(help),
+          .default_value = std::move(default_value),
+          .minimum = minimum};
+}
+
+Option integer(std::string name, std::string help, std::string default_value, double minimum) {
+  return {.name = std::move(name),
+          .kind = ValueKind::integer,
+          .placeholder = "N",
+          .help = std::move(help),
+          .default_value = std::move(default_value),
+          .minimum = minimum};
+}
+
+Option share(std::string name, std::string help, std::string default_value) {
+  Option option = number(std::move(name), std::move(help), std::move(default_value));
+  option.maximum = 1;
+  return option;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,25 @@
+// Words for writing tables of options. Free of LibTorch.
+#pragma once
+
+#include "app/options.h"
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// All of them under that heading of the help.
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options);
+std::vector<Option> without(std::vector<Option> options,
+                            std::initializer_list<std::string_view> names);
+
+Option flag(std::string name, std::string help, char short_name = '\0');
+/// At least `minimum`.
+Option number(std::string name, std::string help, std::string default_value, double minimum = 0);
+Option integer(std::string name, std::string help, std::string default_value, double minimum = 0);
+/// Between 0 and 1.
+Option share(std::string name, std::string help, std::string default_value);
+
+}  // namespace hydrascope::app
