@@ -52,6 +52,7 @@ class Program {
     if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
     const std::filesystem::path out_file = folder_.path() / "out";
     const std::filesystem::path err_file = folder_.path() / "err";
+    for (const auto& file : {out_file, err_file}) std::ofstream{file};  // there from the beginning
     child_ = fork();
     if (child_ == 0) {
       dup2(in[0], STDIN_FILENO);
