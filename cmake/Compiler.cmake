@@ -38,3 +38,11 @@ if(HYDRASCOPE_SANITIZE)
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HYDRASCOPE_SANITIZE} -fno-omit-frame-pointer>)
   target_link_options(hydrascope_compiler INTERFACE -fsanitize=${HYDRASCOPE_SANITIZE})
 endif()
+
+# LibTorch's headers are most of what a source that uses them compiles: `target` takes those that were compiled
+# for the model. They were compiled with -fPIC, and programs get -fPIE: one of them has to give way.
+function(hydrascope_reuse_torch_header target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
+  target_precompile_headers(${target} REUSE_FROM hydrascope_model)
+endfunction()
