@@ -11,6 +11,16 @@
 namespace hydrascope::app {
 namespace training = model::training;
 
+training::JoinOptions join_options(const ParsedOptions& options) {
+  constexpr double kMillisecondsOfASecond = 1000;
+  training::JoinOptions wanted;
+  wanted.join_timeout = std::chrono::milliseconds(
+      static_cast<std::int64_t>(options.number("ddp-timeout") * kMillisecondsOfASecond));
+  wanted.timeout = wanted.join_timeout;
+  wanted.interrupted = stop_requested;
+  return wanted;
+}
+
 ProcessTeam::ProcessTeam()
     : launch_(training::read_launch_environment()), group_(training::make_single_process()) {}
 
@@ -27,11 +37,8 @@ void ProcessTeam::refuse(const ParsedOptions& options,
 
 void ProcessTeam::join(const ParsedOptions& options) {
   if (!has_others()) return;
-  training::JoinOptions wanted;
-  wanted.join_timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(options.number("ddp-timeout") * 1000));
+  training::JoinOptions wanted = join_options(options);
   wanted.timeout = std::chrono::hours(24 * 365);
-  wanted.interrupted = stop_requested;
   // Counts are exchanged, which lie on the CPU wherever the model is.
   group_ = training::join_process_group(c10::kCPU, wanted);
 }

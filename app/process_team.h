@@ -16,6 +16,9 @@
 
 namespace hydrascope::app {
 
+/// `--ddp-timeout` for joining and for each operation; a signal gives up waiting.
+model::training::JoinOptions join_options(const ParsedOptions& options);
+
 class ProcessTeam {
  public:
   /// Reads the environment. Throws Error(invalid_argument) naming the variable that is wrong.

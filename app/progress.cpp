@@ -58,9 +58,11 @@ Progress::Progress(ProgressOptions options, std::ostream& out)
   if (options_.style == ProgressStyle::lines) last_shown_ = start_;
 }
 
-Progress::Progress(std::string label, std::optional<std::int64_t> total, bool enabled)
+Progress::Progress(std::string label, std::optional<std::int64_t> total, bool enabled,
+                   std::string unit)
     : Progress(ProgressOptions{
           .label = std::move(label),
+          .unit = std::move(unit),
           .total = total,
           .style = choose_progress_style(/*quiet=*/false, !enabled, stderr_is_terminal()),
           .columns = stderr_columns()}) {}

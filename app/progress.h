@@ -40,7 +40,8 @@ class Progress {
  public:
   explicit Progress(ProgressOptions options, std::ostream& out = std::cerr);
   /// On standard error: a bar if that is a terminal, else lines; nothing unless `enabled`.
-  Progress(std::string label, std::optional<std::int64_t> total, bool enabled);
+  Progress(std::string label, std::optional<std::int64_t> total, bool enabled,
+           std::string unit = ProgressOptions().unit);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress();

@@ -24,9 +24,7 @@ std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::
     throw Error(ErrorCode::invalid_argument, "the folder holds a run", folder.string(),
                 "--resume auto goes on with it, --force begins anew");
   }
-  const at::Tensor answer = at::full({1}, begins ? 0 : 1, at::device(device).dtype(at::kLong));
-  group.broadcast({answer});
-  const bool all_begin = answer.item<std::int64_t>() == 0;
+  const bool all_begin = model::training::number_of_first(group, device, begins ? 1 : 0) != 0;
   const std::optional<fs::path> file =
       begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
   const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
@@ -39,8 +37,9 @@ std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::
   return all_begin ? std::nullopt : file;
 }
 
-std::string identity_of_run(const std::string& recipe, const std::string& parent_sha256,
-                            const std::vector<model::training::TrainingPicture>& pictures) {
+std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
+                            const std::vector<model::training::TrainingPicture>& pictures,
+                            std::initializer_list<const char*> may_change) {
   const Json words = Json::parse(recipe);
   Json identity = Json::object();
   // A number is the same however it is written.
@@ -52,7 +51,9 @@ std::string identity_of_run(const std::string& recipe, const std::string& parent
   for (const char* name :
        {"batch-size", "batch-size-maps", "grad-accum-steps", "checkpoint", "labels", "model"})
     identity.erase(name);
-  identity["weights"] = parent_sha256;
+  for (const char* name : may_change) identity.erase(name);
+  const auto parent = about.find("parent_sha256");
+  identity["weights"] = parent == about.end() ? "" : parent->second;
   identity["pictures"] = model::training::fingerprint(pictures);
   return identity.dump();
 }

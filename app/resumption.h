@@ -2,12 +2,14 @@
 #pragma once
 
 #include "app/options.h"
+#include "model/checkpoint/safetensors.h"
 #include "model/training/data/training_set.h"
 #include "model/training/parallel/process_group.h"
 
 #include <c10/core/Device.h>
 
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -24,9 +26,11 @@ std::optional<std::filesystem::path> state_to_resume(
     c10::Device device);
 
 /// What a resumed run must have in common with the one that it goes on with, as a JSON object:
-/// `recipe` (one too) without what may differ between two numbers of processes, the SHA-256 of the
-/// weights that it began with, and which pictures it learns from.
-std::string identity_of_run(const std::string& recipe, const std::string& parent_sha256,
-                            const std::vector<model::training::TrainingPicture>& pictures);
+/// `recipe` (one too) without what may differ between two numbers of processes and without
+/// `may_change`, the weights that it began with (`describe_descendant`), and which pictures it
+/// learns from.
+std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
+                            const std::vector<model::training::TrainingPicture>& pictures,
+                            std::initializer_list<const char*> may_change = {});
 
 }  // namespace hydrascope::app

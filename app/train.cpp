@@ -56,13 +56,6 @@ std::string recipe_of(const ParsedOptions& options) {
   return recipe.dump();
 }
 
-/// A run may go on for more epochs.
-std::string recipe_without_length(const std::string& recipe) {
-  nlohmann::json kept = nlohmann::json::parse(recipe);
-  kept.erase("epochs");
-  return kept.dump();
-}
-
 fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
   if (options.given("output")) return options.text("output");
   std::string name =
@@ -317,9 +310,8 @@ int TrainingRun::run() {
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
   about_["training"] = recipe_of(options_);
-  const auto parent = about_.find("parent_sha256");
-  identity_ = identity_of_run(recipe_without_length(about_["training"]),
-                              parent == about_.end() ? "" : parent->second, subject_.training);
+  // A run may go on for more epochs.
+  identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
@@ -353,14 +345,8 @@ int TrainingRun::run() {
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
                 " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");
-  ProgressOptions shown;
-  shown.label = "train";
-  shown.unit = "steps";
-  shown.total = length_.steps() - trainer_->position().step;
-  shown.style = choose_progress_style(console_.quiet, !console_.progress || !group_->is_first(),
-                                      stderr_is_terminal());
-  shown.columns = stderr_columns();
-  progress_ = std::make_unique<Progress>(std::move(shown));
+  progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
+                                         console_.progress, "steps");
   began_ = Clock::now();
   bool go_on = true;
   while (go_on) {

@@ -2,12 +2,12 @@
 
 #include "app/command.h"
 #include "app/option_builders.h"
+#include "app/process_team.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 
 namespace hydrascope::app {
@@ -97,14 +97,13 @@ std::vector<Option> augmentation_options() {
 }
 
 std::vector<Option> mixing_options() {
-  return in_group(
-      "Augmentation",
-      {
-          number("mixup", "mixup with lambda from Beta(ALPHA, ALPHA)", "0"),
-          number("cutmix", "cutmix, the same", "0"),
-          share("mixup-prob", "batches that are mixed, of all", "1"),
-          share("mixup-switch-prob", "cutmix instead of mixup where both are on", "0.5"),
-      });
+  return in_group("Augmentation", {
+                                      number("mixup", "mixup with lambda from Beta(X, X)", "0"),
+                                      number("cutmix", "cutmix, the same", "0"),
+                                      share("mixup-prob", "batches that are mixed, of all", "1"),
+                                      share("mixup-switch-prob",
+                                            "cutmix instead of mixup where both are on", "0.5"),
+                                  });
 }
 
 std::vector<Option> average_options() {
@@ -225,13 +224,7 @@ int UnreadablePictures::exit_code() const {
 
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
                                                              c10::Device device) {
-  constexpr double kMillisecondsOfASecond = 1000;
-  model::training::JoinOptions wanted;
-  wanted.join_timeout = std::chrono::milliseconds(
-      static_cast<std::int64_t>(options.number("ddp-timeout") * kMillisecondsOfASecond));
-  wanted.timeout = wanted.join_timeout;
-  wanted.interrupted = stop_requested;
-  return model::training::join_process_group(device, wanted);
+  return model::training::join_process_group(device, join_options(options));
 }
 
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {

@@ -52,13 +52,14 @@ class UnreadablePictures {
   /// For loaders; this object must outlive them.
   [[nodiscard]] model::training::FailureReport report();
   [[nodiscard]] std::int64_t count() const;
-  /// `kExitSomeInputsFailed` if there were any, else that a stop asks for, else `kExitOk`.
+  /// What a stop asks for, else `kExitSomeInputsFailed` if there were any, else `kExitOk`.
   [[nodiscard]] int exit_code() const;
 
  private:
   mutable std::mutex mutex_;
   std::set<std::string> files_;
 };
+
 /// Where the environment describes several processes, joins them (`--ddp-timeout`); a signal gives
 /// up waiting.
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,

@@ -1,4 +1,4 @@
-"""The converted models' table and cards: docs/models.md, docs/measurements/models.json, assets/models/*.md.
+"""The converted models' tables (printed) and cards: docs/measurements/models.json, assets/models/*.md.
 
     python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--write-from FILE]
 
@@ -53,9 +53,8 @@ def score(program: str, model: str, pictures: Path) -> dict[str, Any]:
         if model != TEACHER:
             command += ["--against", TEACHER]
         report = run_json(command)
-        against = report.get("against", {})
-        scores[name] = {"images": report["images"], "top1": report["top1"], "top5": report["top5"], "ece": report.get("ece"),
-                        "agreement": against.get("agreement_top1"), "kl": against.get("kl_mean", against.get("kl"))}
+        scores[name] = {"images": report["images"], "top1": report["top1"], "top5": report["top5"], "ece": report["ece"],
+                        "agreement": report.get("agreement_top1"), "kl": report.get("agreement_kl")}
     return scores
 
 
@@ -131,7 +130,7 @@ beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 `scripts/make_models.sh PICTURES OUTPUT 0 {key}`: `hydrascope convert {recipe_of(key)}`, {made['minutes']:.0f} minutes on {figures['machine']}.
 The softmax model was the teacher; no label was used. The whole recipe and the parent's SHA-256 are in the file's metadata
-(`hydrascope inspect {model}.safetensors --metadata`).
+(`hydrascope inspect {model}.safetensors`).
 
 | stage | steps | pictures | images/s |
 |---|---:|---:|---:|

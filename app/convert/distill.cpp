@@ -119,6 +119,26 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
                      : read_labels_csv(csv, folder, labels).pictures;
 }
 
+/// Gives `student` what `file` holds of the blocks from `first` on whose attention is the same, and
+/// of all that is no block's; returns those blocks.
+std::vector<std::int64_t> take_over(const std::string& file, std::int64_t first,
+                                    model::VisionTransformerImpl& student) {
+  const auto start = checkpoint::Checkpoint::open(file);
+  const checkpoint::Loading loading = start.start_loading(student);
+  const model::VitConfig config = start.deduce_config();
+  const auto attention = [](const model::VitConfig& of, std::int64_t layer) {
+    return model::with_all_options({of.attention_of(layer)}).front();
+  };
+  std::vector<std::int64_t> taken;
+  for (std::int64_t layer = first; layer < config.depth; ++layer) {
+    if (!(attention(config, layer) == attention(student.config(), layer))) continue;
+    loading.copy_block(layer);
+    taken.push_back(layer);
+  }
+  loading.copy_rest();
+  return taken;
+}
+
 /// One conversion from its options to its report.
 class Distillation {
  public:
@@ -134,7 +154,8 @@ class Distillation {
 
  private:
   void check_files() const;
-  void build_models();
+  /// Returns the layers that `--start` gave.
+  std::vector<std::int64_t> build_models();
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(std::int64_t last_step);
   int finish(const training::ConversionHistory& history);
@@ -172,7 +193,7 @@ void Distillation::check_files() const {
   for (const std::string& file : options_.texts("report")) check_report_file(file);
 }
 
-void Distillation::build_models() {
+std::vector<std::int64_t> Distillation::build_models() {
   model::VitConfig before = source_.config;
   before.attention = source_.trained_attention;
   model::VisionTransformer teacher(before);
@@ -182,8 +203,17 @@ void Distillation::build_models() {
   at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
-  if (options_.given("start")) training::load_weights(options_.text("start"), *student_);
+  std::vector<std::int64_t> begun;
+  if (options_.given("start")) {
+    // Blocks before the first one that learns are the teacher's.
+    const std::int64_t first =
+        options_.given("train-from")
+            ? options_.integer("train-from")
+            : training::converted_layers(teacher_->config(), *student_).first();
+    begun = take_over(options_.text("start"), first, *student_);
+  }
   student_->to(device_);
+  return begun;
 }
 
 void Distillation::say_what_happens(const training::ConversionOptions& chosen,
@@ -202,14 +232,8 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   training::ConversionEvents events;
   events.on_stage = [this](training::Stage stage, std::int64_t step, std::int64_t steps) {
     progress_.reset();
-    ProgressOptions shown;
-    shown.label = std::string(name(stage));
-    shown.unit = "steps";
-    shown.total = steps - step;
-    shown.style = choose_progress_style(console_.quiet, !console_.progress || !group_->is_first(),
-                                        stderr_is_terminal());
-    shown.columns = stderr_columns();
-    progress_ = std::make_unique<Progress>(std::move(shown));
+    progress_ = std::make_unique<Progress>(std::string(name(stage)), steps - step,
+                                           console_.progress, "steps");
   };
   events.keep_going = [this] {
     progress_->advance();
@@ -315,12 +339,10 @@ int Distillation::run() {
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();
-  build_models();
+  chosen.begun = build_models();
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = json_object(recipe_of(options_));
-  const auto parent = about_.find("parent_sha256");
-  chosen.identity = identity_of_run(about_["recipe"], parent == about_.end() ? "" : parent->second,
-                                    pictures_.training);
+  chosen.identity = identity_of_run(about_["recipe"], about_, pictures_.training);
   const training::HeldOutImages held_out(pictures_.held_out, transform, chosen.loader.workers,
                                          unreadable_.report(), options_.integer("max-pixels"));
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,

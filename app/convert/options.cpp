@@ -15,36 +15,37 @@ namespace {
 namespace training = model::training;
 
 std::vector<Option> file_options() {
-  return in_group("Conversion",
-                  {{.name = "from",
-                    .placeholder = "NAME|FILE|FOLDER",
-                    .help = "the model to convert: what the result learns from",
-                    .default_note = "the bundled softmax model",
-                    .completes_files = true},
-                   {.name = "output",
-                    .short_name = 'o',
-                    .placeholder = "FILE.safetensors",
-                    .help = "the file to write; states and logs lie beside it, in "
-                            "FILE.training",
-                    .completes_files = true},
-                   flag("format-only", "keep the weights as they are, bit for bit"),
-                   {.name = "stage",
-                    .help = "maps: the converted layers alone (learned maps, then attention "
-                            "outputs); finetune: end to end; both",
-                    .default_value = "both",
-                    .choices = {"maps", "finetune", "both"}},
-                   {.name = "start",
-                    .placeholder = "FILE",
-                    .help = "weights that the result starts from, of the same attention (of an "
-                            "earlier conversion)",
-                    .default_note = "those of --from",
-                    .completes_files = true},
-                   {.name = "precision",
-                    .help = "number format of the weights in the new file",
-                    .default_note = "float32; with --format-only what the checkpoint has",
-                    .choices = {"float32", "float16", "bfloat16"},
-                    .aliases = {{"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}},
-                   flag("force", "replace a file that exists, begin a run anew")});
+  return in_group(
+      "Conversion",
+      {{.name = "from",
+        .placeholder = "NAME|FILE|FOLDER",
+        .help = "the model to convert: what the result learns from",
+        .default_note = "the bundled softmax model",
+        .completes_files = true},
+       {.name = "output",
+        .short_name = 'o',
+        .placeholder = "FILE.safetensors",
+        .help = "the file to write; states and logs lie beside it, in "
+                "FILE.training",
+        .completes_files = true},
+       flag("format-only", "keep the weights as they are, bit for bit"),
+       {.name = "stage",
+        .help = "maps: the converted layers alone (learned maps, then attention "
+                "outputs); finetune: end to end; both",
+        .default_value = "both",
+        .choices = {"maps", "finetune", "both"}},
+       {.name = "start",
+        .placeholder = "FILE",
+        .help = "a model that an earlier conversion wrote: its layers of the same attention "
+                "are taken over, and trained in the last stage alone",
+        .default_note = "all layers begin with the weights of --from",
+        .completes_files = true},
+       {.name = "precision",
+        .help = "number format of the weights in the new file",
+        .default_note = "float32; with --format-only what the checkpoint has",
+        .choices = {"float32", "float16", "bfloat16"},
+        .aliases = {{"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}},
+       flag("force", "replace a file that exists, begin a run anew")});
 }
 
 std::vector<Option> picture_options() {
@@ -127,6 +128,8 @@ std::vector<Option> stage_options() {
                 "do",
         .default_note = "the first converted one",
         .minimum = 0},
+       number("layer-decay",
+              "in the last stage each block learns at this rate times that of the next", "1", 1e-3),
        integer("grad-accum-steps", "batches of one update", "1", 1),
        flag("train-head", "the classifier learns too, in the last stage"),
        integer("evaluations-maps", "looks at the held-out pictures in the first stage", "2", 1),
@@ -246,10 +249,11 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.outputs_rate_scale = options.number("outputs-lr-scale");
   conversion.hydra_start_batches = options.integer("hydra-start-batches");
   conversion.trains_head = options.flag("train-head");
+  conversion.layer_decay = options.number("layer-decay");
   maps.evaluations = options.integer("evaluations-maps");
   outputs.evaluations = options.integer("evaluations-outputs");
   conversion.hydra_start = {options.number("hydra-deviation"), options.number("hydra-offset")};
-  conversion.starts_hydra = !options.flag("no-hydra-start") && !options.given("start");
+  conversion.starts_hydra = !options.flag("no-hydra-start");
   conversion.temperature = options.number("temperature");
   conversion.logits_weight = options.number("kl-weight");
   conversion.blocks_weight = options.number("blocks-weight");

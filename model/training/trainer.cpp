@@ -159,15 +159,6 @@ struct Trainer::State {
     images = 0;
     started = Clock::now();
   }
-
-  /// Rank 0's answer, on all ranks.
-  bool agreed(bool mine) {
-    if (group.world_size() == 1) return mine;
-    const at::Tensor answer =
-        at::full({1}, mine ? 1 : 0, at::device(options.device).dtype(at::kLong));
-    group.broadcast({answer});
-    return answer.item<std::int64_t>() != 0;
-  }
 };
 
 Trainer::Trainer(TrainingTask& task, BatchLoader& loader, Optimizer& optimizer,
@@ -213,7 +204,8 @@ std::int64_t Trainer::run(std::int64_t until) {
     state.update();
     if (state.position.step % state.options.log_every == 0) record_steps();
     state.position.seconds += seconds_since(start);
-    state.was_stopped = !state.agreed(!keep_going || keep_going());
+    const bool stops = keep_going && !keep_going();
+    state.was_stopped = number_of_first(state.group, state.options.device, stops ? 1 : 0) != 0;
   }
   if (state.steps + state.skipped_steps > 0) record_steps();
   return state.position.step - first;

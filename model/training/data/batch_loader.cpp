@@ -43,7 +43,7 @@ class UnreadableFiles {
 };
 
 /// Crops take a part of the picture: it has to have some more pixels than they.
-std::int64_t smallest_side(const LoaderOptions& options) {
+std::int64_t largest_shorter_side(const LoaderOptions& options) {
   if (options.cache_side == 0) return 0;
   const auto [height, width] = options.augment.size;
   return std::max(options.cache_side, 2 * std::max(height, width));
@@ -68,7 +68,7 @@ struct BatchLoader::State {
       : pictures(std::move(the_pictures)),
         options(std::move(the_options)),
         sampler(pictures, options.sampler),
-        cache(options.cache_bytes, smallest_side(options), options.max_pixels),
+        cache(options.cache_bytes, largest_shorter_side(options), options.max_pixels),
         unreadable(options.on_failure),
         has_labels(std::all_of(pictures.begin(), pictures.end(),
                                [](const TrainingPicture& p) { return p.target >= 0; })) {

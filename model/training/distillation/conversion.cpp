@@ -48,6 +48,15 @@ std::vector<std::string> names_of(const NamedTensors& tensors) {
   return names;
 }
 
+/// `layers` without those that an earlier conversion has begun.
+ConvertedLayers not_begun(ConvertedLayers layers, const std::vector<std::int64_t>& begun) {
+  for (std::vector<std::int64_t>* list : {&layers.all, &layers.maps, &layers.hydra}) {
+    std::erase_if(
+        *list, [&](std::int64_t layer) { return std::ranges::find(begun, layer) != begun.end(); });
+  }
+  return layers;
+}
+
 }  // namespace
 
 struct Conversion::State {
@@ -59,6 +68,7 @@ struct Conversion::State {
   checkpoint::Metadata about;
   ConversionOptions options;
   ConvertedLayers layers;
+  ConvertedLayers fresh;  ///< of `layers`, those of the first two stages
   StateFolder states;
   AgreementMeter test;
   std::vector<Stage> stages;  ///< those with steps and something to train
@@ -84,6 +94,7 @@ struct Conversion::State {
         about(std::move(its_about)),
         options(std::move(its_options)),
         layers(converted_layers(teacher.config(), student)),
+        fresh(not_begun(layers, options.begun)),
         states(std::move(folder), options.recent_states),
         test(teacher, held_out, group, options.device, options.autocast) {
     if (held_out.count() == 0)
@@ -95,7 +106,8 @@ struct Conversion::State {
                   "--train-from " + std::to_string(options.train_from));
     }
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
-      const bool has_work = candidate != Stage::maps || !layers.maps.empty();
+      const bool has_work = candidate == Stage::finetune ||
+                            !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();
       if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
     }
     history.held_out_images = held_out.count();
@@ -126,8 +138,6 @@ struct Conversion::State {
   void save(const Optimizer* optimizer, const ParameterAverage* average);
   void save(NamedTensors tensors);
   void finish(bool is_complete);
-  /// Rank 0's number on all ranks.
-  std::int64_t agreed(std::int64_t mine);
 };
 
 LoaderOptions Conversion::State::loader_options(Stage of) const {
@@ -143,10 +153,9 @@ LoaderOptions Conversion::State::loader_options(Stage of) const {
 std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
   switch (of) {
     case Stage::maps:
-      return std::make_unique<MapsTask>(teacher, student, layers.maps, options.of_maps);
+      return std::make_unique<MapsTask>(teacher, student, fresh.maps, options.of_maps);
     case Stage::outputs:
-      return std::make_unique<OutputsTask>(teacher, student, layers.all,
-                                           options.outputs_cls_weight);
+      return std::make_unique<OutputsTask>(teacher, student, fresh.all, options.outputs_cls_weight);
     case Stage::finetune: break;
   }
   FinetuneOptions finetune;
@@ -169,14 +178,15 @@ std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
   switch (of) {
     case Stage::maps:
       chosen.weight_decay = 0;
-      for (const std::int64_t layer : layers.maps) add(mechanism_parameters(student, layer));
+      for (const std::int64_t layer : fresh.maps) add(mechanism_parameters(student, layer));
       break;
     case Stage::outputs:
       chosen.weight_decay = 0;
-      for (const std::int64_t layer : layers.all) add(attention_parameters(student, layer));
+      for (const std::int64_t layer : fresh.all) add(attention_parameters(student, layer));
       break;
     case Stage::finetune:
       chosen.weight_decay = options.weight_decay;
+      chosen.layer_decay = options.layer_decay;
       chosen.mechanism_rate_scale = options.mechanism_rate_scale;
       for (std::int64_t layer = options.train_from; layer < teacher.config().depth; ++layer)
         chosen.train.push_back("blocks." + std::to_string(layer));
@@ -224,13 +234,6 @@ TrainerOptions Conversion::State::trainer_options(Stage of) const {
   return trainer;
 }
 
-std::int64_t Conversion::State::agreed(std::int64_t mine) {
-  if (group.world_size() == 1) return mine;
-  const at::Tensor number = at::full({1}, mine, at::device(options.device).dtype(at::kLong));
-  group.broadcast({number});
-  return number.item<std::int64_t>();
-}
-
 void Conversion::State::begin() {
   const std::vector<double> errors = attention_errors(
       teacher, student, layers.all, held_out, kFidelityImages, options.device, options.autocast);
@@ -243,7 +246,7 @@ void Conversion::State::begin() {
 }
 
 void Conversion::State::start_hydra(Stage of) {
-  if (!options.starts_hydra || layers.hydra.empty()) return;
+  if (!options.starts_hydra || fresh.hydra.empty()) return;
   LoaderOptions chosen = loader_options(of);
   chosen.cache_bytes = 0;
   BatchLoader loader(pictures, chosen);
@@ -252,7 +255,7 @@ void Conversion::State::start_hydra(Stage of) {
     if (index == options.hydra_start_batches) return std::nullopt;
     return loader.next().images.to(options.device);
   };
-  start_hydra_layers(teacher, student, layers.hydra, options.hydra_start, images);
+  start_hydra_layers(teacher, student, fresh.hydra, options.hydra_start, images);
   // Each rank saw its own images.
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor] : named_tensors(student)) tensors.push_back(tensor.detach());
@@ -379,7 +382,7 @@ bool Conversion::State::run_stage() {
     summary.steps = position.step;
     summary.images = position.step * chosen.batch_size * options.accumulation * group.world_size();
     summary.seconds = position.seconds;
-    answer = agreed(answer);
+    answer = number_of_first(group, options.device, answer);
     if (answer == stop && position.step < next_look) {
       save(&optimizer, average.get());
       return false;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::model::training {
 
@@ -44,6 +45,9 @@ struct ConversionOptions {
   double outputs_rate_scale = 0.5;
   HydraStartOptions hydra_start;
   bool starts_hydra = true;  ///< false: Hydra layers start as the weights are
+  /// Converted layers whose weights come from an earlier conversion: only the last stage trains
+  /// them.
+  std::vector<std::int64_t> begun;
   std::int64_t hydra_start_batches = 4;
 
   double temperature = 1;
@@ -55,6 +59,7 @@ struct ConversionOptions {
   /// lie. What comes before the blocks is never trained.
   std::int64_t train_from = -1;
   bool trains_head = false;  ///< the classifier too, in the last stage
+  double layer_decay = 1;    ///< `ParameterGroupOptions`, in the last stage
   double average_decay = 0;  ///< of the moving average of the weights in the last stage; 0: none
 
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};

@@ -7,6 +7,7 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -36,6 +37,9 @@ class ProcessGroup {
 
   [[nodiscard]] bool is_first() const noexcept { return rank() == 0; }
 };
+
+/// Rank 0's number, on all ranks; `device` is where the group exchanges.
+std::int64_t number_of_first(ProcessGroup& group, c10::Device device, std::int64_t mine);
 
 /// One process: nothing to exchange.
 std::unique_ptr<ProcessGroup> make_single_process();

@@ -7,8 +7,7 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <thread>
+#include <algorithm>
 
 namespace hydrascope::testing {
 namespace {
@@ -137,16 +136,40 @@ TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
   EXPECT_THAT(tuned.err, ::testing::Not(HasSubstr("hydra start")));
 }
 
+TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
+  ASSERT_EQ(run(command("one.safetensors", {"--attn", "hydra:last1"})).code, 0);
+  const Outcome outcome =
+      run(command("two.safetensors", {"--attn", "hydra:last2", "--stage", "maps", "--start",
+                                      in("one.safetensors").string()}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("hydra start"));
+  const auto teacher = checkpoint::SafetensorsFile::open(in("teacher.safetensors"));
+  const auto one = checkpoint::SafetensorsFile::open(in("one.safetensors"));
+  const auto two = checkpoint::SafetensorsFile::open(in("two.safetensors"));
+  const auto same = [](const checkpoint::SafetensorsFile& a, const checkpoint::SafetensorsFile& b,
+                       const std::string& name) {
+    const auto* x = a.find(name);
+    const auto* y = b.find(name);
+    EXPECT_TRUE(x != nullptr && y != nullptr) << name;
+    return std::ranges::equal(x->data, y->data);
+  };
+  for (const char* name : {"attn.qkv.weight", "attn.feature_scale", "mlp.fc1.weight"}) {
+    const std::string taken = std::string("blocks.11.") + name;
+    EXPECT_TRUE(same(two, one, taken)) << taken;
+  }
+  EXPECT_FALSE(same(one, teacher, "blocks.11.attn.qkv.weight"));
+  EXPECT_FALSE(same(two, teacher, "blocks.10.attn.qkv.weight"));
+  EXPECT_TRUE(same(two, teacher, "blocks.10.mlp.fc1.weight"));
+  EXPECT_TRUE(same(two, teacher, "blocks.9.attn.qkv.weight"));
+}
+
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
   const std::vector<std::string> more{
       "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--evaluations", "8", "--model-ema"};
   ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
   {
     Program program(command("parts.safetensors", more), {});
-    const fs::path state = in("parts.safetensors.training") / "last.safetensors";
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!fs::exists(state) && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    Program::wait_for(in("parts.safetensors.training") / "last.safetensors");
     program.signal(SIGINT);
     const Outcome outcome = program.wait();
     ASSERT_EQ(outcome.code, 130) << outcome.err;

@@ -4,13 +4,12 @@
 #include "tests/picture_files.h"
 
 #include <arpa/inet.h>
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <sys/socket.h>
-#include <thread>
 
 namespace hydrascope::testing {
 namespace {
@@ -139,6 +138,22 @@ TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
   EXPECT_FALSE(fs::exists(folder.path() / "records.jsonl"));
 }
 
+/// Sixteen pictures of two classes, in `set`.
+void write_classes(const TemporaryFolder& folder) {
+  for (unsigned i = 0; i < 16; ++i) {
+    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
+                 ppm(40, 30, i));
+  }
+}
+
+/// `words` split at blanks, and what makes two runs comparable number by number.
+std::vector<std::string> exact(const std::string& words) {
+  std::istringstream all(words +
+                         " --device cpu --amp-dtype float32 --threads 1 --workers 1 "
+                         "--log-interval 1");
+  return {std::istream_iterator<std::string>(all), {}};
+}
+
 /// `training::MetricLog`'s values of `name`, in order.
 std::vector<double> logged(const fs::path& file, const std::string& name) {
   std::vector<double> values;
@@ -152,35 +167,11 @@ std::vector<double> logged(const fs::path& file, const std::string& name) {
 
 TEST(ManyProcessesCliTest, TrainingOnTwoIsTrainingWithTheDoubledBatch) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 16; ++i) {
-    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
-                 ppm(40, 30, i));
-  }
+  write_classes(folder);
   const auto command = [](const std::string& batch, const std::string& output) {
-    return std::vector<std::string>{"train",
-                                    "set",
-                                    "-m",
-                                    "deit_tiny_patch8_16",
-                                    "--attn",
-                                    "hydra:last6",
-                                    "--epochs",
-                                    "20",
-                                    "--warmup-epochs",
-                                    "0",
-                                    "--log-interval",
-                                    "1",
-                                    "--device",
-                                    "cpu",
-                                    "--amp-dtype",
-                                    "float32",
-                                    "--threads",
-                                    "1",
-                                    "--workers",
-                                    "1",
-                                    "-b",
-                                    batch,
-                                    "-o",
-                                    output};
+    return exact(
+        "train set -m deit_tiny_patch8_16 --attn hydra:last6 --epochs 20 --warmup-epochs 0 -b " +
+        batch + " -o " + output);
   };
   const Outcome alone = run(command("16", "alone"), {.working_directory = folder.path()});
   ASSERT_EQ(alone.code, 0) << alone.err;
@@ -197,39 +188,12 @@ TEST(ManyProcessesCliTest, TrainingOnTwoIsTrainingWithTheDoubledBatch) {
 
 TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 16; ++i) {
-    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
-                 ppm(40, 30, i));
-  }
-  const auto command = [](const std::string& batch, const std::string& steps) {
-    return std::vector<std::string>{"train",
-                                    "set",
-                                    "-m",
-                                    "deit_tiny_patch8_16",
-                                    "--epochs",
-                                    steps,
-                                    "--sched",
-                                    "step",
-                                    "--decay-epochs",
-                                    "100",
-                                    "--warmup-epochs",
-                                    "0",
-                                    "--log-interval",
-                                    "1",
-                                    "--device",
-                                    "cpu",
-                                    "--amp-dtype",
-                                    "float32",
-                                    "--threads",
-                                    "1",
-                                    "--workers",
-                                    "1",
-                                    "-b",
-                                    batch,
-                                    "-o",
-                                    "out",
-                                    "--resume",
-                                    "auto"};
+  write_classes(folder);
+  const auto command = [](const std::string& batch, const std::string& epochs) {
+    return exact(
+        "train set -m deit_tiny_patch8_16 --sched step --decay-epochs 100 --warmup-epochs 0 -o out "
+        "--resume auto -b " +
+        batch + " --epochs " + epochs);
   };
   for (const Outcome& outcome : run_ranks(2, command("8", "3"), folder.path()))
     ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -249,37 +213,10 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
                 .code,
             0);
   const auto command = [](const std::string& batch, const std::string& name) {
-    return std::vector<std::string>{"convert",
-                                    "--from",
-                                    "teacher.safetensors",
-                                    "--attn",
-                                    "elu:last2",
-                                    "-i",
-                                    "pictures",
-                                    "--held-out",
-                                    "6",
-                                    "-b",
-                                    batch,
-                                    "--steps-outputs",
-                                    "4",
-                                    "--epochs",
-                                    "2",
-                                    "--evaluations",
-                                    "2",
-                                    "--log-interval",
-                                    "1",
-                                    "--threads",
-                                    "1",
-                                    "--workers",
-                                    "1",
-                                    "--device",
-                                    "cpu",
-                                    "--amp-dtype",
-                                    "float32",
-                                    "-o",
-                                    name + ".safetensors",
-                                    "--report",
-                                    name + ".json"};
+    return exact(
+        "convert --from teacher.safetensors --attn elu:last2 -i pictures --held-out 6 "
+        "--steps-outputs 4 --epochs 2 --evaluations 2 -b " +
+        batch + " -o " + name + ".safetensors --report " + name + ".json");
   };
   const Outcome alone = run(command("8", "alone"), {.working_directory = folder.path()});
   ASSERT_EQ(alone.code, 0) << alone.err;
@@ -298,25 +235,17 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
 
 TEST(ManyProcessesCliTest, AKilledRankEndsTheTrainingWithAMessage) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 16; ++i) {
-    folder.write(fs::path("set") / (i % 2 == 0 ? "a" : "b") / (std::to_string(i) + ".ppm"),
-                 ppm(40, 30, i));
-  }
+  write_classes(folder);
   const int port = free_port();
   const auto start = [&](int rank) {
     return std::make_unique<Program>(
-        std::vector<std::string>{"train", "set", "-m", "deit_tiny_patch8_16", "--epochs", "100000",
-                                 "-b", "8", "--device", "cpu", "--threads", "1", "--workers", "1",
-                                 "-o", "out"},
+        exact("train set -m deit_tiny_patch8_16 --epochs 100000 -b 8 -o out"),
         RunOptions{.working_directory = folder.path(),
                    .environment = rank_environment(rank, 2, port)});
   };
   const auto first = start(0);
   const auto second = start(1);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!fs::exists(folder.path() / "out" / "last.safetensors") &&
-         std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  Program::wait_for(folder.path() / "out" / "last.safetensors");
   second->signal(SIGKILL);
   EXPECT_EQ(second->wait().code, 128 + SIGKILL);
   const Outcome left = first->wait();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <sstream>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -86,6 +88,13 @@ class Program {
   }
   void signal(int number) { kill(child_, number); }
   [[nodiscard]] std::string output_so_far() const { return read_bytes(folder_.path() / "out"); }
+
+  /// Waits until the program has written `file`, a minute at most.
+  static void wait_for(const std::filesystem::path& file) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 
   Outcome wait() {
     close_input();

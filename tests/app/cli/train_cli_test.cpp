@@ -3,9 +3,6 @@
 
 #include <gmock/gmock.h>
 
-#include <chrono>
-#include <thread>
-
 namespace hydrascope::testing {
 namespace {
 
@@ -95,10 +92,7 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
   ASSERT_EQ(run(command("whole", options)).code, 0);
   {
     Program program(command("parts", options), {});
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (!fs::exists(in("parts") / "best.safetensors") &&
-           std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    Program::wait_for(in("parts") / "best.safetensors");
     program.signal(SIGINT);
     ASSERT_EQ(program.wait().code, 130);
   }

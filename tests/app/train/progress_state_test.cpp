@@ -61,8 +61,9 @@ TEST(ProgressState, OtherProcessesGoOnAtTheSamePicture) {
 TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
   const std::vector<model::training::TrainingPicture> pictures{{"set/a/1.jpg", 0, 0},
                                                                {"set/b/2.jpg", 1, 0}};
+  const checkpoint::Metadata about{{"parent_sha256", "weights"}};
   const auto identity = [&](const std::string& recipe) {
-    return identity_of_run(recipe, "weights", pictures);
+    return identity_of_run(recipe, about, pictures);
   };
   const std::string state = identity(R"({"lr":"1e-4","opt":"adamw","batch-size":"8"})");
   const auto check = [&](const std::string& wanted) {
@@ -74,12 +75,15 @@ TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
   EXPECT_ERROR(check(identity(R"({"lr":"1e-4","opt":"adamw","aa":"rand"})")), invalid_argument,
                "aa");
   const std::string recipe = R"({"lr":"1e-4","opt":"adamw"})";
-  EXPECT_ERROR(check(identity_of_run(recipe, "others", pictures)), invalid_argument, "weights");
-  EXPECT_ERROR(check(identity_of_run(recipe, "weights", {pictures[0]})), invalid_argument,
-               "pictures");
+  EXPECT_ERROR(check(identity_of_run(recipe, {{"parent_sha256", "others"}}, pictures)),
+               invalid_argument, "weights");
+  EXPECT_ERROR(check(identity_of_run(recipe, about, {pictures[0]})), invalid_argument, "pictures");
+  EXPECT_NO_THROW(model::training::require_same_run(
+      identity_of_run(R"({"lr":"1e-4","opt":"sgd"})", about, pictures, {"opt"}),
+      identity_of_run(recipe, about, pictures, {"opt"}), "a.state"));
   // The folder may lie elsewhere.
-  EXPECT_NO_THROW(check(
-      identity_of_run(recipe, "weights", {{"/moved/a/1.jpg", 0, 0}, {"/moved/b/2.jpg", 1, 0}})));
+  EXPECT_NO_THROW(
+      check(identity_of_run(recipe, about, {{"/moved/a/1.jpg", 0, 0}, {"/moved/b/2.jpg", 1, 0}})));
   EXPECT_ERROR(model::training::require_same_run(state, "", "a.state"), invalid_argument,
                "other settings");
 }
