@@ -4,12 +4,13 @@
 #   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hedgehog hydra_last1 hydra_last2 hydra_last4 mixed; default: all
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
-# caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. A run that is stopped goes on when it is started
-# again. HYDRASCOPE names the program, default build/release/hydrascope.
+# caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` goes on from the hedgehog model of the same
+# seed. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default build/release/hydrascope;
+# PROCESSES is how many work on a model together (1): one a core is faster than one with all cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [ $# -lt 2 ]; then
-  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$1 output=$2 seed=${3:-0}
@@ -18,21 +19,40 @@ models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed)
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")
 measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/images.csv")
+program=${HYDRASCOPE:-build/release/hydrascope}
+processes=${PROCESSES:-1}
+
+# convert ARGUMENTS...: on $processes processes, which share the batch.
+convert() {
+  local arguments=(convert "$@" --batch-size $((32 / processes)) --batch-size-maps $((8 / processes)))
+  if [ "$processes" -eq 1 ]; then
+    "$program" "${arguments[@]}"
+    return
+  fi
+  local rank started=() failed=0
+  export WORLD_SIZE=$processes LOCAL_WORLD_SIZE=$processes MASTER_ADDR=127.0.0.1 MASTER_PORT=${MASTER_PORT:-29500}
+  for ((rank = 0; rank < processes; rank++)); do
+    RANK=$rank LOCAL_RANK=$rank "$program" "${arguments[@]}" &
+    started+=($!)
+  done
+  for rank in "${started[@]}"; do wait "$rank" || failed=$?; done
+  return "$failed"
+}
 
 mkdir -p "$output"
 for model in "${models[@]}"; do
+  name="$output/deit_tiny_patch16_224.$model.seed$seed"
   case $model in
     hydra_last1) recipe=(--attn hydra:last1 --epochs 0) ;;
-    hydra_last2) recipe=(--attn hydra:last2 --epochs 1 --lr 1e-4 --blocks-weight 4) ;;
-    hydra_last4) recipe=(--attn hydra:last4 --epochs 3 --lr 1.5e-4 --blocks-weight 4) ;;
-    hedgehog) recipe=(--attn hedgehog --epochs 2 --lr 1e-4 --blocks-weight 4 --batch-size 16 --steps-outputs 0) ;;
-    mixed) recipe=(--attn hedgehog,hydra:last2 --epochs 2 --lr 1e-4 --blocks-weight 4 --batch-size 16) ;;
+    hydra_last2) recipe=(--attn hydra:last2 --epochs 2 --lr 1e-4) ;;
+    hydra_last4) recipe=(--attn hydra:last4 --epochs 6 --lr 1.5e-4) ;;
+    hedgehog) recipe=(--attn hedgehog --epochs 3 --lr 1e-4) ;;
+    mixed) recipe=(--attn hedgehog,hydra:last2 --start "$output/deit_tiny_patch16_224.hedgehog.seed$seed.safetensors" --epochs 1 --lr 1e-4) ;;
     *)
       echo "make_models.sh: there is no model $model" >&2
       exit 2
       ;;
   esac
-  name="$output/deit_tiny_patch16_224.$model.seed$seed"
-  "${HYDRASCOPE:-build/release/hydrascope}" convert "${recipe[@]}" "${training[@]}" "${measured[@]}" --seed "$seed" \
-    --precision float16 --resume auto --force -o "$name.safetensors" --report "$name.json" --report "$name.html"
+  convert "${recipe[@]}" "${training[@]}" "${measured[@]}" --seed "$seed" --precision float16 --resume auto --force \
+    -o "$name.safetensors" --report "$name.json" --report "$name.html"
 done

@@ -105,6 +105,9 @@ struct Conversion::State {
                   "layer " + std::to_string(layers.first()) + " is converted and has to learn",
                   "--train-from " + std::to_string(options.train_from));
     }
+    if (options.device.is_cpu())
+      teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
+                      options.train_from);
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
       const bool has_work = candidate == Stage::finetune ||
                             !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();

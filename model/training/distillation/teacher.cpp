@@ -3,6 +3,7 @@
 #include "model/autocast_guard.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
 #include <utility>
@@ -50,13 +51,41 @@ Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {
   for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
 }
 
+void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
+  // A copy: the plan takes mechanisms that it has no kernels for along in its own type.
+  VisionTransformer copy(config());
+  copy->eval();
+  const at::NoGradGuard no_grad;
+  const auto values = named_tensors(*model_);
+  const auto copies = named_tensors(*copy);
+  for (std::size_t i = 0; i < values.size(); ++i) copies[i].second.copy_(values[i].second);
+  inference::PlanOptions options;
+  options.dtype = dtype;
+  options.threads = at::get_num_threads();
+  options.release_model = true;
+  for (std::int64_t layer = first_layer; layer < config().depth; ++layer)
+    options.trace_layers.push_back(layer);
+  plan_ = std::make_unique<inference::InferencePlan>(std::move(copy), options);
+  first_layer_ = first_layer;
+}
+
+std::vector<at::Tensor> Teacher::look_at_blocks(const at::Tensor& images) {
+  const AutocastGuard off(images.device().type(), {});
+  at::Tensor traced;  // (B, layers, N, D)
+  plan_->logits(images, nullptr, &traced);
+  std::vector<at::Tensor> tokens(static_cast<std::size_t>(first_layer_));
+  for (std::int64_t i = 0; i < traced.size(1); ++i) tokens.push_back(traced.select(1, i));
+  return tokens;
+}
+
 TeacherPass Teacher::look(const at::Tensor& images) {
   // Not inference mode: its tensors may not be saved for the student's backward pass.
   const at::NoGradGuard no_grad;
   TeacherPass pass;
   pass.grid = model_->grid_of(images);
-  pass.tokens.push_back(model_->embed(images, pass.grid));
-  for (std::int64_t layer = 0; layer < config().depth; ++layer)
+  pass.tokens =
+      plan_ ? look_at_blocks(images) : std::vector<at::Tensor>{model_->embed(images, pass.grid)};
+  for (std::int64_t layer = std::ssize(pass.tokens) - 1; layer < config().depth; ++layer)
     pass.tokens.push_back(run_block(*model_, layer, pass.tokens.back(), pass.grid));
   pass.logits = classify_tokens(*model_, pass.tokens.back());
   return pass;
@@ -67,6 +96,15 @@ TeacherAttention Teacher::look_at_attention(const at::Tensor& images,
   const at::NoGradGuard no_grad;
   TeacherAttention attention;
   attention.grid = model_->grid_of(images);
+  if (plan_ && layers.front() >= first_layer_) {
+    const std::vector<at::Tensor> tokens = look_at_blocks(images);
+    for (const std::int64_t layer : layers) {
+      const at::Tensor& entering = tokens[static_cast<std::size_t>(layer)];
+      attention.layers.push_back(
+          {layer, entering, trace_attention(*model_, layer, entering, attention.grid)});
+    }
+    return attention;
+  }
   at::Tensor tokens = model_->embed(images, attention.grid);
   std::int64_t layer = 0;
   for (const std::int64_t wanted : layers) {

@@ -2,11 +2,13 @@
 // compared with.
 #pragma once
 
+#include "model/inference/inference_plan.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace hydrascope::model::training {
@@ -30,7 +32,7 @@ at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& token
 struct TeacherPass {
   TokenGrid grid;
   /// Entry i, (B, N, D), enters block i; the last one, behind the last block, has the read tokens
-  /// only.
+  /// only. Undefined before the first block that `Teacher::compile` asks for.
   std::vector<at::Tensor> tokens;
   at::Tensor logits;  ///< (B, num_classes)
 };
@@ -51,6 +53,11 @@ class Teacher {
   /// Freezes `model` and puts it into evaluation mode.
   explicit Teacher(VisionTransformer model);
 
+  /// From now on blocks are computed with the inference kernels of the CPU, in `dtype`
+  /// (`InferencePlan`), on the threads of `at::get_num_threads`; `look` tells what enters those
+  /// from `first_layer` on.
+  void compile(at::ScalarType dtype, std::int64_t first_layer);
+
   TeacherPass look(const at::Tensor& images);
   /// Of `layers`, ascending; blocks behind the last of them are not computed.
   TeacherAttention look_at_attention(const at::Tensor& images,
@@ -61,7 +68,12 @@ class Teacher {
   [[nodiscard]] VisionTransformerImpl& model() noexcept { return *model_; }
 
  private:
+  /// `TeacherPass::tokens` but the last, from the plan.
+  std::vector<at::Tensor> look_at_blocks(const at::Tensor& images);
+
   VisionTransformer model_;
+  std::unique_ptr<inference::InferencePlan> plan_;
+  std::int64_t first_layer_ = 0;  ///< whose tokens the plan tells
 };
 
 }  // namespace hydrascope::model::training

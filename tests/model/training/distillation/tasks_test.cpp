@@ -106,7 +106,38 @@ TEST(Teacher, SeesWhatTheModelComputes) {
       EXPECT_TRUE(at::allclose(layer.tokens, inputs[index], 1e-5, 1e-5));
       EXPECT_TRUE(at::allclose(layer.trace.output, traces[index].output, 1e-5, 1e-5));
     }
+
+    teacher.compile(at::kFloat, 1);
+    const TeacherPass compiled = teacher.look(images);
+    ASSERT_EQ(compiled.tokens.size(), 4);
+    EXPECT_FALSE(compiled.tokens[0].defined());
+    for (std::size_t i = 1; i < 4; ++i)
+      EXPECT_TRUE(at::allclose(compiled.tokens[i], seen.tokens[i], 1e-4, 1e-4)) << i;
+    EXPECT_TRUE(at::allclose(compiled.logits, seen.logits, 1e-4, 1e-4));
+    for (const std::vector<std::int64_t>& layers : {std::vector<std::int64_t>{1, 2}, {0, 2}}) {
+      const TeacherAttention again = teacher.look_at_attention(images, layers);
+      ASSERT_EQ(again.layers.size(), 2);
+      for (const TeacherAttention::Layer& layer : again.layers) {
+        const auto index = static_cast<std::size_t>(layer.index);
+        EXPECT_TRUE(at::allclose(layer.tokens, inputs[index], 1e-4, 1e-4));
+        EXPECT_TRUE(at::allclose(layer.trace.output, traces[index].output, 1e-4, 1e-4));
+      }
+    }
   }
+}
+
+TEST(Teacher, KeepsItsWeightsWhenItIsCompiledInAnotherType) {
+  VisionTransformer model = random_model(small_config("performer:0,softmax:1-2"));
+  Teacher teacher(model);
+  const at::Tensor images = random_images(2);
+  const TeacherPass seen = teacher.look(images);
+  teacher.compile(at::kBFloat16, 0);
+  const TeacherPass compiled = teacher.look(images);
+  EXPECT_FALSE(at::equal(compiled.tokens[2], seen.tokens[2]));
+  EXPECT_LT((compiled.logits - seen.logits).norm().item<double>(),
+            0.05 * seen.logits.norm().item<double>());
+  for (const auto& item : model->named_parameters())
+    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();
 }
 
 TEST(MapsTask, IsTheCrossEntropyOfTheRowsOnTheTeachersQueriesAndKeys) {
