@@ -70,8 +70,8 @@ struct Conversion::State {
   ConvertedLayers layers;
   ConvertedLayers fresh;  ///< of `layers`, those of the first two stages
   StateFolder states;
-  AgreementMeter test;
-  std::vector<Stage> stages;  ///< those with steps and something to train
+  std::optional<AgreementMeter> test;  ///< against the teacher as it is compiled
+  std::vector<Stage> stages;           ///< those with steps and something to train
 
   ConversionHistory history;
   std::size_t stage = 0;     ///< position in `stages` of the one to run
@@ -95,8 +95,7 @@ struct Conversion::State {
         options(std::move(its_options)),
         layers(converted_layers(teacher.config(), student)),
         fresh(not_begun(layers, options.begun)),
-        states(std::move(folder), options.recent_states),
-        test(teacher, held_out, group, options.device, options.autocast) {
+        states(std::move(folder), options.recent_states) {
     if (held_out.count() == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
     if (options.train_from < 0) options.train_from = layers.first();
@@ -108,6 +107,7 @@ struct Conversion::State {
     if (options.device.is_cpu())
       teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
                       options.train_from);
+    test.emplace(teacher, held_out, group, options.device, options.autocast);
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
       const bool has_work = candidate == Stage::finetune ||
                             !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();
@@ -267,7 +267,7 @@ void Conversion::State::start_hydra(Stage of) {
 }
 
 void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
-  const Agreement agreement = test.measure(student);
+  const Agreement agreement = test->measure(student);
   history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
   const bool is_best = history.evaluations.size() == 1 ||
                        agreement.is_better_than(history.best_evaluation().agreement);
