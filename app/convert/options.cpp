@@ -4,9 +4,11 @@
 #include "app/option_builders.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
+#include "model/checkpoint/sha256.h"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 namespace hydrascope::app {
@@ -309,9 +311,14 @@ std::map<std::string, std::string> recipe_of(const ParsedOptions& options) {
   add(optimizer());
   add(average_options());
   for (const char* name : {"stage", "held-out", "balance-sources", "aug-repeats", "seed",
-                           "batch-size", "attn", "attn-opt", "img-size", "amp-dtype", "start"}) {
+                           "batch-size", "attn", "attn-opt", "img-size", "amp-dtype"}) {
     const auto all = convert_spec().options;
     add({*std::ranges::find(all, name, &Option::name)});
+  }
+  if (options.given("start")) {
+    // Which weights, wherever they lie.
+    const std::filesystem::path start = options.text("start");
+    recipe["start"] = start.filename().string() + ", sha256 " + checkpoint::sha256_of_file(start);
   }
   return recipe;
 }

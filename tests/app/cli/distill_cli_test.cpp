@@ -161,6 +161,8 @@ TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
   EXPECT_FALSE(same(two, teacher, "blocks.10.attn.qkv.weight"));
   EXPECT_TRUE(same(two, teacher, "blocks.10.mlp.fc1.weight"));
   EXPECT_TRUE(same(two, teacher, "blocks.9.attn.qkv.weight"));
+  EXPECT_EQ(Json::parse(two.metadata().at("recipe"))["start"],
+            "one.safetensors, sha256 " + checkpoint::sha256_of_file(in("one.safetensors")));
 }
 
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
