@@ -44,7 +44,7 @@ for model in "${models[@]}"; do
   name="$output/deit_tiny_patch16_224.$model.seed$seed"
   case $model in
     hydra_last1) recipe=(--attn hydra:last1 --epochs 0) ;;
-    hydra_last2) recipe=(--attn hydra:last2 --epochs 2 --lr 1e-4) ;;
+    hydra_last2) recipe=(--attn hydra:last2 --epochs 3 --lr 5e-4 --mixup 1 --cutmix 1 --mixup-prob 0.7 --scale 0.3 1) ;;
     hydra_last4) recipe=(--attn hydra:last4 --epochs 5 --lr 1e-3 --mixup 1 --cutmix 1 --mixup-prob 0.7 --scale 0.3 1 --evaluations 10) ;;
     hedgehog) recipe=(--attn hedgehog --epochs 3 --lr 1e-4) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$output/deit_tiny_patch16_224.hedgehog.seed$seed.safetensors" --epochs 1 --lr 1e-4) ;;

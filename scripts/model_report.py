@@ -3,7 +3,8 @@
     python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--write-from FILE]
 
 PICTURES is what scripts/make_models.sh was given, REPORTS the folder of its reports, one a model and seed; seeds that
-docs/measurements/models.json has from earlier stay. Every bundled model is scored on every labelled set and timed by `hydrascope benchmark`, in turns; nothing else should run on the machine meanwhile.
+docs/measurements/models.json has from earlier stay. Every bundled model is scored on every labelled set and timed by
+`hydrascope benchmark`, in turns; nothing else should run on the machine meanwhile.
 --write-from FILE takes the figures of an earlier run (docs/measurements/models.json) and only writes the pages. Only the standard
 library is used.
 """
@@ -186,19 +187,18 @@ def main() -> None:
     else:
         models = [TEACHER, *(f"{FAMILY}.{key}" for key in BUNDLED)]
         speed = time_models(arguments.program, models, arguments.rounds)
-        figures = {"machine": arguments.machine, "bundled": {}, "seeds": {}}
+        earlier = json.loads(raw.read_text())["seeds"] if raw.exists() else {}
+        figures = {"machine": arguments.machine, "bundled": {}, "seeds": earlier}
         for model in models:
             file = ROOT / "assets" / "models" / f"{model}.safetensors"
             figures["bundled"][model] = {"bytes": file.stat().st_size, "speed": speed[model],
                                          "scores": score(arguments.program, model, arguments.pictures)}
-    seeds = json.loads(raw.read_text())["seeds"] if raw.exists() else {}
     keep = ["seed", "attention", "agreement_before", "agreement", "divergence", "best_state", "eval_top1", "minutes", "stages", "layers",
             "evaluations", "recipe", "computed"]
     for key, runs in conversions(arguments.reports).items():
-        known = {run["seed"]: run for run in seeds.get(key, [])}
+        known = {run["seed"]: run for run in figures["seeds"].get(key, [])}
         known |= {run["seed"]: {name: run[name] for name in keep if name in run} for run in runs}
-        seeds[key] = [known[seed] for seed in sorted(known)]
-    figures["seeds"] = seeds
+        figures["seeds"][key] = [known[seed] for seed in sorted(known)]
     raw.write_text(json.dumps(figures, indent=1) + "\n")
     for key in BUNDLED:
         (ROOT / "assets" / "models" / f"{FAMILY}.{key}.md").write_text(card(key, figures))

@@ -28,6 +28,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <system_error>
 #include <utility>
@@ -154,8 +155,8 @@ class Distillation {
 
  private:
   void check_files() const;
-  /// Returns the layers that `--start` gave.
-  std::vector<std::int64_t> build_models();
+  /// Fills `chosen.begun` with the layers that `--start` gives.
+  void build_models(training::ConversionOptions& chosen);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(std::int64_t last_step);
   int finish(const training::ConversionHistory& history);
@@ -173,6 +174,7 @@ class Distillation {
   std::unique_ptr<training::Teacher> teacher_;
   model::VisionTransformer student_{nullptr};
   checkpoint::Metadata about_;
+  std::map<std::string, std::string> recipe_;
   std::unique_ptr<training::MetricLog> log_;
   std::unique_ptr<Progress> progress_;
   UnreadablePictures unreadable_;
@@ -193,7 +195,7 @@ void Distillation::check_files() const {
   for (const std::string& file : options_.texts("report")) check_report_file(file);
 }
 
-std::vector<std::int64_t> Distillation::build_models() {
+void Distillation::build_models(training::ConversionOptions& chosen) {
   model::VitConfig before = source_.config;
   before.attention = source_.trained_attention;
   model::VisionTransformer teacher(before);
@@ -203,17 +205,14 @@ std::vector<std::int64_t> Distillation::build_models() {
   at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
-  std::vector<std::int64_t> begun;
   if (options_.given("start")) {
     // Blocks before the first one that learns are the teacher's.
     const std::int64_t first =
-        options_.given("train-from")
-            ? options_.integer("train-from")
-            : training::converted_layers(teacher_->config(), *student_).first();
-    begun = take_over(options_.text("start"), first, *student_);
+        chosen.train_from >= 0 ? chosen.train_from
+                               : training::converted_layers(teacher_->config(), *student_).first();
+    chosen.begun = take_over(options_.text("start"), first, *student_);
   }
   student_->to(device_);
-  return begun;
 }
 
 void Distillation::say_what_happens(const training::ConversionOptions& chosen,
@@ -284,7 +283,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.after = model::to_text(source_.config.attention);
   report.attention_options = model::attention_options(source_.config.attention);
   report.sources = pictures_.sources;
-  report.recipe = recipe_of(options_);
+  report.recipe = recipe_;
   report.history = history;
   report.unreadable = unreadable_.count();
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
@@ -339,9 +338,10 @@ int Distillation::run() {
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();
-  chosen.begun = build_models();
+  build_models(chosen);
+  recipe_ = recipe_of(options_);
   about_ = describe_descendant(source_, "convert", transform_, labels);
-  about_["recipe"] = json_object(recipe_of(options_));
+  about_["recipe"] = json_object(recipe_);
   chosen.identity = identity_of_run(about_["recipe"], about_, pictures_.training);
   const training::HeldOutImages held_out(pictures_.held_out, transform, chosen.loader.workers,
                                          unreadable_.report(), options_.integer("max-pixels"));

@@ -130,8 +130,6 @@ std::vector<Option> stage_options() {
                 "do",
         .default_note = "the first converted one",
         .minimum = 0},
-       number("layer-decay",
-              "in the last stage each block learns at this rate times that of the next", "1", 1e-3),
        integer("grad-accum-steps", "batches of one update", "1", 1),
        flag("train-head", "the classifier learns too, in the last stage"),
        integer("evaluations-maps", "looks at the held-out pictures in the first stage", "2", 1),

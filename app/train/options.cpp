@@ -136,14 +136,6 @@ std::vector<Option> loss_options() {
 
 std::vector<Option> parameter_options() {
   return {
-      {.name = "layer-decay",
-       .kind = ValueKind::number,
-       .placeholder = "X",
-       .help = "learning rate of a layer over that of the next one",
-       .default_value = "1",
-       .minimum = 0.01,
-       .maximum = 1,
-       .group = "Optimizer"},
       {.name = "freeze",
        .placeholder = "GLOB",
        .help = "parameters that stay as they are: 'blocks.0.*', 'patch_embed.*'",

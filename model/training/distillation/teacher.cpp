@@ -1,6 +1,7 @@
 #include "model/training/distillation/teacher.h"
 
 #include "model/autocast_guard.h"
+#include "model/training/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -55,10 +56,7 @@ void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
   // A copy: the plan takes mechanisms that it has no kernels for along in its own type.
   VisionTransformer copy(config());
   copy->eval();
-  const at::NoGradGuard no_grad;
-  const auto values = named_tensors(*model_);
-  const auto copies = named_tensors(*copy);
-  for (std::size_t i = 0; i < values.size(); ++i) copies[i].second.copy_(values[i].second);
+  copy_named(named_tensors(*model_), named_tensors(*copy), "the teacher");
   inference::PlanOptions options;
   options.dtype = dtype;
   options.threads = at::get_num_threads();
