@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <system_error>
 
 namespace hydrascope::app {
@@ -40,22 +41,37 @@ std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::
 std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures,
                             std::initializer_list<const char*> may_change) {
-  const Json words = Json::parse(recipe);
-  Json identity = Json::object();
-  // A number is the same however it is written.
-  for (const auto& [name, value] : words.items()) {
-    const Json number =
-        value.is_string() ? Json::parse(value.get<std::string>(), nullptr, false) : value;
-    identity[name] = number.is_number() ? Json(number.get<double>()) : value;
-  }
+  Json identity = Json::parse(recipe);
   for (const char* name :
-       {"batch-size", "batch-size-maps", "grad-accum-steps", "checkpoint", "labels", "model"})
+       {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
+        // Where the weights lie and what the result is called; which they are is below.
+        "checkpoint", "from", "labels", "model", "precision",
+        // The transform is below, wherever it comes from.
+        "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
     identity.erase(name);
   for (const char* name : may_change) identity.erase(name);
-  const auto parent = about.find("parent_sha256");
-  identity["weights"] = parent == about.end() ? "" : parent->second;
+  const auto of_model = [&](const char* name) {
+    const auto found = about.find(name);
+    return found == about.end() ? std::string() : found->second;
+  };
+  identity["weights"] = of_model("parent_sha256");
+  identity["transform"] = of_model("transform");
   identity["pictures"] = model::training::fingerprint(pictures);
   return identity.dump();
+}
+
+void require_same_on_all(const std::string& recipe, const std::string& identity,
+                         model::training::ProcessGroup& group, c10::Device device) {
+  const auto mine = static_cast<std::int64_t>(std::hash<std::string>{}(recipe + identity));
+  const std::int64_t of_first = model::training::number_of_first(group, device, mine);
+  const at::Tensor others =
+      at::full({1}, mine == of_first ? 0 : 1, at::device(device).dtype(at::kLong));
+  group.sum({others});
+  if (others.item<std::int64_t>() > 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "the processes were given different options or pictures", "training",
+                "start all of them with the same command line, on the same files");
+  }
 }
 
 }  // namespace hydrascope::app

@@ -27,10 +27,15 @@ std::optional<std::filesystem::path> state_to_resume(
 
 /// What a resumed run must have in common with the one that it goes on with, as a JSON object:
 /// `recipe` (one too) without what may differ between two numbers of processes and without
-/// `may_change`, the weights that it began with (`describe_descendant`), and which pictures it
-/// learns from.
+/// `may_change`, the weights that it began with and the transform (`describe_descendant`), and
+/// which pictures it learns from.
 std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures,
                             std::initializer_list<const char*> may_change = {});
+
+/// That all processes were given the same `recipe` and the same pictures: Error(invalid_argument)
+/// on all of them otherwise.
+void require_same_on_all(const std::string& recipe, const std::string& identity,
+                         model::training::ProcessGroup& group, c10::Device device);
 
 }  // namespace hydrascope::app

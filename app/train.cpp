@@ -45,17 +45,6 @@ namespace training = model::training;
 
 constexpr const char* kIdentityField = "identity";
 
-/// What decided the result, for the file: the options without those of one start of the program.
-std::string recipe_of(const ParsedOptions& options) {
-  nlohmann::json recipe = nlohmann::json::parse(options.dump_config());
-  for (const char* name :
-       {"resume", "output", "force", "format", "max-minutes", "log-interval", "checkpoint-hist",
-        "recovery-interval", "cache-mb", "device", "threads", "workers", "ddp-timeout", "verbose",
-        "quiet", "no-progress", "color", "print-transform"})
-    recipe.erase(name);
-  return recipe.dump();
-}
-
 fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
   if (options.given("output")) return options.text("output");
   std::string name =
@@ -165,9 +154,9 @@ training::LoaderOptions TrainingRun::loader_options() {
 
 bool TrainingRun::go_on() {
   constexpr double kSecondsOfAMinute = 60;
-  const bool out_of_time =
-      options_.given("max-minutes") &&
-      seconds_since(began_) >= kSecondsOfAMinute * options_.number("max-minutes");
+  const double limit =
+      options_.given("max-minutes") ? kSecondsOfAMinute * options_.number("max-minutes") : 0;
+  const bool out_of_time = limit > 0 && seconds_since(began_) >= limit;
   return !stop_requested() && !out_of_time;
 }
 
@@ -222,9 +211,12 @@ void TrainingRun::resume(const fs::path& file) {
   trainer_->resume({step, progress_state_.seconds});
   group_->barrier();  // all have read it
   if (group_->is_first()) {
+    states_.forget_after(state.step);
     // With another number of processes the step has another number.
-    if (step != state.step) save();
-    states_.forget_after(step);
+    if (step != state.step) {
+      save();
+      states_.keep_only(step);
+    }
   }
   console_.note("resumed at step " + std::to_string(step) + " of " +
                 std::to_string(length_.steps()) + " from " + file.string());
@@ -238,20 +230,13 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
                                                             1, state.epoch_steps)));
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
-    PipelineOptions pipeline;
-    pipeline.transform = subject_.transform.config;
-    pipeline.decode.apply_exif = false;
-    pipeline.decode.max_pixels = options_.integer("max-pixels");
-    pipeline.workers = loader_workers(options_, launch_);
-    last_score_ =
-        validate_model(*model_, device_, autocast_, subject_.validation, pipeline, *group_);
+    last_score_ = validate_model(
+        *model_, device_, autocast_, subject_.validation,
+        pipeline_options(options_, subject_.transform, /*apply_exif=*/false, launch_),
+        unreadable_.report(), *group_);
     if (last_score_.interrupted) {
       if (average_) average_->swap();
       return false;
-    }
-    if (last_score_.failed > 0) {
-      console_.note("note: " + std::to_string(last_score_.failed) +
-                    " pictures of the validation cannot be read");
     }
     numbers.emplace_back("eval_loss", last_score_.loss);
     numbers.emplace_back("eval_top1", last_score_.top1);
@@ -263,7 +248,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   if (is_best) {
     state.best_top1 = subject_.validation.empty() ? -1 : last_score_.top1;
     state.best_epoch = epoch;
-    if (group_->is_first()) states_.save_best(*model_, about_);
+    if (group_->is_first()) states_.save_best(*model_, about_, trainer_->position().step);
   }
   if (average_) average_->swap();
   state.epoch_loss = 0;
@@ -279,7 +264,9 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
 }
 
 int TrainingRun::report() {
-  if (!group_->is_first()) return unreadable_.exit_code();
+  const std::int64_t unreadable = unreadable_.count(*group_, device_);
+  const int code = exit_code_after_stop(unreadable > 0 ? kExitSomeInputsFailed : kExitOk);
+  if (!group_->is_first()) return code;
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
   report.add("model", subject_.source.name);
@@ -288,19 +275,19 @@ int TrainingRun::report() {
   report.add("epochs", trainer_->position().step / length_.steps_per_epoch);
   if (progress_state_.best_top1 >= 0) {
     report.add("best_top1", progress_state_.best_top1);
-    report.add("best_epoch", progress_state_.best_epoch + 1);
+    report.add("best_epoch", progress_state_.best_epoch);  // as summary.csv counts
   }
   report.add("images_per_second", images_per_second_, 1);
   report.add("seconds", trainer_->position().seconds, 1);
   report.add("processes", group_->world_size());
   report.add("complete", trainer_->finished());
-  if (unreadable_.count() > 0) report.add("unreadable_pictures", unreadable_.count());
+  if (unreadable > 0) report.add("unreadable_pictures", unreadable);
   if (progress_state_.best_epoch >= 0) report.add("best", states_.best().string());
   report.add("last", (states_.folder() / "last.safetensors").string());
   report.write(choose_format(options_.text("format"), ""), std::cout);
   if (!trainer_->finished())
     console_.note("note: the run is not complete; --resume auto goes on with it");
-  return unreadable_.exit_code();
+  return code;
 }
 
 int TrainingRun::run() {
@@ -309,9 +296,10 @@ int TrainingRun::run() {
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
-  about_["training"] = recipe_of(options_);
+  about_["training"] = recipe_of(options_, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
+  require_same_on_all(about_["training"], identity_, *group_, device_);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
@@ -364,8 +352,10 @@ int TrainingRun::run() {
     }
   }
   progress_->finish();
+  const int code = report();
+  // torchrun ends all when the first one ends with an exit code.
   group_->barrier();
-  return report();
+  return code;
 }
 
 int run_train(const ParsedOptions& options) {

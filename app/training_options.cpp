@@ -7,35 +7,39 @@
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
 
+#include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
+#include <functional>
 #include <iostream>
 
 namespace hydrascope::app {
+
+using Json = nlohmann::json;
+
 namespace {
 
 Option pair_of_numbers(std::string name, std::string placeholder, std::string help,
-                       std::string default_note) {
+                       std::string default_value) {
   return {.name = std::move(name),
           .kind = ValueKind::number,
           .placeholder = std::move(placeholder),
           .help = std::move(help),
-          .default_note = std::move(default_note),
+          .default_value = std::move(default_value),
           .values = 2,
           .minimum = 0};
 }
 
-std::array<double, 2> pair_value(const ParsedOptions& options, const char* name,
-                                 std::array<double, 2> otherwise) {
-  if (!options.given(name)) return otherwise;
+std::array<double, 2> pair_value(const ParsedOptions& options, const char* name) {
   const std::vector<double> values = options.numbers(name);
   if (values.size() != 2)
     throw Error(ErrorCode::invalid_argument, "expected two numbers", "--" + std::string(name));
   return {values[0], values[1]};
 }
 
-std::array<double, 2> range_value(const ParsedOptions& options, const char* name,
-                                  std::array<double, 2> otherwise, double maximum) {
-  const std::array<double, 2> range = pair_value(options, name, otherwise);
+std::array<double, 2> range_value(const ParsedOptions& options, const char* name, double maximum) {
+  const std::array<double, 2> range = pair_value(options, name);
   if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
     throw Error(ErrorCode::invalid_argument, "expected a smaller and a larger number above 0",
                 "--" + std::string(name));
@@ -57,7 +61,7 @@ std::vector<Option> optimizer_options() {
                              "embedding have none",
                              "0.05"),
                       number("momentum", "momentum of SGD", "0.9"),
-                      pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9 0.999"),
+                      pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9,0.999"),
                       number("opt-eps", "epsilon of AdamW", "1e-8"),
                       {.name = "layer-decay",
                        .kind = ValueKind::number,
@@ -76,31 +80,31 @@ std::vector<Option> optimizer_options() {
 }
 
 std::vector<Option> augmentation_options() {
-  return in_group(
-      "Augmentation",
-      {
-          pair_of_numbers("scale", "MIN MAX", "area of the random crop, of the picture's",
-                          "0.08 1"),
-          pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop", "0.75 1.333"),
-          share("hflip", "probability of a horizontal flip", "0.5"),
-          share("vflip", "probability of a vertical flip", "0"),
-          number("color-jitter", "change of brightness, contrast and saturation (without --aa)",
-                 "0"),
-          {.name = "aa",
-           .placeholder = "POLICY",
-           .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
-           .default_value = "none"},
-          share("reprob", "probability of random erasing", "0"),
-          {.name = "remode",
-           .help = "what erases: noise or zeros",
-           .default_value = "pixel",
-           .choices = {"pixel", "const"}},
-          integer("recount", "erased rectangles of a picture", "1", 1),
-          {.name = "train-interpolation",
-           .help = "filter of the random crop",
-           .default_value = "random",
-           .choices = {"random", "bilinear", "bicubic"}},
-      });
+  return in_group("Augmentation",
+                  {
+                      pair_of_numbers("scale", "MIN MAX",
+                                      "area of the random crop, of the picture's", "0.08,1"),
+                      pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop",
+                                      "0.75,1.3333333333333333"),
+                      share("hflip", "probability of a horizontal flip", "0.5"),
+                      share("vflip", "probability of a vertical flip", "0"),
+                      number("color-jitter",
+                             "change of brightness, contrast and saturation (without --aa)", "0"),
+                      {.name = "aa",
+                       .placeholder = "POLICY",
+                       .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
+                       .default_value = "none"},
+                      share("reprob", "probability of random erasing", "0"),
+                      {.name = "remode",
+                       .help = "what erases: noise or zeros",
+                       .default_value = "pixel",
+                       .choices = {"pixel", "const"}},
+                      integer("recount", "erased rectangles of a picture", "1", 1),
+                      {.name = "train-interpolation",
+                       .help = "filter of the random crop",
+                       .default_value = "random",
+                       .choices = {"random", "bilinear", "bicubic"}},
+                  });
 }
 
 std::vector<Option> mixing_options() {
@@ -139,7 +143,7 @@ std::vector<Option> training_run_options() {
           {.name = "max-minutes",
            .kind = ValueKind::number,
            .placeholder = "X",
-           .help = "stop in good order after that time; --resume auto goes on",
+           .help = "stop in good order after that time; --resume auto goes on; 0: no limit",
            .default_note = "no limit",
            .minimum = 0},
           {.name = "cache-mb",
@@ -174,8 +178,7 @@ std::vector<Option> with_defaults(std::vector<Option> options,
   for (const auto& [name, value] : values) {
     const auto option = std::ranges::find(options, name, &Option::name);
     if (option == options.end()) throw Error(ErrorCode::internal, "no such option", name);
-    // Two numbers have no default value but a note: what reads them knows the numbers.
-    (option->values > 1 ? option->default_note : option->default_value) = value;
+    option->default_value = value;
   }
   return options;
 }
@@ -183,7 +186,7 @@ std::vector<Option> with_defaults(std::vector<Option> options,
 model::training::OptimizerOptions optimizer_of(const ParsedOptions& options) {
   model::training::OptimizerOptions optimizer;
   if (options.text("opt") == "sgd") optimizer.kind = model::training::OptimizerKind::sgd;
-  optimizer.betas = pair_value(options, "opt-betas", optimizer.betas);
+  optimizer.betas = pair_value(options, "opt-betas");
   for (const double beta : optimizer.betas) {
     if (!(beta < 1))
       throw Error(ErrorCode::invalid_argument, "expected numbers below 1", "--opt-betas");
@@ -199,9 +202,9 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
   augment.size = transform.img_size;
   augment.mean = transform.mean;
   augment.stddev = transform.std;
-  augment.scale = range_value(options, "scale", augment.scale, 1);
+  augment.scale = range_value(options, "scale", 1);
   constexpr double kMostRatio = 100;
-  augment.ratio = range_value(options, "ratio", augment.ratio, kMostRatio);
+  augment.ratio = range_value(options, "ratio", kMostRatio);
   augment.hflip = options.number("hflip");
   augment.vflip = options.number("vflip");
   augment.color_jitter = options.number("color-jitter");
@@ -213,6 +216,37 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
   return augment;
 }
 
+std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
+                      int processes) {
+  Json recipe = Json::parse(options.dump_config());
+  for (const char* name : {"resume",
+                           "output",
+                           "force",
+                           "format",
+                           "report",
+                           "max-minutes",
+                           "log-interval",
+                           "checkpoint-hist",
+                           "recovery-interval",
+                           "cache-mb",
+                           "device",
+                           "threads",
+                           "workers",
+                           "ddp-timeout",
+                           "verbose",
+                           "quiet",
+                           "no-progress",
+                           "color",
+                           "print-transform",
+                           "eval",
+                           "labels-csv",
+                           "require-top1"})
+    recipe.erase(name);
+  recipe["amp-dtype"] = autocast == model::training::Autocast::off ? "float32" : "bfloat16";
+  recipe["processes"] = processes;
+  return recipe.dump();
+}
+
 model::training::FailureReport UnreadablePictures::report() {
   return [this](const std::string& file, const std::string& message) {
     const std::lock_guard lock(mutex_);
@@ -220,13 +254,27 @@ model::training::FailureReport UnreadablePictures::report() {
   };
 }
 
-std::int64_t UnreadablePictures::count() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(files_.size());
-}
-
-int UnreadablePictures::exit_code() const {
-  return exit_code_after_stop(count() > 0 ? kExitSomeInputsFailed : kExitOk);
+std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
+                                       c10::Device device) const {
+  std::vector<std::int64_t> mine;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const std::string& file : files_)
+      mine.push_back(static_cast<std::int64_t>(std::hash<std::string>{}(file)));
+  }
+  // The names' hashes of all, each process's at its own place.
+  at::Tensor counts = at::zeros({group.world_size()}, at::kLong);
+  counts[group.rank()] = std::ssize(mine);
+  counts = counts.to(device);
+  group.sum({counts});
+  counts = counts.cpu();
+  at::Tensor all = at::zeros({counts.sum().item<std::int64_t>()}, at::kLong);
+  if (all.numel() == 0) return 0;
+  const auto before = counts.narrow(0, 0, group.rank()).sum().item<std::int64_t>();
+  std::ranges::copy(mine, all.mutable_data_ptr<std::int64_t>() + before);
+  all = all.to(device);
+  group.sum({all});
+  return std::get<0>(at::_unique(all.cpu())).numel();
 }
 
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,

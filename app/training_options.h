@@ -45,15 +45,19 @@ model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.
 model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
                                                 const image::TransformConfig& transform);
+/// What decides the result, as a JSON object: the options without those of one start of the
+/// program, with the number format that `--amp-dtype` came to and the number of processes.
+std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
+                      int processes);
+
 /// Says on standard error which pictures cannot be read, each once, whatever the rank and however
 /// quiet.
 class UnreadablePictures {
  public:
   /// For loaders; this object must outlive them.
   [[nodiscard]] model::training::FailureReport report();
-  [[nodiscard]] std::int64_t count() const;
-  /// What a stop asks for, else `kExitSomeInputsFailed` if there were any, else `kExitOk`.
-  [[nodiscard]] int exit_code() const;
+  /// Of all processes, which must ask alike.
+  [[nodiscard]] std::int64_t count(model::training::ProcessGroup& group, c10::Device device) const;
 
  private:
   mutable std::mutex mutex_;

@@ -61,6 +61,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,
                                const PipelineOptions& pipeline,
+                               const model::training::FailureReport& on_failure,
                                model::training::ProcessGroup& group) {
   ModulesUnderTraining modules(model, device, autocast);
   const auto stride = static_cast<std::size_t>(group.world_size());
@@ -78,6 +79,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
     const std::size_t index = std::exchange(seen, seen + stride);
     const std::int64_t target = pictures[index].target;
     if (result.error) {
+      on_failure(pictures[index].file.string(), result.message);
       sum[1] += 1;
       return true;
     }

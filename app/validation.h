@@ -4,6 +4,7 @@
 #include "app/labelled_set.h"
 #include "app/pipeline.h"
 #include "model/training/autocast.h"
+#include "model/training/data/batch_loader.h"
 #include "model/training/parallel/process_group.h"
 
 #include <c10/core/Device.h>
@@ -27,11 +28,13 @@ struct ValidationScore {
 };
 
 /// Every process takes its share of `pictures`; all get the same score. The model is left in
-/// training mode. Pictures that cannot be read are left out; Error(empty) where none can.
+/// training mode. Pictures that cannot be read are left out, and `on_failure` is told of them on
+/// the process that met them; Error(empty) on all where none can.
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,
                                const PipelineOptions& pipeline,
+                               const model::training::FailureReport& on_failure,
                                model::training::ProcessGroup& group);
 
 }  // namespace hydrascope::app

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the heatmaps of the README: the otters at 1080p, whole and unscaled, by the same weights with three kinds of
+# Makes the heatmaps of the README: the otters at 1080p, whole and unscaled, by the bundled models with three kinds of
 # attention in the last block, and a contact sheet of methods at 224x224. The program must be built.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
@@ -10,15 +10,14 @@ photo=assets/images/oakland-zoo-otters.jpg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Hydra and Hedgehog in the last block alone: there softmax's weights serve them without a conversion.
-heatmap() {  # NAME ATTENTION METHOD
-  "$program" visualize -q --no-progress --native --attn "$2" --method "$3" --class otter --sign positive --fade --alpha 0.8 \
+heatmap() {  # NAME MODEL METHOD
+  "$program" visualize -q --no-progress --native -m "deit_tiny_patch16_224.$2" --method "$3" --class otter --sign positive --fade --alpha 0.8 \
     --caption --colorbar --image-format jpeg --quality 82 -o "$work" "$photo"
   mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_1080p_$1.jpg"
 }
 heatmap softmax softmax attention
-heatmap hedgehog hedgehog:last1 attention
-heatmap hydra hydra:last1 hydra
+heatmap hedgehog hedgehog attention
+heatmap hydra hydra_last2 hydra
 
 "$program" visualize -q --no-progress --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam --class otter \
   --sign positive --fade --alpha 0.8 --image-format jpeg --quality 85 -o "$work" "$photo"

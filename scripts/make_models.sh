@@ -24,7 +24,7 @@ processes=${PROCESSES:-1}
 
 # convert ARGUMENTS...: on $processes processes, which share the batch.
 convert() {
-  local arguments=(convert "$@" --batch-size $((32 / processes)) --batch-size-maps $((8 / processes)))
+  local arguments=(convert "$@" --batch-size $((batch / processes)) --batch-size-maps $((processes < 8 ? 8 / processes : 1)))
   if [ "$processes" -eq 1 ]; then
     "$program" "${arguments[@]}"
     return
@@ -42,6 +42,7 @@ convert() {
 mkdir -p "$output"
 for model in "${models[@]}"; do
   name="$output/deit_tiny_patch16_224.$model.seed$seed"
+  batch=32
   case $model in
     hydra_last1) recipe=(--attn hydra:last1 --epochs 0) ;;
     hydra_last2) recipe=(--attn hydra:last2 --epochs 3 --lr 5e-4 --mixup 1 --cutmix 1 --mixup-prob 0.7 --scale 0.3 1) ;;

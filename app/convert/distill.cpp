@@ -21,6 +21,7 @@
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
+#include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -155,10 +156,13 @@ class Distillation {
 
  private:
   void check_files() const;
+  [[nodiscard]] fs::path states_folder() const { return output_.string() + ".training"; }
   /// Fills `chosen.begun` with the layers that `--start` gives.
   void build_models(training::ConversionOptions& chosen);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(std::int64_t last_step);
+  /// Top-1 of what was written, with its rounding, into `report`.
+  void evaluate(ConversionReport& report);
   int finish(const training::ConversionHistory& history);
 
   const ParsedOptions& options_;
@@ -174,7 +178,7 @@ class Distillation {
   std::unique_ptr<training::Teacher> teacher_;
   model::VisionTransformer student_{nullptr};
   checkpoint::Metadata about_;
-  std::map<std::string, std::string> recipe_;
+  std::string recipe_;  ///< a JSON object
   std::unique_ptr<training::MetricLog> log_;
   std::unique_ptr<Progress> progress_;
   UnreadablePictures unreadable_;
@@ -186,12 +190,19 @@ void Distillation::check_files() const {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
                 "-o FILE.safetensors");
   }
-  std::error_code ignored;
-  if (fs::equivalent(output_, options_.text("from"), ignored)) {
-    throw Error(ErrorCode::invalid_argument, "this is the model to convert",
-                "-o " + output_.string());
+  std::vector<std::string> read = options_.texts("start");
+  read.push_back(source_.weights.file().string());
+  for (const std::string& file : read) {
+    if (std::error_code ignored; fs::equivalent(output_, file, ignored)) {
+      throw Error(ErrorCode::invalid_argument, "this is a model to convert from",
+                  "-o " + output_.string());
+    }
   }
-  prepare_output(output_, options_.flag("force") || options_.given("resume"));
+  // A file is replaced by the run that wrote it, or by one that is told to.
+  const std::string& resume = options_.text("resume");
+  const bool goes_on =
+      resume == "auto" ? training::newest_state(states_folder()).has_value() : !resume.empty();
+  prepare_output(output_, options_.flag("force") || goes_on);
   for (const std::string& file : options_.texts("report")) check_report_file(file);
 }
 
@@ -205,12 +216,13 @@ void Distillation::build_models(training::ConversionOptions& chosen) {
   at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
-  if (options_.given("start")) {
-    // Blocks before the first one that learns are the teacher's.
-    const std::int64_t first =
-        chosen.train_from >= 0 ? chosen.train_from
-                               : training::converted_layers(teacher_->config(), *student_).first();
-    chosen.begun = take_over(options_.text("start"), first, *student_);
+  // Blocks before the first one that learns are the teacher's.
+  const std::int64_t first =
+      chosen.train_from >= 0 ? chosen.train_from
+                             : training::converted_layers(teacher_->config(), *student_).first();
+  for (const std::string& start : options_.texts("start")) {
+    const std::vector<std::int64_t> taken = take_over(start, first, *student_);
+    chosen.begun.insert(chosen.begun.end(), taken.begin(), taken.end());
   }
   student_->to(device_);
 }
@@ -271,10 +283,31 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   return events;
 }
 
+void Distillation::evaluate(ConversionReport& report) {
+  training::load_weights(output_, *student_);
+  try {
+    const ValidationScore score =
+        validate_model(*student_, device_, training::Autocast::off, evaluated_,
+                       pipeline_options(options_, transform_, /*apply_exif=*/false, launch_),
+                       unreadable_.report(), *group_);
+    if (score.interrupted) return;
+    report.top1 = score.top1;
+    report.eval_images = score.images;
+  } catch (const Error& error) {
+    // The model is made all the same.
+    if (error.code() != ErrorCode::empty) throw;
+    if (group_->is_first()) print_error(error);
+  }
+}
+
 int Distillation::finish(const training::ConversionHistory& history) {
   const auto dtype = weights_dtype(options_).value_or(checkpoint::Dtype::F32);
-  about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
-  checkpoint::save_checkpoint(output_, *student_, dtype, about_);
+  if (group_->is_first()) {
+    about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
+    about_["complete"] = history.is_complete ? "yes" : "no";
+    checkpoint::save_checkpoint(output_, *student_, dtype, about_);
+  }
+  group_->barrier();  // it is written
 
   ConversionReport report;
   report.from = source_.name;
@@ -285,50 +318,42 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.sources = pictures_.sources;
   report.recipe = recipe_;
   report.history = history;
-  report.unreadable = unreadable_.count();
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
                                                        : "bfloat16";
   report.computed = device_.str() + ", " + std::to_string(group_->world_size()) +
                     (group_->world_size() == 1 ? " process" : " processes");
-  if (!evaluated_.empty() && !stop_requested()) {
-    // What was written, with its rounding.
-    training::load_weights(output_, *student_);
-    PipelineOptions pipeline;
-    pipeline.transform = transform_.config;
-    pipeline.decode.apply_exif = false;
-    pipeline.decode.max_pixels = options_.integer("max-pixels");
-    pipeline.workers = loader_workers(options_, launch_);
-    const auto alone = training::make_single_process();
-    const ValidationScore score =
-        validate_model(*student_, device_, training::Autocast::off, evaluated_, pipeline, *alone);
-    report.top1 = score.top1;
-    report.eval_images = score.images;
-  }
+  const bool stops = training::number_of_first(*group_, device_, stop_requested() ? 1 : 0) != 0;
+  if (!evaluated_.empty() && !stops) evaluate(report);
+  report.unreadable = unreadable_.count(*group_, device_);
+  const bool is_below = options_.given("require-top1") && report.top1 &&
+                        *report.top1 < options_.number("require-top1");
+  const int code = exit_code_after_stop(!history.failure.empty() ? kExitFailed
+                                        : is_below               ? kExitCheckFailed
+                                        : report.unreadable > 0  ? kExitSomeInputsFailed
+                                                                 : kExitOk);
+  if (!group_->is_first()) return code;
   write_report(report, choose_format(options_.text("format"), ""), std::cout);
   for (const std::string& file : options_.texts("report")) save_report(report, file);
   console_.note("wrote " + output_.string());
-  if (!history.is_complete)
-    console_.note("note: the conversion is not complete; --resume auto goes on with it");
   if (!history.failure.empty()) {
     print_error(Error(ErrorCode::failed, history.failure, "convert",
-                      "the file holds the best state before that; a smaller --lr or --lr-outputs "
-                      "may go further"));
-    return kExitFailed;
+                      "the file holds the best state before that; a run with a smaller --lr or "
+                      "--lr-outputs, begun anew with --force, may go further"));
+  } else if (!history.is_complete) {
+    console_.note("note: the conversion is not complete; --resume auto goes on with it");
   }
-  if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (options_.given("require-top1") && *report.top1 < options_.number("require-top1")) {
+  if (is_below) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options_.text("require-top1")
               << '\n';
-    return kExitCheckFailed;
   }
-  return unreadable_.exit_code();
+  return code;
 }
 
 int Distillation::run() {
   at::set_num_threads(model_threads(options_, launch_));
-  check_files();
   source_ = open_source(options_);
+  check_files();
   transform_ = resolve_transform(options_, source_);
   const ResolvedLabels labels = resolve_named_labels(options_, source_);
   evaluated_ = evaluation_pictures(options_, labels.labels);
@@ -339,30 +364,37 @@ int Distillation::run() {
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();
   build_models(chosen);
-  recipe_ = recipe_of(options_);
+  recipe_ = conversion_recipe(options_, chosen.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
-  about_["recipe"] = json_object(recipe_);
-  chosen.identity = identity_of_run(about_["recipe"], about_, pictures_.training);
-  const training::HeldOutImages held_out(pictures_.held_out, transform, chosen.loader.workers,
+  about_["recipe"] = recipe_;
+  chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
+  require_same_on_all(recipe_, chosen.identity, *group_, device_);
+  // Each process holds its share.
+  std::vector<training::TrainingPicture> mine;
+  for (std::size_t i = launch_.rank; i < pictures_.held_out.size(); i += launch_.world_size)
+    mine.push_back(pictures_.held_out[i]);
+  const training::HeldOutImages held_out(mine, transform, chosen.loader.workers,
                                          unreadable_.report(), options_.integer("max-pixels"));
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
-                                  output_.string() + ".training", about_, chosen);
+                                  states_folder(), about_, chosen);
   const std::int64_t steps = conversion.planned_steps();
   if (group_->is_first()) say_what_happens(chosen, steps);
 
   std::int64_t resumed_step = -1;
-  if (const auto state = state_to_resume(options_, output_.string() + ".training",
-                                         conversion.newest_state(), *group_, device_)) {
+  if (const auto state =
+          state_to_resume(options_, states_folder(), conversion.newest_state(), *group_, device_)) {
     resumed_step = conversion.resume(*state);
     console_.note("resumed at step " + std::to_string(resumed_step));
   } else {
     conversion.forget_states();  // of a run that --force ends
   }
   if (group_->is_first())
-    log_ = std::make_unique<training::MetricLog>(output_.string() + ".training", resumed_step);
+    log_ = std::make_unique<training::MetricLog>(states_folder(), resumed_step);
   const training::ConversionHistory& history = conversion.run(events(steps));
   if (progress_) progress_->finish();
-  return group_->is_first() ? finish(history) : unreadable_.exit_code();
+  const int code = finish(history);
+  group_->barrier();  // torchrun ends all when the first one ends with an exit code
+  return code;
 }
 
 }  // namespace

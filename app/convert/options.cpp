@@ -6,12 +6,17 @@
 #include "kernels/error.h"
 #include "model/checkpoint/sha256.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <utility>
 
 namespace hydrascope::app {
+
+using Json = nlohmann::json;
+
 namespace {
 
 namespace training = model::training;
@@ -38,9 +43,11 @@ std::vector<Option> file_options() {
         .choices = {"maps", "finetune", "both"}},
        {.name = "start",
         .placeholder = "FILE",
-        .help = "a model that an earlier conversion wrote: its layers of the same attention "
-                "are taken over, and trained in the last stage alone",
+        .help = "models that earlier conversions wrote: their layers of the same attention are "
+                "taken over (of several models those of the last), and trained in the last stage "
+                "alone",
         .default_note = "all layers begin with the weights of --from",
+        .repeatable = true,
         .completes_files = true},
        {.name = "precision",
         .help = "number format of the weights in the new file",
@@ -115,7 +122,7 @@ std::vector<Option> stage_options() {
         .kind = ValueKind::integer,
         .placeholder = "N",
         .help = "steps of growing learning rate",
-        .default_note = "a twentieth of the stage",
+        .default_note = "20 for maps, 10 for outputs, a twentieth of the last stage",
         .minimum = 0},
        number("temperature", "of the logits", "1", 0.01),
        number("kl-weight", "weight of the logits' divergence", "1"),
@@ -126,8 +133,8 @@ std::vector<Option> stage_options() {
        {.name = "train-from",
         .kind = ValueKind::integer,
         .placeholder = "LAYER",
-        .help = "first block that learns; patch embedding, position embedding and classifier never "
-                "do",
+        .help = "first block that learns in the last stage; patch embedding and position embedding "
+                "never do, the classifier with --train-head",
         .default_note = "the first converted one",
         .minimum = 0},
        integer("grad-accum-steps", "batches of one update", "1", 1),
@@ -141,7 +148,7 @@ std::vector<Option> stage_options() {
 
 std::vector<Option> optimizer() {
   return with_defaults(optimizer_options(),
-                       {{"weight-decay", "0.02"}, {"opt-betas", "0.9 0.99"}, {"clip-grad", "1"}});
+                       {{"weight-decay", "0.02"}, {"opt-betas", "0.9,0.99"}, {"clip-grad", "1"}});
 }
 
 std::vector<Option> report_options() {
@@ -186,12 +193,14 @@ CommandSpec convert_spec() {
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
   spec.positionals = "[PICTURES...], or IN OUT with --format-only";
-  spec.options = join(
-      {file_options(), picture_options(), architecture_options(), stage_options(),
-       with_defaults(augmentation_options(), {{"scale", "0.5 1"}}), mixing_options(), optimizer(),
-       with_defaults(average_options(), {{"model-ema-decay", "0.99"}}), training_run_options(),
-       without(preprocessing_options(), {"exif"}), training_runtime_options("32"), launch_options(),
-       report_options(), without(label_options(), {"label-type"}), general_options()});
+  spec.options = join({file_options(), picture_options(), architecture_options(), stage_options(),
+                       with_defaults(augmentation_options(), {{"scale", "0.5,1"}}),
+                       mixing_options(), optimizer(),
+                       without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
+                               {"model-ema-warmup"}),
+                       training_run_options(), without(preprocessing_options(), {"exif"}),
+                       training_runtime_options("32"), launch_options(), report_options(),
+                       without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert --from softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
@@ -263,7 +272,6 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   if (options.given("train-from")) conversion.train_from = options.integer("train-from");
   if (options.flag("model-ema")) conversion.average_decay = options.number("model-ema-decay");
   conversion.optimizer = optimizer_of(options);
-  if (!options.given("opt-betas")) conversion.optimizer.betas = {0.9, 0.99};
   conversion.weight_decay = options.number("weight-decay");
   conversion.mechanism_rate_scale = options.number("mechanism-lr-scale");
   conversion.clip_norm = options.number("clip-grad");
@@ -275,7 +283,6 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
   conversion.loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
   conversion.loader.augment = augmentation_of(options, transform);
-  if (!options.given("scale")) conversion.loader.augment.scale = {0.5, 1};
   conversion.loader.workers = loader_workers(options, launch);
   conversion.loader.cache_bytes = options.integer("cache-mb") << 20;
   conversion.loader.max_pixels = options.integer("max-pixels");
@@ -287,38 +294,19 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   return conversion;
 }
 
-std::map<std::string, std::string> recipe_of(const ParsedOptions& options) {
-  std::map<std::string, std::string> recipe;
-  const auto add = [&](const std::vector<Option>& group) {
-    for (const Option& option : group) {
-      std::string value;
-      if (option.kind == ValueKind::flag) {
-        if (options.flag(option.name)) value = "on";
-      } else {
-        for (const std::string& word : options.texts(option.name))
-          value += (value.empty() ? "" : " ") + word;
-        // Two numbers have no default value but a note.
-        if (value.empty() && option.values > 1) value = option.default_note;
-      }
-      if (!value.empty()) recipe[option.name] = value;
-    }
-  };
-  add(stage_options());
-  add(augmentation_options());
-  add(mixing_options());
-  add(optimizer());
-  add(average_options());
-  for (const char* name : {"stage", "held-out", "balance-sources", "aug-repeats", "seed",
-                           "batch-size", "attn", "attn-opt", "img-size", "amp-dtype"}) {
-    const auto all = convert_spec().options;
-    add({*std::ranges::find(all, name, &Option::name)});
-  }
-  if (options.given("start")) {
+std::string conversion_recipe(const ParsedOptions& options, training::Autocast autocast,
+                              int processes) {
+  Json recipe = Json::parse(recipe_of(options, autocast, processes));
+  // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
+  for (const char* name : {"from", "labels", "format-only"}) recipe.erase(name);
+  std::string starts;
+  for (const std::filesystem::path start : options.texts("start")) {
     // Which weights, wherever they lie.
-    const std::filesystem::path start = options.text("start");
-    recipe["start"] = start.filename().string() + ", sha256 " + checkpoint::sha256_of_file(start);
+    starts += (starts.empty() ? "" : "; ") + start.filename().string() + ", sha256 " +
+              checkpoint::sha256_of_file(start);
   }
-  return recipe;
+  if (!starts.empty()) recipe["start"] = starts;
+  return recipe.dump();
 }
 
 }  // namespace hydrascope::app

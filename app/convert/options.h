@@ -22,7 +22,9 @@ model::training::ConversionOptions conversion_options(
     const ParsedOptions& options, const image::TransformConfig& transform, c10::Device device,
     std::int64_t pictures, const model::training::LaunchEnvironment& launch);
 
-/// The settings that decide the result, for the new file and for runs that are resumed.
-std::map<std::string, std::string> recipe_of(const ParsedOptions& options);
+/// The settings that decide the result (`recipe_of`), for the new file and for runs that are
+/// resumed, as a JSON object; models of `--start` by name and SHA-256.
+std::string conversion_recipe(const ParsedOptions& options, model::training::Autocast autocast,
+                              int processes);
 
 }  // namespace hydrascope::app

@@ -7,6 +7,8 @@
 #include "viz/html_report/markup.h"
 #include "viz/line_chart.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <filesystem>
 #include <ostream>
@@ -126,7 +128,7 @@ std::string full_json(const ConversionReport& report) {
   for (const std::string& source : report.sources)
     sources += (sources.empty() ? "" : ",") + json_string(source);
   summary.add_json("sources", "[" + sources + "]");
-  summary.add_json("recipe", json_object(report.recipe));
+  summary.add_json("recipe", report.recipe);
   std::ostringstream out;
   summary.write(Format::json, out);
   return out.str();
@@ -203,7 +205,9 @@ std::string page(const ConversionReport& report) {
                       fixed(layer.after, 3)});
   }
   std::vector<std::vector<std::string>> recipe{{"setting", "value"}};
-  for (const auto& [key, value] : report.recipe) recipe.push_back({key, value});
+  const auto settings = nlohmann::json::parse(report.recipe);
+  for (const auto& [key, value] : settings.items())
+    recipe.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   std::string sources;
   for (const std::string& source : report.sources) sources += "<li>" + escaped(source) + "</li>\n";
   return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"

@@ -18,7 +18,7 @@ struct ConversionReport {
   std::string after;   ///< of the new file
   std::map<std::string, std::string> attention_options;
   std::vector<std::string> sources;  ///< of pictures
-  std::map<std::string, std::string> recipe;
+  std::string recipe = "{}";         ///< a JSON object
   model::training::ConversionHistory history;
   std::int64_t unreadable = 0;  ///< pictures
   std::string precision;        ///< of the file

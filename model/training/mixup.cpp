@@ -21,7 +21,7 @@ Mixing draw_mixing(const MixupOptions& options, std::int64_t height, std::int64_
     const auto cut = static_cast<std::int64_t>(static_cast<double>(length) * side);
     const auto centre = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(length)));
     first = std::max<std::int64_t>(0, centre - cut / 2);
-    last = std::min(length, centre + (cut + 1) / 2);
+    last = std::min(length, centre + cut / 2);
   };
   place(height, mixing.top, mixing.bottom);
   place(width, mixing.left, mixing.right);

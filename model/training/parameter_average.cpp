@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace hydrascope::model::training {
 
@@ -18,7 +19,7 @@ ParameterAverage::ParameterAverage(NamedTensors parameters, double decay, bool w
 void ParameterAverage::update() {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(updates_.item<std::int64_t>());
-  const double decay = warmup_ ? std::min(decay_, (1 + t) / (10 + t)) : decay_;
+  const double decay = warmup_ ? std::min(decay_, 1 - std::pow(1 + t, -2.0 / 3)) : decay_;
   std::vector<at::Tensor> values;
   for (const auto& [name, parameter] : parameters_) values.push_back(parameter.to(at::kFloat));
   at::_foreach_lerp_(averages_, values, 1 - decay);

@@ -12,7 +12,7 @@ namespace hydrascope::model::training {
 class ParameterAverage {
  public:
   /// Starts as a copy of `parameters` in float32. With `warmup` the decay of update t (from 0) is
-  /// min(decay, (1 + t) / (10 + t)), so that a short run is not all beginning.
+  /// min(decay, 1 - (1 + t)^(-2/3)), timm's (ModelEmaV3), so that a short run is not all beginning.
   ParameterAverage(NamedTensors parameters, double decay, bool warmup);
   /// average <- d average + (1 - d) parameter.
   void update();

@@ -125,10 +125,11 @@ struct Trainer::State {
       optimizer.step(learning_rate(options.schedule, position.step));
       if (average != nullptr) average->update();
     } else if (++skipped_steps, ++bad_steps >= options.most_bad_steps) {
-      throw Error(ErrorCode::failed,
-                  "the gradients were not finite in " + std::to_string(bad_steps) +
-                      " steps in a row, the last of them step " + std::to_string(position.step + 1),
-                  "training", "a smaller --lr or a --clip-grad may keep them finite");
+      throw NotFiniteError(ErrorCode::failed,
+                           "the gradients were not finite in " + std::to_string(bad_steps) +
+                               " steps in a row, the last of them step " +
+                               std::to_string(position.step + 1),
+                           "training", "a smaller --lr or a --clip-grad may keep them finite");
     }
     ++position.step;
     if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)

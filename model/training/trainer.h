@@ -2,6 +2,7 @@
 // bit for bit. What is minimised is a TrainingTask's business.
 #pragma once
 
+#include "kernels/error.h"
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
 #include "model/training/optimizer.h"
@@ -60,7 +61,7 @@ struct StepRecord {
   std::int64_t steps = 0;  ///< those it is about, without the skipped ones
   std::int64_t epoch = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;  ///< of the last of them
+  double gradient_norm = 0;              ///< of the last of them
   std::map<std::string, double> losses;  ///< "loss" and the task's parts, means over the steps
   double images_per_second = 0;          ///< of all processes
   double wait_share = 0;                 ///< of the time, waiting for pictures
@@ -71,6 +72,11 @@ struct StepRecord {
 struct TrainerPosition {
   std::int64_t step = 0;  ///< updates done
   double seconds = 0;     ///< trained so far, over all restarts
+};
+
+/// Gradients that stayed infinite or no numbers: Error(failed).
+class NotFiniteError : public Error {
+  using Error::Error;
 };
 
 class Trainer {
@@ -94,7 +100,7 @@ class Trainer {
   [[nodiscard]] bool was_stopped() const noexcept;
 
   /// Steps until `until` (or the end, or `keep_going`). Returns the steps done. Throws
-  /// Error(failed) for a loss that stays not finite.
+  /// NotFiniteError, on all ranks alike.
   std::int64_t run(std::int64_t until);
 
  private:

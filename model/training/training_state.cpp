@@ -23,6 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kWeights = ".safetensors";
 constexpr std::string_view kState = ".state.safetensors";
 constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kBestPrefix = "best-";
 constexpr std::string_view kStepField = "training.step";
 
 struct TypePair {
@@ -70,10 +71,11 @@ NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
   return tensors;
 }
 
-/// N of "step-N", with `ending` behind it.
-std::optional<std::int64_t> step_of(const std::string& name, std::string_view ending) {
-  if (!name.starts_with(kStepPrefix) || !name.ends_with(ending)) return std::nullopt;
-  const char* first = name.data() + kStepPrefix.size();
+/// N of "step-N", or what else `prefix` is, with `ending` behind it.
+std::optional<std::int64_t> step_of(const std::string& name, std::string_view prefix,
+                                    std::string_view ending) {
+  if (!name.starts_with(prefix) || !name.ends_with(ending)) return std::nullopt;
+  const char* first = name.data() + prefix.size();
   const char* last = name.data() + name.size() - ending.size();
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(first, last, step);
@@ -82,17 +84,28 @@ std::optional<std::int64_t> step_of(const std::string& name, std::string_view en
 }
 
 /// Those with a file of that ending, newest first.
-std::vector<std::int64_t> steps_in(const fs::path& folder, std::string_view ending = kState) {
+std::vector<std::int64_t> steps_in(const fs::path& folder, std::string_view ending = kState,
+                                   std::string_view prefix = kStepPrefix) {
   std::vector<std::int64_t> steps;
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
-    if (const auto step = step_of(entry.path().filename().string(), ending)) steps.push_back(*step);
+    if (const auto step = step_of(entry.path().filename().string(), prefix, ending))
+      steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   return steps;
 }
 
 fs::path file_of(const fs::path& folder, std::int64_t step, std::string_view ending) {
   return folder / (std::string(kStepPrefix) + std::to_string(step) + std::string(ending));
+}
+
+/// Steps of the best weights, newest first.
+std::vector<std::int64_t> bests_in(const fs::path& folder) {
+  return steps_in(folder, kWeights, kBestPrefix);
+}
+
+fs::path best_file_of(const fs::path& folder, std::int64_t step) {
+  return folder / (std::string(kBestPrefix) + std::to_string(step) + std::string(kWeights));
 }
 
 void remove_state(const fs::path& folder, std::int64_t step) {
@@ -122,6 +135,9 @@ void link_file(const fs::path& from, const fs::path& to) {
   fs::create_hard_link(from, temporary, error);
   if (error) fs::copy_file(from, temporary, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(temporary, to, error);
+  // Renaming a link to another one of the same file does nothing.
+  std::error_code ignored;
+  fs::remove(temporary, ignored);
   if (error)
     throw Error(ErrorCode::unreadable, "cannot be written: " + error.message(), to.string());
 }
@@ -151,6 +167,14 @@ void StateFolder::save(const VisionTransformerImpl& model, const checkpoint::Met
 
 void StateFolder::clear() { forget_all_but(0); }
 
+void StateFolder::keep_only(std::int64_t step) {
+  forget_all_but(0, step);
+  const std::vector<std::int64_t> bests = bests_in(folder_);
+  std::error_code ignored;
+  if (!bests.empty())
+    fs::rename(best_file_of(folder_, bests.front()), best_file_of(folder_, step), ignored);
+}
+
 void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t> written) {
   const std::vector<std::int64_t> steps = steps_in(folder_);
   for (std::size_t i = recent; i < steps.size(); ++i)
@@ -159,21 +183,41 @@ void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t>
   for (const std::int64_t step : steps_in(folder_, kWeights))
     if (std::error_code ignored; !fs::exists(file_of(folder_, step, kState), ignored))
       remove_state(folder_, step);
+  // Best weights that no state would go back to.
+  std::vector<std::int64_t> kept = steps_in(folder_);
+  bool is_newest = !kept.empty();
+  for (const std::int64_t best : bests_in(folder_)) {
+    const bool is_known =
+        std::erase_if(kept, [&](std::int64_t state) { return state >= best; }) > 0;
+    if (!std::exchange(is_newest, false) && !is_known) {
+      std::error_code ignored;
+      fs::remove(best_file_of(folder_, best), ignored);
+    }
+  }
 }
 
 void StateFolder::forget_after(std::int64_t step) {
   for (const std::int64_t later : steps_in(folder_))
     if (later > step) remove_state(folder_, later);
+  for (const std::int64_t best_step : bests_in(folder_)) {
+    if (best_step <= step) return link_file(best_file_of(folder_, best_step), best());
+    std::error_code ignored;
+    fs::remove(best_file_of(folder_, best_step), ignored);
+    fs::remove(best(), ignored);
+  }
 }
 
-void StateFolder::save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about) {
-  checkpoint::save_checkpoint(best(), model, checkpoint::Dtype::F32, about);
+void StateFolder::save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
+                            std::int64_t step) {
+  const fs::path weights = best_file_of(folder_, step);
+  checkpoint::save_checkpoint(weights, model, checkpoint::Dtype::F32, about);
+  link_file(weights, best());
 }
 
-std::optional<fs::path> StateFolder::newest() const {
-  const std::vector<std::int64_t> steps = steps_in(folder_);
+std::optional<fs::path> newest_state(const fs::path& folder) {
+  const std::vector<std::int64_t> steps = steps_in(folder);
   if (steps.empty()) return std::nullopt;
-  return file_of(folder_, steps.front(), kState);
+  return file_of(folder, steps.front(), kState);
 }
 
 TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& model) {

@@ -22,8 +22,12 @@ struct TrainingState {
   checkpoint::Metadata fields;  ///< whatever else the run wants back, as text
 };
 
+/// The state file of the newest step in a folder that need not exist, or nothing.
+std::optional<std::filesystem::path> newest_state(const std::filesystem::path& folder);
+
 /// The folder of one run: `step-N.safetensors` and `step-N.state.safetensors` of the newest states,
-/// `last.safetensors` (the newest weights) and `best.safetensors`.
+/// `last.safetensors` (the newest weights), `best-N.safetensors` and `best.safetensors` (the newest
+/// of them). The best weights that a kept state knew of are kept as long as the state.
 class StateFolder {
  public:
   /// Creates the folder. `recent` >= 1 states are kept. Throws Error(unreadable).
@@ -33,17 +37,24 @@ class StateFolder {
   /// first, so that a state that is there has its weights. Throws Error(unreadable).
   void save(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
             const TrainingState& state);
-  /// `best.safetensors`.
-  void save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about);
+  /// The weights of `step` as `best.safetensors`.
+  void save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
+                 std::int64_t step);
   [[nodiscard]] std::filesystem::path best() const { return folder_ / "best.safetensors"; }
 
   /// Deletes all states; the best weights stay. A run that begins anew in the folder needs it: an
   /// older run's later steps would pass for newer ones.
   void clear();
-  /// Deletes the states after `step`: a run that goes on from an older one needs it as well.
+  /// Deletes the states after `step` and the best weights that came later; the best before them are
+  /// the best again. A run that goes on from an older state needs it as well.
   void forget_after(std::int64_t step);
+  /// Deletes all states but that of `step`, and counts the best weights as being of it or before:
+  /// for a run whose steps have got other numbers.
+  void keep_only(std::int64_t step);
   /// The state file of the newest step, or nothing.
-  [[nodiscard]] std::optional<std::filesystem::path> newest() const;
+  [[nodiscard]] std::optional<std::filesystem::path> newest() const {
+    return newest_state(folder_);
+  }
   [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
 
  private:

@@ -3,34 +3,72 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <set>
 #include <sstream>
+#include <vector>
 
 namespace hydrascope::testing {
 namespace {
 
-TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
-  const std::string script =
-      read_bytes(std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "scripts" / "make_models.sh");
-  std::istringstream lines(script);
-  std::string training;
-  int measuring = 0;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('#')) continue;
-    if (line.starts_with("training=(")) training += line;
-    if (line.find("ccby_1k_eval") == std::string::npos) continue;
-    ++measuring;
-    EXPECT_TRUE(line.starts_with("measured=(--eval ")) << line;
-    EXPECT_EQ(line.find("-i "), std::string::npos) << line;
+namespace fs = std::filesystem;
+
+const fs::path kScripts = fs::path(HYDRASCOPE_SOURCE_DIR) / "scripts";
+constexpr const char* kMeasured = "ccby_1k_eval";
+
+/// The command lines that `make_models.sh` starts, a word each: those of a program that only
+/// writes them down.
+std::vector<std::vector<std::string>> kept_commands() {
+  const TemporaryFolder folder;
+  const fs::path log = folder.path() / "log";
+  const fs::path program = folder.write(
+      "program", "#!/bin/sh\nprintf '%s\\n' \"$@\" end-of-command >> '" + log.string() + "'\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const std::string command = "HYDRASCOPE='" + program.string() + "' '" +
+                              (kScripts / "make_models.sh").string() + "' /pictures '" +
+                              (folder.path() / "models").string() + "' 3";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  std::vector<std::vector<std::string>> commands(1);
+  std::istringstream words(read_bytes(log));
+  for (std::string word; std::getline(words, word);) {
+    if (word == "end-of-command")
+      commands.emplace_back();
+    else
+      commands.back().push_back(word);
   }
-  EXPECT_EQ(measuring, 1);
-  // All that is trained on goes through this one variable.
-  EXPECT_THAT(training, ::testing::HasSubstr("imagenette/train"));
-  EXPECT_EQ(training.find("ccby"), std::string::npos);
-  std::size_t inputs = 0;
-  for (std::size_t at = script.find("-i \""); at != std::string::npos;
-       at = script.find("-i \"", at + 1))
-    ++inputs;
-  EXPECT_EQ(inputs, 3);
+  commands.pop_back();
+  return commands;
+}
+
+TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
+  const auto commands = kept_commands();
+  EXPECT_EQ(commands.size(), 5U);
+  for (const std::vector<std::string>& words : commands) {
+    EXPECT_EQ(words.at(0), "convert");
+    std::set<std::string> learned_from;
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      const std::string& option = words[i - 1];
+      if (option == "-i") learned_from.insert(words[i]);
+      const bool names_it = words[i].find(kMeasured) != std::string::npos;
+      EXPECT_EQ(names_it, option == "--eval" || option == "--labels-csv") << option << words[i];
+    }
+    EXPECT_EQ(learned_from,
+              (std::set<std::string>{"/pictures/imagenette/train", "/pictures/imagenet_1k_one_each",
+                                     "/pictures/caltech101_unlabelled"}));
+  }
+}
+
+// What trains is in that script alone.
+TEST(HeldOutDiscipline, NoOtherScriptTrainsBesideTheEvaluationSet) {
+  for (const fs::directory_entry& script : fs::directory_iterator(kScripts)) {
+    if (!script.is_regular_file() || script.path().filename() == "make_models.sh") continue;
+    std::istringstream lines(read_bytes(script.path()));
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find(kMeasured) == std::string::npos) continue;
+      for (const char* verb : {" train ", " convert ", "\"train\"", "\"convert\"", "distill"})
+        EXPECT_EQ(line.find(verb), std::string::npos) << script.path() << ": " << line;
+    }
+  }
 }
 
 }  // namespace

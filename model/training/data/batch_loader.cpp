@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -42,11 +43,14 @@ class UnreadableFiles {
   FailureReport report_;
 };
 
-/// Crops take a part of the picture: it has to have some more pixels than they.
+/// The smallest crop of a square picture has sqrt(area / aspect) of its side.
 std::int64_t largest_shorter_side(const LoaderOptions& options) {
   if (options.cache_side == 0) return 0;
   const auto [height, width] = options.augment.size;
-  return std::max(options.cache_side, 2 * std::max(height, width));
+  const auto [narrowest, widest] = options.augment.ratio;
+  const double share = std::sqrt(options.augment.scale[0] * std::min(narrowest, 1 / widest));
+  const double side = std::ceil(static_cast<double>(std::max(height, width)) / share);
+  return std::max(options.cache_side, static_cast<std::int64_t>(side));
 }
 
 /// A batch that workers fill, a picture at a time.

@@ -65,8 +65,8 @@ struct LoaderOptions {
   int batches_ahead = 4;
   /// Decoded pictures are kept in memory up to that; 0 keeps none.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
-  /// Longest shorter side of a decoded picture, but at least twice the crop's; 0: any. Larger ones
-  /// are reduced before the crop, kept in memory or not.
+  /// Longest shorter side of a decoded picture, but large enough for the smallest crop not to be
+  /// magnified; 0: any. Larger ones are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
   std::int64_t max_pixels = std::int64_t{1} << 29;
   /// Once a file, one call at a time, from any thread; the next picture of the set that can be read

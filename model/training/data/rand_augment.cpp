@@ -33,7 +33,7 @@ double operation_argument(Operation operation, double magnitude, bool increasing
     case Operation::rotate: return sign * level * 30;
     case Operation::posterize: {
       const double bits = std::trunc(level * 4);
-      // Without any bit the picture would be black, which Pillow refuses to do.
+      // Without any bit the picture is black, as timm's is at magnitude 10: nothing to learn from.
       return std::max(1.0, increasing ? 4 - bits : bits);
     }
     case Operation::solarize: {

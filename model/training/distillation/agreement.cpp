@@ -16,19 +16,14 @@ constexpr std::int64_t kBatch = 32;
 
 AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                                c10::Device device, Autocast autocast)
-    : images_(images),
-      group_(group),
-      device_(device),
-      autocast_(autocast),
-      begin_(images.count() * group.rank() / group.world_size()),
-      end_(images.count() * (group.rank() + 1) / group.world_size()) {
+    : images_(images), group_(group), device_(device), autocast_(autocast) {
   const AutocastScope scope(autocast_, device_.type());
-  for (std::int64_t first = begin_; first < end_; first += kBatch)
+  for (std::int64_t first = 0; first < images.count(); first += kBatch)
     wanted_.push_back(teacher.logits(batch(first).images));
 }
 
 Batch AgreementMeter::batch(std::int64_t first) const {
-  Batch part = images_.batch(first, std::min(kBatch, end_ - first));
+  Batch part = images_.batch(first, std::min(kBatch, images_.count() - first));
   part.images = part.images.to(device_);
   return part;
 }
@@ -39,7 +34,7 @@ Agreement AgreementMeter::measure(VisionTransformerImpl& student) {
   student.eval();
   at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const at::Tensor images = batch(begin_ + static_cast<std::int64_t>(i) * kBatch).images;
+    const at::Tensor images = batch(static_cast<std::int64_t>(i) * kBatch).images;
     const AutocastScope scope(autocast_, device_.type());
     const at::Tensor found = to_compute_type(student.forward(images));
     const at::Tensor same = found.argmax(1).eq(wanted_[i].argmax(1)).sum().to(at::kDouble);

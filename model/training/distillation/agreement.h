@@ -18,7 +18,7 @@ namespace hydrascope::model::training {
 /// The held-out images with the teacher's logits, computed once.
 class AgreementMeter {
  public:
-  /// Each rank takes its share of the images. All must outlive the test.
+  /// `images` are this rank's; what is measured is over those of all. All must outlive the test.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast);
   /// The student is evaluated as it is; it goes back to the mode it was in.
@@ -31,8 +31,6 @@ class AgreementMeter {
   ProcessGroup& group_;
   c10::Device device_;
   Autocast autocast_;
-  std::int64_t begin_ = 0;  ///< this rank's images
-  std::int64_t end_ = 0;
   std::vector<at::Tensor> wanted_;  ///< logits by batch
 };
 

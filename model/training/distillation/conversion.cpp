@@ -96,7 +96,11 @@ struct Conversion::State {
         layers(converted_layers(teacher.config(), student)),
         fresh(not_begun(layers, options.begun)),
         states(std::move(folder), options.recent_states) {
-    if (held_out.count() == 0)
+    const at::Tensor counts =
+        at::full({1}, held_out.count(), at::device(options.device).dtype(at::kLong));
+    group.sum({counts});
+    history.held_out_images = counts.item<std::int64_t>();
+    if (history.held_out_images == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
     if (options.train_from < 0) options.train_from = layers.first();
     if (options.train_from > layers.first()) {
@@ -113,7 +117,6 @@ struct Conversion::State {
                             !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();
       if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
     }
-    history.held_out_images = held_out.count();
     student.train();
   }
 
@@ -141,6 +144,10 @@ struct Conversion::State {
   void save(const Optimizer* optimizer, const ParameterAverage* average);
   void save(NamedTensors tensors);
   void finish(bool is_complete);
+  [[nodiscard]] std::vector<double> errors_of_layers() {
+    return attention_errors(teacher, student, layers.all, held_out, kFidelityImages, options.device,
+                            options.autocast, group);
+  }
 };
 
 LoaderOptions Conversion::State::loader_options(Stage of) const {
@@ -155,8 +162,11 @@ LoaderOptions Conversion::State::loader_options(Stage of) const {
 
 std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
   switch (of) {
-    case Stage::maps:
-      return std::make_unique<MapsTask>(teacher, student, fresh.maps, options.of_maps);
+    case Stage::maps: {
+      MapsOptions of_maps = options.of_maps;
+      of_maps.seed = options.seed;
+      return std::make_unique<MapsTask>(teacher, student, fresh.maps, of_maps);
+    }
     case Stage::outputs:
       return std::make_unique<OutputsTask>(teacher, student, fresh.all, options.outputs_cls_weight);
     case Stage::finetune: break;
@@ -238,8 +248,7 @@ TrainerOptions Conversion::State::trainer_options(Stage of) const {
 }
 
 void Conversion::State::begin() {
-  const std::vector<double> errors = attention_errors(
-      teacher, student, layers.all, held_out, kFidelityImages, options.device, options.autocast);
+  const std::vector<double> errors = errors_of_layers();
   for (std::size_t i = 0; i < errors.size(); ++i) {
     const std::int64_t layer = layers.all[i];
     history.layers.push_back(
@@ -258,11 +267,7 @@ void Conversion::State::start_hydra(Stage of) {
     if (index == options.hydra_start_batches) return std::nullopt;
     return loader.next().images.to(options.device);
   };
-  start_hydra_layers(teacher, student, fresh.hydra, options.hydra_start, images);
-  // Each rank saw its own images.
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : named_tensors(student)) tensors.push_back(tensor.detach());
-  group.broadcast(tensors);
+  start_hydra_layers(teacher, student, fresh.hydra, options.hydra_start, images, group);
   evaluate("hydra start", 0);
 }
 
@@ -273,7 +278,7 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
                        agreement.is_better_than(history.best_evaluation().agreement);
   if (is_best) {
     history.best = static_cast<std::int64_t>(history.evaluations.size()) - 1;
-    if (group.is_first()) states.save_best(student, about);
+    if (group.is_first()) states.save_best(student, about, steps_before(stage) + step);
   }
   if (events.on_evaluation)
     events.on_evaluation(history.evaluations.back(), steps_before(stage) + step, is_best);
@@ -377,8 +382,7 @@ bool Conversion::State::run_stage() {
     const std::int64_t next_look = look_after(trainer.position().step);
     try {
       trainer.run(next_look);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::failed) throw;
+    } catch (const NotFiniteError& error) {
       return give_up(error.what());
     }
     position = trainer.position();
@@ -415,11 +419,9 @@ bool Conversion::State::run_stage() {
 void Conversion::State::finish(bool is_complete) {
   history.is_complete = is_complete;
   history.seconds = seconds();
-  group.barrier();
-  if (!group.is_first()) return;
+  group.barrier();  // rank 0 has written the best weights
   load_weights(states.best(), student);
-  const std::vector<double> errors = attention_errors(
-      teacher, student, layers.all, held_out, kFidelityImages, options.device, options.autocast);
+  const std::vector<double> errors = errors_of_layers();
   for (std::size_t i = 0; i < errors.size(); ++i) history.layers[i].after = errors[i];
 }
 
@@ -472,8 +474,11 @@ std::int64_t Conversion::resume(const std::filesystem::path& file) {
   }
   const std::int64_t step = state.steps_before(state.stage) + state.position.step;
   state.group.barrier();  // all have read it
-  if (step != loaded.step) state.save(loaded.tensors);
-  if (state.group.is_first()) state.states.forget_after(step);
+  if (state.group.is_first()) state.states.forget_after(loaded.step);
+  if (step != loaded.step) {
+    state.save(loaded.tensors);
+    if (state.group.is_first()) state.states.keep_only(step);
+  }
   if (is_within) state.resumed = std::move(loaded.tensors);
   return step;
 }

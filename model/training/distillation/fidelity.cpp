@@ -13,11 +13,13 @@ namespace hydrascope::model::training {
 std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& student,
                                      const std::vector<std::int64_t>& layers,
                                      const HeldOutImages& images, std::int64_t most_images,
-                                     c10::Device device, Autocast autocast) {
+                                     c10::Device device, Autocast autocast, ProcessGroup& group) {
   constexpr std::int64_t kBatch = 32;
   const at::NoGradGuard no_grad;
-  std::vector<double> sums(layers.size());
-  const std::int64_t count = std::min(most_images, images.count());
+  // A sum a layer, and the number of images.
+  at::Tensor sums = at::zeros({std::ssize(layers) + 1}, at::kDouble);
+  const std::int64_t count =
+      std::min((most_images + group.world_size() - 1) / group.world_size(), images.count());
   for (std::int64_t first = 0; first < count; first += kBatch) {
     const std::int64_t size = std::min(kBatch, count - first);
     const at::Tensor batch = images.batch(first, size).images.to(device);
@@ -26,12 +28,17 @@ std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& st
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const AttentionOutputs outputs =
           attention_outputs(teacher, student, attention.layers[i], attention.grid);
-      sums[i] += static_cast<double>(size) *
-                 relative_error(outputs.student, outputs.teacher).item<double>();
+      sums[static_cast<std::int64_t>(i)] +=
+          static_cast<double>(size) *
+          relative_error(outputs.student, outputs.teacher).item<double>();
     }
+    sums[-1] += size;
   }
-  for (double& sum : sums) sum /= static_cast<double>(std::max<std::int64_t>(1, count));
-  return sums;
+  sums = sums.to(device);
+  group.sum({sums});
+  sums = sums.cpu() / sums.cpu()[-1].clamp_min(1);
+  const double* sum = sums.const_data_ptr<double>();
+  return {sum, sum + layers.size()};
 }
 
 }  // namespace hydrascope::model::training

@@ -34,6 +34,11 @@ class Moments {
     squares_ = squares_.defined() ? squares_ + squares : squares;
     count_ += x.size(0) * x.size(1);
   }
+  void sum_over(ProcessGroup& group) {
+    at::Tensor count = at::full({1}, count_, sum_.options());
+    group.sum({sum_, squares_, count});
+    count_ = static_cast<std::int64_t>(count.item<double>());
+  }
   [[nodiscard]] at::Tensor mean() const { return sum_ / count_; }
   [[nodiscard]] at::Tensor deviation() const {
     return (squares_ / count_ - mean().square()).clamp_min(0).sqrt();
@@ -61,7 +66,8 @@ void standardise(const at::Tensor& weight, const at::Tensor& bias, std::int64_t 
 
 void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& student,
                                   const std::vector<std::int64_t>& layers,
-                                  const HydraStartOptions& options, const Images& images) {
+                                  const HydraStartOptions& options, const Images& images,
+                                  ProcessGroup& group) {
   std::vector<Moments> queries(layers.size());
   std::vector<Moments> keys(layers.size());
   std::int64_t batches = 0;
@@ -75,6 +81,8 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
   if (batches == 0) throw Error(ErrorCode::empty, "no images to start Hydra layers from");
   const std::int64_t dim = student.config().embed_dim;
   for (std::size_t i = 0; i < layers.size(); ++i) {
+    queries[i].sum_over(group);
+    keys[i].sum_over(group);
     const at::Tensor weight = parameter_of(student, layers[i], "qkv.weight");
     const at::Tensor bias = parameter_of(student, layers[i], "qkv.bias");
     standardise(weight, bias, 0, queries[i], options);
@@ -83,7 +91,8 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
 }
 
 void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
-                const std::vector<std::int64_t>& layers, const Images& images) {
+                const std::vector<std::int64_t>& layers, const Images& images,
+                ProcessGroup& group) {
   std::vector<at::Tensor> products(layers.size());
   std::vector<at::Tensor> squares(layers.size());
   std::int64_t batches = 0;
@@ -106,6 +115,7 @@ void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     constexpr double kSmallestSquare = 1e-30;
+    group.sum({products[i], squares[i]});
     const at::Tensor factor = products[i] / squares[i].clamp_min(kSmallestSquare);
     if (const at::Tensor scale = parameter_of(student, layers[i], "feature_scale");
         scale.defined()) {
@@ -121,11 +131,11 @@ void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
 
 void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
                         const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
-                        const Images& images) {
+                        const Images& images, ProcessGroup& group) {
   const at::NoGradGuard no_grad;
   if (student.config().qkv_bias)
-    standardise_queries_and_keys(teacher, student, layers, options, images);
-  fit_scales(teacher, student, layers, images);
+    standardise_queries_and_keys(teacher, student, layers, options, images, group);
+  fit_scales(teacher, student, layers, images, group);
 }
 
 }  // namespace hydrascope::model::training

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "model/training/distillation/teacher.h"
+#include "model/training/parallel/process_group.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -30,9 +31,11 @@ struct HydraStartOptions {
 ///                            tokens that are read. A layer without that parameter has the columns
 ///                            of proj multiplied instead.
 /// `images` gives the same batches (B, 3, H, W) each time it is called with 0, 1, ... and nothing
-/// at the end; it is asked twice. A model without biases in qkv keeps its q and k.
+/// at the end; it is asked twice. Means and fits are over the images of all ranks, which end with
+/// the same weights. A model without biases in qkv keeps its q and k.
 void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
                         const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
-                        const std::function<std::optional<at::Tensor>(std::int64_t)>& images);
+                        const std::function<std::optional<at::Tensor>(std::int64_t)>& images,
+                        ProcessGroup& group);
 
 }  // namespace hydrascope::model::training

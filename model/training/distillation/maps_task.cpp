@@ -19,12 +19,16 @@ MapsTask::MapsTask(Teacher& teacher, VisionTransformerImpl& student,
   }
 }
 
-StepLoss MapsTask::loss(const Batch& batch, std::int64_t) {
+StepLoss MapsTask::loss(const Batch& batch, std::int64_t step) {
   const TeacherAttention attention = teacher_.look_at_attention(batch.images, layers_);
+  // The same rows on all ranks: W of them do what one does with W times the batch.
+  constexpr std::uint64_t kRowsStream = 0x726F7773;  // "rows": not the pictures' streams
   // Logarithms of small weights: half types are too coarse for the rows, and they cost little.
   const AutocastScope exact(Autocast::off, batch.images.device().type());
   const at::Tensor rows =
-      sample_queries(attention.grid, options_.query_rows).to(batch.images.device());
+      sample_queries(attention.grid, options_.query_rows,
+                     RandomStream{options_.seed, kRowsStream, static_cast<std::uint64_t>(step)})
+          .to(batch.images.device());
   const std::int64_t num_rows = rows.size(0);
   const auto num_layers = static_cast<double>(attention.layers.size());
 

@@ -15,6 +15,7 @@ namespace hydrascope::model::training {
 struct MapsOptions {
   std::int64_t query_rows = 49;  ///< of an image, the class token's among them
   std::int64_t row_chunk = 64;   ///< rows whose N weights are in memory at once
+  std::uint64_t seed = 42;       ///< of the rows, others in every step
 };
 
 class MapsTask final : public TrainingTask {

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::model::training {
 namespace {
@@ -33,13 +36,21 @@ at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std
                                               teacher.narrow(1, 0, num_class));
 }
 
-at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count) {
+at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStream random) {
   const std::int64_t num_patches = grid.rows * grid.columns;
   const std::int64_t num_sampled =
       std::clamp<std::int64_t>(count - grid.num_prefix, 0, num_patches);
-  const at::Tensor patches = at::randperm(num_patches, at::kLong).narrow(0, 0, num_sampled);
-  return at::cat(
-      {at::arange(grid.num_prefix, at::kLong), std::get<0>(patches.sort()) + grid.num_prefix});
+  std::vector<std::int64_t> tokens(static_cast<std::size_t>(grid.num_tokens()));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const auto patches = tokens.begin() + grid.num_prefix;
+  // The first of a shuffle (Fisher and Yates).
+  for (std::int64_t i = 0; i < num_sampled; ++i) {
+    const auto other = i + random.below(static_cast<std::uint64_t>(num_patches - i));
+    std::swap(patches[i], patches[static_cast<std::ptrdiff_t>(other)]);
+  }
+  std::sort(patches, patches + num_sampled);
+  tokens.resize(static_cast<std::size_t>(grid.num_prefix + num_sampled));
+  return at::tensor(tokens, at::kLong);
 }
 
 }  // namespace hydrascope::model::training

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/attention/attention.h"
+#include "model/training/data/random_stream.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -28,8 +29,7 @@ at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std
                        double cls_weight);
 
 /// `count` token indices of `grid`, the prefix tokens among them, the patches drawn without
-/// repetition from the default generator of the CPU; int64, ascending. All tokens when there are no
-/// more than `count`.
-at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count);
+/// repetition from `random`; int64, ascending. All tokens when there are no more than `count`.
+at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStream random);
 
 }  // namespace hydrascope::model::training

@@ -93,7 +93,7 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_EQ(report["stages"][2]["images"], 2 * (24 - held_out) / 4 * 4);  // whole batches
   ASSERT_EQ(report["layers"].size(), 12);
   EXPECT_LT(report["layers"][11]["error_after"], report["layers"][11]["error_before"]);
-  EXPECT_EQ(report["recipe"]["lr"], "1e-4");
+  EXPECT_EQ(report["recipe"]["lr"], 1e-4);
   EXPECT_EQ(Json::parse(read_bytes(json)), report);
   const std::string page = read_bytes(html);
   EXPECT_THAT(page, HasSubstr("<svg"));
@@ -104,7 +104,13 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_EQ(file.metadata().at("attention"), "hedgehog:0-9,hydra:10-11");
   EXPECT_EQ(file.metadata().at("parent_sha256"),
             checkpoint::sha256_of_file(in("teacher.safetensors")));
-  EXPECT_EQ(Json::parse(file.metadata().at("recipe"))["steps-maps"], "4");
+  const Json recipe = Json::parse(file.metadata().at("recipe"));
+  EXPECT_EQ(recipe["steps-maps"], 4);
+  EXPECT_EQ(recipe["scale"], Json({0.5, 1.0}));
+  EXPECT_EQ(recipe["processes"], 1);
+  EXPECT_TRUE(recipe["amp-dtype"] == "float32" || recipe["amp-dtype"] == "bfloat16");
+  EXPECT_FALSE(recipe.contains("from"));
+  EXPECT_EQ(file.metadata().at("complete"), "yes");
   EXPECT_NE(file.metadata().at("transform"), "");
   for (const char* name : {"metrics.jsonl", "summary.csv", "best.safetensors"})
     EXPECT_TRUE(fs::exists(in("out.safetensors.training") / name)) << name;
@@ -165,6 +171,33 @@ TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
             "one.safetensors, sha256 " + checkpoint::sha256_of_file(in("one.safetensors")));
 }
 
+TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
+  ASSERT_EQ(run(command("hydra.safetensors", {"--attn", "hydra:last1"})).code, 0);
+  ASSERT_EQ(run(command("hedgehog.safetensors", {"--attn", "hedgehog:last2"})).code, 0);
+  const Outcome outcome =
+      run(command("mixed.safetensors", {"--attn", "hedgehog:10,hydra:11", "--epochs", "0",
+                                        "--start", in("hedgehog.safetensors").string(), "--start",
+                                        in("hydra.safetensors").string()}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("hydra start")));  // nothing is left to train
+  const auto hedgehog = checkpoint::SafetensorsFile::open(in("hedgehog.safetensors"));
+  const auto hydra = checkpoint::SafetensorsFile::open(in("hydra.safetensors"));
+  const auto mixed = checkpoint::SafetensorsFile::open(in("mixed.safetensors"));
+  const auto expect_taken = [&](const checkpoint::SafetensorsFile& from, const std::string& name) {
+    ASSERT_NE(from.find(name), nullptr) << name;
+    ASSERT_NE(mixed.find(name), nullptr) << name;
+    EXPECT_TRUE(std::ranges::equal(mixed.find(name)->data, from.find(name)->data)) << name;
+  };
+  expect_taken(hedgehog, "blocks.10.attn.qkv.weight");
+  expect_taken(hedgehog, "blocks.10.mlp.fc1.weight");
+  expect_taken(hydra, "blocks.11.attn.feature_scale");
+  expect_taken(hydra, "blocks.11.mlp.fc1.weight");
+  expect_taken(hydra, "norm.weight");
+  const std::string starts = Json::parse(mixed.metadata().at("recipe"))["start"];
+  EXPECT_THAT(starts, HasSubstr("hedgehog.safetensors, sha256 "));
+  EXPECT_THAT(starts, HasSubstr("; hydra.safetensors, sha256 "));
+}
+
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
   const std::vector<std::string> more{
       "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--evaluations", "8", "--model-ema"};
@@ -189,6 +222,82 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
         << name;
   }
   EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
+}
+
+TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
+  const std::vector<std::string> more{
+      "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--mixup", "1", "--resume",
+      "auto",   "--evaluations",        "8"};
+  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
+  {
+    Program program(command("parts.safetensors", more), {});
+    Program::wait_for(in("parts.safetensors.training") / "last.safetensors");
+    program.signal(SIGKILL);
+    ASSERT_EQ(program.wait().code, 128 + SIGKILL);
+  }
+  const Outcome resumed = run(command("parts.safetensors", more));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
+  EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
+}
+
+TEST_F(DistillCli, AnOlderStateGoesOnWithTheBestWeightsOfItsTime) {
+  const std::vector<std::string> more{"--attn", "hydra:last2",   "--checkpoint-hist",
+                                      "20",     "--evaluations", "4"};
+  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
+  const std::string whole = read_bytes(in("whole.safetensors"));
+  const fs::path states = in("whole.safetensors.training");
+  std::vector<std::string> again = more;
+  again.insert(again.end(), {"--resume", (states / "step-4.state.safetensors").string()});
+  // Stopped at once: what it leaves is of the state and not of the run that was abandoned.
+  std::vector<std::string> stopped = again;
+  stopped.insert(stopped.end(), {"--max-minutes", "0.00001"});
+  const Outcome outcome = run(command("whole.safetensors", stopped));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_FALSE(whole == read_bytes(in("whole.safetensors")));
+  ASSERT_EQ(run(command("whole.safetensors", again)).code, 0);
+  EXPECT_TRUE(whole == read_bytes(in("whole.safetensors")));
+}
+
+TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
+  fs::copy_file(in("teacher.safetensors"), in("mine.safetensors"));
+  const Outcome outcome =
+      run(command("mine.safetensors", {"--attn", "hydra:last1", "--resume", "auto"}));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("the file exists"));
+  EXPECT_TRUE(read_bytes(in("mine.safetensors")) == read_bytes(in("teacher.safetensors")));
+  const Outcome parent = run(command("teacher.safetensors", {"--attn", "hydra:last1", "--force"}));
+  EXPECT_EQ(parent.code, 2) << parent.err;
+  EXPECT_THAT(parent.err, HasSubstr("a model to convert from"));
+}
+
+TEST_F(DistillCli, MeasuresWhatCanBeReadAndSaysTheRest) {
+  const std::string labels = folder_.write("labels.txt", "even\nodd\n").string();
+  folder_.write("judged/even/broken.ppm", "P6 no picture");
+  const std::vector<std::string> quick{"--attn",   "hydra:last1", "--stage", "maps",
+                                       "--labels", labels,        "--eval",  in("judged").string(),
+                                       "--format", "json",        "--force"};
+  const Outcome none = run(command("out.safetensors", quick));
+  EXPECT_EQ(none.code, 3) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("none of the labelled pictures"));
+  EXPECT_EQ(none.json()["complete"], true);  // the report is there
+  EXPECT_FALSE(none.json().contains("eval_top1"));
+  folder_.write("judged/odd/1.ppm", ppm(20, 20, 1));
+  const Outcome some = run(command("out.safetensors", quick));
+  EXPECT_EQ(some.code, 3) << some.err;
+  EXPECT_THAT(some.err, HasSubstr("broken.ppm"));
+  EXPECT_EQ(some.json()["eval_images"], 1);
+  EXPECT_EQ(some.json()["unreadable_pictures"], 1);
+}
+
+TEST_F(DistillCli, PicturesThatCannotBeReadAreNoDivergence) {
+  for (unsigned i = 0; i < 24; ++i)
+    folder_.write("broken/" + std::to_string(i) + ".ppm", "P6 no picture");
+  const Outcome outcome =
+      run({"convert", "--from", in("teacher.safetensors").string(), "--attn", "hydra:last1", "-i",
+           in("broken").string(), "-o", in("out.safetensors").string(), "--device", "cpu"});
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_EQ(outcome.err.find("smaller --lr"), std::string::npos) << outcome.err;
 }
 
 TEST_F(DistillCli, ADivergingRunLeavesTheBestStateBeforeThat) {
@@ -228,6 +337,10 @@ TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
   const Outcome other = run(with({"--lr-outputs", "2e-4", "--resume", "auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: lr-outputs"));
+  const Outcome transform =
+      run(with({"--lr-outputs", "1e-4", "--mean", "0.1", "0.2", "0.3", "--resume", "auto"}));
+  EXPECT_EQ(transform.code, 2);
+  EXPECT_THAT(transform.err, HasSubstr("other settings: transform"));
 }
 
 TEST_F(DistillCli, RefusesWithAReason) {

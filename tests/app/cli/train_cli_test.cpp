@@ -162,6 +162,19 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
   EXPECT_THAT(read_bytes(in("taught") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
 }
 
+TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
+  const fs::path validation = in("val");
+  ASSERT_TRUE(fs::is_directory(validation));
+  const fs::path broken = fs::directory_iterator(validation)->path() / "broken.ppm";
+  std::ofstream(broken) << "P6 no picture";
+  const Outcome outcome = run(command("out", {"--epochs", "2", "--format", "json"}));
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  const std::size_t first = outcome.err.find("broken.ppm");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
+}
+
 TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   ASSERT_EQ(run(command("out", {"--epochs", "1"})).code, 0);
   const Outcome again = run(command("out", {"--epochs", "1"}));

@@ -26,7 +26,7 @@ ConversionReport report() {
   report.after = "softmax:0-10,hydra:11";
   report.attention_options = {{"hydra.scale", "linear"}};
   report.sources = {"photos/ (90 + 10)"};
-  report.recipe = {{"lr", "1e-4"}};
+  report.recipe = R"({"lr":1e-4})";
   report.precision = "float16";
   report.computed = "cpu, 1 process";
   model::training::ConversionHistory& history = report.history;
@@ -77,7 +77,7 @@ TEST(ConversionReport, JsonHasEverything) {
   EXPECT_EQ(json["evaluations"].size(), 5);
   EXPECT_EQ(json["losses"][0]["learning_rate"], 1e-3);
   EXPECT_EQ(json["sources"][0], "photos/ (90 + 10)");
-  EXPECT_EQ(json["recipe"]["lr"], "1e-4");
+  EXPECT_EQ(json["recipe"]["lr"], 1e-4);
 }
 
 TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
@@ -86,7 +86,7 @@ TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
   save_report(report(), file);
   const std::string page = read_bytes(file);
   for (const char* text : {"<svg", "Loss of outputs", "Loss of finetune", "photos/ (90 + 10)",
-                           "a&lt;b&gt;.safetensors", "1e-4"})
+                           "a&lt;b&gt;.safetensors", "0.0001"})
     EXPECT_THAT(page, HasSubstr(text));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_THAT(page, Not(HasSubstr("<script")));

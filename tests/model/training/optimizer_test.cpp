@@ -200,7 +200,7 @@ TEST(ParameterAverageTest, FollowsItsFormulaAndSwaps) {
     for (int t = 0; t < 100; ++t) {
       parameters[0].second.add_(at::randn({7}));
       average.update();
-      const double decay = warmup ? std::min(0.9, (1.0 + t) / (10.0 + t)) : 0.9;
+      const double decay = warmup ? std::min(0.9, 1 - std::pow(1.0 + t, -2.0 / 3)) : 0.9;
       expected = decay * expected + (1 - decay) * parameters[0].second;
     }
     const at::Tensor value = parameters[0].second.clone();

@@ -67,6 +67,12 @@ TrainingState state_at(std::int64_t step) {
 }
 
 /// Writes the states of some steps, of a model whose weights do not matter.
+Names bests_in(const fs::path& folder) {
+  Names names = names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("best"); });
+  return names;
+}
+
 void save_steps(StateFolder& states, const std::vector<std::int64_t>& steps) {
   const VisionTransformer model = random_model(small_config());
   for (const std::int64_t step : steps) states.save(*model, checkpoint::Metadata{}, state_at(step));
@@ -188,12 +194,11 @@ TEST(StateFolderTest, ClearedOfStatesKeepsTheBestWeights) {
   StateFolder states(folder.path(), 3);
   save_steps(states, {5, 8});
   VisionTransformer best = random_model(small_config());
-  states.save_best(*best, checkpoint::Metadata{});
+  states.save_best(*best, checkpoint::Metadata{}, 8);
   folder.write("step-6.safetensors", "weights without a state");
   states.clear();
   EXPECT_EQ(newest_in(states), "none");
-  for (const std::string& name : names_in(folder.path()))
-    EXPECT_FALSE(name.starts_with("step-")) << name;
+  EXPECT_EQ(names_in(folder.path()), (Names{"best.safetensors", "last.safetensors"}));
   VisionTransformer found = blank_model();
   load_weights(states.best(), *found);
   expect_same_weights(found, best);
@@ -212,6 +217,48 @@ TEST(StateFolderTest, ForgetsLaterStates) {
                    "step-6.safetensors", "step-6.state.safetensors"}));
   states.forget_after(2);
   EXPECT_EQ(newest_in(states), "none");
+}
+
+// A state that a run goes back to finds the weights that were the best then.
+TEST(StateFolderTest, KeepsTheBestWeightsThatItsStatesKnow) {
+  const TemporaryFolder folder;
+  StateFolder states(folder.path(), 2);
+  std::map<std::int64_t, VisionTransformer> models;
+  const auto save_best = [&](std::int64_t step) {
+    at::manual_seed(static_cast<std::uint64_t>(step));
+    const VisionTransformer model = random_model(small_config());
+    states.save_best(*model, checkpoint::Metadata{}, step);
+    models.insert_or_assign(step, model);
+  };
+  const auto expect_best = [&](std::int64_t step) {
+    VisionTransformer found = blank_model();
+    load_weights(states.best(), *found);
+    expect_same_weights(found, models.at(step));
+  };
+  save_best(0);
+  save_steps(states, {2});
+  save_best(3);
+  save_steps(states, {4});
+  save_best(5);
+  EXPECT_EQ(bests_in(folder.path()), (Names{"best-0.safetensors", "best-3.safetensors",
+                                            "best-5.safetensors", "best.safetensors"}));
+  save_steps(states, {6});  // 2 is dropped, and what it knew
+  EXPECT_EQ(bests_in(folder.path()),
+            (Names{"best-3.safetensors", "best-5.safetensors", "best.safetensors"}));
+  expect_best(5);
+  states.forget_after(4);
+  expect_best(3);
+  EXPECT_EQ(bests_in(folder.path()), (Names{"best-3.safetensors", "best.safetensors"}));
+  // The steps get other numbers, as with another number of processes.
+  save_steps(states, {2});
+  states.keep_only(2);
+  EXPECT_EQ(newest_in(states), "step-2.state.safetensors");
+  EXPECT_EQ(bests_in(folder.path()), (Names{"best-2.safetensors", "best.safetensors"}));
+  states.forget_after(2);
+  expect_best(3);
+  // Nothing was judged before that.
+  states.forget_after(1);
+  EXPECT_EQ(bests_in(folder.path()), Names{});
 }
 
 TEST(StateFolderTest, WhatWasJustWrittenStays) {

@@ -12,6 +12,8 @@
 namespace hydrascope::model::training {
 namespace {
 
+const std::unique_ptr<ProcessGroup> alone = make_single_process();
+
 using Batches = std::function<std::optional<at::Tensor>(std::int64_t)>;
 
 Batches two_batches() {
@@ -28,7 +30,7 @@ TEST(HydraStart, QueriesAndKeysGetOffsetAndDeviation) {
   VisionTransformer student =
       student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
   const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
-  start_hydra_layers(teacher, *student, {1, 2}, {0.3, 1.0}, two_batches());
+  start_hydra_layers(teacher, *student, {1, 2}, {0.3, 1.0}, two_batches(), *alone);
 
   const TeacherAttention seen = teacher.look_at_attention(all_images(), {1, 2});
   for (const TeacherAttention::Layer& layer : seen.layers) {
@@ -49,7 +51,7 @@ TEST(HydraStart, FeatureScaleIsTheLeastSquaresFit) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student =
       student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
-  start_hydra_layers(teacher, *student, {1, 2}, {}, two_batches());
+  start_hydra_layers(teacher, *student, {1, 2}, {}, two_batches(), *alone);
 
   const TeacherAttention seen = teacher.look_at_attention(all_images(), {1, 2});
   const at::NoGradGuard no_grad;
@@ -88,7 +90,7 @@ TEST(HydraStart, BringsTheLayerNearTheTeacher) {
     VisionTransformer student = student_of(
         teacher.model(), small_config("hydra:1", {std::string("hydra.feature_scale=") + scale}));
     const double before = error_of(teacher, *student);
-    start_hydra_layers(teacher, *student, {1}, {}, two_batches());
+    start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
     const double after = error_of(teacher, *student);
     EXPECT_LT(after, 0.8) << scale;
     EXPECT_LT(after, 0.5 * before) << scale;
@@ -100,8 +102,8 @@ TEST(HydraStart, WithoutTheParameterTheScaleGoesIntoTheProjection) {
   VisionTransformer with =
       student_of(teacher.model(), small_config("hydra:1", {"hydra.feature_scale=on"}));
   VisionTransformer without = student_of(teacher.model(), small_config("hydra:1"));
-  start_hydra_layers(teacher, *with, {1}, {}, two_batches());
-  start_hydra_layers(teacher, *without, {1}, {}, two_batches());
+  start_hydra_layers(teacher, *with, {1}, {}, two_batches(), *alone);
+  start_hydra_layers(teacher, *without, {1}, {}, two_batches(), *alone);
   EXPECT_NEAR(error_of(teacher, *with), error_of(teacher, *without), 1e-5);
 }
 
@@ -112,16 +114,16 @@ TEST(HydraStart, ModelsWithoutBiasesKeepTheirQueriesAndKeys) {
   apply_attention_spec("hydra:1", config.attention);
   VisionTransformer student = student_of(teacher.model(), config);
   const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
-  start_hydra_layers(teacher, *student, {1}, {}, two_batches());
+  start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
   EXPECT_TRUE(at::equal(parameter(*student, "blocks.1.attn.qkv.weight"), before));
 }
 
 TEST(HydraStart, NeedsImages) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student = student_of(teacher.model(), small_config("hydra:1"));
-  EXPECT_ERROR(
-      start_hydra_layers(teacher, *student, {1}, {}, [](std::int64_t) { return std::nullopt; }),
-      empty, "no images");
+  EXPECT_ERROR(start_hydra_layers(
+                   teacher, *student, {1}, {}, [](std::int64_t) { return std::nullopt; }, *alone),
+               empty, "no images");
 }
 
 }  // namespace

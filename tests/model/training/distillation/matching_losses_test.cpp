@@ -63,16 +63,22 @@ TEST(TokenError, AddsTheClassTokensShare) {
 
 TEST(SampleQueries, HoldsThePrefixAndDistinctPatches) {
   const TokenGrid grid{2, 3, 4};
-  at::manual_seed(4);
-  const at::Tensor rows = sample_queries(grid, 7);
+  const at::Tensor rows = sample_queries(grid, 7, RandomStream{4});
   ASSERT_EQ(rows.numel(), 7);
   EXPECT_EQ(rows[0].item<std::int64_t>(), 0);
   EXPECT_EQ(rows[1].item<std::int64_t>(), 1);
   for (std::int64_t i = 1; i < 7; ++i)
     EXPECT_GT(rows[i].item<std::int64_t>(), rows[i - 1].item<std::int64_t>());
   EXPECT_LT(rows[6].item<std::int64_t>(), grid.num_tokens());
-  EXPECT_FALSE(at::equal(rows, sample_queries(grid, 7)));
-  EXPECT_TRUE(at::equal(sample_queries(grid, 100), at::arange(14, at::kLong)));
+  EXPECT_TRUE(at::equal(rows, sample_queries(grid, 7, RandomStream{4})));
+  EXPECT_FALSE(at::equal(rows, sample_queries(grid, 7, RandomStream{5})));
+  EXPECT_TRUE(at::equal(sample_queries(grid, 100, RandomStream{4}), at::arange(14, at::kLong)));
+  // Every patch is drawn equally often.
+  at::Tensor times = at::zeros({grid.num_tokens()}, at::kLong);
+  for (std::uint64_t i = 0; i < 1200; ++i)
+    times.index_add_(0, sample_queries(grid, 8, RandomStream{i}), at::ones({8}, at::kLong));
+  for (std::int64_t token = 2; token < grid.num_tokens(); ++token)
+    EXPECT_NEAR(times[token].item<double>(), 600, 90) << token;
 }
 
 }  // namespace
