@@ -157,15 +157,16 @@ class Distillation {
  private:
   void check_files() const;
   [[nodiscard]] fs::path states_folder() const { return output_.string() + ".training"; }
-  /// Fills `chosen.begun` with the layers that `--start` gives.
-  void build_models(training::ConversionOptions& chosen);
+  void build_models();
+  /// The layers that `--start` gives, from `train_from` on.
+  std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(std::int64_t last_step);
   /// Top-1 of what was written, with its rounding, into `report`.
   void evaluate(ConversionReport& report);
   int finish(const training::ConversionHistory& history);
 
-  const ParsedOptions& options_;
+  ParsedOptions options_;
   training::LaunchEnvironment launch_;
   Console console_;
   fs::path output_;
@@ -206,7 +207,7 @@ void Distillation::check_files() const {
   for (const std::string& file : options_.texts("report")) check_report_file(file);
 }
 
-void Distillation::build_models(training::ConversionOptions& chosen) {
+void Distillation::build_models() {
   model::VitConfig before = source_.config;
   before.attention = source_.trained_attention;
   model::VisionTransformer teacher(before);
@@ -216,15 +217,15 @@ void Distillation::build_models(training::ConversionOptions& chosen) {
   at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
-  // Blocks before the first one that learns are the teacher's.
-  const std::int64_t first =
-      chosen.train_from >= 0 ? chosen.train_from
-                             : training::converted_layers(teacher_->config(), *student_).first();
+}
+
+std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
+  std::vector<std::int64_t> all;
   for (const std::string& start : options_.texts("start")) {
-    const std::vector<std::int64_t> taken = take_over(start, first, *student_);
-    chosen.begun.insert(chosen.begun.end(), taken.begin(), taken.end());
+    const std::vector<std::int64_t> taken = take_over(start, train_from, *student_);
+    all.insert(all.end(), taken.begin(), taken.end());
   }
-  student_->to(device_);
+  return all;
 }
 
 void Distillation::say_what_happens(const training::ConversionOptions& chosen,
@@ -360,10 +361,16 @@ int Distillation::run() {
   const image::TransformConfig transform = training_transform(transform_);
   pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"),
                                   static_cast<std::uint64_t>(options_.integer("seed")));
+  build_models();
+  const training::ConvertedLayers layers =
+      training::converted_layers(teacher_->config(), *student_);
+  if (!layers.maps.empty()) options_ = with_defaults_of_learned_maps(std::move(options_));
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();
-  build_models(chosen);
+  // Blocks before the first one that learns are the teacher's.
+  chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
+  student_->to(device_);
   recipe_ = conversion_recipe(options_, chosen.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;

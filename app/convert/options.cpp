@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace hydrascope::app {
@@ -20,6 +22,18 @@ using Json = nlohmann::json;
 namespace {
 
 namespace training = model::training;
+
+/// Where feature maps are learned the start is near the teacher: larger steps and mixed pictures
+/// cost more than they give, as measured (docs/training.md). Elsewhere, which is Hydra, the
+/// options' own defaults are the recipe.
+struct LearnedMapsDefault {
+  std::string_view option;
+  const char* value;
+};
+constexpr LearnedMapsDefault kLearnedMapsDefaults[] = {
+    {"epochs", "3"}, {"lr", "1e-4"},  {"batch-size", "16"}, {"steps-outputs", "0"},
+    {"mixup", "0"},  {"cutmix", "0"}, {"mixup-prob", "1"},  {"scale", "0.5,1"},
+};
 
 std::vector<Option> file_options() {
   return in_group(
@@ -115,8 +129,8 @@ std::vector<Option> stage_options() {
        integer("hydra-start-batches", "batches that the start of Hydra layers is fitted to", "4",
                1),
        flag("no-hydra-start", "Hydra layers start with the weights of --from as they are"),
-       number("epochs", "times through the pictures in the last stage: end to end", "1"),
-       number("lr", "its learning rate", "1e-4"),
+       number("epochs", "times through the pictures in the last stage: end to end", "5"),
+       number("lr", "its learning rate", "1e-3"),
        number("min-lr", "where its cosine ends", "0"),
        {.name = "warmup-steps",
         .kind = ValueKind::integer,
@@ -141,7 +155,7 @@ std::vector<Option> stage_options() {
        flag("train-head", "the classifier learns too, in the last stage"),
        integer("evaluations-maps", "looks at the held-out pictures in the first stage", "2", 1),
        integer("evaluations-outputs", "the same in the second stage", "2", 1),
-       integer("evaluations", "the same in the last stage", "8", 1),
+       integer("evaluations", "the same in the last stage", "10", 1),
        integer("patience", "a stage ends after so many of them without a better one; 0: never",
                "0")});
 }
@@ -193,14 +207,20 @@ CommandSpec convert_spec() {
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
   spec.positionals = "[PICTURES...], or IN OUT with --format-only";
-  spec.options = join({file_options(), picture_options(), architecture_options(), stage_options(),
-                       with_defaults(augmentation_options(), {{"scale", "0.5,1"}}),
-                       mixing_options(), optimizer(),
-                       without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
-                               {"model-ema-warmup"}),
-                       training_run_options(), without(preprocessing_options(), {"exif"}),
-                       training_runtime_options("32"), launch_options(), report_options(),
-                       without(label_options(), {"label-type"}), general_options()});
+  spec.options = join(
+      {file_options(), picture_options(), architecture_options(), stage_options(),
+       with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
+       with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),
+       optimizer(),
+       without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
+               {"model-ema-warmup"}),
+       training_run_options(), without(preprocessing_options(), {"exif"}),
+       training_runtime_options("32"), launch_options(), report_options(),
+       without(label_options(), {"label-type"}), general_options()});
+  for (const auto& [name, value] : kLearnedMapsDefaults) {
+    const auto option = std::ranges::find(spec.options, name, &Option::name);
+    option->help += std::string(" (where feature maps are learned: ") + value + ")";
+  }
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert --from softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
@@ -213,6 +233,17 @@ CommandSpec convert_spec() {
       "hydrascope convert --format-only --precision float16 vit-base-patch16-224/ vit.safetensors",
   };
   return spec;
+}
+
+ParsedOptions with_defaults_of_learned_maps(ParsedOptions options) {
+  for (const auto& [name, value] : kLearnedMapsDefaults) {
+    if (options.given(name)) continue;
+    std::vector<std::string> words;
+    std::istringstream text(value);
+    for (std::string word; std::getline(text, word, ',');) words.push_back(word);
+    options = options.with(name, std::move(words));
+  }
+  return options;
 }
 
 training::ConversionOptions conversion_options(const ParsedOptions& options,

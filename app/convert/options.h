@@ -17,6 +17,9 @@ namespace hydrascope::app {
 
 CommandSpec convert_spec();
 
+/// The same with other defaults of the recipe: those for layers with learned feature maps.
+ParsedOptions with_defaults_of_learned_maps(ParsedOptions options);
+
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
 model::training::ConversionOptions conversion_options(
     const ParsedOptions& options, const image::TransformConfig& transform, c10::Device device,

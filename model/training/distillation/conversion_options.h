@@ -1,5 +1,5 @@
-// What can be chosen about a conversion. The values here are those of the recipe that the program's
-// own converted models were made with.
+// What can be chosen about a conversion. Recipes that were measured are the defaults of the command
+// (app/convert/options.cpp).
 #pragma once
 
 #include "model/training/autocast.h"

@@ -133,6 +133,11 @@ TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
   const auto file = checkpoint::SafetensorsFile::open(in("half.safetensors"));
   EXPECT_EQ(file.find("blocks.0.attn.qkv.weight")->dtype, checkpoint::Dtype::F16);
   EXPECT_EQ(file.find("blocks.11.attn.feature_scale"), nullptr);
+  // The recipe without learned maps, which the user may change in part.
+  const Json recipe = Json::parse(file.metadata().at("recipe"));
+  EXPECT_EQ(recipe["lr"], 1e-3);
+  EXPECT_EQ(recipe["scale"], Json({0.3, 1.0}));
+  EXPECT_EQ(recipe["batch-size"], 4);
   // Its weights are where another run starts.
   const Outcome tuned = run(command(
       "tuned.safetensors", {"--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=off",
