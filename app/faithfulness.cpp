@@ -2,8 +2,8 @@
 
 #include "app/option_table.h"
 #include "app/signal_stop.h"
-#include "app/stopwatch.h"
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 #include "model/explain/baseline_maps.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "app/pipeline.h"
 
 #include "app/signal_stop.h"
-#include "app/stopwatch.h"
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 
 #include <algorithm>
 #include <chrono>

@@ -60,18 +60,24 @@ std::string ResultTable::json() const {
   return '[' + join_words(objects, ",", ",") + ']';
 }
 
-void ResultTable::write_text(std::ostream& out) const {
+std::vector<std::vector<std::string>> ResultTable::texts() const {
   std::vector<std::vector<std::string>> lines(1);
-  std::vector<bool> to_left(columns_.size());
   for (const TableColumn& column : columns_) lines[0].push_back(column.title);
   for (const auto& row : rows_) {
     std::vector<std::string>& line = lines.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i) {
+    for (std::size_t i = 0; i < row.size(); ++i)
       line.push_back(people_text(row[i], columns_[i].decimals));
-      if (std::holds_alternative<std::string>(row[i])) to_left[i] = true;
-    }
   }
-  write_columns(lines, to_left, out);
+  return lines;
+}
+
+void ResultTable::write_text(std::ostream& out) const {
+  std::vector<bool> to_left(columns_.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (std::holds_alternative<std::string>(row[i])) to_left[i] = true;
+  }
+  write_columns(texts(), to_left, out);
 }
 
 void ResultTable::write(Format format, std::ostream& out) const {

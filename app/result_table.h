@@ -30,6 +30,8 @@ class ResultTable {
 
   /// An array of objects.
   [[nodiscard]] std::string json() const;
+  /// What people see: the titles, then a row each.
+  [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
   /// text: columns with titles; csv and tsv: a header and rows; json: `json`, jsonl: an object a
   /// line. Throws Error(failed) when `out` cannot be written to.
   void write(Format format, std::ostream& out) const;

@@ -2,10 +2,10 @@
 
 #include "app/benchmark/statistics.h"
 #include "app/signal_stop.h"
-#include "app/stopwatch.h"
 #include "kernels/device/thread_team.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantised_linear/quantised_linear.h"
+#include "kernels/stopwatch.h"
 #include "kernels/vector/aligned_buffer.h"
 
 #include <ATen/ATen.h>

@@ -192,18 +192,6 @@ std::string page(const ConversionReport& report) {
     facts.push_back({"top-1 on " + std::to_string(report.eval_images) + " labelled images, %", "",
                      fixed(*report.top1, 2)});
   }
-  std::vector<std::vector<std::string>> stages{{"stage", "steps", "images", "minutes", "images/s"}};
-  for (const StageSummary& stage : history.stages) {
-    stages.push_back({stage.stage + (stage.ended_early ? " (ended early)" : ""),
-                      std::to_string(stage.steps), std::to_string(stage.images),
-                      minutes(stage.seconds), fixed(rate(stage), 1)});
-  }
-  std::vector<std::vector<std::string>> layers{
-      {"layer", "attention", "error before", "error after"}};
-  for (const LayerFidelity& layer : history.layers) {
-    layers.push_back({std::to_string(layer.layer), layer.mechanism, fixed(layer.before, 3),
-                      fixed(layer.after, 3)});
-  }
   std::vector<std::vector<std::string>> recipe{{"setting", "value"}};
   const auto settings = nlohmann::json::parse(report.recipe);
   for (const auto& [key, value] : settings.items())
@@ -222,10 +210,11 @@ std::string page(const ConversionReport& report) {
          escaped(report.computed) + ". Kept: the state of " + escaped(best_state(best)) +
          ", judged by " + std::to_string(history.held_out_images) +
          " images that nothing was learned from.</p>\n" + html_table(facts) + charts(history) +
-         "<h2>Stages</h2>\n" + html_table(stages) +
+         "<h2>Stages</h2>\n" + html_table(stage_table(history).texts()) +
          "<h2>Layers</h2>\n<p>Relative squared error of attention's output on the teacher's "
          "tokens.</p>\n" +
-         html_table(layers) + "<h2>Pictures</h2>\n<p>Learned from + held out.</p><ul>\n" + sources +
+         html_table(layer_table(history).texts()) +
+         "<h2>Pictures</h2>\n<p>Learned from + held out.</p><ul>\n" + sources +
          "</ul>\n<h2>Recipe</h2>\n" + html_table(recipe) + "</body></html>\n";
 }
 

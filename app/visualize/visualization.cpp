@@ -1,9 +1,9 @@
 #include "app/visualize/visualization.h"
 
 #include "app/predictions.h"
-#include "app/stopwatch.h"
 #include "app/visualize/picture_placement.h"
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 
 #include <algorithm>
 #include <chrono>

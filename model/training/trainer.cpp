@@ -1,23 +1,17 @@
 #include "model/training/trainer.h"
 
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 #include "model/training/parallel/gradient_reducer.h"
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 namespace hydrascope::model::training {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 /// Sums of the numbers between two records, on the device: reading them every step would make a GPU
 /// wait.

@@ -1,6 +1,7 @@
 #include "model/training/distillation/conversion.h"
 
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 #include "model/training/distillation/fidelity.h"
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/maps_task.h"
@@ -11,7 +12,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -21,18 +21,12 @@
 namespace hydrascope::model::training {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::int64_t kFidelityImages = 64;
 constexpr const char* kIdentityField = "identity";
 constexpr const char* kStageField = "conversion.stage";
 constexpr const char* kStepField = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
 constexpr const char* kHistoryField = "conversion.history";
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 const std::string& entry_of(const checkpoint::Metadata& fields, const std::string& key,
                             const std::string& file) {

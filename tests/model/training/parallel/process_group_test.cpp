@@ -1,12 +1,12 @@
 #include "model/training/parallel/process_group.h"
 
+#include "kernels/stopwatch.h"
 #include "tests/error_matchers.h"
 #include "tests/model/training/parallel/ranks.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <unistd.h>
 
@@ -14,11 +14,6 @@ namespace hydrascope::model::training {
 namespace {
 
 using testing::run_as_ranks;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 TEST(ProcessGroupTest, SumsAndBroadcastsOfThreeRanks) {
   if (run_as_ranks(3)) return;

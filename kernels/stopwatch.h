@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-namespace hydrascope::app {
+namespace hydrascope {
 
 using Clock = std::chrono::steady_clock;
 
@@ -11,4 +11,4 @@ inline double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-}  // namespace hydrascope::app
+}  // namespace hydrascope
