@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
-#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hedgehog hydra_last1 hydra_last2 hydra_last4 mixed; default: all
+#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed
+#                                                         default: all but hydra, which has it in all layers
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
-# caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` goes on from the hedgehog model of the same
-# seed. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default build/release/hydrascope;
-# PROCESSES is how many work on a model together (1): one a core is faster than one with all cores.
+# caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
+# the same seed together. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
+# build/release/hydrascope; PROCESSES is how many work on a model together (1): one a core is faster than one with all cores.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [ $# -lt 2 ]; then
-  sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$1 output=$2 seed=${3:-0}
@@ -22,13 +23,14 @@ measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/i
 program=${HYDRASCOPE:-build/release/hydrascope}
 processes=${PROCESSES:-1}
 
-# convert ARGUMENTS...: on $processes processes, which share the batch.
+# convert BATCH ARGUMENTS...: on $processes processes, which share the batch.
 convert() {
-  local arguments=(convert "$@" --batch-size $((batch / processes)) --batch-size-maps $((processes < 8 ? 8 / processes : 1)))
+  local batch=$1 arguments=(convert "${@:2}")
   if [ "$processes" -eq 1 ]; then
     "$program" "${arguments[@]}"
     return
   fi
+  arguments+=(--batch-size $((batch / processes)) --batch-size-maps $((processes < 8 ? 8 / processes : 1)))
   local rank started=() failed=0
   export WORLD_SIZE=$processes LOCAL_WORLD_SIZE=$processes MASTER_ADDR=127.0.0.1 MASTER_PORT=${MASTER_PORT:-29500}
   for ((rank = 0; rank < processes; rank++)); do
@@ -39,21 +41,24 @@ convert() {
   return "$failed"
 }
 
+file_of() { echo "$output/deit_tiny_patch16_224.$1.seed$seed.safetensors"; }
+
 mkdir -p "$output"
 for model in "${models[@]}"; do
-  name="$output/deit_tiny_patch16_224.$model.seed$seed"
+  file=$(file_of "$model")
   batch=32
   case $model in
-    hydra_last1) recipe=(--attn hydra:last1 --epochs 0) ;;
-    hydra_last2) recipe=(--attn hydra:last2 --epochs 3 --lr 5e-4 --mixup 1 --cutmix 1 --mixup-prob 0.7 --scale 0.3 1) ;;
-    hydra_last4) recipe=(--attn hydra:last4 --epochs 5 --lr 1e-3 --mixup 1 --cutmix 1 --mixup-prob 0.7 --scale 0.3 1 --evaluations 10) ;;
-    hedgehog) recipe=(--attn hedgehog --epochs 3 --lr 1e-4) ;;
-    mixed) recipe=(--attn hedgehog,hydra:last2 --start "$output/deit_tiny_patch16_224.hedgehog.seed$seed.safetensors" --epochs 1 --lr 1e-4) ;;
+    hydra_last1) recipe=(--attn hydra:last1) ;;
+    hydra_last2) recipe=(--attn hydra:last2) ;;
+    hydra_last4) recipe=(--attn hydra:last4) ;;
+    hydra) recipe=(--attn hydra) ;;
+    hedgehog) batch=16 recipe=(--attn hedgehog) ;;
+    mixed) batch=16 recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     *)
       echo "make_models.sh: there is no model $model" >&2
       exit 2
       ;;
   esac
-  convert "${recipe[@]}" "${training[@]}" "${measured[@]}" --seed "$seed" --precision float16 --resume auto --force \
-    -o "$name.safetensors" --report "$name.json" --report "$name.html"
+  convert "$batch" "${recipe[@]}" "${training[@]}" "${measured[@]}" --seed "$seed" --precision float16 --resume auto --force \
+    -o "$file" --report "${file%.safetensors}.json" --report "${file%.safetensors}.html"
 done

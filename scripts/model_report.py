@@ -112,16 +112,28 @@ def seeds_table(figures: dict[str, Any]) -> str:
     return text
 
 
-def recipe_of(key: str) -> str:
-    """The options of scripts/make_models.sh."""
-    script = (ROOT / "scripts" / "make_models.sh").read_text()
-    return re.search(rf"^\s*{key}\) recipe=\((.*)\) ;;$", script, re.M)[1]
+def recipe_of(file: Path) -> dict[str, Any]:
+    """The settings in a model's metadata."""
+    with file.open("rb") as stream:
+        size = int.from_bytes(stream.read(8), "little")
+        return json.loads(json.loads(stream.read(size))["__metadata__"]["recipe"])
+
+
+def settings(recipe: dict[str, Any]) -> str:
+    text = (f"Last stage: {recipe['epochs']:g} epochs, {recipe['batch-size'] * recipe['processes']} pictures a step, learning rate "
+            f"{recipe['lr']:g}, crops from {recipe['scale'][0]:g} of the area")
+    if recipe["mixup"] > 0:
+        text += f", mixup or CutMix in {recipe['mixup-prob']:.0%} of the batches"
+    if "start" in recipe:
+        text += f". It began with the layers of {recipe['start']}"
+    return text + "."
 
 
 def card(key: str, figures: dict[str, Any]) -> str:
     model = f"{FAMILY}.{key}"
     row, runs = figures["bundled"][model], figures["seeds"][key]
-    made = next(run for run in runs if run["seed"] == 0)
+    recipe = recipe_of(ROOT / "assets" / "models" / f"{model}.safetensors")
+    made = next(run for run in runs if run["seed"] == recipe["seed"])
     text = f"""# {model}
 
 DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that lies
@@ -129,9 +141,9 @@ beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
-`scripts/make_models.sh PICTURES OUTPUT 0 {key}`: `hydrascope convert {recipe_of(key)}`, {made['minutes']:.0f} minutes on {figures['machine']}.
-The softmax model was the teacher; no label was used. The whole recipe and the parent's SHA-256 are in the file's metadata
-(`hydrascope inspect {model}.safetensors`).
+`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {key}`, which is `hydrascope convert --attn {recipe['attn']}`, {made['minutes']:.0f} minutes on
+{figures['machine']}. The softmax model was the teacher; no label was used. {settings(recipe)}
+The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
 
 | stage | steps | pictures | images/s |
 |---|---:|---:|---:|
