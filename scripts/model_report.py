@@ -119,11 +119,13 @@ def recipe_of(file: Path) -> dict[str, Any]:
         return json.loads(json.loads(stream.read(size))["__metadata__"]["recipe"])
 
 
-def settings(recipe: dict[str, Any]) -> str:
-    text = (f"Last stage: {recipe['epochs']:g} epochs, {recipe['batch-size'] * recipe['processes']} pictures a step, learning rate "
-            f"{recipe['lr']:g}, crops from {recipe['scale'][0]:g} of the area")
-    if recipe["mixup"] > 0:
-        text += f", mixup or CutMix in {recipe['mixup-prob']:.0%} of the batches"
+def settings(recipe: dict[str, Any], processes: int) -> str:
+    number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
+    smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
+    text = (f"Last stage: {number['epochs']:g} epochs, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
+            f"crops from {smallest} of the area")
+    if number["mixup"] > 0:
+        text += f", mixup or CutMix in {number['mixup-prob']:.0%} of the batches"
     if "start" in recipe:
         text += f". It began with the layers of {recipe['start']}"
     return text + "."
@@ -133,7 +135,8 @@ def card(key: str, figures: dict[str, Any]) -> str:
     model = f"{FAMILY}.{key}"
     row, runs = figures["bundled"][model], figures["seeds"][key]
     recipe = recipe_of(ROOT / "assets" / "models" / f"{model}.safetensors")
-    made = next(run for run in runs if run["seed"] == recipe["seed"])
+    made = next(run for run in runs if run["seed"] == int(recipe["seed"]))
+    processes = int(re.search(r"(\d+) process", made["computed"])[1])
     text = f"""# {model}
 
 DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that lies
@@ -142,7 +145,7 @@ beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 ## How it was made
 
 `scripts/make_models.sh PICTURES OUTPUT {made['seed']} {key}`, which is `hydrascope convert --attn {recipe['attn']}`, {made['minutes']:.0f} minutes on
-{figures['machine']}. The softmax model was the teacher; no label was used. {settings(recipe)}
+{figures['machine']}. The softmax model was the teacher; no label was used. {settings(recipe, processes)}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
 
 | stage | steps | pictures | images/s |
