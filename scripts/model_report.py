@@ -1,12 +1,11 @@
 """The converted models' tables (printed) and cards: docs/measurements/models.json, assets/models/*.md.
 
-    python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--write-from FILE]
+    python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--merge-only]
 
 PICTURES is what scripts/make_models.sh was given, REPORTS the folder of its reports, one a model and seed; seeds that
 docs/measurements/models.json has from earlier stay. Every bundled model is scored on every labelled set and timed by
 `hydrascope benchmark`, in turns; nothing else should run on the machine meanwhile.
---write-from FILE takes the figures of an earlier run (docs/measurements/models.json) and only writes the pages. Only the standard
-library is used.
+--merge-only adds the reports' seeds and writes the pages with the scores and times that are there. Only the standard library is used.
 """
 
 import argparse
@@ -27,6 +26,13 @@ TITLES = {
     "hedgehog": "Hedgehog in all layers",
     "mixed": "Hydra in the last 2 layers, Hedgehog in the other ten",
     "hydra": "Hydra in all layers",
+}
+STAGES = {
+    "start": "attention exchanged, nothing learned",
+    "hydra start": "Hydra's start fitted",
+    "maps": "maps imitate the rows",
+    "outputs": "attention outputs matched",
+    "finetune": "end to end",
 }
 BUNDLED = [key for key in TITLES if (ROOT / "assets" / "models" / f"{FAMILY}.{key}.safetensors").exists()]
 # Folder of PICTURES, options, what a card says of it.
@@ -82,10 +88,10 @@ def conversions(reports: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def spread(values: list[float]) -> str:
+def spread(values: list[float], digits: int = 1) -> str:
     if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
+        return f"{values[0]:.{digits}f}"
+    return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
 
 def results_table(figures: dict[str, Any]) -> str:
@@ -109,6 +115,21 @@ def seeds_table(figures: dict[str, Any]) -> str:
         text += (f"| {TITLES[key]} | {', '.join(format(run['eval_top1'], '.1f') for run in runs)} | "
                  f"{spread([run['eval_top1'] for run in runs])} | {spread([run['agreement'] for run in runs])} % | "
                  f"{spread([run['minutes'] for run in runs])} | {spread([run['stages'][-1]['images_per_second'] for run in runs])} |\n")
+    return text
+
+
+def stages_table(figures: dict[str, Any]) -> str:
+    """What each stage adds: agreement and divergence at its end, over the seeds."""
+    text = "| attention | stage | agreement % | KL |\n|---|---|---:|---:|\n"
+    for key, runs in figures["seeds"].items():
+        title = TITLES[key]
+        stages = dict.fromkeys(look["stage"] for run in runs for look in run["evaluations"])
+        for stage in stages:
+            ends = [[look for look in run["evaluations"] if look["stage"] == stage][-1:] for run in runs]
+            looks = [look for end in ends for look in end]
+            text += (f"| {title} | {STAGES[stage]} | {spread([look['agreement'] for look in looks])} | "
+                     f"{spread([look['divergence'] for look in looks], 3)} |\n")
+            title = ""
     return text
 
 
@@ -194,16 +215,14 @@ def main() -> None:
     parser.add_argument("--program", default=str(ROOT / "build/release/hydrascope"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--machine", default="2 cores of an AMD EPYC with AVX512_BF16")
-    parser.add_argument("--write-from", type=Path)
+    parser.add_argument("--merge-only", action="store_true")
     arguments = parser.parse_args()
     raw = ROOT / "docs" / "measurements" / "models.json"
-    if arguments.write_from:
-        figures = json.loads(arguments.write_from.read_text())
-    else:
+    figures = json.loads(raw.read_text()) if raw.exists() else {"bundled": {}, "seeds": {}}
+    if not arguments.merge_only:
         models = [TEACHER, *(f"{FAMILY}.{key}" for key in BUNDLED)]
         speed = time_models(arguments.program, models, arguments.rounds)
-        earlier = json.loads(raw.read_text())["seeds"] if raw.exists() else {}
-        figures = {"machine": arguments.machine, "bundled": {}, "seeds": earlier}
+        figures |= {"machine": arguments.machine, "bundled": {}}
         for model in models:
             file = ROOT / "assets" / "models" / f"{model}.safetensors"
             figures["bundled"][model] = {"bytes": file.stat().st_size, "speed": speed[model],
@@ -216,9 +235,13 @@ def main() -> None:
         figures["seeds"][key] = [known[seed] for seed in sorted(known)]
     raw.write_text(json.dumps(figures, indent=1) + "\n")
     for key in BUNDLED:
+        if f"{FAMILY}.{key}" not in figures["bundled"]:
+            continue
         (ROOT / "assets" / "models" / f"{FAMILY}.{key}.md").write_text(card(key, figures))
-    print(results_table(figures))
+    if figures["bundled"]:
+        print(results_table(figures))
     print(seeds_table(figures))
+    print(stages_table(figures))
 
 
 if __name__ == "__main__":
