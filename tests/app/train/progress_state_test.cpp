@@ -65,21 +65,23 @@ TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
   const auto identity = [&](const std::string& recipe) {
     return identity_of_run(recipe, about, pictures);
   };
-  const std::string state = identity(R"({"lr":"1e-4","opt":"adamw","batch-size":"8"})");
+  const std::string state = identity(R"({"lr":1e-4,"opt":"adamw","batch-size":8})");
   const auto check = [&](const std::string& wanted) {
     model::training::require_same_run(wanted, state, "a.state");
   };
-  EXPECT_NO_THROW(check(identity(R"({"lr":"0.0001","opt":"adamw","batch-size":"16"})")));
-  EXPECT_ERROR(check(identity(R"({"lr":"2e-4","opt":"adamw"})")), invalid_argument, "lr");
-  EXPECT_ERROR(check(identity(R"({"lr":"1e-4"})")), invalid_argument, "opt");
-  EXPECT_ERROR(check(identity(R"({"lr":"1e-4","opt":"adamw","aa":"rand"})")), invalid_argument,
-               "aa");
-  const std::string recipe = R"({"lr":"1e-4","opt":"adamw"})";
+  EXPECT_NO_THROW(check(identity(R"({"lr":0.0001,"opt":"adamw","batch-size":16})")));
+  EXPECT_ERROR(check(identity(R"({"lr":2e-4,"opt":"adamw"})")), invalid_argument, "lr");
+  EXPECT_ERROR(check(identity(R"({"lr":1e-4})")), invalid_argument, "opt");
+  EXPECT_ERROR(check(identity(R"({"lr":1e-4,"opt":"adamw","aa":"rand"})")), invalid_argument, "aa");
+  const std::string recipe = R"({"lr":1e-4,"opt":"adamw"})";
   EXPECT_ERROR(check(identity_of_run(recipe, {{"parent_sha256", "others"}}, pictures)),
                invalid_argument, "weights");
+  EXPECT_ERROR(check(identity_of_run(recipe, {{"parent_sha256", "weights"}, {"transform", "other"}},
+                                     pictures)),
+               invalid_argument, "transform");
   EXPECT_ERROR(check(identity_of_run(recipe, about, {pictures[0]})), invalid_argument, "pictures");
   EXPECT_NO_THROW(model::training::require_same_run(
-      identity_of_run(R"({"lr":"1e-4","opt":"sgd"})", about, pictures, {"opt"}),
+      identity_of_run(R"({"lr":1e-4,"opt":"sgd"})", about, pictures, {"opt"}),
       identity_of_run(recipe, about, pictures, {"opt"}), "a.state"));
   // The folder may lie elsewhere.
   EXPECT_NO_THROW(
