@@ -2,7 +2,6 @@
 
 #include "kernels/error.h"
 
-#include <ATen/ATen.h>
 #include <nlohmann/json.hpp>
 
 #include <functional>
@@ -29,9 +28,8 @@ std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::
   const std::optional<fs::path> file =
       begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
   const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
-  const at::Tensor blind = at::full({1}, sees_it ? 0 : 1, at::device(device).dtype(at::kLong));
-  group.sum({blind});
-  if (!all_begin && group.world_size() > 1 && blind.item<std::int64_t>() > 0) {
+  const std::int64_t blind = model::training::sum_of_all(group, device, sees_it ? 0 : 1);
+  if (!all_begin && group.world_size() > 1 && blind > 0) {
     throw Error(ErrorCode::failed, "some process does not see the state that rank 0 sees",
                 folder.string(), "the folder has to be the same for all of them");
   }
@@ -64,10 +62,7 @@ void require_same_on_all(const std::string& recipe, const std::string& identity,
                          model::training::ProcessGroup& group, c10::Device device) {
   const auto mine = static_cast<std::int64_t>(std::hash<std::string>{}(recipe + identity));
   const std::int64_t of_first = model::training::number_of_first(group, device, mine);
-  const at::Tensor others =
-      at::full({1}, mine == of_first ? 0 : 1, at::device(device).dtype(at::kLong));
-  group.sum({others});
-  if (others.item<std::int64_t>() > 0) {
+  if (model::training::sum_of_all(group, device, mine == of_first ? 0 : 1) > 0) {
     throw Error(ErrorCode::invalid_argument,
                 "the processes were given different options or pictures", "training",
                 "start all of them with the same command line, on the same files");

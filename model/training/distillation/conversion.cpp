@@ -90,12 +90,10 @@ struct Conversion::State {
         layers(converted_layers(teacher.config(), student)),
         fresh(not_begun(layers, options.begun)),
         states(std::move(folder), options.recent_states) {
-    const at::Tensor counts =
-        at::full({1}, held_out.count(), at::device(options.device).dtype(at::kLong));
-    group.sum({counts});
-    history.held_out_images = counts.item<std::int64_t>();
+    history.held_out_images = sum_of_all(group, options.device, held_out.count());
     if (history.held_out_images == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
+    options.of_maps.seed = options.seed;
     if (options.train_from < 0) options.train_from = layers.first();
     if (options.train_from > layers.first()) {
       throw Error(ErrorCode::invalid_argument,
@@ -156,11 +154,8 @@ LoaderOptions Conversion::State::loader_options(Stage of) const {
 
 std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
   switch (of) {
-    case Stage::maps: {
-      MapsOptions of_maps = options.of_maps;
-      of_maps.seed = options.seed;
-      return std::make_unique<MapsTask>(teacher, student, fresh.maps, of_maps);
-    }
+    case Stage::maps:
+      return std::make_unique<MapsTask>(teacher, student, fresh.maps, options.of_maps);
     case Stage::outputs:
       return std::make_unique<OutputsTask>(teacher, student, fresh.all, options.outputs_cls_weight);
     case Stage::finetune: break;

@@ -36,7 +36,8 @@ std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& st
   }
   sums = sums.to(device);
   group.sum({sums});
-  sums = sums.cpu() / sums.cpu()[-1].clamp_min(1);
+  sums = sums.cpu();
+  sums /= sums[-1].clone().clamp_min(1);
   const double* sum = sums.const_data_ptr<double>();
   return {sum, sum + layers.size()};
 }

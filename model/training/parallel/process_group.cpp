@@ -11,4 +11,11 @@ std::int64_t number_of_first(ProcessGroup& group, c10::Device device, std::int64
   return number.item<std::int64_t>();
 }
 
+std::int64_t sum_of_all(ProcessGroup& group, c10::Device device, std::int64_t mine) {
+  if (group.world_size() == 1) return mine;
+  const at::Tensor number = at::full({1}, mine, at::device(device).dtype(at::kLong));
+  group.sum({number});
+  return number.item<std::int64_t>();
+}
+
 }  // namespace hydrascope::model::training

@@ -41,6 +41,9 @@ class ProcessGroup {
 /// Rank 0's number, on all ranks; `device` is where the group exchanges.
 std::int64_t number_of_first(ProcessGroup& group, c10::Device device, std::int64_t mine);
 
+/// The sum of all ranks' numbers, on all of them.
+std::int64_t sum_of_all(ProcessGroup& group, c10::Device device, std::int64_t mine);
+
 /// One process: nothing to exchange.
 std::unique_ptr<ProcessGroup> make_single_process();
 
