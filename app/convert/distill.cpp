@@ -364,7 +364,7 @@ int Distillation::run() {
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
-  if (!layers.maps.empty()) options_ = with_defaults_of_learned_maps(std::move(options_));
+  options_ = with_recipe_defaults(std::move(options_), !layers.maps.empty());
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -23,17 +22,23 @@ namespace {
 
 namespace training = model::training;
 
-/// Where feature maps are learned the start is near the teacher: larger steps and mixed pictures
-/// cost more than they give, as measured (docs/training.md). Elsewhere, which is Hydra, the
-/// options' own defaults are the recipe.
-struct LearnedMapsDefault {
+/// Layers that learn feature maps start near the teacher, which large steps would leave, as
+/// measured (docs/training.md). Not the options' own defaults: `--dump-config` knows no model, and
+/// what it says would count as the user's choice.
+struct RecipeDefault {
   std::string_view option;
-  const char* value;
+  std::string value;
+  std::string with_learned_maps;
 };
-constexpr LearnedMapsDefault kLearnedMapsDefaults[] = {
-    {"epochs", "3"}, {"lr", "1e-4"},  {"batch-size", "16"}, {"steps-outputs", "0"},
-    {"mixup", "0"},  {"cutmix", "0"}, {"mixup-prob", "1"},  {"scale", "0.5,1"},
-};
+const std::vector<RecipeDefault>& recipe_defaults() {
+  static const std::vector<RecipeDefault> defaults = {
+      {"lr", "1e-3", "6e-5"},
+      {"mechanism-lr-scale", "3", "20"},
+      {"batch-size", "32", "16"},
+      {"steps-outputs", "100", "0"},
+  };
+  return defaults;
+}
 
 std::vector<Option> file_options() {
   return in_group(
@@ -113,12 +118,11 @@ std::vector<Option> stage_options() {
   return in_group(
       "Stages",
       {integer("steps-maps", "steps of the first stage: learned maps imitate attention rows",
-               "400"),
+               "1600"),
        number("lr-maps", "its learning rate", "1e-2"),
        integer("batch-size-maps", "its pictures of a batch, of each process", "8", 1),
        integer("query-rows", "its attention rows of a picture", "49", 1),
-       integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer",
-               "100"),
+       integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer", ""),
        number("lr-outputs", "its learning rate", "1e-3"),
        number("outputs-lr-scale", "learning rate there of layers other than Hydra's over that",
               "0.5"),
@@ -130,7 +134,7 @@ std::vector<Option> stage_options() {
                1),
        flag("no-hydra-start", "Hydra layers start with the weights of --from as they are"),
        number("epochs", "times through the pictures in the last stage: end to end", "5"),
-       number("lr", "its learning rate", "1e-3"),
+       number("lr", "its learning rate", ""),
        number("min-lr", "where its cosine ends", "0"),
        {.name = "warmup-steps",
         .kind = ValueKind::integer,
@@ -143,7 +147,7 @@ std::vector<Option> stage_options() {
        number("blocks-weight", "weight of the relative error of the blocks' outputs", "4"),
        number("cls-weight", "weight of the class token's error beside that of all tokens", "0"),
        number("mechanism-lr-scale",
-              "learning rate of learned maps and scales over that of the rest", "3"),
+              "learning rate of learned maps and scales over that of the rest", ""),
        {.name = "train-from",
         .kind = ValueKind::integer,
         .placeholder = "LAYER",
@@ -185,6 +189,8 @@ std::vector<Option> report_options() {
 std::vector<Option> architecture_options() {
   std::vector<Option> model = without(model_options(), {"checkpoint", "pos-interp"});
   for (Option& option : model) {
+    if (option.name == "num-classes" || option.name == "reset-head")
+      option.help += " (with --format-only)";
     if (option.name != "model") continue;
     option.help = "architecture of the checkpoint";
     option.placeholder = "NAME";
@@ -215,11 +221,12 @@ CommandSpec convert_spec() {
        without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
                {"model-ema-warmup"}),
        training_run_options(), without(preprocessing_options(), {"exif"}),
-       training_runtime_options("32"), launch_options(), report_options(),
+       training_runtime_options(""), launch_options(), report_options(),
        without(label_options(), {"label-type"}), general_options()});
-  for (const auto& [name, value] : kLearnedMapsDefaults) {
+  for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
     const auto option = std::ranges::find(spec.options, name, &Option::name);
-    option->help += std::string(" (where feature maps are learned: ") + value + ")";
+    option->default_value.clear();
+    option->default_note = value + "; where feature maps are learned: " + with_learned_maps;
   }
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
@@ -235,13 +242,10 @@ CommandSpec convert_spec() {
   return spec;
 }
 
-ParsedOptions with_defaults_of_learned_maps(ParsedOptions options) {
-  for (const auto& [name, value] : kLearnedMapsDefaults) {
-    if (options.given(name)) continue;
-    std::vector<std::string> words;
-    std::istringstream text(value);
-    for (std::string word; std::getline(text, word, ',');) words.push_back(word);
-    options = options.with(name, std::move(words));
+ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps) {
+  for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
+    if (!options.given(name))
+      options = options.with(name, {learns_maps ? with_learned_maps : value});
   }
   return options;
 }

@@ -17,8 +17,9 @@ namespace hydrascope::app {
 
 CommandSpec convert_spec();
 
-/// The same with other defaults of the recipe: those for layers with learned feature maps.
-ParsedOptions with_defaults_of_learned_maps(ParsedOptions options);
+/// The same with the defaults that depend on the model: whether any layer learns feature maps. All
+/// below expect them.
+ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps);
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
 model::training::ConversionOptions conversion_options(

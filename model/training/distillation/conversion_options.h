@@ -34,7 +34,7 @@ struct StageOptions {
 
 struct ConversionOptions {
   StageOptions maps{
-      .steps = 400, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20, .evaluations = 2};
+      .steps = 1600, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20, .evaluations = 2};
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
   StageOptions finetune{.steps = 350, .learning_rate = 1e-4, .warmup_steps = 18, .evaluations = 8};
 

@@ -93,7 +93,7 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_EQ(report["stages"][2]["images"], 2 * (24 - held_out) / 4 * 4);  // whole batches
   ASSERT_EQ(report["layers"].size(), 12);
   EXPECT_LT(report["layers"][11]["error_after"], report["layers"][11]["error_before"]);
-  EXPECT_EQ(report["recipe"]["lr"], 1e-4);
+  EXPECT_EQ(report["recipe"]["lr"], 6e-5);
   EXPECT_EQ(Json::parse(read_bytes(json)), report);
   const std::string page = read_bytes(html);
   EXPECT_THAT(page, HasSubstr("<svg"));
@@ -106,7 +106,7 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
             checkpoint::sha256_of_file(in("teacher.safetensors")));
   const Json recipe = Json::parse(file.metadata().at("recipe"));
   EXPECT_EQ(recipe["steps-maps"], 4);
-  EXPECT_EQ(recipe["scale"], Json({0.5, 1.0}));
+  EXPECT_EQ(recipe["scale"], Json({0.3, 1.0}));
   EXPECT_EQ(recipe["processes"], 1);
   EXPECT_TRUE(recipe["amp-dtype"] == "float32" || recipe["amp-dtype"] == "bfloat16");
   EXPECT_FALSE(recipe.contains("from"));
@@ -119,6 +119,17 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
            "--format", "jsonl", "--device", "cpu"});
   ASSERT_EQ(classified.code, 0) << classified.err;
   EXPECT_EQ(classified.records().at(0)["attention"], "hedgehog:0-9,hydra:10-11");
+}
+
+// What depends on the model stays open: as a configuration it would count as the user's choice.
+TEST_F(DistillCli, DumpedConfigurationsHoldWhatIsDecided) {
+  const Json dumped =
+      run({"convert", "--attn", "hedgehog", "--epochs", "2", "-b", "4", "--dump-config"}).json();
+  EXPECT_EQ(dumped.at("epochs"), 2);
+  EXPECT_EQ(dumped.at("batch-size"), 4);
+  EXPECT_EQ(dumped.at("steps-maps"), 1600);
+  for (const char* name : {"lr", "mechanism-lr-scale", "steps-outputs"})
+    EXPECT_FALSE(dumped.contains(name)) << name;
 }
 
 TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {

@@ -203,6 +203,7 @@ TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   EXPECT_EQ(logged(folder.path() / "out" / "metrics.jsonl", "loss").size(), 3U + 6U);
 }
 
+// Not mixed: each process mixes within its own batch.
 TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   const TemporaryFolder folder;
   for (unsigned i = 0; i < 24; ++i)
@@ -215,7 +216,7 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   const auto command = [](const std::string& batch, const std::string& name) {
     return exact(
         "convert --from teacher.safetensors --attn hedgehog:10,hydra:11 -i pictures --held-out 6 "
-        "--steps-maps 4 --steps-outputs 4 --epochs 2 --evaluations 2 -b " +
+        "--steps-maps 4 --steps-outputs 4 --epochs 2 --evaluations 2 --mixup 0 --cutmix 0 -b " +
         batch + " --batch-size-maps " + batch + " -o " + name + ".safetensors --report " + name +
         ".json");
   };
