@@ -16,11 +16,11 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
 
+from model_report import TITLES  # noqa: E402
+
 ROOT = Path(__file__).resolve().parent.parent
 MEASUREMENTS = ROOT / "docs" / "measurements"
 FIGURES = ROOT / "docs" / "figures"
-TITLES = {"hydra_last1": "Hydra, last layer", "hydra_last2": "Hydra, last 2", "hydra_last4": "Hydra, last 4",
-          "hydra": "Hydra, all layers", "hedgehog": "Hedgehog, all layers", "mixed": "Hydra last 2 + Hedgehog"}
 
 
 def save(figure: plt.Figure, name: str) -> None:

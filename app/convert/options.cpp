@@ -225,7 +225,6 @@ CommandSpec convert_spec() {
        without(label_options(), {"label-type"}), general_options()});
   for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
     const auto option = std::ranges::find(spec.options, name, &Option::name);
-    option->default_value.clear();
     option->default_note = value + "; where feature maps are learned: " + with_learned_maps;
   }
   spec.examples = {
