@@ -74,7 +74,7 @@ int run_classify(const ParsedOptions& options) {
   pipeline.keep_input = options.given("save-input");
   if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
-  OutputFile output(team.own_file(options.text("output")), team.has_others());
+  OutputFile output(team.own_file(options.text("output")), "--output", team.has_others());
   const auto writer = make_classify_writer(
       choose_format(options.text("format"), options.text("output")), output.stream(),
       parse_label_type(options.text("label-type")), console.color);

@@ -45,7 +45,7 @@ std::string error_text(const Error& error) {
   return text;
 }
 
-OutputFile::OutputFile(const std::string& output, bool among_others)
+OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others)
     : name_(output), is_standard_output_(output.empty() || output == "-") {
   if (is_standard_output_) {
     if (!among_others) return;
@@ -54,7 +54,8 @@ OutputFile::OutputFile(const std::string& output, bool among_others)
     return;
   }
   file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);
-  if (!*file_) throw Error(ErrorCode::unreadable, "cannot be written", "--output " + output);
+  if (!*file_)
+    throw Error(ErrorCode::unreadable, "cannot be written", std::string(option) + " " + output);
 }
 
 void OutputFile::close() {
@@ -63,6 +64,16 @@ void OutputFile::close() {
     throw Error(ErrorCode::unreadable, "not everything could be written",
                 is_standard_output() ? "standard output" : name_, "is the disk full?");
   }
+}
+
+void check_output_file(const std::string& file, std::string_view option) {
+  const std::string place = std::string(option) + " " + file;
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  std::error_code ignored;
+  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(), place);
+  if (std::filesystem::is_directory(file, ignored))
+    throw Error(ErrorCode::invalid_argument, "expected a file, found a folder", place);
 }
 
 bool dump_config_requested(const ParsedOptions& options) {

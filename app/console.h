@@ -37,9 +37,11 @@ void print_error(const Error& error);
 /// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unreadable).
 class OutputFile {
  public:
-  /// `among_others`: standard output is shared with processes that write records, too; then each
-  /// flush writes what came since the last one without anything of theirs in between.
-  explicit OutputFile(const std::string& output, bool among_others = false);
+  /// `option`: which one named the file, for messages. `among_others`: standard output is shared
+  /// with processes that write records, too; then each flush writes what came since the last one
+  /// without anything of theirs in between.
+  explicit OutputFile(const std::string& output, std::string_view option = "--output",
+                      bool among_others = false);
   [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
   /// Flushes; throws Error(unreadable) when not everything could be written.
@@ -51,6 +53,10 @@ class OutputFile {
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   bool is_standard_output_ = false;
 };
+
+/// For a file that is written when everything is computed: throws Error(invalid_argument) where it
+/// could not be, for want of its folder or because a folder has its name. `option` named it.
+void check_output_file(const std::string& file, std::string_view option);
 
 /// When `--dump-config` is given: prints the resolved options as JSON and returns true.
 bool dump_config_requested(const ParsedOptions& options);

@@ -67,8 +67,8 @@ int run_evaluate(const ParsedOptions& options) {
       plan_faithfulness(options, source.config, transform.config);
   team.join(options);
   model::Classifier classifier = make_classifier(
-      options, source, plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(),
-      team.launch());
+      options_beside_reference(options), source,
+      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(), team.launch());
   if (reference) reference->load(console);
 
   // Published scores come from tools that ignore EXIF orientation.

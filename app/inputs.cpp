@@ -1,12 +1,12 @@
 #include "app/inputs.h"
 
+#include "app/file_extension.h"
 #include "app/folder_walk.h"
 #include "app/glob.h"
 #include "app/path_lines.h"
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 #include <span>
 #include <string_view>
@@ -25,10 +25,7 @@ constexpr std::array<std::string_view, 8> kVideoExtensions{".mp4",  ".mov", ".mk
                                                            ".webm", ".m4v", ".mpg", ".mpeg"};
 
 bool has_extension(const fs::path& file, std::span<const std::string_view> extensions) {
-  std::string extension = file.extension().native();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
-  return std::find(extensions.begin(), extensions.end(), extension) != extensions.end();
+  return std::ranges::find(extensions, lower_extension(file)) != extensions.end();
 }
 
 bool is_there(const fs::path& path) {

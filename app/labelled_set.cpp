@@ -1,6 +1,6 @@
 #include "app/labelled_set.h"
 
-#include "app/inputs.h"
+#include "app/folder_walk.h"
 #include "app/options.h"
 #include "kernels/error.h"
 
@@ -9,6 +9,7 @@
 #include <iterator>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 namespace hydrascope::app {
@@ -16,25 +17,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<fs::path> sorted_entries(const fs::path& folder, bool folders) {
-  std::vector<fs::path> entries;
-  std::error_code status;
-  for (const auto& entry : fs::directory_iterator(folder, status)) {
-    if (entry.path().filename().string().starts_with('.')) continue;
-    const bool wanted = folders ? entry.is_directory()
-                                : entry.is_regular_file() && has_image_extension(entry.path());
-    if (wanted) entries.push_back(entry.path());
+/// Also those of folders within, as torchvision and timm have it.
+std::vector<fs::path> pictures_of(const fs::path& folder) {
+  std::vector<fs::path> pictures;
+  FolderWalk walk(folder.string(), folder, /*recursive=*/true);
+  while (const auto input = walk.next()) {
+    if (!input->error) {
+      pictures.push_back(input->path);
+    } else if (*input->error == ErrorCode::unreadable) {
+      throw Error(*input->error, input->message, input->given);
+    }
   }
-  if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
-  std::ranges::sort(entries);
-  return entries;
+  return pictures;
 }
 
 std::optional<std::int64_t> class_of(const std::string& word, const image::Labels& labels) {
   if (const auto index = labels.find_id(word)) return index;
   const std::vector<std::int64_t> named = labels.find_name(word);
   if (named.size() == 1) return named.front();
-  return std::nullopt;
+  // Of several classes that share a name, the one that has no other.
+  std::optional<std::int64_t> exact;
+  for (const std::int64_t index : named) {
+    if (labels.at(index).names != word) continue;
+    if (exact) return std::nullopt;
+    exact = index;
+  }
+  return exact;
 }
 
 /// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
@@ -42,7 +50,10 @@ std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream)
     throw Error(ErrorCode::invalid_argument, "cannot be read", "--labels-csv " + file.string());
-  const std::string text(std::istreambuf_iterator<char>(stream), {});
+  std::string text(std::istreambuf_iterator<char>(stream), {});
+  // Spreadsheets begin UTF-8 with a byte order mark.
+  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
+    text.erase(0, kMark.size());
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> row(1);
   bool quoted = false;
@@ -113,7 +124,15 @@ std::optional<std::size_t> column_of(const std::vector<std::string>& header,
 }  // namespace
 
 std::vector<fs::path> class_folders(const fs::path& folder) {
-  return sorted_entries(folder, /*folders=*/true);
+  std::vector<fs::path> folders;
+  std::error_code status;
+  for (const auto& entry : fs::directory_iterator(folder, status)) {
+    if (entry.is_directory() && !is_hidden(entry.path().filename().string()))
+      folders.push_back(entry.path());
+  }
+  if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
+  std::ranges::sort(folders);
+  return folders;
 }
 
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels) {
@@ -135,7 +154,9 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
                   "no folder is named after a class, and there are " +
                       std::to_string(folders.size()) + " folders for " +
                       std::to_string(labels.size()) + " classes",
-                  folder.string(), "name the classes of the folders with --class-map FILE");
+                  folder.string(),
+                  "name the classes of the folders with --class-map FILE; pictures without labels: "
+                  "--no-labels --recursive");
     }
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::int64_t>(i);
     set.rule = "folders in sorted order";
@@ -146,7 +167,7 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
       unknown += (unknown.empty() ? "" : ", ") + folders[i].filename().string();
       continue;
     }
-    for (const fs::path& file : sorted_entries(folders[i], /*folders=*/false))
+    for (const fs::path& file : pictures_of(folders[i]))
       set.pictures.push_back({file, *targets[i]});
   }
   if (!unknown.empty()) {

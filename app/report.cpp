@@ -1,13 +1,12 @@
 #include "app/report.h"
 
 #include "app/delimited_row.h"
+#include "app/file_extension.h"
 #include "app/terminal_text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 
 namespace hydrascope::app {
 namespace {
@@ -44,9 +43,7 @@ Format choose_format(std::string_view format, std::string_view output) {
     throw Error(ErrorCode::invalid_argument, "unknown format '" + std::string(format) + "'",
                 "--format", "one of text, json, jsonl, csv, tsv");
   }
-  std::string extension = std::filesystem::path(output).extension().native();
-  std::transform(extension.begin(), extension.end(), extension.begin(),
-                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  const std::string extension = lower_extension(output);
   if (extension.empty()) return Format::text;
   return find_format(std::string_view(extension).substr(1)).value_or(Format::text);
 }

@@ -12,13 +12,30 @@ namespace hydrascope::app {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+namespace {
+
+void check_state(const fs::path& file, const fs::path& folder,
+                 const std::optional<fs::path>& newest) {
+  const std::string place = "--resume " + file.string();
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) throw Error(ErrorCode::invalid_argument, "no such file", place);
+  const std::string hint = newest ? "the newest one is " + newest->string() : "";
+  if (!file.native().ends_with(".state.safetensors"))
+    throw Error(ErrorCode::invalid_argument, "expected a state, step-N.state.safetensors", place,
+                hint);
+  if (!fs::equivalent(fs::absolute(file).parent_path(), folder, ignored))
+    throw Error(ErrorCode::invalid_argument, "is no state of the run in " + folder.string(), place,
+                hint.empty() ? "a run goes on in its own folder (-o)" : hint);
+}
+
+}  // namespace
+
 std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::path& folder,
                                         const std::optional<fs::path>& newest,
                                         model::training::ProcessGroup& group, c10::Device device) {
   const std::string& word = options.text("resume");
   std::error_code ignored;
-  if (group.is_first() && !word.empty() && word != "auto" && !fs::exists(word, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such file", "--resume " + word);
+  if (group.is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
   const bool begins = word.empty() || (word == "auto" && !newest);
   if (group.is_first() && word.empty() && newest && !options.flag("force")) {
     throw Error(ErrorCode::invalid_argument, "the folder holds a run", folder.string(),

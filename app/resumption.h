@@ -18,7 +18,8 @@ namespace hydrascope::app {
 
 /// The state to go on from: rank 0's decision, which all processes must call for. `newest` is the
 /// one that `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where a run
-/// would be lost (neither `--resume` nor `--force`), Error(failed) where a process does not see the
+/// would be lost (neither `--resume` nor `--force`) and for a file that is no state of `folder`,
+/// whose best weights would be missing; Error(failed) where a process does not see the
 /// state that rank 0 sees.
 std::optional<std::filesystem::path> state_to_resume(
     const ParsedOptions& options, const std::filesystem::path& folder,

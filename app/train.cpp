@@ -25,7 +25,6 @@
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -67,7 +66,8 @@ class TrainingRun {
         schedule_(schedule_of(options, length_)),
         autocast_(autocast_of(options, device_)),
         states_(output_folder(options, subject_.source),
-                static_cast<int>(options.integer("checkpoint-hist"))) {}
+                static_cast<int>(options.integer("checkpoint-hist"))),
+        unreadable_(options) {}
 
   int run();
 
@@ -291,7 +291,7 @@ int TrainingRun::report() {
 }
 
 int TrainingRun::run() {
-  at::set_num_threads(model_threads(options_, launch_));
+  set_up_computation(options_, launch_);
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();

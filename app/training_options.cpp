@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -139,6 +140,9 @@ std::vector<Option> training_run_options() {
            .help = "go on from the newest state of the output, if there is one, or from a state",
            .completes_files = true},
           integer("checkpoint-hist", "states that are kept besides the best weights", "1", 1),
+          integer("recovery-interval",
+                  "steps between two states, besides those at looks at other pictures; 0: none",
+                  "0"),
           integer("log-interval", "steps between two records", "20", 1),
           {.name = "max-minutes",
            .kind = ValueKind::number,
@@ -164,8 +168,7 @@ std::vector<Option> training_run_options() {
 
 std::vector<Option> training_runtime_options(const std::string& batch_size) {
   std::vector<Option> options = without(
-      runtime_options(),
-      {"precision", "calibration", "keep-tokens", "keep-layer", "kernels", "deterministic"});
+      runtime_options(), {"precision", "calibration", "keep-tokens", "keep-layer", "kernels"});
   const auto batch = std::ranges::find(options, "batch-size", &Option::name);
   batch->help = "pictures of a batch, of each process";
   batch->default_note = "";
@@ -181,6 +184,36 @@ std::vector<Option> with_defaults(std::vector<Option> options,
     option->default_value = value;
   }
   return options;
+}
+
+std::vector<Option> training_input_options() {
+  std::vector<Option> options = input_options();
+  std::erase_if(options, [](const Option& option) {
+    return option.name != "max-pixels" && option.name != "on-error";
+  });
+  return options;
+}
+
+void set_up_computation(const ParsedOptions& options,
+                        const model::training::LaunchEnvironment& launch) {
+  at::set_num_threads(model_threads(options, launch));
+  if (options.flag("deterministic"))
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+}
+
+image::TransformConfig training_transform(const ResolvedTransform& transform) {
+  if (transform.config.native) {
+    throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
+                "--img-size sets it");
+  }
+  const auto [height, width] = transform.config.img_size;
+  const std::int64_t patch = transform.config.patch_size;
+  if (height % patch != 0 || width % patch != 0) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected multiples of the patch, " + std::to_string(patch) + " pixels",
+                "--img-size " + std::to_string(height) + "x" + std::to_string(width));
+  }
+  return transform.config;
 }
 
 model::training::OptimizerOptions optimizer_of(const ParsedOptions& options) {
@@ -219,36 +252,26 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(options.dump_config());
-  for (const char* name : {"resume",
-                           "output",
-                           "force",
-                           "format",
-                           "report",
-                           "max-minutes",
-                           "log-interval",
-                           "checkpoint-hist",
-                           "recovery-interval",
-                           "cache-mb",
-                           "device",
-                           "threads",
-                           "workers",
-                           "ddp-timeout",
-                           "verbose",
-                           "quiet",
-                           "no-progress",
-                           "color",
-                           "print-transform",
-                           "eval",
-                           "labels-csv",
-                           "require-top1"})
+  for (const char* name : {"resume",       "output",          "force",
+                           "format",       "report",          "max-minutes",
+                           "log-interval", "checkpoint-hist", "recovery-interval",
+                           "on-error",     "deterministic",   "cache-mb",
+                           "device",       "threads",         "workers",
+                           "ddp-timeout",  "verbose",         "quiet",
+                           "no-progress",  "color",           "print-transform",
+                           "eval",         "labels-csv",      "require-top1"})
     recipe.erase(name);
   recipe["amp-dtype"] = autocast == model::training::Autocast::off ? "float32" : "bfloat16";
   recipe["processes"] = processes;
   return recipe.dump();
 }
 
+UnreadablePictures::UnreadablePictures(const ParsedOptions& options)
+    : ends_run_(options.text("on-error") == "fail") {}
+
 model::training::FailureReport UnreadablePictures::report() {
   return [this](const std::string& file, const std::string& message) {
+    if (ends_run_) throw Error(ErrorCode::failed, message, file);
     const std::lock_guard lock(mutex_);
     if (files_.insert(file).second) std::cerr << "error: " + file + ": " + message + "\n";
   };

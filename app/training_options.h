@@ -2,6 +2,7 @@
 // what they mean.
 #pragma once
 
+#include "app/model_source.h"
 #include "app/options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
@@ -31,15 +32,26 @@ std::vector<Option> augmentation_options();
 std::vector<Option> mixing_options();
 /// model-ema, model-ema-decay, model-ema-warmup.
 std::vector<Option> average_options();
-/// resume, checkpoint-hist, log-interval, max-minutes, cache-mb, amp-dtype.
+/// resume, checkpoint-hist, recovery-interval, log-interval, max-minutes, cache-mb, amp-dtype.
 std::vector<Option> training_run_options();
 
-/// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed.
+/// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
+/// deterministic.
 std::vector<Option> training_runtime_options(const std::string& batch_size);
 
 /// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
 std::vector<Option> with_defaults(std::vector<Option> options,
                                   const std::vector<std::pair<std::string, std::string>>& values);
+
+/// max-pixels, on-error: of the pictures that are learned from.
+std::vector<Option> training_input_options();
+
+/// How LibTorch computes in this process: `--threads`, `--deterministic`.
+void set_up_computation(const ParsedOptions& options,
+                        const model::training::LaunchEnvironment& launch);
+/// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
+/// `--native` and for a size that the patch does not divide.
+image::TransformConfig training_transform(const ResolvedTransform& transform);
 
 model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.
@@ -54,6 +66,8 @@ std::string recipe_of(const ParsedOptions& options, model::training::Autocast au
 /// quiet.
 class UnreadablePictures {
  public:
+  /// `--on-error fail`: the first one ends the run, by an Error(failed) out of `report`.
+  explicit UnreadablePictures(const ParsedOptions& options);
   /// For loaders; this object must outlive them.
   [[nodiscard]] model::training::FailureReport report();
   /// Of all processes, which must ask alike.
@@ -62,6 +76,7 @@ class UnreadablePictures {
  private:
   mutable std::mutex mutex_;
   std::set<std::string> files_;
+  bool ends_run_;
 };
 
 /// Where the environment describes several processes, joins them (`--ddp-timeout`); a signal gives

@@ -8,14 +8,14 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 gpu=$root/tests/bench/gpu
-readonly ALL_STAGES=(configure build-kernels build-program tests sanitizer kernels model report)
+readonly ALL_STAGES=(configure build-kernels build-program tests sanitizer kernels model conversion report)
 
 usage() {
   cat <<'END'
 usage: gpu_check.sh [OPTIONS]
 
   --stages LIST         comma list of configure, build (= build-kernels,build-program), tests, sanitizer, kernels,
-                        model, report; default: all. A call continues what earlier calls left in --out and --build
+                        model, conversion, report; default: all. A call continues what earlier calls left in --out and --build
   --out DIR             raw output of the stages, gpu_report.json, gpu_report.md (default: out/gpu)
   --build DIR           default: build/gpu
   --headers DIR         what scripts/gather_headers.sh made elsewhere (default: the system's packages)
@@ -24,6 +24,7 @@ usage: gpu_check.sh [OPTIONS]
   --architectures LIST  as in CMAKE_CUDA_ARCHITECTURES (default: this machine's GPU; 90a-real without one)
   --images DIR          pictures for the agreement of CPU and GPU (default: assets/images); labelled by folders or
                         images.csv, or not
+  --pictures DIR        what the conversion learns from, some thousand of them; without it that stage is not run
   --limit SECONDS       of every stage (default: 470)
   --jobs N              compilers at a time (default: by processors and memory)
   --shards N            processes that share the tests (default: 8, at most the processors)
@@ -42,7 +43,7 @@ out=$root/out/gpu
 build=$root/build/gpu
 headers='' libtorch=${HYDRASCOPE_LIBTORCH:-} architectures='' commit='' require_targets=''
 python=python3
-images=$root/assets/images
+images=$root/assets/images pictures=''
 limit=470
 shards=$(($(nproc) < 8 ? $(nproc) : 8))
 # One compiler a core; a Torch file takes about 1 GiB.
@@ -54,7 +55,10 @@ while [ $# -gt 0 ]; do
     --help | -h) usage; exit 0 ;;
     --require-targets) require_targets=yes; shift; continue ;;
     --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
-    --*) [ $# -ge 2 ] || wrong "$1 needs a value" ;;
+    --*)
+      usage | grep -q -e "$1[ ,]" || wrong "unknown option $1"
+      [ $# -ge 2 ] || wrong "$1 needs a value"
+      ;;
     *) wrong "unexpected argument $1" ;;
   esac
   case $1 in
@@ -66,6 +70,7 @@ while [ $# -gt 0 ]; do
     --libtorch) libtorch=$2 ;;
     --architectures) architectures=$2 ;;
     --images) images=$2 ;;
+    --pictures) pictures=$2 ;;
     --limit) limit=$2 ;;
     --jobs) jobs=$2 ;;
     --shards) shards=$2 ;;
@@ -85,11 +90,13 @@ stages=${stages/build /build-kernels build-program }
 for stage in $stages; do
   [[ " ${ALL_STAGES[*]} " == *" $stage "* ]] || wrong "unknown stage $stage"
 done
+[ -z "$pictures" ] || [ -d "$pictures" ] || wrong "--pictures $pictures: no such folder"
 [ -d "$images" ] || wrong "--images $images: no such folder"
 [ -z "$headers" ] || [ -d "$headers/include" ] || wrong "--headers $headers holds no include/ (gather_headers.sh makes one)"
 command -v "$python" >/dev/null || wrong "--python $python: not found"
 mkdir -p "$out/logs" "$build"
 out=$(cd "$out" && pwd) build=$(cd "$build" && pwd) images=$(cd "$images" && pwd)
+[ -z "$pictures" ] || pictures=$(cd "$pictures" && pwd)
 [ -z "$headers" ] || headers=$(cd "$headers" && pwd)
 cd "$root"
 
@@ -264,6 +271,32 @@ stage_model() {
   message="$(grep -c '"who"' "$out/model/model.json" || true) rows"
 }
 
+stage_conversion() {
+  without_gpu && return
+  [ -n "$pictures" ] || { verdict='not run' message='no pictures to learn from (--pictures)'; return 0; }
+  need_program "$build/hydrascope" build-program || return 0
+  rm -rf "$out/conversion" && mkdir "$out/conversion"
+  local convert=("$build/hydrascope" convert --attn hedgehog --device cuda --no-progress -i "$pictures")
+  attempt "${convert[@]}" -o "$out/conversion/hedgehog.safetensors" --report "$out/conversion/conversion.json" || return 0
+  message=$(sed -n 's/^ *"minutes": *\([0-9.]*\),$/\1 minutes/p' "$out/conversion/conversion.json" | head -n 1)
+  local gpus
+  gpus=$(nvidia-smi -L 2>/dev/null | wc -l || true)
+  [ "$gpus" -ge 2 ] || { message="$message; NCCL needs two GPUs"; return 0; }
+  # NCCL takes no two ranks on one GPU.
+  local rank ranks=()
+  export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000))
+  for rank in 0 1; do
+    RANK=$rank LOCAL_RANK=$rank within "${convert[@]}" --steps-maps 20 --max-minutes 1 \
+      -o "$out/conversion/two.safetensors" >>"$log" 2>&1 &
+    ranks+=($!)
+  done
+  unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+  for rank in "${ranks[@]}"; do
+    wait "$rank" || verdict=failed
+  done
+  message="$message; two ranks: $verdict"
+}
+
 for stage in $stages; do
   [ "$stage" != report ] || continue
   verdict=failed message=''
@@ -279,6 +312,7 @@ for stage in $stages; do
     sanitizer) stage_sanitizer ;;
     kernels) stage_kernels ;;
     model) stage_model ;;
+    conversion) stage_conversion ;;
   esac
   report stage "$out" "$stage" "$verdict" "$((SECONDS - began))" "$message"
   say "$stage: $verdict${message:+ ($message)}, $((SECONDS - began)) s"

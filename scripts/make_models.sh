@@ -9,18 +9,20 @@
 # the same seed together. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
 # build/release/hydrascope; PROCESSES is how many work on a model together (1): one a core is faster than one with all cores.
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if [ $# -lt 2 ]; then
   sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
-pictures=$1 output=$2 seed=${3:-0}
+pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
+program=${HYDRASCOPE:-}
+[[ $program != */* ]] || program=$(realpath "$program")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+program=${program:-build/release/hydrascope}
 shift $(($# < 3 ? $# : 3))
 models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed)
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")
 measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/images.csv")
-program=${HYDRASCOPE:-build/release/hydrascope}
 processes=${PROCESSES:-1}
 
 # convert BATCH ARGUMENTS...: on $processes processes, which share the batch.
@@ -37,7 +39,12 @@ convert() {
     RANK=$rank LOCAL_RANK=$rank "$program" "${arguments[@]}" &
     started+=($!)
   done
+  # Ranks that nobody waits for would go on, and share their files with the next run's.
+  trap 'kill "${started[@]}" 2>/dev/null; wait' EXIT
+  trap 'exit 143' TERM
+  trap 'exit 130' INT
   for rank in "${started[@]}"; do wait "$rank" || failed=$?; done
+  trap - EXIT TERM INT
   return "$failed"
 }
 

@@ -34,6 +34,7 @@ STAGES = {
     "outputs": "attention outputs matched",
     "finetune": "end to end",
 }
+START_OF_OTHERS = "the layers of earlier conversions put together"
 BUNDLED = [key for key in TITLES if (ROOT / "assets" / "models" / f"{FAMILY}.{key}.safetensors").exists()]
 # Folder of PICTURES, options, what a card says of it.
 SETS = {
@@ -127,7 +128,8 @@ def stages_table(figures: dict[str, Any]) -> str:
         for stage in stages:
             ends = [[look for look in run["evaluations"] if look["stage"] == stage][-1:] for run in runs]
             looks = [look for end in ends for look in end]
-            text += (f"| {title} | {STAGES[stage]} | {spread([look['agreement'] for look in looks])} | "
+            what = START_OF_OTHERS if stage == "start" and "start" in runs[0]["recipe"] else STAGES[stage]
+            text += (f"| {title} | {what} | {spread([look['agreement'] for look in looks])} | "
                      f"{spread([look['divergence'] for look in looks], 3)} |\n")
             title = ""
     return text
@@ -138,6 +140,11 @@ def recipe_of(file: Path) -> dict[str, Any]:
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         return json.loads(json.loads(stream.read(size))["__metadata__"]["recipe"])
+
+
+def parents_of(recipe: dict[str, Any]) -> list[str]:
+    """The models whose layers a conversion began with."""
+    return re.findall(rf"{re.escape(FAMILY)}\.(\w+)\.seed", recipe.get("start", ""))
 
 
 def settings(recipe: dict[str, Any], processes: int) -> str:
@@ -157,6 +164,11 @@ def card(key: str, figures: dict[str, Any]) -> str:
     row, runs = figures["bundled"][model], figures["seeds"][key]
     recipe = recipe_of(ROOT / "assets" / "models" / f"{model}.safetensors")
     made = next(run for run in runs if run["seed"] == int(recipe["seed"]))
+    parents = parents_of(recipe)
+    minutes = f"{made['minutes']:.0f} minutes"
+    if parents:
+        whole = made["minutes"] + sum(run["minutes"] for parent in parents for run in figures["seeds"][parent] if run["seed"] == made["seed"])
+        minutes += f" ({whole:.0f} with the conversions that it begins with)"
     processes = int(re.search(r"(\d+) process", made["computed"])[1])
     text = f"""# {model}
 
@@ -165,7 +177,7 @@ beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
-`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {key}`, which is `hydrascope convert --attn {recipe['attn']}`, {made['minutes']:.0f} minutes on
+`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert --attn {recipe['attn']}`, {minutes} on
 {figures['machine']}. The softmax model was the teacher; no label was used. {settings(recipe, processes)}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
 

@@ -50,7 +50,7 @@ def measure_ours(arguments, attention):
                "--img-size", str(arguments.img_size), "-b", str(arguments.batch), "--precision", arguments.precision,
                "--device", "cpu", "--threads", str(arguments.threads), "--warmup", "2", "--iters", str(arguments.steps),
                "--format", "json", "-q"]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)["rows"][0]["images_per_second"]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)["rows"][0]["images_per_second"]
 
 
 def main():
@@ -72,7 +72,7 @@ def main():
     ours = {attention: [] for attention in arguments.attn.split(",")}
     theirs = []
     for _ in range(arguments.rounds):
-        peer = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--timm-only"], check=True, capture_output=True, text=True,
+        peer = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--timm-only"], check=True, stdout=subprocess.PIPE, text=True,
                               env={**os.environ, **KEEP_LARGE_BLOCKS})
         theirs.append(float(peer.stdout))
         for attention, rates in ours.items():

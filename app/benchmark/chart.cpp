@@ -193,11 +193,12 @@ void check_chart_file(const std::string& file) {
     throw Error(ErrorCode::invalid_argument, "expected a file ending in .svg or .html",
                 "--plot " + file);
   }
+  check_output_file(file, "--plot");
 }
 
 void write_chart(const BenchmarkResult& result, const std::string& file) {
   check_chart_file(file);
-  OutputFile output(file);
+  OutputFile output(file, "--plot");
   if (file.ends_with(".svg")) {
     output.stream() << chart_svg(result);
   } else {

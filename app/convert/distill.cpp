@@ -10,6 +10,7 @@
 #include "app/labelled_set.h"
 #include "app/model_metadata.h"
 #include "app/model_source.h"
+#include "app/option_table.h"
 #include "app/progress.h"
 #include "app/resumption.h"
 #include "app/signal_stop.h"
@@ -24,8 +25,7 @@
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
+#include <ATen/ATen.h>
 
 #include <filesystem>
 #include <iostream>
@@ -87,21 +87,6 @@ ModelSource open_source(const ParsedOptions& options) {
   return source;
 }
 
-image::TransformConfig training_transform(const ResolvedTransform& transform) {
-  if (transform.config.native) {
-    throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
-                "--img-size sets it");
-  }
-  const auto [height, width] = transform.config.img_size;
-  const std::int64_t patch = transform.config.patch_size;
-  if (height % patch != 0 || width % patch != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected multiples of the patch, " + std::to_string(patch) + " pixels",
-                "--img-size " + std::to_string(height) + "x" + std::to_string(width));
-  }
-  return transform.config;
-}
-
 /// The pictures of `--eval`, read before the work begins.
 std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
                                                  const image::Labels& labels) {
@@ -122,7 +107,8 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
 }
 
 /// Gives `student` what `file` holds of the blocks from `first` on whose attention is the same, and
-/// of all that is no block's; returns those blocks.
+/// of all that is no block's; returns those blocks. Throws Error(invalid_argument) where there are
+/// none, and for a model that comes from another one than the student.
 std::vector<std::int64_t> take_over(const std::string& file, std::int64_t first,
                                     model::VisionTransformerImpl& student) {
   const auto start = checkpoint::Checkpoint::open(file);
@@ -137,7 +123,21 @@ std::vector<std::int64_t> take_over(const std::string& file, std::int64_t first,
     loading.copy_block(layer);
     taken.push_back(layer);
   }
+  if (taken.empty()) {
+    throw Error(ErrorCode::invalid_argument, "holds no layer that would have its attention",
+                "--start " + file, "its attention is " + model::to_text(config.attention));
+  }
+  // No conversion changes it, but for the rounding of what it wrote.
+  const auto embedding_of = [&] {
+    return student.named_parameters()["patch_embed.proj.weight"].detach().clone();
+  };
+  const at::Tensor before = embedding_of();
   loading.copy_rest();
+  constexpr double kRounding = 1e-2;  // bfloat16 is within 2^-8 of a weight
+  if ((embedding_of() - before).norm().item<double>() > kRounding * before.norm().item<double>()) {
+    throw Error(ErrorCode::invalid_argument, "was converted from another model than --from",
+                "--start " + file);
+  }
   return taken;
 }
 
@@ -150,7 +150,8 @@ class Distillation {
         console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
         output_(options.text("output")),
         device_(choose_device(options, launch_)),
-        group_(join_training(options, device_)) {}
+        group_(join_training(options, device_)),
+        unreadable_(options) {}
 
   int run();
 
@@ -183,7 +184,8 @@ class Distillation {
   std::unique_ptr<training::MetricLog> log_;
   std::unique_ptr<Progress> progress_;
   UnreadablePictures unreadable_;
-  std::string agreement_;  ///< of the last look, for the progress line
+  std::int64_t renumbered_ = 0;  ///< steps done beyond those that the steps' numbers count
+  std::string agreement_;        ///< of the last look, for the progress line
 };
 
 void Distillation::check_files() const {
@@ -223,6 +225,9 @@ std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from
   std::vector<std::int64_t> all;
   for (const std::string& start : options_.texts("start")) {
     const std::vector<std::int64_t> taken = take_over(start, train_from, *student_);
+    std::vector<std::string> layers;
+    for (const std::int64_t layer : taken) layers.push_back(std::to_string(layer));
+    console_.detail("layers " + join_words(layers, ", ", " and ") + " begin as in " + start);
     all.insert(all.end(), taken.begin(), taken.end());
   }
   return all;
@@ -258,7 +263,7 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
                           fixed(record.images_per_second, 1) + " images/s  " + agreement_);
     if (!log_) return;
     const std::string prefix = std::string(name(stage)) + "/";
-    training::MetricRecord metrics{step, record.epoch, {}};
+    training::MetricRecord metrics{step + renumbered_, record.epoch, {}};
     for (const auto& [key, value] : record.losses) metrics.values.emplace_back(prefix + key, value);
     metrics.values.emplace_back(prefix + "learning_rate", record.learning_rate);
     metrics.values.emplace_back(prefix + "gradient_norm", record.gradient_norm);
@@ -275,7 +280,7 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
         evaluation.stage + (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") +
         " (" + std::to_string(step) + "/" + std::to_string(last_step) + "): " + agreement_ +
         ", divergence " + fixed(evaluation.agreement.divergence, 4) + (is_best ? "  (best)" : ""));
-    log_->add_epoch({step,
+    log_->add_epoch({step + renumbered_,
                      0,
                      {{"agreement", evaluation.agreement.top1},
                       {"divergence", evaluation.agreement.divergence},
@@ -352,7 +357,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
 }
 
 int Distillation::run() {
-  at::set_num_threads(model_threads(options_, launch_));
+  set_up_computation(options_, launch_);
   source_ = open_source(options_);
   check_files();
   transform_ = resolve_transform(options_, source_);
@@ -387,16 +392,17 @@ int Distillation::run() {
   const std::int64_t steps = conversion.planned_steps();
   if (group_->is_first()) say_what_happens(chosen, steps);
 
-  std::int64_t resumed_step = -1;
+  std::int64_t steps_done = -1;
   if (const auto state =
           state_to_resume(options_, states_folder(), conversion.newest_state(), *group_, device_)) {
-    resumed_step = conversion.resume(*state);
-    console_.note("resumed at step " + std::to_string(resumed_step));
+    const training::Resumption resumed = conversion.resume(*state);
+    renumbered_ = resumed.steps_done - resumed.step;
+    steps_done = resumed.steps_done;
+    console_.note("resumed at step " + std::to_string(resumed.step));
   } else {
     conversion.forget_states();  // of a run that --force ends
   }
-  if (group_->is_first())
-    log_ = std::make_unique<training::MetricLog>(states_folder(), resumed_step);
+  if (group_->is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);
   const training::ConversionHistory& history = conversion.run(events(steps));
   if (progress_) progress_->finish();
   const int code = finish(history);

@@ -105,13 +105,7 @@ std::vector<Option> picture_options() {
         .placeholder = "FILE",
         .help = "labels of a flat --eval folder: a header with file and class_index (or synset) "
                 "columns",
-        .completes_files = true},
-       {.name = "max-pixels",
-        .kind = ValueKind::integer,
-        .placeholder = "N",
-        .help = "refuse larger pictures before decoding them",
-        .default_value = "536870912",
-        .minimum = 1}});
+        .completes_files = true}});
 }
 
 std::vector<Option> stage_options() {
@@ -214,15 +208,15 @@ CommandSpec convert_spec() {
   spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
   spec.positionals = "[PICTURES...], or IN OUT with --format-only";
   spec.options = join(
-      {file_options(), picture_options(), architecture_options(), stage_options(),
-       with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
+      {file_options(), picture_options(), training_input_options(), architecture_options(),
+       stage_options(), with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
        with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),
        optimizer(),
        without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
                {"model-ema-warmup"}),
-       training_run_options(), without(preprocessing_options(), {"exif"}),
-       training_runtime_options(""), launch_options(), report_options(),
-       without(label_options(), {"label-type"}), general_options()});
+       with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
+       without(preprocessing_options(), {"exif"}), training_runtime_options(""), launch_options(),
+       report_options(), without(label_options(), {"label-type"}), general_options()});
   for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
     const auto option = std::ranges::find(spec.options, name, &Option::name);
     option->default_note = value + "; where feature maps are learned: " + with_learned_maps;
@@ -324,6 +318,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.device = device;
   conversion.autocast = autocast_of(options, device);
   conversion.log_every = options.integer("log-interval");
+  conversion.steps_between_states = options.integer("recovery-interval");
   conversion.recent_states = static_cast<int>(options.integer("checkpoint-hist"));
   return conversion;
 }

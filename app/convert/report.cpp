@@ -10,10 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <ostream>
 #include <sstream>
-#include <system_error>
 
 namespace hydrascope::app {
 namespace {
@@ -239,16 +237,12 @@ void check_report_file(const std::string& file) {
     throw Error(ErrorCode::invalid_argument, "expected a file ending in .json or .html",
                 "--report " + file);
   }
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::error_code ignored;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(),
-                "--report " + file);
+  check_output_file(file, "--report");
 }
 
 void save_report(const ConversionReport& report, const std::string& file) {
   check_report_file(file);
-  OutputFile output(file);
+  OutputFile output(file, "--report");
   output.stream() << (file.ends_with(".json") ? full_json(report) : page(report));
   output.close();
 }

@@ -1,13 +1,13 @@
 #include "app/evaluate/diagnostics_report.h"
 
 #include "app/console.h"
+#include "app/file_extension.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <string_view>
 #include <utility>
 
@@ -15,10 +15,6 @@ namespace hydrascope::app {
 namespace {
 
 constexpr std::array<std::string_view, 5> kExtensions{".json", ".html", ".csv", ".tsv", ".txt"};
-
-std::string extension_of(const std::string& file) {
-  return std::filesystem::path(file).extension().string();
-}
 
 }  // namespace
 
@@ -75,7 +71,7 @@ void DiagnosticsReport::write_text(std::ostream& out) const {
 }
 
 void check_diagnostics_file(const std::string& file) {
-  if (file == "-" || std::ranges::find(kExtensions, extension_of(file)) != kExtensions.end())
+  if (file == "-" || std::ranges::find(kExtensions, lower_extension(file)) != kExtensions.end())
     return;
   throw Error(ErrorCode::invalid_argument,
               "expected a file ending in .json, .html, .csv, .tsv or .txt, or -",
@@ -83,8 +79,8 @@ void check_diagnostics_file(const std::string& file) {
 }
 
 void write_diagnostics(const DiagnosticsReport& report, const std::string& file) {
-  const std::string extension = extension_of(file);
-  OutputFile output(file);
+  const std::string extension = lower_extension(file);
+  OutputFile output(file, "--diagnostics");
   if (extension == ".json") {
     output.stream() << report.json() << '\n';
   } else if (extension == ".html") {

@@ -91,7 +91,10 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
     report.columns.push_back(
         {std::string(entry.name), std::string(entry.title), std::string(entry.summary)});
   }
-  report.rows = rows_of(diagnostics.means(), source.config);
+  if (report.images == 0)
+    report.notes.push_back("none of the pictures could be read");
+  else
+    report.rows = rows_of(diagnostics.means(), source.config);
   report.drop_empty_columns();
   return report;
 }

@@ -2,8 +2,8 @@
 
 #include "app/assets.h"
 #include "app/console.h"
-#include "app/result_table.h"
 #include "app/json_text.h"
+#include "app/result_table.h"
 #include "kernels/error.h"
 #include "viz/encode.h"
 #include "viz/figure.h"
@@ -23,6 +23,13 @@ std::string sheet_name(std::size_t place) {
   const std::string number = std::to_string(place / kOnSheet + 1);
   constexpr std::size_t kDigits = 3;
   return "sheet-" + std::string(kDigits - std::min(number.size(), kDigits), '0') + number + ".jpg";
+}
+
+/// Those of an earlier run, which the new table knows nothing of.
+void remove_sheets(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (std::size_t place = 0; std::filesystem::remove(folder / sheet_name(place), ignored);)
+    place += kOnSheet;
 }
 
 std::string with_percent(const std::string& label, double probability) {
@@ -69,7 +76,7 @@ void ErrorGallery::write_table(const LabelledSet& set, const image::Labels& labe
                labels.at(error.target).short_name, error.target_probability, error.predicted,
                labels.at(error.predicted).short_name, error.confidence, sheet_name(i)});
   }
-  OutputFile file((folder_ / "errors.csv").string());
+  OutputFile file((folder_ / "errors.csv").string(), "--save-errors");
   table.write(Format::csv, file.stream());
   file.close();
 }
@@ -78,6 +85,7 @@ void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
                          const image::DecodeOptions& decode,
                          const std::function<void(const std::string&)>& notice) const {
   write_table(set, labels);
+  remove_sheets(folder_);
   if (worst_.empty()) return;
   const viz::Font font(bundled_fonts());
   constexpr int kColumns = 5;

@@ -1,5 +1,6 @@
 #include "app/evaluate/evaluate_options.h"
 
+#include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
 #include "app/option_builders.h"
 #include "app/option_table.h"
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -137,12 +139,16 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
       throw Error(ErrorCode::invalid_argument, "works with --" + std::string(needed) + " only",
                   options.origin(name));
   }
-  for (const char* name : {"per-class", "diagnostics"}) {
+  std::map<std::filesystem::path, std::string> files;
+  for (const char* name : {"output", "save-logits", "per-class", "diagnostics"}) {
     const std::string& file = options.text(name);
-    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-    std::error_code ignored;
-    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-      throw Error(ErrorCode::invalid_argument, "no such folder", options.origin(name) + " " + file);
+    if (file.empty() || file == "-") continue;
+    check_output_file(file, options.origin(name));
+    const auto [other, is_new] =
+        files.emplace(std::filesystem::absolute(file).lexically_normal(), options.origin(name));
+    if (!is_new)
+      throw Error(ErrorCode::invalid_argument, "names the same file as " + other->second,
+                  options.origin(name) + " " + file);
   }
   if (options.given("diagnostics")) check_diagnostics_file(options.text("diagnostics"));
   if (options.given("diagnostics") && options.given("keep-tokens"))

@@ -47,12 +47,22 @@ LabelledSet read_unlabelled(const std::string& folder, bool recursive) {
   return set;
 }
 
+void refuse_scores(const ParsedOptions& options) {
+  for (const char* name :
+       {"require-top1", "per-class", "confusions", "save-errors", "faithfulness"}) {
+    if (options.given(name))
+      throw Error(ErrorCode::invalid_argument, "the pictures have no labels", options.origin(name),
+                  "name them with --labels-csv FILE");
+  }
+}
+
 LabelledSet read_pictures(const ParsedOptions& options, const image::Labels& labels) {
   const std::string folder = folder_of(options);
   const std::string& csv = options.text("labels-csv");
   if (options.flag("no-labels")) {
     if (!csv.empty())
       throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
+    refuse_scores(options);
     return read_unlabelled(folder, options.flag("recursive"));
   }
   if (!csv.empty()) return read_labels_csv(csv, folder, labels);
@@ -91,14 +101,7 @@ LabelledSet read_evaluated_set(const ParsedOptions& options, const image::Labels
   LabelledSet set = read_pictures(options, labels);
   if (const std::string& file = options.text("real-labels"); !file.empty())
     read_real_labels(file, num_classes, set);
-  if (!set.has_labels) {
-    for (const char* name :
-         {"require-top1", "per-class", "confusions", "save-errors", "faithfulness"}) {
-      if (options.given(name))
-        throw Error(ErrorCode::invalid_argument, "the pictures have no labels",
-                    options.origin(name), "name them with --labels-csv FILE");
-    }
-  }
+  if (!set.has_labels) refuse_scores(options);
   check_targets(set, num_classes);
   if (options.given("limit-images"))
     thin_out(set, static_cast<std::size_t>(options.integer("limit-images")));

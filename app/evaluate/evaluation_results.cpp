@@ -65,7 +65,7 @@ void add_score_tables(const ParsedOptions& options, const Scores& scores,
   if (const std::string& file = options.text("per-class"); file == "-") {
     results.add("per_class", "by class", scores.confusions().classes(labels));
   } else if (!file.empty()) {
-    OutputFile output(file);
+    OutputFile output(file, "--per-class");
     scores.confusions().classes(labels).write(choose_format("", file), output.stream());
     output.close();
   }

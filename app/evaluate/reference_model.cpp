@@ -13,11 +13,17 @@ std::vector<std::string> words_of(const ParsedOptions& options, std::string_view
   return options.given(name) ? options.texts(name) : std::vector<std::string>();
 }
 
+/// `--calibration` is of the one that runs in int8.
+ParsedOptions with_calibration_where_wanted(const ParsedOptions& options) {
+  return options.text("precision") == "int8" ? options : options.with("calibration", {});
+}
+
 ParsedOptions options_of_reference(const ParsedOptions& options) {
   ParsedOptions own = options.with("keep-tokens", {}).with("keep-layer", {});
   if (options.given("against")) {
     own = own.with("model", options.texts("against"));
-    for (const char* name : {"checkpoint", "num-classes", "reset-head", "attn", "attn-opt"})
+    for (const char* name :
+         {"checkpoint", "use-ema", "num-classes", "reset-head", "attn", "attn-opt"})
       own = own.with(name, {});
   }
   if (options.given("against-attn"))
@@ -26,15 +32,30 @@ ParsedOptions options_of_reference(const ParsedOptions& options) {
     own = own.with("attn-opt", words_of(options, "against-attn-opt"));
   if (options.given("against-precision"))
     own = own.with("precision", options.texts("against-precision"));
-  if (own.text("precision") != "int8") own = own.with("calibration", {});
-  return own;
+  return with_calibration_where_wanted(own);
+}
+
+/// `--attn` of the reference's own options was written `--against-attn`.
+ModelSource open_as_reference(const ParsedOptions& own) {
+  try {
+    return open_model(own);
+  } catch (const Error& error) {
+    if (!error.subject().starts_with("--attn")) throw;
+    throw Error(error.code(), error.what(), "--against-" + error.subject().substr(2), error.hint(),
+                error.where());
+  }
 }
 
 }  // namespace
 
+ParsedOptions options_beside_reference(const ParsedOptions& options) {
+  return options.text("against-precision") == "int8" ? with_calibration_where_wanted(options)
+                                                     : options;
+}
+
 ReferenceModel::ReferenceModel(const ParsedOptions& options, const ModelSource& model)
     : options_(options_of_reference(options)),
-      source_(open_model(options_)),
+      source_(open_as_reference(options_)),
       transform_(resolve_transform(options_, source_)) {
   if (source_.config.num_classes != model.config.num_classes) {
     throw Error(ErrorCode::invalid_argument,

@@ -22,7 +22,8 @@ namespace hydrascope::app {
 class ReferenceModel {
  public:
   /// Opens what `--against...` name, nothing else. What else the options say of a run (device,
-  /// kernels, sizes) goes for both; `--checkpoint`, `--attn`, `--num-classes`, `--reset-head`,
+  /// kernels, sizes) goes for both; `--checkpoint`, `--use-ema`, `--attn`, `--num-classes`,
+  /// `--reset-head`,
   /// `--keep-tokens` are the first model's alone where `--against` names another file. Throws
   /// Error(invalid_argument) for a model of other classes than `model`.
   ReferenceModel(const ParsedOptions& options, const ModelSource& model);
@@ -44,6 +45,9 @@ class ReferenceModel {
   ResolvedTransform transform_;
   std::optional<model::Classifier> classifier_;
 };
+
+/// The first model's: without `--calibration` where that is the reference's alone.
+ParsedOptions options_beside_reference(const ParsedOptions& options);
 
 /// Nothing unless a second model is asked for.
 std::optional<ReferenceModel> open_reference(const ParsedOptions& options,

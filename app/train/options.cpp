@@ -13,7 +13,7 @@ std::vector<Option> data_options() {
            .short_name = 'i',
            .placeholder = "FOLDER",
            .help = "as the argument: a folder with train and val, or a folder a class",
-           .aliases = {{"data-dir"}},
+           .aliases = {{"source"}, {"data-dir"}},
            .repeatable = true,
            .group = "Input",
            .completes_files = true},
@@ -34,13 +34,6 @@ std::vector<Option> data_options() {
            .default_value = "0",
            .minimum = 0,
            .maximum = 0.9,
-           .group = "Input"},
-          {.name = "max-pixels",
-           .kind = ValueKind::integer,
-           .placeholder = "N",
-           .help = "refuse larger pictures before decoding them",
-           .default_value = "536870912",
-           .minimum = 1,
            .group = "Input"}};
 }
 
@@ -67,6 +60,8 @@ std::vector<Option> schedule_options() {
   rate.default_note = "5e-4 times pictures of an update / 512";
   Option min_rate = number("min-lr", "smallest learning rate", "");
   min_rate.default_note = "1e-5, but at most a hundredth of --lr";
+  Option warmup = epochs("warmup-epochs", "epochs of growing learning rate", "", 0);
+  warmup.default_note = "5, or all but one of fewer --epochs";
   return {epochs("epochs", "times through the training pictures", "300", 1),
           rate,
           {.name = "sched",
@@ -75,7 +70,7 @@ std::vector<Option> schedule_options() {
            .choices = {"cosine", "linear", "step", "multistep", "constant"},
            .group = "Schedule"},
           min_rate,
-          epochs("warmup-epochs", "epochs of growing learning rate", "5", 0),
+          warmup,
           number("warmup-lr", "where it starts", "1e-6"),
           epochs("decay-epochs", "epochs between two steps of `step`", "90", 1),
           {.name = "decay-milestones",
@@ -146,13 +141,6 @@ std::vector<Option> parameter_options() {
        .help = "all others stay as they are: 'head.*'",
        .repeatable = true,
        .group = "Optimizer"},
-      {.name = "recovery-interval",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "steps between two states within an epoch; 0: at its end alone",
-       .default_value = "0",
-       .minimum = 0,
-       .group = "Run"},
       {.name = "grad-checkpointing",
        .kind = ValueKind::flag,
        .help = "compute blocks again in the backward pass instead of keeping what they computed",
@@ -182,11 +170,12 @@ CommandSpec train_spec() {
   spec.name = "train";
   spec.summary = "train a model from scratch, or fine-tune one";
   spec.positionals = "FOLDER";
-  spec.options = join({data_options(), model_options(), without(preprocessing_options(), {"exif"}),
-                       augmentation_options(), mixing_options(), loss_options(), schedule_options(),
-                       optimizer_options(), parameter_options(), average_options(),
-                       training_run_options(), training_runtime_options("64"), launch_options(),
-                       output(), without(label_options(), {"label-type"}), general_options()});
+  spec.options = join({data_options(), training_input_options(), model_options(),
+                       without(preprocessing_options(), {"exif"}), augmentation_options(),
+                       mixing_options(), loss_options(), schedule_options(), optimizer_options(),
+                       parameter_options(), average_options(), training_run_options(),
+                       training_runtime_options("64"), launch_options(), output(),
+                       without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "
       "1e-4",

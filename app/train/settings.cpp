@@ -29,14 +29,14 @@ training::ScheduleOptions schedule_of(const ParsedOptions& options, const RunLen
   // DeiT's rule (arXiv 2012.12877, table 9).
   constexpr double kRate = 5e-4;
   constexpr double kPictures = 512;
-  std::int64_t warmup_epochs = options.integer("warmup-epochs");
+  constexpr std::int64_t kWarmupEpochs = 5;
+  const std::int64_t warmup_epochs = options.given("warmup-epochs")
+                                         ? options.integer("warmup-epochs")
+                                         : std::min(kWarmupEpochs, length.epochs - 1);
   if (warmup_epochs >= length.epochs) {
-    if (options.given("warmup-epochs")) {
-      throw Error(ErrorCode::invalid_argument,
-                  "of " + std::to_string(length.epochs) + " epochs none would be left",
-                  "--warmup-epochs " + options.text("warmup-epochs"));
-    }
-    warmup_epochs = length.epochs - 1;
+    throw Error(ErrorCode::invalid_argument,
+                "of " + std::to_string(length.epochs) + " epochs none would be left",
+                "--warmup-epochs " + options.text("warmup-epochs"));
   }
   training::ScheduleOptions schedule;
   schedule.kind = options.text("sched");

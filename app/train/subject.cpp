@@ -1,6 +1,8 @@
 #include "app/train/subject.h"
 
 #include "app/assets.h"
+#include "app/option_table.h"
+#include "app/training_options.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
 
@@ -75,6 +77,28 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
   return {image::Labels::parse(lines, folder.string()), LabelOrigin::names, ""};
 }
 
+std::int64_t classes_of_labels(const std::string& word) {
+  std::error_code ignored;
+  const auto bundled = fs::exists(word, ignored) ? std::nullopt : bundled_labels(word);
+  return static_cast<std::int64_t>(image::Labels::load(bundled.value_or(word)).size());
+}
+
+/// "" where every class has pictures.
+std::string classes_without_pictures(const LabelledSet& set, const image::Labels& labels) {
+  std::vector<bool> has_some(labels.size());
+  for (const LabelledPicture& picture : set.pictures)
+    has_some[static_cast<std::size_t>(picture.target)] = true;
+  constexpr std::size_t kNamed = 5;
+  std::vector<std::string> names;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < has_some.size(); ++i) {
+    if (has_some[i]) continue;
+    if (++count <= kNamed) names.push_back(labels.at(static_cast<std::int64_t>(i)).short_name);
+  }
+  if (count > kNamed) names.push_back(std::to_string(count - kNamed) + " more");
+  return join_words(names, ", ", " and ");
+}
+
 bool names_architecture(const ParsedOptions& options) {
   const std::string& word = options.text("model");
   std::error_code ignored;
@@ -109,18 +133,21 @@ TrainingSubject open_subject(const ParsedOptions& options) {
     config.num_classes = classes;
     if (!is_new) subject.source.head.num_classes = classes;
   } else {
-    if (is_new && options.given("num-classes")) config.num_classes = options.integer("num-classes");
+    if (options.given("num-classes")) {
+      config.num_classes = options.integer("num-classes");
+    } else if (has_new_head) {
+      config.num_classes = classes_of_labels(options.text("labels"));
+    }
+    if (has_new_head && !is_new) subject.source.head.num_classes = config.num_classes;
     subject.labels = resolve_named_labels(options, subject.source);
   }
-  if (is_new && options.given("img-size")) {
-    const image::Size size = parse_size(options.text("img-size"));
+  subject.transform = resolve_transform(options, subject.source);
+  const image::Size size = training_transform(subject.transform).img_size;
+  if (is_new) {
     config.img_height = size.height;
     config.img_width = size.width;
   }
   model::validate(config);
-  subject.transform = resolve_transform(options, subject.source);
-  if (subject.transform.config.native)
-    throw Error(ErrorCode::invalid_argument, "pictures of a batch have one size", "--native");
 
   if (folders.validation && options.number("held-out") > 0) {
     throw Error(ErrorCode::invalid_argument,
@@ -140,6 +167,10 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   subject.about_data = std::to_string(subject.training.size()) + " pictures of " +
                        std::to_string(config.num_classes) + " classes, validated on " +
                        std::to_string(subject.validation.size());
+  // A model that exists may well go on with some of its classes alone.
+  const std::string none =
+      has_new_head ? classes_without_pictures(set, subject.labels.labels) : std::string();
+  if (!none.empty()) subject.about_data += ", no pictures of " + none;
   return subject;
 }
 

@@ -27,6 +27,7 @@ constexpr const char* kStageField = "conversion.stage";
 constexpr const char* kStepField = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
 constexpr const char* kHistoryField = "conversion.history";
+constexpr const char* kStepsDoneField = "conversion.steps_done";
 
 const std::string& entry_of(const checkpoint::Metadata& fields, const std::string& key,
                             const std::string& file) {
@@ -68,8 +69,9 @@ struct Conversion::State {
   std::vector<Stage> stages;           ///< those with steps and something to train
 
   ConversionHistory history;
-  std::size_t stage = 0;     ///< position in `stages` of the one to run
-  TrainerPosition position;  ///< in that stage
+  std::int64_t renumbered = 0;  ///< steps done beyond those that the steps' numbers count
+  std::size_t stage = 0;        ///< position in `stages` of the one to run
+  TrainerPosition position;     ///< in that stage
   checkpoint::Metadata state_fields;
   std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
   double earlier_seconds = 0;           ///< of the sessions before this one
@@ -308,6 +310,7 @@ void Conversion::State::save(NamedTensors tensors) {
   state.fields[kStageField] = std::to_string(stage);
   state.fields[kStepField] = std::to_string(position.step);
   state.fields[kSecondsField] = to_field(position.seconds);
+  state.fields[kStepsDoneField] = std::to_string(state.step + renumbered);
   state.fields[kHistoryField] = to_json(history);
   states.save(student, about, state);
 }
@@ -361,6 +364,10 @@ bool Conversion::State::run_stage() {
     const std::int64_t done = step * looks / chosen.steps;
     return ((done + 1) * chosen.steps + looks - 1) / looks;
   };
+  const auto state_after = [&](std::int64_t step) {
+    const std::int64_t interval = options.steps_between_states;
+    return interval == 0 ? chosen.steps : (step / interval + 1) * interval;
+  };
   const auto give_up = [&](std::string why) {
     history.failure = std::move(why);
     summary.ended_early = true;
@@ -370,7 +377,7 @@ bool Conversion::State::run_stage() {
   while (!trainer.finished() && !stalled) {
     const std::int64_t next_look = look_after(trainer.position().step);
     try {
-      trainer.run(next_look);
+      trainer.run(std::min(next_look, state_after(trainer.position().step)));
     } catch (const NotFiniteError& error) {
       return give_up(error.what());
     }
@@ -379,9 +386,10 @@ bool Conversion::State::run_stage() {
     summary.images = position.step * chosen.batch_size * options.accumulation * group.world_size();
     summary.seconds = position.seconds;
     answer = number_of_first(group, options.device, answer);
-    if (answer == stop && position.step < next_look) {
+    if (position.step < next_look && answer != out_of_time) {
       save(&optimizer, average.get());
-      return false;
+      if (answer == stop) return false;
+      continue;
     }
     if (average) average->swap();
     evaluate(stage_name, position.step);
@@ -436,7 +444,7 @@ void Conversion::forget_states() {
   if (state_->group.is_first()) state_->states.clear();
 }
 
-std::int64_t Conversion::resume(const std::filesystem::path& file) {
+Resumption Conversion::resume(const std::filesystem::path& file) {
   State& state = *state_;
   TrainingState loaded = load_training_state(file, state.student);
   const std::string name = file.string();
@@ -458,10 +466,25 @@ std::int64_t Conversion::resume(const std::filesystem::path& file) {
     const std::int64_t steps = state.options.of(state.stages[state.stage]).steps;
     std::int64_t& planned = history.stages.back().planned_steps;
     if (planned < 1) throw Error(ErrorCode::decode_failed, "the state's stage has no steps", name);
-    state.position.step = std::min(state.position.step * steps / planned, steps - 1);
-    planned = steps;
+    const auto renumber = [&](std::int64_t& step) {
+      step = std::min(step * steps / planned, steps - 1);
+    };
+    if (planned != steps) {
+      const std::string& of_stage = history.stages.back().stage;
+      for (Evaluation& look : history.evaluations)
+        if (look.stage == of_stage) renumber(look.step);
+      for (LossPoint& point : history.losses)
+        if (point.stage == of_stage) renumber(point.step);
+      renumber(state.position.step);
+      planned = steps;
+    }
   }
   const std::int64_t step = state.steps_before(state.stage) + state.position.step;
+  // What older versions wrote has no such field.
+  const std::int64_t steps_done = loaded.fields.contains(kStepsDoneField)
+                                      ? integer_field(loaded.fields, kStepsDoneField, name)
+                                      : loaded.step;
+  state.renumbered = steps_done - step;
   state.group.barrier();  // all have read it
   if (state.group.is_first()) state.states.forget_after(loaded.step);
   if (step != loaded.step) {
@@ -469,7 +492,7 @@ std::int64_t Conversion::resume(const std::filesystem::path& file) {
     if (state.group.is_first()) state.states.keep_only(step);
   }
   if (is_within) state.resumed = std::move(loaded.tensors);
-  return step;
+  return {step, steps_done};
 }
 
 const ConversionHistory& Conversion::run(const ConversionEvents& events) {

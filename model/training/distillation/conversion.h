@@ -32,6 +32,12 @@ struct ConversionEvents {
   std::function<bool()> keep_going;
 };
 
+/// Where a run goes on.
+struct Resumption {
+  std::int64_t step = 0;        ///< of all stages
+  std::int64_t steps_done = 0;  ///< as the processes took them, however many they were
+};
+
 class Conversion {
  public:
   /// `student` holds the weights to start from, and is trained; both models are on the options'
@@ -44,10 +50,11 @@ class Conversion {
              ConversionOptions options);
   ~Conversion();
 
-  /// Goes on from a state; returns the step, of all stages: another than the state's where another
-  /// number of processes goes on, which needs other steps for the same pictures. Later states are
-  /// deleted. Throws what `require_same_run` and `load_training_state` throw.
-  std::int64_t resume(const std::filesystem::path& state);
+  /// Goes on from a state, at another step than the state's where another number of processes goes
+  /// on, which needs other steps for the same pictures: the history's steps of that stage are
+  /// numbered like the new ones. Later states are deleted. Throws what `require_same_run` and
+  /// `load_training_state` throw.
+  Resumption resume(const std::filesystem::path& state);
   /// The newest state of the folder, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest_state() const;
   /// Deletes the folder's states (rank 0), which would be newer than those of a run that begins.

@@ -81,6 +81,7 @@ struct ConversionOptions {
   Autocast autocast = Autocast::off;
   std::int64_t log_every = 20;
   int recent_states = 1;
+  std::int64_t steps_between_states = 0;  ///< besides those at looks; 0: none
 
   [[nodiscard]] const StageOptions& of(Stage stage) const {
     return stage == Stage::maps ? maps : stage == Stage::outputs ? outputs : finetune;

@@ -214,6 +214,55 @@ TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
   EXPECT_THAT(starts, HasSubstr("; hydra.safetensors, sha256 "));
 }
 
+TEST_F(DistillCli, StartsThatWouldSpoilTheModelAreRefused) {
+  const Outcome none = run(command(
+      "out.safetensors", {"--attn", "hydra:last1", "--start", in("teacher.safetensors").string()}));
+  EXPECT_EQ(none.code, 2) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("holds no layer"));
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
+                 "--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=on", "--seed", "2",
+                 "-o", in("stranger.safetensors").string()})
+                .code,
+            0);
+  const Outcome other = run(command("out.safetensors", {"--attn", "hydra:last1", "--start",
+                                                        in("stranger.safetensors").string()}));
+  EXPECT_EQ(other.code, 2) << other.err;
+  EXPECT_THAT(other.err, HasSubstr("from another model"));
+}
+
+TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
+  const std::vector<std::string> more{
+      "--attn", "hedgehog:10,hydra:11", "--epochs", "4", "--evaluations",
+      "1",      "--recovery-interval",  "3"};
+  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
+  {
+    Program program(command("parts.safetensors", more), {});
+    Program::wait_for(in("parts.safetensors.training") / "step-3.state.safetensors");
+    program.signal(SIGKILL);
+    ASSERT_EQ(program.wait().code, 128 + SIGKILL);
+  }
+  std::vector<std::string> again = more;
+  again.insert(again.end(), {"--resume", "auto"});
+  const Outcome resumed = run(command("parts.safetensors", again));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
+  EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
+}
+
+TEST_F(DistillCli, AStateOfAnotherRunIsRefusedBeforeAnythingIsComputed) {
+  ASSERT_EQ(run(command("one.safetensors", {"--attn", "hydra:last1", "--stage", "maps"})).code, 0);
+  const fs::path states = in("one.safetensors.training");
+  for (const auto& [file, text] :
+       {std::pair("step-4.state.safetensors", "is no state of the run in"),
+        std::pair("best.safetensors", "expected a state")}) {
+    const Outcome outcome =
+        run(command("two.safetensors", {"--attn", "hydra:last1", "--stage", "maps", "--resume",
+                                        (states / file).string()}));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  }
+}
+
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
   const std::vector<std::string> more{
       "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--evaluations", "8", "--model-ema"};
@@ -338,6 +387,10 @@ TEST_F(DistillCli, SaysWhichPicturesCannotBeRead) {
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
+  const Outcome strict =
+      run(command("strict.safetensors", {"--attn", "hydra:last1", "--strict", "--epochs", "20"}));
+  EXPECT_EQ(strict.code, 1) << strict.err;
+  EXPECT_THAT(strict.err, HasSubstr("broken.ppm"));
 }
 
 TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {

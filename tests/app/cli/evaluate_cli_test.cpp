@@ -154,6 +154,10 @@ TEST_F(EvaluateScoresCliTest, WhatCannotBeComparedIsRefused) {
   refused(evaluate({"--against", four.string()}), "4 classes");
   refused(evaluate({"--against", "deit_tiny_patch16_224.sofmax"}), "deit_tiny_patch16_224.softmax");
   refused(evaluate({"--against", model_.string(), "--against-attn", "hedghog"}), "hedgehog");
+  refused(evaluate({"--against-attn", "nosuch"}), "(--against-attn)");
+  refused(evaluate({"--against-precision", "bfloat16", "--calibration", "none"}), "int8");
+  const Outcome calibrated = evaluate({"--against-precision", "int8", "--calibration", "none"});
+  EXPECT_EQ(calibrated.code, 0) << calibrated.err;
 }
 
 TEST_F(EvaluateScoresCliTest, APictureThatFailsIsComparedNowhere) {
@@ -168,6 +172,8 @@ TEST_F(EvaluateScoresCliTest, APictureThatFailsIsComparedNowhere) {
 
 TEST_F(EvaluateScoresCliTest, SavesWhatIsMisclassified) {
   const auto errors = folder_.path() / "errors";
+  folder_.write("errors/sheet-001.jpg", "of an earlier run");
+  folder_.write("errors/sheet-002.jpg", "of an earlier run");
   const Json result =
       json(labelled({"--save-errors", errors.string(), "--most-errors", "2", "--format", "json"}));
   const auto wrong =
@@ -175,7 +181,8 @@ TEST_F(EvaluateScoresCliTest, SavesWhatIsMisclassified) {
   ASSERT_GE(wrong, 2U) << "a random model";
   const std::string table = read_bytes(errors / "errors.csv");
   EXPECT_EQ(std::ranges::count(table, '\n'), 3);
-  EXPECT_TRUE(std::filesystem::exists(errors / "sheet-001.jpg"));
+  EXPECT_NE(read_bytes(errors / "sheet-001.jpg"), "of an earlier run");
+  EXPECT_FALSE(std::filesystem::exists(errors / "sheet-002.jpg"));
 }
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {

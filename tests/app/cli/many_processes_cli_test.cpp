@@ -242,6 +242,42 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   }
 }
 
+TEST(ManyProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 24; ++i)
+    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
+                 "--seed", "1", "-o", "teacher.safetensors"},
+                {.working_directory = folder.path()})
+                .code,
+            0);
+  const std::vector<std::string> command = exact(
+      "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+      "--steps-outputs 0 --epochs 8 --evaluations 8 -b 4 -o out.safetensors --report out.json "
+      "--resume auto");
+  const fs::path states = folder.path() / "out.safetensors.training";
+  {
+    Program program(command, {.working_directory = folder.path()});
+    Program::wait_for(states / "last.safetensors");
+    program.signal(SIGINT);
+    ASSERT_EQ(program.wait().code, 130);
+  }
+  const std::size_t logged_before = logged(states / "metrics.jsonl", "finetune/loss").size();
+  ASSERT_GT(logged_before, 0U);
+  for (const Outcome& outcome : run_ranks(2, command, folder.path()))
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  // Steps of two processes are twice as large: they are fewer, and come behind those that were.
+  std::vector<double> steps = logged(states / "metrics.jsonl", "step");
+  EXPECT_GT(steps.size(), logged_before);
+  EXPECT_TRUE(std::ranges::is_sorted(steps));
+  const auto report = nlohmann::json::parse(read_bytes(folder.path() / "out.json"));
+  std::vector<std::int64_t> looks;
+  for (const nlohmann::json& look : report["evaluations"])
+    if (look["stage"] == "finetune") looks.push_back(look["step"]);
+  EXPECT_TRUE(std::ranges::is_sorted(looks));
+  EXPECT_EQ(looks.back(), report["stages"].back()["planned_steps"].get<std::int64_t>());
+}
+
 // Whatever rank meets a broken picture, all end with the same code and rank 0 counts them all.
 TEST(ManyProcessesCliTest, ConvertingRanksEndAlike) {
   const TemporaryFolder folder;

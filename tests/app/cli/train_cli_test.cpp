@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 namespace hydrascope::testing {
 namespace {
 
@@ -173,6 +175,75 @@ TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
+}
+
+TEST_F(TrainCli, TheFirstPictureThatFailsEndsAStrictRun) {
+  std::ofstream(in("train") / "dark" / "broken.ppm") << "P6 no picture";
+  const Outcome outcome = run(command("out", {"--epochs", "2", "--on-error", "fail"}));
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("broken.ppm"));
+}
+
+TEST_F(TrainCli, FoldersAsTheyCome) {
+  // Names that contain each other, pictures in folders of folders, a class without any.
+  fs::rename(in("train") / "dark", in("train") / "grey");
+  fs::rename(in("train") / "light", in("train") / "grey, light");
+  fs::create_directories(in("train") / "grey" / "more");
+  write_grey(in("train") / "grey" / "more" / "a.ppm", 30);
+  fs::create_directories(in("train") / "none");
+  fs::remove_all(in("val"));
+  const Outcome outcome = run(command("out", {"--epochs", "1"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("17 pictures of 3 classes"));
+  EXPECT_THAT(outcome.err, HasSubstr("no pictures of none"));
+}
+
+TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
+  const Outcome outcome = run(command("out", {"--epochs", "1", "--input-size", "3", "24", "24"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto shape_of = [&](const fs::path& file, const std::string& tensor) {
+    const nlohmann::json inspected = run({"inspect", file.string(), "--format", "json"}).json();
+    for (const nlohmann::json& entry : inspected.at("tensors"))
+      if (entry.at("name") == tensor) return entry.at("shape");
+    return nlohmann::json();
+  };
+  EXPECT_EQ(shape_of(in("out") / "best.safetensors", "pos_embed"),
+            nlohmann::json({1, 1 + 3 * 3, 192}));
+  const std::string labels = folder_.write("labels.txt", "dark\nlight\nred\n").string();
+  ASSERT_EQ(run(command("three", {"--epochs", "1", "--labels", labels})).code, 0);
+  EXPECT_EQ(shape_of(in("three") / "best.safetensors", "head.weight"), nlohmann::json({3, 192}));
+  // The two heads of a distilled model without a teacher: their mean learns.
+  std::vector<std::string> distilled = command("distilled", {"--epochs", "1"});
+  *std::ranges::find(distilled, "deit_tiny_patch8_16") = "deit_tiny_distilled_patch8_16";
+  const Outcome both = run(distilled);
+  EXPECT_EQ(both.code, 0) << both.err;
+  const Outcome size = run({"train", in("train").string(), "--reset-head", "--img-size", "100",
+                            "-o", in("odd").string()});
+  EXPECT_EQ(size.code, 2) << size.err;
+  EXPECT_THAT(size.err, HasSubstr("multiples of the patch"));
+}
+
+TEST_F(TrainCli, ADumpedConfigurationIsReadBack) {
+  std::vector<std::string> words = command("out", {"--epochs", "1", "--dump-config"});
+  words.erase(std::ranges::find(words, "--warmup-epochs"),
+              std::ranges::find(words, "--warmup-epochs") + 2);
+  const Outcome dumped = run(words);
+  ASSERT_EQ(dumped.code, 0) << dumped.err;
+  const std::string file = folder_.write("config.json", dumped.out).string();
+  const Outcome outcome = run({"train", folder_.path().string(), "-c", file});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST_F(TrainCli, AStateOfAnotherRunIsRefused) {
+  ASSERT_EQ(run(command("one", {"--epochs", "1"})).code, 0);
+  for (const auto& [file, text] :
+       {std::pair("step-2.state.safetensors", "is no state of the run in"),
+        std::pair("last.safetensors", "expected a state")}) {
+    const Outcome outcome =
+        run(command("two", {"--epochs", "2", "--resume", (in("one") / file).string()}));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  }
 }
 
 TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {

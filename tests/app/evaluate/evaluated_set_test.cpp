@@ -24,6 +24,7 @@ class EvaluatedSetTest : public ::testing::Test {
     spec.positionals = "FOLDER";
     spec.options = join({input_options(),
                          runtime_options(),
+                         output_options(),
                          labelled_set_options(),
                          score_options(),
                          agreement_options(),
@@ -96,6 +97,7 @@ TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
   EXPECT_ERROR(read({"--against", "x"}), invalid_argument, "folder");
   EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
   EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "--no-labels");
+  EXPECT_ERROR(read({"--no-labels", "--require-top1", "50"}), invalid_argument, "no labels");
 }
 
 TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
@@ -107,6 +109,9 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   refuse({"--diagnostics", "x.png"}, Format::text, "x.png");
   refuse({"--diagnostics", "/nonexistent/x.json"}, Format::text, "no such folder");
   refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");
+  refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
+  refuse({"--per-class", "a.csv", "-o", "./a.csv"}, Format::text, "same file as");
+  EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "A.HTML"}), Format::text));
   refuse({"--diagnostics", "-", "--keep-tokens", "0.5"}, Format::text, "all tokens");
   refuse({"--diagnostics", "-", "--per-class", "-"}, Format::csv, "one table");
   EXPECT_NO_THROW(

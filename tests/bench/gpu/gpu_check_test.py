@@ -34,7 +34,13 @@ print(json.dumps({"kernel": "patchify", "shape": "B 8, N", "type": "uint8", "cac
                   "share_of_copy": 0.9, "finite": True}))
 sys.exit("error: gelu: CUDA says: no")
 """
-HYDRASCOPE = "sys.exit('error: this only pretends')"
+HYDRASCOPE = """
+if sys.argv[1] != "convert":
+    sys.exit("error: this only pretends")
+with open(sys.argv[sys.argv.index("--report") + 1], "w") as out:
+    json.dump({"minutes": 6.5, "agreement": 80.0, "held_out_images": 400,
+               "stages": [{"images_per_second": 300.0}]}, out, indent=1)
+"""
 
 
 class Script(unittest.TestCase):
@@ -114,6 +120,16 @@ class Script(unittest.TestCase):
         self.assertEqual(self.call("--stages", "tests")[0], 1)
         self.assertIn("build-kernels comes first", self.stages()["tests"]["message"])
 
+    def test_a_conversion_is_timed(self) -> None:
+        self.put("bin/nvidia-smi", SMI)
+        self.assertEqual(self.call("--stages", "conversion")[0], 0)
+        self.assertEqual(self.stages()["conversion"]["status"], "not run")
+        code, said = self.call("--stages", "conversion", "--pictures", str(self.folder))
+        self.assertEqual(code, 0, said)
+        self.assertIn("6.5 minutes", self.stages()["conversion"]["message"])
+        target = self.report()["targets"][-1]
+        self.assertEqual((target["ratio"], target["reached"]), (6.5, False))
+
     def test_wrong_usage(self) -> None:
-        for words in (["--stages", "nothing"], ["--limit", "soon"], ["--out"], ["there"]):
+        for words in (["--stages", "nothing"], ["--limit", "soon"], ["--out"], ["there"], ["--nothing"]):
             self.assertEqual(self.call(*words)[0], 2)

@@ -42,6 +42,7 @@ def record_stage(folder: Path, name: str, status: str, seconds: str, text: str) 
 def collect(folder: Path) -> Json:
     header, kernels = results.kernel_rows(folder / "kernels" / "kernels.jsonl")
     model = results.read_json(folder / "model" / "model.json")
+    conversion = results.read_json(folder / "conversion" / "conversion.json")
     tests = results.test_programs(folder / "tests")
     tools = results.sanitizer_tools(folder / "sanitizer")
     return {
@@ -49,12 +50,13 @@ def collect(folder: Path) -> Json:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "environment": results.read_json(folder / "environment.json"),
         "device": header,
-        "targets": targets.table(kernels, model),
+        "targets": targets.table(kernels, model, conversion),
         "stages": results.stages(folder / "stages"),
         "tests": tests,
         "sanitizer": tools,
         "kernels": kernels,
         "model": model,
+        "conversion": conversion,
     }
 
 

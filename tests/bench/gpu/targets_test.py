@@ -28,12 +28,12 @@ class Table(unittest.TestCase):
     def verdicts(self, kernels: list[Json], model: Json) -> dict[str, Json]:
         return {
             f"{row['work'].split(',')[0]}: {row['target']}": row
-            for row in targets.table(kernels, model)
+            for row in targets.table(kernels, model, {})
         }
 
     def test_nothing_measured_gives_no_verdict(self) -> None:
-        rows = targets.table([], {})
-        self.assertEqual(len(rows), 10)
+        rows = targets.table([], {}, {})
+        self.assertEqual(len(rows), 11)
         self.assertEqual({row["reached"] for row in rows}, {None})
 
     def test_kernels_are_judged_cold_and_finite_at_batch_8(self) -> None:
@@ -90,7 +90,7 @@ class Table(unittest.TestCase):
                 ],
             },
         }  # fmt: skip
-        verdicts = {row["target"]: row for row in targets.table([], model)}
+        verdicts = {row["target"]: row for row in targets.table([], model, {})}
         matrix = verdicts["80 % of the measured matrix rate"]
         self.assertAlmostEqual(matrix["ratio"], 460 * 1.39 / 785)
         self.assertTrue(matrix["reached"])

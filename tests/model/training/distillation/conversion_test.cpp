@@ -199,7 +199,7 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   // A resumed run has the same time again.
   VisionTransformer again = student("elu:2");
   const auto resumed = conversion(again, "run", chosen);
-  EXPECT_EQ(resumed->resume(*resumed->newest_state()), 1);
+  EXPECT_EQ(resumed->resume(*resumed->newest_state()).step, 1);
   EXPECT_EQ(resumed->run({}).evaluations.back().step, 2);
 }
 
@@ -217,7 +217,9 @@ TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {
   chosen.finetune.batch_size = 2;
   VisionTransformer again = student("elu:2");
   const auto resumed = conversion(again, "run", chosen);
-  EXPECT_EQ(resumed->resume(*resumed->newest_state()), 12);
+  const Resumption resumption = resumed->resume(*resumed->newest_state());
+  EXPECT_EQ(resumption.step, 12);
+  EXPECT_EQ(resumption.steps_done, 6);
   steps = 0;
   events.keep_going = [&] { return ++steps < 100; };
   const ConversionHistory history = resumed->run(events);
@@ -226,6 +228,10 @@ TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {
   ASSERT_EQ(history.stages.size(), 1);
   EXPECT_EQ(history.stages[0].steps, 16);
   EXPECT_EQ(history.stages[0].images, 32);
+  std::vector<std::int64_t> looks;
+  for (const Evaluation& look : history.evaluations)
+    if (look.stage == "finetune") looks.push_back(look.step);
+  EXPECT_EQ(looks, (std::vector<std::int64_t>{8, 16}));
 
   // Fewer steps: the new states have smaller numbers than the old ones.
   VisionTransformer fewer = student("elu:2");
@@ -238,7 +244,7 @@ TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {
   conversion(first, "shorter", shorter)->run(events);
   shorter.finetune.steps = 4;
   const auto halved = conversion(fewer, "shorter", shorter);
-  EXPECT_EQ(halved->resume(*halved->newest_state()), 3);
+  EXPECT_EQ(halved->resume(*halved->newest_state()).step, 3);
   EXPECT_EQ(halved->newest_state()->filename(), "step-3.state.safetensors");
 }
 
