@@ -217,4 +217,11 @@ InputStream::~InputStream() = default;
 
 std::optional<Input> InputStream::next() { return state_->next(); }
 
+std::vector<std::string> input_words(const ParsedOptions& options) {
+  std::vector<std::string> words = options.positionals();
+  const std::vector<std::string>& named = options.texts("input");
+  words.insert(words.end(), named.begin(), named.end());
+  return words;
+}
+
 }  // namespace hydrascope::app

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/folder_listing.h"
+#include "app/options.h"
 #include "kernels/error.h"
 
 #include <filesystem>
@@ -55,5 +56,8 @@ class InputStream {
 /// By extension, case-insensitive.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
+
+/// Positionals and `--input`, in that order.
+std::vector<std::string> input_words(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,7 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: dispatch, and errors -> exit codes.
 #include "app/command.h"
 #include "app/console.h"
+#include "app/local_ranks.h"
 #include "app/signal_stop.h"
 #include "app/torchelastic.h"
 #include "app/waiting_threads.h"
@@ -24,11 +25,11 @@ void keep_large_blocks() {
 }
 
 int report(const Error& error, bool verbose) {
-  print_error(error);
+  const bool is_usage = error.code() == ErrorCode::invalid_argument;
+  if (!is_usage || !LocalRanks::started_this_process()) print_error(error);
   report_to_torchelastic(error_text(error));
   if (verbose)
     std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
-  const bool is_usage = error.code() == ErrorCode::invalid_argument;
   return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
 }
 

@@ -66,13 +66,6 @@ void check_transform(const image::TransformConfig& config) {
   }
 }
 
-int available_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 int count_option(const ParsedOptions& options, const char* name, const LaunchEnvironment& launch) {
   if (!options.given(name)) return std::max(1, available_processors() / launch.local_world_size);
   const std::int64_t value = options.integer(name);
@@ -355,6 +348,13 @@ c10::Device choose_device(const ParsedOptions& options, const LaunchEnvironment&
   return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
 }
 
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
 int model_threads(const ParsedOptions& options, const LaunchEnvironment& launch) {
   return count_option(options, "threads", launch);
 }
@@ -418,13 +418,6 @@ model::explain::Explainer make_explainer(const ParsedOptions& options, const Mod
   };
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   return {source.config, requests, fill, {device}};
-}
-
-std::vector<std::string> input_words(const ParsedOptions& options) {
-  std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
-  return words;
 }
 
 bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }

@@ -86,8 +86,6 @@ model::explain::Explainer make_explainer(const ParsedOptions& options, const Mod
                                          std::span<const model::explain::Request> requests,
                                          c10::Device device);
 
-/// Positionals and `--input`, in that order.
-std::vector<std::string> input_words(const ParsedOptions& options);
 /// EXIF orientation: applied for people (`classify`, `visualize`), unless told.
 bool apply_exif(const ParsedOptions& options);
 
@@ -101,6 +99,8 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
 c10::Device choose_device(const ParsedOptions& options,
                           const model::training::LaunchEnvironment& launch = {});
 /// `--threads`, or the processors this process may use, shared with the other processes here.
+/// Those that this process may run on.
+int available_processors();
 int model_threads(const ParsedOptions& options,
                   const model::training::LaunchEnvironment& launch = {});
 /// `--workers`, the same.

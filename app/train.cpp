@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/console.h"
 #include "app/json_text.h"
+#include "app/local_ranks.h"
 #include "app/model_metadata.h"
 #include "app/progress.h"
 #include "app/report.h"
@@ -128,26 +129,19 @@ void TrainingRun::build_model() {
   optimizer_ = std::make_unique<training::Optimizer>(
       training::parameter_groups(*model_, groups_of(options_)), optimizer_of(options_));
   if (options_.flag("model-ema")) {
-    training::NamedTensors trained;
-    for (const training::ParameterGroup& group : optimizer_->groups())
-      trained.insert(trained.end(), group.parameters.begin(), group.parameters.end());
-    average_ = std::make_unique<training::ParameterAverage>(
-        std::move(trained), options_.number("model-ema-decay"), options_.flag("model-ema-warmup"));
+    average_ = std::make_unique<training::ParameterAverage>(optimizer_->named_parameters(),
+                                                            options_.number("model-ema-decay"),
+                                                            options_.flag("model-ema-warmup"));
   }
 }
 
 training::LoaderOptions TrainingRun::loader_options() {
-  training::LoaderOptions loader;
+  training::LoaderOptions loader = loader_of(options_, subject_.transform.config, launch_);
   loader.sampler.batch_size = length_.batch_size;
   loader.sampler.seed = static_cast<std::uint64_t>(options_.integer("seed"));
   loader.sampler.rank = group_->rank();
   loader.sampler.world_size = group_->world_size();
-  loader.sampler.repeats = static_cast<int>(options_.integer("aug-repeats"));
   loader.sampler.batches_per_epoch = length_.steps_per_epoch * length_.accumulation;
-  loader.augment = augmentation_of(options_, subject_.transform.config);
-  loader.workers = loader_workers(options_, launch_);
-  loader.cache_bytes = options_.integer("cache-mb") << 20;
-  loader.max_pixels = options_.integer("max-pixels");
   loader.on_failure = unreadable_.report();
   return loader;
 }
@@ -166,15 +160,8 @@ void TrainingRun::take(const training::StepRecord& record) {
   progress_state_.epoch_steps += record.steps;
   images_per_second_ = record.images_per_second;
   if (!group_->is_first()) return;
-  training::Scalars values(record.losses.begin(), record.losses.end());
-  values.emplace_back("lr", record.learning_rate);
-  values.emplace_back("gradient_norm", record.gradient_norm);
-  values.emplace_back("images_per_second", record.images_per_second);
-  values.emplace_back("wait_share", record.wait_share);
-  progress_->set_detail("loss " + significant(record.losses.at("loss"), 4) + "  lr " +
-                        significant(record.learning_rate, 3) + "  " +
-                        fixed(record.images_per_second, 1) + " images/s");
-  log_->add({updates(), record.epoch, std::move(values)});
+  progress_->set_detail(progress_text(record));
+  log_->add({updates(), record.epoch, scalars_of(record)});
 }
 
 std::int64_t TrainingRun::next_state(std::int64_t step) const {
@@ -186,11 +173,7 @@ void TrainingRun::save() {
   if (!group_->is_first()) return;
   training::TrainingState state;
   state.step = trainer_->position().step;
-  state.tensors = optimizer_->state();
-  if (average_) {
-    const training::NamedTensors averages = average_->state();
-    state.tensors.insert(state.tensors.end(), averages.begin(), averages.end());
-  }
+  state.tensors = training::state_of(*optimizer_, average_.get());
   progress_state_.seconds = trainer_->position().seconds;
   progress_state_.updates = updates();
   write_fields(progress_state_, length_, state.fields);
@@ -279,6 +262,8 @@ int TrainingRun::report() {
   }
   report.add("images_per_second", images_per_second_, 1);
   report.add("seconds", trainer_->position().seconds, 1);
+  report.add("device", device_.str());
+  report.add("amp_dtype", std::string(name(autocast_)));
   report.add("processes", group_->world_size());
   report.add("complete", trainer_->finished());
   if (unreadable > 0) report.add("unreadable_pictures", unreadable);
@@ -360,7 +345,9 @@ int TrainingRun::run() {
 
 int run_train(const ParsedOptions& options) {
   if (dump_config_requested(options)) return kExitOk;
-  return TrainingRun(options).run();
+  LocalRanks others(local_processes(options, 1));
+  const int code = TrainingRun(options).run();
+  return others.wait(code);
 }
 
 }  // namespace

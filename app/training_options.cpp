@@ -1,6 +1,8 @@
 #include "app/training_options.h"
 
 #include "app/command.h"
+#include "app/json_text.h"
+#include "app/local_ranks.h"
 #include "app/option_builders.h"
 #include "app/process_team.h"
 #include "app/signal_stop.h"
@@ -12,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 
@@ -77,35 +80,38 @@ std::vector<Option> optimizer_options() {
                        .help = "largest joint norm of the gradients; 0 clips nothing",
                        .default_value = "0",
                        .minimum = 0},
+                      integer("grad-accum-steps", "batches of one update", "1", 1),
                   });
 }
 
 std::vector<Option> augmentation_options() {
-  return in_group("Augmentation",
-                  {
-                      pair_of_numbers("scale", "MIN MAX",
-                                      "area of the random crop, of the picture's", "0.08,1"),
-                      pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop",
-                                      "0.75,1.3333333333333333"),
-                      share("hflip", "probability of a horizontal flip", "0.5"),
-                      share("vflip", "probability of a vertical flip", "0"),
-                      number("color-jitter",
-                             "change of brightness, contrast and saturation (without --aa)", "0"),
-                      {.name = "aa",
-                       .placeholder = "POLICY",
-                       .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
-                       .default_value = "none"},
-                      share("reprob", "probability of random erasing", "0"),
-                      {.name = "remode",
-                       .help = "what erases: noise or zeros",
-                       .default_value = "pixel",
-                       .choices = {"pixel", "const"}},
-                      integer("recount", "erased rectangles of a picture", "1", 1),
-                      {.name = "train-interpolation",
-                       .help = "filter of the random crop",
-                       .default_value = "random",
-                       .choices = {"random", "bilinear", "bicubic"}},
-                  });
+  return in_group(
+      "Augmentation",
+      {
+          pair_of_numbers("scale", "MIN MAX", "area of the random crop, of the picture's",
+                          "0.08,1"),
+          pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop",
+                          "0.75,1.3333333333333333"),
+          share("hflip", "probability of a horizontal flip", "0.5"),
+          share("vflip", "probability of a vertical flip", "0"),
+          number("color-jitter", "change of brightness, contrast and saturation (without --aa)",
+                 "0"),
+          {.name = "aa",
+           .placeholder = "POLICY",
+           .help = "RandAugment as rand-m9-n2-mstd0.5-inc1, or none",
+           .default_value = "none"},
+          share("reprob", "probability of random erasing", "0"),
+          {.name = "remode",
+           .help = "what erases: noise or zeros",
+           .default_value = "pixel",
+           .choices = {"pixel", "const"}},
+          integer("recount", "erased rectangles of a picture", "1", 1),
+          {.name = "train-interpolation",
+           .help = "filter of the random crop",
+           .default_value = "random",
+           .choices = {"random", "bilinear", "bicubic"}},
+          integer("aug-repeats", "times that a picture comes, one behind the other", "0"),
+      });
 }
 
 std::vector<Option> mixing_options() {
@@ -166,13 +172,23 @@ std::vector<Option> training_run_options() {
       });
 }
 
-std::vector<Option> training_runtime_options(const std::string& batch_size) {
+std::vector<Option> training_runtime_options(const std::string& batch_size,
+                                             const std::string& processes) {
   std::vector<Option> options = without(
       runtime_options(), {"precision", "calibration", "keep-tokens", "keep-layer", "kernels"});
   const auto batch = std::ranges::find(options, "batch-size", &Option::name);
   batch->help = "pictures of a batch, of each process";
   batch->default_note = "";
   batch->default_value = batch_size;
+  options.push_back({.name = "processes",
+                     .kind = ValueKind::integer,
+                     .placeholder = "N",
+                     .help = "processes on this machine, which the program starts itself and which "
+                             "share the processors; torchrun starts its own",
+                     .default_note = processes,
+                     .minimum = 1,
+                     .maximum = 1024,
+                     .group = "Runtime"});
   return options;
 }
 
@@ -192,6 +208,16 @@ std::vector<Option> training_input_options() {
     return option.name != "max-pixels" && option.name != "on-error";
   });
   return options;
+}
+
+int local_processes(const ParsedOptions& options, int otherwise) {
+  const bool is_launched = std::getenv("WORLD_SIZE") != nullptr;
+  if (is_launched && options.given("processes") && !LocalRanks::started_this_process()) {
+    throw Error(ErrorCode::invalid_argument, "the launcher says how many processes there are",
+                options.origin("processes") + " with WORLD_SIZE in the environment");
+  }
+  if (is_launched) return 1;
+  return options.given("processes") ? static_cast<int>(options.integer("processes")) : otherwise;
 }
 
 void set_up_computation(const ParsedOptions& options,
@@ -249,6 +275,27 @@ model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
   return augment;
 }
 
+model::training::MixupOptions mixing_of(const ParsedOptions& options) {
+  model::training::MixupOptions mixing;
+  mixing.mixup_alpha = options.number("mixup");
+  mixing.cutmix_alpha = options.number("cutmix");
+  mixing.prob = options.number("mixup-prob");
+  mixing.switch_prob = options.number("mixup-switch-prob");
+  return mixing;
+}
+
+model::training::LoaderOptions loader_of(const ParsedOptions& options,
+                                         const image::TransformConfig& transform,
+                                         const model::training::LaunchEnvironment& launch) {
+  model::training::LoaderOptions loader;
+  loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
+  loader.augment = augmentation_of(options, transform);
+  loader.workers = loader_workers(options, launch);
+  loader.cache_bytes = options.integer("cache-mb") << 20;
+  loader.max_pixels = options.integer("max-pixels");
+  return loader;
+}
+
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(options.dump_config());
@@ -261,9 +308,26 @@ std::string recipe_of(const ParsedOptions& options, model::training::Autocast au
                            "no-progress",  "color",           "print-transform",
                            "eval",         "labels-csv",      "require-top1"})
     recipe.erase(name);
-  recipe["amp-dtype"] = autocast == model::training::Autocast::off ? "float32" : "bfloat16";
+  recipe["amp-dtype"] = name(autocast);
   recipe["processes"] = processes;
   return recipe.dump();
+}
+
+model::training::Scalars scalars_of(const model::training::StepRecord& record,
+                                    const std::string& prefix) {
+  model::training::Scalars values;
+  for (const auto& [key, value] : record.losses) values.emplace_back(prefix + key, value);
+  values.emplace_back(prefix + "lr", record.learning_rate);
+  values.emplace_back(prefix + "gradient_norm", record.gradient_norm);
+  values.emplace_back("images_per_second", record.images_per_second);
+  values.emplace_back("wait_share", record.wait_share);
+  return values;
+}
+
+std::string progress_text(const model::training::StepRecord& record) {
+  return "loss " + significant(record.losses.at("loss"), 4) + "  lr " +
+         significant(record.learning_rate, 3) + "  " + fixed(record.images_per_second, 1) +
+         " images/s";
 }
 
 UnreadablePictures::UnreadablePictures(const ParsedOptions& options)

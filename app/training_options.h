@@ -8,8 +8,11 @@
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
 #include "model/training/data/training_set.h"
+#include "model/training/log/metric_log.h"
+#include "model/training/mixup.h"
 #include "model/training/optimizer.h"
 #include "model/training/parallel/process_group.h"
+#include "model/training/trainer.h"
 
 #include <c10/core/Device.h>
 
@@ -24,11 +27,12 @@
 
 namespace hydrascope::app {
 
-/// opt, momentum, opt-betas, opt-eps, weight-decay, clip-grad.
+/// opt, momentum, opt-betas, opt-eps, weight-decay, layer-decay, clip-grad, grad-accum-steps.
 std::vector<Option> optimizer_options();
-/// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation.
+/// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation,
+/// aug-repeats.
 std::vector<Option> augmentation_options();
-/// mixup, cutmix.
+/// mixup, cutmix, mixup-prob, mixup-switch-prob.
 std::vector<Option> mixing_options();
 /// model-ema, model-ema-decay, model-ema-warmup.
 std::vector<Option> average_options();
@@ -36,8 +40,9 @@ std::vector<Option> average_options();
 std::vector<Option> training_run_options();
 
 /// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
-/// deterministic.
-std::vector<Option> training_runtime_options(const std::string& batch_size);
+/// deterministic; and processes, with that default.
+std::vector<Option> training_runtime_options(const std::string& batch_size,
+                                             const std::string& processes);
 
 /// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
 std::vector<Option> with_defaults(std::vector<Option> options,
@@ -45,6 +50,10 @@ std::vector<Option> with_defaults(std::vector<Option> options,
 
 /// max-pixels, on-error: of the pictures that are learned from.
 std::vector<Option> training_input_options();
+
+/// `--processes`, or `otherwise`; 1 in a process that was started as one of several. Throws
+/// Error(invalid_argument) where a launcher says how many there are, too.
+int local_processes(const ParsedOptions& options, int otherwise);
 
 /// How LibTorch computes in this process: `--threads`, `--deterministic`.
 void set_up_computation(const ParsedOptions& options,
@@ -57,10 +66,22 @@ model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.
 model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
                                                 const image::TransformConfig& transform);
+model::training::MixupOptions mixing_of(const ParsedOptions& options);
+/// Augmentation, repeats, workers, cache and limits; batches and their order are the caller's.
+model::training::LoaderOptions loader_of(const ParsedOptions& options,
+                                         const image::TransformConfig& transform,
+                                         const model::training::LaunchEnvironment& launch);
 /// What decides the result, as a JSON object: the options without those of one start of the
 /// program, with the number format that `--amp-dtype` came to and the number of processes.
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes);
+
+/// A step's numbers for the log: its losses, "lr" and "gradient_norm" behind `prefix`,
+/// "images_per_second" and "wait_share" (of the time, for the loader).
+model::training::Scalars scalars_of(const model::training::StepRecord& record,
+                                    const std::string& prefix = "");
+/// The same in short, for the line of progress.
+std::string progress_text(const model::training::StepRecord& record);
 
 /// Says on standard error which pictures cannot be read, each once, whatever the rank and however
 /// quiet.

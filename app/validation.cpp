@@ -1,5 +1,6 @@
 #include "app/validation.h"
 
+#include "app/evaluate/evaluated_set.h"
 #include "app/evaluate/scored_picture.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
@@ -70,44 +71,44 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
     if (next >= pictures.size() || stop_requested()) return std::nullopt;
     const LabelledPicture& picture = pictures[next];
     next += stride;
-    return file_input(picture.file.string(), picture.file);
+    return input_of(picture);
   };
   std::size_t seen = static_cast<std::size_t>(group.rank());
-  // images, failed, top-1, top-5, loss, interrupted
-  std::array<double, 6> sum{};
+  enum Count : std::uint8_t { kImages, kFailed, kTop1, kTop5, kLoss, kInterrupted, kCounts };
+  std::array<double, kCounts> sum{};
   const auto add = [&](PipelineResult& result) {
     const std::size_t index = std::exchange(seen, seen + stride);
     const std::int64_t target = pictures[index].target;
     if (result.error) {
       on_failure(pictures[index].file.string(), result.message);
-      sum[1] += 1;
+      sum[kFailed] += 1;
       return true;
     }
     const at::Tensor logits = result.logits.to(at::kFloat).contiguous();
     const ScoredPicture scored = score_picture(
         {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, target, index);
-    sum[0] += 1;
-    sum[2] += scored.rank == 1 ? 1 : 0;
-    sum[3] += scored.rank <= 5 ? 1 : 0;
-    sum[4] += scored.log_loss;
+    sum[kImages] += 1;
+    sum[kTop1] += scored.is_right() ? 1 : 0;
+    sum[kTop5] += scored.rank <= kTopClasses ? 1 : 0;
+    sum[kLoss] += scored.log_loss;
     return true;
   };
   run_pipeline(next_input, modules, pipeline, add);
-  if (stop_requested()) sum[5] = 1;
+  if (stop_requested()) sum[kInterrupted] = 1;
   const at::Tensor sums =
       at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble);
   const at::Tensor all = sums.to(device, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
   group.sum({all});
   sums.copy_(all);
-  const bool is_whole = sum[5] == 0;
-  if (is_whole && sum[0] == 0)
+  const bool is_whole = sum[kInterrupted] == 0;
+  if (is_whole && sum[kImages] == 0)
     throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "validation");
-  const double images = std::max(1.0, sum[0]);
-  return {static_cast<std::int64_t>(sum[0]),
-          static_cast<std::int64_t>(sum[1]),
-          100 * sum[2] / images,
-          100 * sum[3] / images,
-          sum[4] / images,
+  const double images = std::max(1.0, sum[kImages]);
+  return {static_cast<std::int64_t>(sum[kImages]),
+          static_cast<std::int64_t>(sum[kFailed]),
+          100 * sum[kTop1] / images,
+          100 * sum[kTop5] / images,
+          sum[kLoss] / images,
           !is_whole};
 }
 

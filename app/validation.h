@@ -27,9 +27,9 @@ struct ValidationScore {
   bool interrupted = false;  ///< a signal came: it is a score of some of the pictures
 };
 
-/// Every process takes its share of `pictures`; all get the same score. The model is left in
-/// training mode. Pictures that cannot be read are left out, and `on_failure` is told of them on
-/// the process that met them; Error(empty) on all where none can.
+/// Every process takes its share of `pictures`, each with a label; all get the same score. The
+/// model is left in training mode. Pictures that cannot be read are left out, and `on_failure` is
+/// told of them on the process that met them; Error(empty) on all where none can.
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,

@@ -8,6 +8,7 @@
 #include "app/convert/pictures.h"
 #include "app/convert/report.h"
 #include "app/labelled_set.h"
+#include "app/local_ranks.h"
 #include "app/model_metadata.h"
 #include "app/model_source.h"
 #include "app/option_table.h"
@@ -19,6 +20,7 @@
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
+#include "model/training/distillation/earlier_conversion.h"
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
@@ -102,43 +104,13 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
   if (!fs::is_directory(folder, ignored))
     throw Error(ErrorCode::invalid_argument, "no such folder", "--eval " + folder);
   const std::string& csv = options.text("labels-csv");
-  return csv.empty() ? read_folder_classes(folder, labels).pictures
-                     : read_labels_csv(csv, folder, labels).pictures;
-}
-
-/// Gives `student` what `file` holds of the blocks from `first` on whose attention is the same, and
-/// of all that is no block's; returns those blocks. Throws Error(invalid_argument) where there are
-/// none, and for a model that comes from another one than the student.
-std::vector<std::int64_t> take_over(const std::string& file, std::int64_t first,
-                                    model::VisionTransformerImpl& student) {
-  const auto start = checkpoint::Checkpoint::open(file);
-  const checkpoint::Loading loading = start.start_loading(student);
-  const model::VitConfig config = start.deduce_config();
-  const auto attention = [](const model::VitConfig& of, std::int64_t layer) {
-    return model::with_all_options({of.attention_of(layer)}).front();
-  };
-  std::vector<std::int64_t> taken;
-  for (std::int64_t layer = first; layer < config.depth; ++layer) {
-    if (!(attention(config, layer) == attention(student.config(), layer))) continue;
-    loading.copy_block(layer);
-    taken.push_back(layer);
+  LabelledSet set =
+      csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
+  if (!set.has_labels) {
+    throw Error(ErrorCode::invalid_argument, "top-1 needs one label a picture",
+                "--labels-csv " + csv);
   }
-  if (taken.empty()) {
-    throw Error(ErrorCode::invalid_argument, "holds no layer that would have its attention",
-                "--start " + file, "its attention is " + model::to_text(config.attention));
-  }
-  // No conversion changes it, but for the rounding of what it wrote.
-  const auto embedding_of = [&] {
-    return student.named_parameters()["patch_embed.proj.weight"].detach().clone();
-  };
-  const at::Tensor before = embedding_of();
-  loading.copy_rest();
-  constexpr double kRounding = 1e-2;  // bfloat16 is within 2^-8 of a weight
-  if ((embedding_of() - before).norm().item<double>() > kRounding * before.norm().item<double>()) {
-    throw Error(ErrorCode::invalid_argument, "was converted from another model than --from",
-                "--start " + file);
-  }
-  return taken;
+  return std::move(set.pictures);
 }
 
 /// One conversion from its options to its report.
@@ -224,7 +196,8 @@ void Distillation::build_models() {
 std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
   std::vector<std::int64_t> all;
   for (const std::string& start : options_.texts("start")) {
-    const std::vector<std::int64_t> taken = take_over(start, train_from, *student_);
+    const std::vector<std::int64_t> taken =
+        training::take_over_layers(checkpoint::Checkpoint::open(start), train_from, *student_);
     std::vector<std::string> layers;
     for (const std::int64_t layer : taken) layers.push_back(std::to_string(layer));
     console_.detail("layers " + join_words(layers, ", ", " and ") + " begin as in " + start);
@@ -239,8 +212,7 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
   if (options_.flag("print-transform")) console_.note(transform_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained_attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
-                " steps in all, on " + device_.str() +
-                (chosen.autocast == training::Autocast::off ? ", float32" : ", bfloat16"));
+                " steps in all, on " + device_.str() + ", " + std::string(name(chosen.autocast)));
   for (const std::string& source : pictures_.sources)
     console_.detail("pictures (learned from + held out): " + source);
 }
@@ -258,18 +230,9 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   };
   events.on_record = [this](training::Stage stage, std::int64_t step,
                             const training::StepRecord& record) {
-    progress_->set_detail("loss " + significant(record.losses.at("loss"), 4) + "  lr " +
-                          significant(record.learning_rate, 3) + "  " +
-                          fixed(record.images_per_second, 1) + " images/s  " + agreement_);
-    if (!log_) return;
+    progress_->set_detail(progress_text(record) + "  " + agreement_);
     const std::string prefix = std::string(name(stage)) + "/";
-    training::MetricRecord metrics{step + renumbered_, record.epoch, {}};
-    for (const auto& [key, value] : record.losses) metrics.values.emplace_back(prefix + key, value);
-    metrics.values.emplace_back(prefix + "learning_rate", record.learning_rate);
-    metrics.values.emplace_back(prefix + "gradient_norm", record.gradient_norm);
-    metrics.values.emplace_back("images_per_second", record.images_per_second);
-    metrics.values.emplace_back("wait_share", record.wait_share);
-    log_->add(metrics);
+    if (log_) log_->add({step + renumbered_, record.epoch, scalars_of(record, prefix)});
   };
   events.on_evaluation = [this, last_step](const training::Evaluation& evaluation,
                                            std::int64_t step, bool is_best) {
@@ -327,7 +290,8 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
                                                        : "bfloat16";
-  report.computed = device_.str() + ", " + std::to_string(group_->world_size()) +
+  report.computed = device_.str() + ", " + std::string(name(autocast_of(options_, device_))) +
+                    ", " + std::to_string(group_->world_size()) +
                     (group_->world_size() == 1 ? " process" : " processes");
   const bool stops = training::number_of_first(*group_, device_, stop_requested() ? 1 : 0) != 0;
   if (!evaluated_.empty() && !stops) evaluate(report);
@@ -369,7 +333,7 @@ int Distillation::run() {
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
-  options_ = with_recipe_defaults(std::move(options_), !layers.maps.empty());
+  options_ = with_recipe_defaults(std::move(options_), !layers.maps.empty(), launch_.world_size);
   training::ConversionOptions chosen =
       conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
   chosen.loader.on_failure = unreadable_.report();
@@ -412,6 +376,10 @@ int Distillation::run() {
 
 }  // namespace
 
-int distill(const ParsedOptions& options) { return Distillation(options).run(); }
+int distill(const ParsedOptions& options) {
+  LocalRanks others(local_processes(options, default_processes(options)));
+  const int code = Distillation(options).run();
+  return others.wait(code);
+}
 
 }  // namespace hydrascope::app

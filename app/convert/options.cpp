@@ -5,12 +5,16 @@
 #include "app/training_options.h"
 #include "kernels/error.h"
 #include "model/checkpoint/sha256.h"
+#include "model/device.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -29,12 +33,12 @@ struct RecipeDefault {
   std::string_view option;
   std::string value;
   std::string with_learned_maps;
+  bool is_shared = false;  ///< by the processes, each of which takes its part
 };
 const std::vector<RecipeDefault>& recipe_defaults() {
   static const std::vector<RecipeDefault> defaults = {
-      {"lr", "1e-3", "6e-5"},
-      {"mechanism-lr-scale", "3", "20"},
-      {"batch-size", "32", "16"},
+      {"lr", "1e-3", "6e-5"},           {"mechanism-lr-scale", "3", "20"},
+      {"batch-size", "32", "16", true}, {"batch-size-maps", "8", "8", true},
       {"steps-outputs", "100", "0"},
   };
   return defaults;
@@ -96,7 +100,6 @@ std::vector<Option> picture_options() {
         .default_value = "480",
         .minimum = 0.001},
        flag("balance-sources", "draw the sources equally often, whatever their sizes"),
-       integer("aug-repeats", "times that a picture comes, one behind the other", "0"),
        {.name = "eval",
         .placeholder = "FOLDER",
         .help = "labelled pictures: top-1 of the finished model (nothing is chosen by it)",
@@ -114,7 +117,7 @@ std::vector<Option> stage_options() {
       {integer("steps-maps", "steps of the first stage: learned maps imitate attention rows",
                "1600"),
        number("lr-maps", "its learning rate", "1e-2"),
-       integer("batch-size-maps", "its pictures of a batch, of each process", "8", 1),
+       integer("batch-size-maps", "its pictures of a batch, of each process", "", 1),
        integer("query-rows", "its attention rows of a picture", "49", 1),
        integer("steps-outputs", "steps of the second stage: attention outputs, layer by layer", ""),
        number("lr-outputs", "its learning rate", "1e-3"),
@@ -149,7 +152,6 @@ std::vector<Option> stage_options() {
                 "never do, the classifier with --train-head",
         .default_note = "the first converted one",
         .minimum = 0},
-       integer("grad-accum-steps", "batches of one update", "1", 1),
        flag("train-head", "the classifier learns too, in the last stage"),
        integer("evaluations-maps", "looks at the held-out pictures in the first stage", "2", 1),
        integer("evaluations-outputs", "the same in the second stage", "2", 1),
@@ -215,11 +217,18 @@ CommandSpec convert_spec() {
        without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
                {"model-ema-warmup"}),
        with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
-       without(preprocessing_options(), {"exif"}), training_runtime_options(""), launch_options(),
-       report_options(), without(label_options(), {"label-type"}), general_options()});
-  for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
-    const auto option = std::ranges::find(spec.options, name, &Option::name);
-    option->default_note = value + "; where feature maps are learned: " + with_learned_maps;
+       without(preprocessing_options(), {"exif"}),
+       training_runtime_options(
+           "",
+           "one a core on the CPU, up to 4, where neither --threads nor a --batch-size is given"),
+       launch_options(), report_options(), without(label_options(), {"label-type"}),
+       general_options()});
+  for (const RecipeDefault& entry : recipe_defaults()) {
+    const auto option = std::ranges::find(spec.options, entry.option, &Option::name);
+    option->default_note = entry.value;
+    if (entry.with_learned_maps != entry.value)
+      option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
+    if (entry.is_shared) option->default_note += "; of all processes together";
   }
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
@@ -235,12 +244,46 @@ CommandSpec convert_spec() {
   return spec;
 }
 
-ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps) {
-  for (const auto& [name, value, with_learned_maps] : recipe_defaults()) {
-    if (!options.given(name))
-      options = options.with(name, {learns_maps ? with_learned_maps : value});
+namespace {
+
+/// Bytes that processes can have without swapping; all there could be where the system does not
+/// say.
+std::int64_t available_memory() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string name;
+    std::int64_t kilobytes = 0;
+    if (words >> name >> kilobytes && name == "MemAvailable:") return kilobytes << 10;
+  }
+  return std::numeric_limits<std::int64_t>::max();
+}
+
+}  // namespace
+
+ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes) {
+  for (const RecipeDefault& entry : recipe_defaults()) {
+    if (options.given(entry.option)) continue;
+    std::string value = learns_maps ? entry.with_learned_maps : entry.value;
+    if (entry.is_shared)
+      value = std::to_string(std::max<std::int64_t>(1, to_integer(value, "") / processes));
+    options = options.with(entry.option, {std::move(value)});
   }
   return options;
+}
+
+int default_processes(const ParsedOptions& options) {
+  for (const char* name : {"threads", "batch-size", "batch-size-maps"})
+    if (options.given(name)) return 1;
+  const std::vector<std::string> words = input_words(options);
+  const bool reads_input = std::ranges::find(words, "-") != words.end();
+  if (reads_input || !model::resolve_device(options.text("device")).is_cpu()) return 1;
+  constexpr std::int64_t kMost = 4;
+  constexpr std::int64_t kBytesOfOne = std::int64_t{2} << 30;  // DeiT-Tiny takes 1.9 GB
+  const std::int64_t most =
+      std::min({kMost, std::int64_t{available_processors()}, available_memory() / kBytesOfOne});
+  // Powers of two, which divide the batches.
+  return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
 training::ConversionOptions conversion_options(const ParsedOptions& options,
@@ -295,8 +338,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.logits_weight = options.number("kl-weight");
   conversion.blocks_weight = options.number("blocks-weight");
   conversion.cls_weight = options.number("cls-weight");
-  conversion.mixup = {options.number("mixup"), options.number("cutmix"),
-                      options.number("mixup-prob"), options.number("mixup-switch-prob")};
+  conversion.mixup = mixing_of(options);
   if (options.given("train-from")) conversion.train_from = options.integer("train-from");
   if (options.flag("model-ema")) conversion.average_decay = options.number("model-ema-decay");
   conversion.optimizer = optimizer_of(options);
@@ -308,12 +350,8 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   if (options.given("max-minutes"))
     conversion.max_seconds = kSecondsOfAMinute * options.number("max-minutes");
 
+  conversion.loader = loader_of(options, transform, launch);
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
-  conversion.loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
-  conversion.loader.augment = augmentation_of(options, transform);
-  conversion.loader.workers = loader_workers(options, launch);
-  conversion.loader.cache_bytes = options.integer("cache-mb") << 20;
-  conversion.loader.max_pixels = options.integer("max-pixels");
   conversion.seed = static_cast<std::uint64_t>(options.integer("seed"));
   conversion.device = device;
   conversion.autocast = autocast_of(options, device);

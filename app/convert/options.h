@@ -17,9 +17,13 @@ namespace hydrascope::app {
 
 CommandSpec convert_spec();
 
-/// The same with the defaults that depend on the model: whether any layer learns feature maps. All
-/// below expect them.
-ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps);
+/// The same with the defaults that depend on the model, whether any layer learns feature maps, and
+/// on how many processes share a batch. All below expect them.
+ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes);
+
+/// How many the program starts where `--processes` does not say: one a core does more than threads
+/// of one (docs/training.md), as far as memory goes.
+int default_processes(const ParsedOptions& options);
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
 model::training::ConversionOptions conversion_options(

@@ -83,7 +83,7 @@ ResultTable loss_table(const ConversionHistory& history) {
 }
 
 std::string best_state(const Evaluation& best) {
-  return best.stage == "start" ? best.stage : best.stage + " " + std::to_string(best.step);
+  return best.step == 0 ? best.stage : best.stage + " " + std::to_string(best.step);
 }
 
 KeyValueReport summary_of(const ConversionReport& report) {

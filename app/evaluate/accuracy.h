@@ -19,11 +19,10 @@ inline double percent_of(std::int64_t count, std::int64_t all) {
 class Accuracy {
  public:
   void add(const ScoredPicture& picture) {
-    constexpr std::int64_t kTop = 5;
     if (!picture.is_labelled()) return;
     ++images_;
     if (picture.rank == 1) ++top1_;
-    if (picture.rank <= kTop) ++top5_;
+    if (picture.rank <= kTopClasses) ++top5_;
   }
   [[nodiscard]] std::int64_t images() const noexcept { return images_; }
   [[nodiscard]] double top1() const { return percent_of(top1_, images_); }

@@ -10,10 +10,9 @@ namespace hydrascope::app {
 
 void ConfusionCounts::add(const ScoredPicture& picture) {
   if (!picture.is_labelled()) return;
-  constexpr std::int64_t kTop = 5;
   Class& of = classes_[picture.target];
   ++of.images;
-  if (picture.rank <= kTop) ++of.in_top5;
+  if (picture.rank <= kTopClasses) ++of.in_top5;
   if (picture.is_right()) {
     ++of.right;
   } else {

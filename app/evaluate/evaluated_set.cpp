@@ -16,9 +16,7 @@ namespace hydrascope::app {
 namespace {
 
 std::string folder_of(const ParsedOptions& options) {
-  std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
+  const std::vector<std::string> words = input_words(options);
   if (words.size() != 1) {
     throw Error(ErrorCode::invalid_argument,
                 "expected one folder, found " + std::to_string(words.size()), "evaluate");

@@ -22,10 +22,10 @@ namespace hydrascope::app {
 class ReferenceModel {
  public:
   /// Opens what `--against...` name, nothing else. What else the options say of a run (device,
-  /// kernels, sizes) goes for both; `--checkpoint`, `--use-ema`, `--attn`, `--num-classes`,
-  /// `--reset-head`,
-  /// `--keep-tokens` are the first model's alone where `--against` names another file. Throws
-  /// Error(invalid_argument) for a model of other classes than `model`.
+  /// kernels, sizes) goes for both; `--keep-tokens` and `--keep-layer` are the first model's alone,
+  /// and where `--against` names another file so are `--checkpoint`, `--use-ema`, `--attn`,
+  /// `--attn-opt`, `--num-classes` and `--reset-head`. Throws Error(invalid_argument) for a model
+  /// of other classes than `model`.
   ReferenceModel(const ParsedOptions& options, const ModelSource& model);
 
   /// Loads the weights, with notes on what the user must know.

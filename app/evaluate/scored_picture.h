@@ -10,6 +10,9 @@
 
 namespace hydrascope::app {
 
+/// The k of "top-k accuracy".
+constexpr std::int64_t kTopClasses = 5;
+
 struct ScoredPicture {
   std::size_t index = 0;  ///< in the set
   std::int64_t target = kNoClass;

@@ -62,27 +62,27 @@ std::vector<Option> schedule_options() {
   min_rate.default_note = "1e-5, but at most a hundredth of --lr";
   Option warmup = epochs("warmup-epochs", "epochs of growing learning rate", "", 0);
   warmup.default_note = "5, or all but one of fewer --epochs";
-  return {epochs("epochs", "times through the training pictures", "300", 1),
-          rate,
-          {.name = "sched",
-           .help = "learning rate over the run, updated every step",
-           .default_value = "cosine",
-           .choices = {"cosine", "linear", "step", "multistep", "constant"},
-           .group = "Schedule"},
-          min_rate,
-          warmup,
-          number("warmup-lr", "where it starts", "1e-6"),
-          epochs("decay-epochs", "epochs between two steps of `step`", "90", 1),
-          {.name = "decay-milestones",
-           .kind = ValueKind::integer,
-           .placeholder = "N,N",
-           .help = "epochs at which `multistep` steps",
-           .comma_list = true,
-           .minimum = 1,
-           .group = "Schedule"},
-          number("decay-rate", "factor of a step", "0.1"),
-          epochs("aug-repeats", "times that a picture comes, one behind the other", "0", 0),
-          epochs("grad-accum-steps", "batches of one update", "1", 1)};
+  return {
+      epochs("epochs", "times through the training pictures", "300", 1),
+      rate,
+      {.name = "sched",
+       .help = "learning rate over the run, updated every step",
+       .default_value = "cosine",
+       .choices = {"cosine", "linear", "step", "multistep", "constant"},
+       .group = "Schedule"},
+      min_rate,
+      warmup,
+      number("warmup-lr", "where it starts", "1e-6"),
+      epochs("decay-epochs", "epochs between two steps of `step`", "90", 1),
+      {.name = "decay-milestones",
+       .kind = ValueKind::integer,
+       .placeholder = "N,N",
+       .help = "epochs at which `multistep` steps",
+       .comma_list = true,
+       .minimum = 1,
+       .group = "Schedule"},
+      number("decay-rate", "factor of a step", "0.1"),
+  };
 }
 
 std::vector<Option> loss_options() {
@@ -174,7 +174,7 @@ CommandSpec train_spec() {
                        without(preprocessing_options(), {"exif"}), augmentation_options(),
                        mixing_options(), loss_options(), schedule_options(), optimizer_options(),
                        parameter_options(), average_options(), training_run_options(),
-                       training_runtime_options("64"), launch_options(), output(),
+                       training_runtime_options("64", "1"), launch_options(), output(),
                        without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "

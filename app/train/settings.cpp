@@ -1,5 +1,6 @@
 #include "app/train/settings.h"
 
+#include "app/training_options.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -69,10 +70,7 @@ training::ParameterGroupOptions groups_of(const ParsedOptions& options) {
 
 training::ClassificationOptions loss_of(const ParsedOptions& options) {
   training::ClassificationOptions loss;
-  loss.mixup.mixup_alpha = options.number("mixup");
-  loss.mixup.cutmix_alpha = options.number("cutmix");
-  loss.mixup.prob = options.number("mixup-prob");
-  loss.mixup.switch_prob = options.number("mixup-switch-prob");
+  loss.mixup = mixing_of(options);
   loss.mixup.label_smoothing = options.number("smoothing");
   loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
   loss.drop_path_rate = options.number("drop-path");

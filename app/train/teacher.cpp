@@ -38,25 +38,13 @@ model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& o
   }
   model::ClassifierOptions wanted;
   wanted.device = device;
-  wanted.precision = model::resolve_precision(
-      autocast_of(options, device) == model::training::Autocast::off ? "float32" : "bfloat16",
-      device);
+  wanted.precision = model::resolve_precision(name(autocast_of(options, device)), device);
   const auto classifier =
       std::make_shared<model::Classifier>(source.config, source.weights, wanted);
   const CommandSpec plain{.name = "", .summary = "", .options = preprocessing_options()};
   const image::TransformConfig own = resolve_transform(parse(plain, {}), source).config;
   return [classifier, student, own](const at::Tensor& images) {
-    at::Tensor input = images;
-    if (own.mean != student.mean || own.std != student.std) {
-      input = images.clone();
-      for (std::int64_t channel = 0; channel < 3; ++channel) {
-        const auto c = static_cast<std::size_t>(channel);
-        input.select(1, channel)
-            .mul_(student.std[c] / own.std[c])
-            .add_((student.mean[c] - own.mean[c]) / own.std[c]);
-      }
-    }
-    return classifier->logits(input);
+    return classifier->logits(image::renormalise(images, student, own));
   };
 }
 

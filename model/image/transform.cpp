@@ -172,4 +172,17 @@ at::Tensor apply_transform(const TransformConfig& config, const Picture& picture
   return normalise(config, transform_pixels(config, picture), plan.output);
 }
 
+at::Tensor renormalise(const at::Tensor& images, const TransformConfig& from,
+                       const TransformConfig& to) {
+  if (from.mean == to.mean && from.std == to.std) return images;
+  at::Tensor result = images.clone();
+  for (std::int64_t channel = 0; channel < 3; ++channel) {
+    const auto c = static_cast<std::size_t>(channel);
+    result.select(1, channel)
+        .mul_(from.std[c] / to.std[c])
+        .add_((from.mean[c] - to.mean[c]) / to.std[c]);
+  }
+  return result;
+}
+
 }  // namespace hydrascope::image

@@ -21,6 +21,11 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
 /// for bit.
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output);
 
+/// Tensors (B, 3, H, W) that were normalised with the mean and deviation of `from`, as those of
+/// `to` would have it; the same tensor where they agree.
+at::Tensor renormalise(const at::Tensor& images, const TransformConfig& from,
+                       const TransformConfig& to);
+
 /// Both: picture -> the model's input.
 at::Tensor apply_transform(const TransformConfig& config, const Picture& picture);
 

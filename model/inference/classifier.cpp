@@ -1,6 +1,7 @@
 #include "model/inference/classifier.h"
 
 #include "kernels/error.h"
+#include "model/autocast_guard.h"
 #include "model/inference/cuda_plan.h"
 #include "model/inference/inference_plan.h"
 #include "model/network_cost.h"
@@ -155,6 +156,8 @@ at::Tensor Classifier::logits(const at::Tensor& images) {
 
 void Classifier::submit(const inference::ImageBatch& batch) {
   const c10::InferenceMode inference;
+  // Its precision is its own, also for a model under training that asks it (a teacher).
+  const AutocastGuard off(options().device.type(), {});
   std::ostringstream shape;
   shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
   with_torch_errors(shape.str(), options().device.str(), [&] {

@@ -1,6 +1,7 @@
 #include "model/inference/inference_plan.h"
 
 #include "kernels/error.h"
+#include "model/autocast_guard.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/streaming_executor.h"
 
@@ -134,6 +135,8 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
 }
 
 at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times, at::Tensor* trace) {
+  // Mixers that run as modules are of the plan's precision, whoever calls.
+  const AutocastGuard off(c10::kCPU, {});
   Observers observers;
   observers.times = times;
   TokenTrace tokens;

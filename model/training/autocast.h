@@ -5,10 +5,16 @@
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <string_view>
 
 namespace hydrascope::model::training {
 
 enum class Autocast : std::uint8_t { off, bfloat16 };
+
+/// Of the products: "float32", "bfloat16".
+constexpr std::string_view name(Autocast autocast) {
+  return autocast == Autocast::off ? "float32" : "bfloat16";
+}
 
 /// While it lives, operations of this thread on `device` are cast; weights are cast once a scope.
 class AutocastScope {

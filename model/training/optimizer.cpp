@@ -82,8 +82,14 @@ void Optimizer::zero_grad() {
 
 std::vector<at::Tensor> Optimizer::parameters() const {
   std::vector<at::Tensor> all;
+  for (auto& [name, parameter] : named_parameters()) all.push_back(std::move(parameter));
+  return all;
+}
+
+NamedTensors Optimizer::named_parameters() const {
+  NamedTensors all;
   for (const ParameterGroup& group : groups_)
-    for (const auto& [name, parameter] : group.parameters) all.push_back(parameter);
+    all.insert(all.end(), group.parameters.begin(), group.parameters.end());
   return all;
 }
 

@@ -43,6 +43,8 @@ class Optimizer {
   /// Gradients become undefined.
   void zero_grad();
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
+  /// The same, in the same order.
+  [[nodiscard]] NamedTensors named_parameters() const;
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const noexcept { return groups_; }
 
   /// The tensors themselves, not copies: "exp_avg.blocks.0.attn.qkv.weight", "exp_avg_sq...",

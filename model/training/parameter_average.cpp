@@ -47,4 +47,11 @@ void ParameterAverage::load_state(const NamedTensors& state) {
   copy_named(state, this->state(), "the average's state");
 }
 
+NamedTensors state_of(const Optimizer& optimizer, const ParameterAverage* average) {
+  NamedTensors tensors = optimizer.state();
+  if (average == nullptr) return tensors;
+  for (auto& tensor : average->state()) tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
 }  // namespace hydrascope::model::training

@@ -33,4 +33,7 @@ class ParameterAverage {
   at::Tensor updates_;  ///< int64 scalar
 };
 
+/// What both keep between two steps; `average` may be null.
+NamedTensors state_of(const Optimizer& optimizer, const ParameterAverage* average);
+
 }  // namespace hydrascope::model::training

@@ -78,7 +78,7 @@ struct Trainer::State {
         group(its_group),
         options(std::move(its_options)),
         parameters(optimizer.parameters()),
-        reducer(parameters, group) {}
+        reducer(optimizer.named_parameters(), group) {}
 
   /// Adds the gradients of one batch.
   void accumulate(bool exchange, Sums& of_step) {

@@ -18,7 +18,7 @@ namespace hydrascope::model::training {
 /// The held-out images with the teacher's logits, computed once.
 class AgreementMeter {
  public:
-  /// `images` are this rank's; what is measured is over those of all. All must outlive the test.
+  /// `images` are this rank's; what is measured is over those of all. All must outlive the meter.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast);
   /// The student is evaluated as it is; it goes back to the mode it was in.

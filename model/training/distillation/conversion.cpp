@@ -65,8 +65,8 @@ struct Conversion::State {
   ConvertedLayers layers;
   ConvertedLayers fresh;  ///< of `layers`, those of the first two stages
   StateFolder states;
-  std::optional<AgreementMeter> test;  ///< against the teacher as it is compiled
-  std::vector<Stage> stages;           ///< those with steps and something to train
+  std::optional<AgreementMeter> meter;  ///< against the teacher as it is compiled
+  std::vector<Stage> stages;            ///< those with steps and something to train
 
   ConversionHistory history;
   std::int64_t renumbered = 0;  ///< steps done beyond those that the steps' numbers count
@@ -105,7 +105,7 @@ struct Conversion::State {
     if (options.device.is_cpu())
       teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
                       options.train_from);
-    test.emplace(teacher, held_out, group, options.device, options.autocast);
+    meter.emplace(teacher, held_out, group, options.device, options.autocast);
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
       const bool has_work = candidate == Stage::finetune ||
                             !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();
@@ -135,7 +135,6 @@ struct Conversion::State {
   bool run_stage();
   void evaluate(std::string stage_name, std::int64_t step);
   [[nodiscard]] bool has_stalled(Stage of) const;
-  void save(const Optimizer* optimizer, const ParameterAverage* average);
   void save(NamedTensors tensors);
   void finish(bool is_complete);
   [[nodiscard]] std::vector<double> errors_of_layers() {
@@ -196,6 +195,7 @@ std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
         chosen.train.push_back("blocks." + std::to_string(layer));
       chosen.train.push_back(teacher.config().fc_norm ? "fc_norm" : "norm");
       if (options.trains_head) chosen.train.push_back("head");
+      if (options.trains_head && teacher.config().distilled) chosen.train.push_back("head_dist");
       break;
   }
   std::vector<ParameterGroup> groups = parameter_groups(student, chosen);
@@ -263,7 +263,7 @@ void Conversion::State::start_hydra(Stage of) {
 }
 
 void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
-  const Agreement agreement = test->measure(student);
+  const Agreement agreement = meter->measure(student);
   history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
   const bool is_best = history.evaluations.size() == 1 ||
                        agreement.is_better_than(history.best_evaluation().agreement);
@@ -291,15 +291,6 @@ bool Conversion::State::has_stalled(Stage of) const {
   return since >= options.patience;
 }
 
-void Conversion::State::save(const Optimizer* optimizer, const ParameterAverage* average) {
-  NamedTensors tensors;
-  if (optimizer != nullptr) tensors = optimizer->state();
-  if (average != nullptr) {
-    for (auto& tensor : average->state()) tensors.push_back(std::move(tensor));
-  }
-  save(std::move(tensors));
-}
-
 void Conversion::State::save(NamedTensors tensors) {
   if (!group.is_first()) return;
   TrainingState state;
@@ -319,16 +310,13 @@ bool Conversion::State::run_stage() {
   const Stage current = stages[stage];
   const StageOptions& chosen = options.of(current);
   const std::string stage_name(name(current));
-  std::vector<ParameterGroup> groups = groups_of(current);
-  NamedTensors averaged;
-  for (const ParameterGroup& of_group : groups)
-    averaged.insert(averaged.end(), of_group.parameters.begin(), of_group.parameters.end());
   const std::unique_ptr<TrainingTask> task = make_task(current);
   BatchLoader loader(pictures, loader_options(current));
-  Optimizer optimizer(std::move(groups), options.optimizer);
+  Optimizer optimizer(groups_of(current), options.optimizer);
   std::unique_ptr<ParameterAverage> average;
   if (current == Stage::finetune && options.average_decay > 0)
-    average = std::make_unique<ParameterAverage>(std::move(averaged), options.average_decay, true);
+    average = std::make_unique<ParameterAverage>(optimizer.named_parameters(),
+                                                 options.average_decay, true);
   Trainer trainer(*task, loader, optimizer, average.get(), group, trainer_options(current));
   if (resumed) {
     optimizer.load_state(*resumed);
@@ -387,7 +375,7 @@ bool Conversion::State::run_stage() {
     summary.seconds = position.seconds;
     answer = number_of_first(group, options.device, answer);
     if (position.step < next_look && answer != out_of_time) {
-      save(&optimizer, average.get());
+      save(state_of(optimizer, average.get()));
       if (answer == stop) return false;
       continue;
     }
@@ -398,7 +386,7 @@ bool Conversion::State::run_stage() {
       return give_up("the model's outputs are not finite after " + stage_name + " " +
                      std::to_string(position.step));
     stalled = has_stalled(current);
-    if (!trainer.finished() && !stalled) save(&optimizer, average.get());
+    if (!trainer.finished() && !stalled) save(state_of(optimizer, average.get()));
     if (answer != go_on) {
       if (trainer.finished() || stalled) break;
       return false;
@@ -409,7 +397,7 @@ bool Conversion::State::run_stage() {
   if (average) average->swap();
   ++stage;
   position = {};
-  save(nullptr, nullptr);
+  save({});
   return answer == go_on;
 }
 

@@ -60,8 +60,9 @@ class Conversion {
   /// Deletes the folder's states (rank 0), which would be newer than those of a run that begins.
   void forget_states();
 
-  /// Until all stages are done, the time is up or `keep_going` says no. On rank 0 the student then
-  /// holds the best weights. Throws what `Trainer::run` throws.
+  /// Until all stages are done, the time is up or `keep_going` says no. Every rank's student
+  /// then holds the best weights, read from the folder, which all must see. Throws what
+  /// `Trainer::run` throws.
   const ConversionHistory& run(const ConversionEvents& events);
 
   /// Steps of all stages.

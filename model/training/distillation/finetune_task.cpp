@@ -20,8 +20,7 @@ at::Tensor FinetuneTask::mixed(const Batch& batch) const {
 StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   const TeacherPass seen = teacher_.look(mixed(batch));
   const VitConfig& config = teacher_.config();
-  const std::int64_t num_class =
-      config.global_pool == Pooling::token ? num_read_tokens(config, seen.grid) : 0;
+  const std::int64_t class_tokens = num_class_tokens(config);
   const bool compares_blocks = options_.blocks_weight > 0;
 
   at::Tensor tokens = seen.tokens[static_cast<std::size_t>(options_.first_layer)];
@@ -30,7 +29,7 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
     tokens = run_block(student_, layer, tokens, seen.grid);
     if (!compares_blocks) continue;
     blocks = blocks + token_error(tokens, seen.tokens[static_cast<std::size_t>(layer) + 1],
-                                  num_class, options_.cls_weight);
+                                  class_tokens, options_.cls_weight);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
   const at::Tensor kl =

@@ -99,9 +99,7 @@ void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
   for (auto batch = images(0); batch; batch = images(++batches)) {
     const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      const bool is_last = layers[i] + 1 == teacher.config().depth;
-      const std::int64_t count =
-          is_last ? num_read_tokens(teacher.config(), attention.grid) : attention.grid.num_tokens();
+      const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], attention.grid);
       const TeacherAttention::Layer& layer = attention.layers[i];
       const at::Tensor y = trace_attention(student, layers[i], layer.tokens, attention.grid)
                                .output.narrow(1, 0, count)

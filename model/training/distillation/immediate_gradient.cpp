@@ -1,5 +1,7 @@
 #include "model/training/distillation/immediate_gradient.h"
 
+#include "model/autocast_guard.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -16,6 +18,9 @@ at::Tensor sum_differentiated_at_once(const std::vector<at::Tensor>& parameters,
     const at::Tensor value = part.detach();
     sum = sum.defined() ? sum + value : value;
     if (!part.requires_grad()) continue;
+    // As behind a task's loss: the backward pass runs in the types of the forward pass, and what a
+    // mechanism sums in float32 stays so.
+    const AutocastGuard off(part.device().type(), {});
     const std::vector<at::Tensor> of_part =
         torch::autograd::grad({part}, parameters, /*grad_outputs=*/{}, /*retain_graph=*/false,
                               /*create_graph=*/false, /*allow_unused=*/true);

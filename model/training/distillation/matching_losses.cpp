@@ -28,12 +28,13 @@ at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher) 
   return (difference.square().flatten(1).sum(1) / wanted.square().flatten(1).sum(1)).mean();
 }
 
-at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std::int64_t num_class,
-                       double cls_weight) {
+at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
+                       std::int64_t num_class_tokens, double cls_weight) {
   const at::Tensor of_all = relative_error(student, teacher);
-  if (cls_weight == 0 || num_class == 0 || num_class == teacher.size(1)) return of_all;
-  return of_all + cls_weight * relative_error(student.narrow(1, 0, num_class),
-                                              teacher.narrow(1, 0, num_class));
+  if (cls_weight == 0 || num_class_tokens == 0 || num_class_tokens == teacher.size(1))
+    return of_all;
+  return of_all + cls_weight * relative_error(student.narrow(1, 0, num_class_tokens),
+                                              teacher.narrow(1, 0, num_class_tokens));
 }
 
 at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStream random) {

@@ -22,11 +22,11 @@ at::Tensor row_entropy(const at::Tensor& teacher);
 /// Mean over the images of |student - teacher|^2 / |teacher|^2; the first dimension is the images'.
 at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher);
 
-/// The relative error of (B, n, D) tokens plus `cls_weight` times that of the first `num_class`
-/// of them, which decide and are one of hundreds. Without such tokens, or with no others, the
-/// first term alone.
-at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher, std::int64_t num_class,
-                       double cls_weight);
+/// The relative error of (B, n, D) tokens plus `cls_weight` times that of the first
+/// `num_class_tokens` of them, which decide and are one of hundreds. Without such tokens, or with
+/// no others, the first term alone.
+at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
+                       std::int64_t num_class_tokens, double cls_weight);
 
 /// `count` token indices of `grid`, the prefix tokens among them, the patches drawn without
 /// repetition from `random`; int64, ascending. All tokens when there are no more than `count`.

@@ -12,8 +12,7 @@ namespace hydrascope::model::training {
 
 AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& student,
                                    const TeacherAttention::Layer& layer, const TokenGrid& grid) {
-  const bool is_last = layer.index + 1 == teacher.config().depth;
-  const std::int64_t count = is_last ? num_read_tokens(teacher.config(), grid) : grid.num_tokens();
+  const std::int64_t count = num_compared_tokens(teacher.config(), layer.index, grid);
   const auto output = [&](VisionTransformerImpl& model, const at::Tensor& mixed) {
     return model.block(layer.index).attention().project_out(mixed.narrow(1, 0, count));
   };
@@ -38,15 +37,13 @@ OutputsTask::OutputsTask(Teacher& teacher, VisionTransformerImpl& student,
 
 StepLoss OutputsTask::loss(const Batch& batch, std::int64_t) {
   const TeacherAttention attention = teacher_.look_at_attention(batch.images, layers_);
-  const VitConfig& config = teacher_.config();
-  const std::int64_t num_class =
-      config.global_pool == Pooling::token ? num_read_tokens(config, attention.grid) : 0;
+  const std::int64_t class_tokens = num_class_tokens(teacher_.config());
   std::size_t layer = 0;
   const auto next = [&]() -> at::Tensor {
     if (layer == attention.layers.size()) return {};
     const AttentionOutputs outputs =
         attention_outputs(teacher_, student_, attention.layers[layer++], attention.grid);
-    return token_error(outputs.student, outputs.teacher, num_class, class_weight_);
+    return token_error(outputs.student, outputs.teacher, class_tokens, class_weight_);
   };
   std::vector<at::Tensor> tensors;
   for (const auto& [name, tensor] : parameters_) tensors.push_back(tensor);

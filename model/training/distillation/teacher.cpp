@@ -12,7 +12,16 @@
 namespace hydrascope::model::training {
 
 std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid) {
-  if (config.global_pool != Pooling::token) return grid.num_tokens();
+  return config.global_pool == Pooling::token ? num_class_tokens(config) : grid.num_tokens();
+}
+
+std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer,
+                                 const TokenGrid& grid) {
+  return layer + 1 == config.depth ? num_read_tokens(config, grid) : grid.num_tokens();
+}
+
+std::int64_t num_class_tokens(const VitConfig& config) {
+  if (config.global_pool != Pooling::token) return 0;
   return config.distilled ? 2 : 1;
 }
 
@@ -68,7 +77,6 @@ void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
 }
 
 std::vector<at::Tensor> Teacher::look_at_blocks(const at::Tensor& images) {
-  const AutocastGuard off(images.device().type(), {});
   at::Tensor traced;  // (B, layers, N, D)
   plan_->logits(images, nullptr, &traced);
   std::vector<at::Tensor> tokens(static_cast<std::size_t>(first_layer_));

@@ -16,6 +16,11 @@ namespace hydrascope::model::training {
 /// How many tokens of the last block reach the classifier: the class (and distillation) token where
 /// it pools by token, else all N. Only those of the last block need to be computed and compared.
 std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid);
+/// How many of `layer`'s tokens a student is compared at: those that are read of the last one.
+std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer,
+                                 const TokenGrid& grid);
+/// The class (and distillation) token where the model pools by token, else none.
+std::int64_t num_class_tokens(const VitConfig& config);
 
 /// A layer's attention up to the mixer's output: q, k, v and `output` of the trace.
 AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,

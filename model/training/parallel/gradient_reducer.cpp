@@ -8,7 +8,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <mutex>
-#include <sstream>
 
 namespace hydrascope::model::training {
 namespace {
@@ -34,17 +33,6 @@ at::Tensor checksum(const at::Tensor& tensor) {
   const at::Tensor words = (in_words ? bytes.view(at::kInt) : bytes).to(at::kLong);
   const at::Tensor weights = at::arange(1, words.numel() + 1, words.options());
   return at::stack({words.sum(), (words * weights).sum()});
-}
-
-NamedTensors named_by_place(const std::vector<at::Tensor>& parameters) {
-  NamedTensors named;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    std::ostringstream name;
-    name << "parameter " << i << " of " << parameters.size() << ", of shape "
-         << parameters[i].sizes();
-    named.emplace_back(name.str(), parameters[i]);
-  }
-  return named;
 }
 
 }  // namespace
@@ -214,10 +202,6 @@ GradientReducer::GradientReducer(NamedTensors parameters, ProcessGroup& group,
   if (group.world_size() == 1 || parameters.empty()) return;
   state_ = std::make_unique<State>(std::move(parameters), group, bucket_bytes);
 }
-
-GradientReducer::GradientReducer(const std::vector<at::Tensor>& parameters, ProcessGroup& group,
-                                 std::int64_t bucket_bytes)
-    : GradientReducer(named_by_place(parameters), group, bucket_bytes) {}
 
 GradientReducer::~GradientReducer() = default;
 

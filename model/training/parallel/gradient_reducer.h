@@ -23,9 +23,6 @@ class GradientReducer {
   /// hook and can have no other reducer.
   GradientReducer(NamedTensors parameters, ProcessGroup& group,
                   std::int64_t bucket_bytes = kBucketBytes);
-  /// Parameters that are named by their place.
-  GradientReducer(const std::vector<at::Tensor>& parameters, ProcessGroup& group,
-                  std::int64_t bucket_bytes = kBucketBytes);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;

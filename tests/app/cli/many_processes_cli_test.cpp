@@ -146,12 +146,15 @@ void write_classes(const TemporaryFolder& folder) {
   }
 }
 
+std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream words(text);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
 /// `words` split at blanks, and what makes two runs comparable number by number.
 std::vector<std::string> exact(const std::string& words) {
-  std::istringstream all(words +
-                         " --device cpu --amp-dtype float32 --threads 1 --workers 1 "
-                         "--log-interval 1");
-  return {std::istream_iterator<std::string>(all), {}};
+  return words_of(words +
+                  " --device cpu --amp-dtype float32 --threads 1 --workers 1 --log-interval 1");
 }
 
 /// `training::MetricLog`'s values of `name`, in order.
@@ -203,16 +206,20 @@ TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   EXPECT_EQ(logged(folder.path() / "out" / "metrics.jsonl", "loss").size(), 3U + 6U);
 }
 
+/// `pictures` to learn from, and `teacher.safetensors`.
+void write_conversion(const TemporaryFolder& folder) {
+  for (unsigned i = 0; i < 24; ++i)
+    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
+  const Outcome made = run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes",
+                            "2", "--seed", "1", "-o", "teacher.safetensors"},
+                           {.working_directory = folder.path()});
+  ASSERT_EQ(made.code, 0) << made.err;
+}
+
 // Not mixed: each process mixes within its own batch.
 TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 24; ++i)
-    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
-                 "--seed", "1", "-o", "teacher.safetensors"},
-                {.working_directory = folder.path()})
-                .code,
-            0);
+  write_conversion(folder);
   const auto command = [](const std::string& batch, const std::string& name) {
     return exact(
         "convert --from teacher.safetensors --attn hedgehog:10,hydra:11 -i pictures --held-out 6 "
@@ -226,7 +233,7 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto expected = nlohmann::json::parse(read_bytes(folder.path() / "alone.json"));
   const auto report = nlohmann::json::parse(read_bytes(folder.path() / "shared.json"));
-  EXPECT_EQ(report["computed"], "cpu, 2 processes");
+  EXPECT_EQ(report["computed"], "cpu, float32, 2 processes");
   ASSERT_EQ(report["losses"].size(), expected["losses"].size());
   for (std::size_t i = 0; i < expected["losses"].size(); ++i) {
     const double loss = expected["losses"][i]["loss"].get<double>();
@@ -244,13 +251,7 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
 
 TEST(ManyProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 24; ++i)
-    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
-                 "--seed", "1", "-o", "teacher.safetensors"},
-                {.working_directory = folder.path()})
-                .code,
-            0);
+  write_conversion(folder);
   const std::vector<std::string> command = exact(
       "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
       "--steps-outputs 0 --epochs 8 --evaluations 8 -b 4 -o out.safetensors --report out.json "
@@ -278,18 +279,71 @@ TEST(ManyProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   EXPECT_EQ(looks.back(), report["stages"].back()["planned_steps"].get<std::int64_t>());
 }
 
+/// Without threads and batch sizes, which would make it one process.
+std::vector<std::string> conversion(const std::string& output,
+                                    const std::vector<std::string>& more) {
+  std::vector<std::string> words = words_of(
+      "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+      "--steps-outputs 4 --epochs 1 --evaluations 1 --workers 1 --device cpu "
+      "--amp-dtype float32 --mixup 0 --cutmix 0 --format json -o " +
+      output);
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(ManyProcessesCliTest, TheProgramStartsTheOthersItself) {
+  const TemporaryFolder folder;
+  write_conversion(folder);
+  const RunOptions here{.working_directory = folder.path()};
+  const Outcome two =
+      run(conversion("two.safetensors", {"--processes", "2", "-b", "4", "--threads", "1"}), here);
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_EQ(two.json()["computed"], "cpu, float32, 2 processes");
+  const Outcome one =
+      run(conversion("one.safetensors", {"--processes", "1", "-b", "8", "--threads", "1"}), here);
+  ASSERT_EQ(one.code, 0) << one.err;
+  const double divergence = one.json()["divergence"].get<double>();
+  EXPECT_NEAR(two.json()["divergence"].get<double>(), divergence, 1e-2 * divergence);
+}
+
+TEST(ManyProcessesCliTest, WhatIsWrongIsSaidOnce) {
+  const TemporaryFolder folder;
+  write_conversion(folder);
+  const Outcome outcome =
+      run(conversion("out.safetensors", {"--processes", "3", "--start", "teacher.safetensors"}),
+          {.working_directory = folder.path()});
+  EXPECT_EQ(outcome.code, 2);
+  const std::size_t first = outcome.err.find("error: ");
+  ASSERT_NE(first, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+}
+
+TEST(ManyProcessesCliTest, ASignalToTheFirstEndsAllInGoodOrder) {
+  const TemporaryFolder folder;
+  write_classes(folder);
+  Program program(exact("train set -m deit_tiny_patch8_16 --epochs 100000 -b 8 -o out "
+                        "--processes 2"),
+                  {.working_directory = folder.path()});
+  Program::wait_for(folder.path() / "out" / "last.safetensors");
+  program.signal(SIGTERM);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.err;
+  EXPECT_NE(outcome.err.find("--resume auto"), std::string::npos) << outcome.err;
+}
+
+TEST(ManyProcessesCliTest, ALauncherAlreadySaysHowMany) {
+  const Outcome outcome = run(words_of("train set -m deit_tiny_patch8_16 --processes 2"),
+                              {.environment = rank_environment(0, 2, 1)});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--processes"), std::string::npos) << outcome.err;
+}
+
 // Whatever rank meets a broken picture, all end with the same code and rank 0 counts them all.
 TEST(ManyProcessesCliTest, ConvertingRanksEndAlike) {
   const TemporaryFolder folder;
-  for (unsigned i = 0; i < 24; ++i)
-    folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
+  write_conversion(folder);
   for (unsigned i = 0; i < 5; ++i)
     folder.write(fs::path("pictures") / ("broken" + std::to_string(i) + ".ppm"), "P6 no picture");
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
-                 "--seed", "1", "-o", "teacher.safetensors"},
-                {.working_directory = folder.path()})
-                .code,
-            0);
   const std::vector<Outcome> outcomes = run_ranks(
       2,
       exact("convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "

@@ -1,4 +1,5 @@
 // `hydrascope train` as a user runs it: a tiny architecture on pictures that the test draws.
+#include "model/checkpoint/safetensors.h"
 #include "tests/app/cli/program.h"
 
 #include <gmock/gmock.h>
@@ -157,6 +158,17 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
       run({"inspect", (in("tuned") / "best.safetensors").string(), "--format", "json"});
   EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
   EXPECT_EQ(inspected.json()["metadata"]["license"], "apache-2.0");
+  // All but the head is the parent's, in whose format it is written again.
+  const fs::path half = in("half.safetensors");
+  ASSERT_EQ(run({"convert", "--format-only", "--precision", "float16",
+                 (in("tuned") / "best.safetensors").string(), half.string()})
+                .code,
+            0);
+  const auto tuned = checkpoint::SafetensorsFile::open(half);
+  const auto parent =
+      checkpoint::SafetensorsFile::open(asset("models/deit_tiny_patch16_224.softmax.safetensors"));
+  for (const char* name : {"blocks.0.attn.qkv.weight", "blocks.11.mlp.fc2.bias", "norm.weight"})
+    EXPECT_TRUE(std::ranges::equal(tuned.find(name)->data, parent.find(name)->data)) << name;
   const Outcome taught =
       run(command("taught", {"--epochs", "1", "--teacher",
                              (in("tuned") / "best.safetensors").string(), "--img-size", "16"}));

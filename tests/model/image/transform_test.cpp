@@ -208,5 +208,22 @@ TEST(Transform, ErrorsOfThePlan) {
   EXPECT_ERROR(apply_transform({}, picture(1, 30000)), too_large, "7680000x256");
 }
 
+TEST(Renormalise, GivesWhatTheOtherTransformWouldHave) {
+  const TransformConfig from;
+  TransformConfig to;
+  to.mean = {0.5, 0.4, 0.3};
+  to.std = {0.5, 0.25, 1};
+  constexpr int kValue = 100;
+  const auto image_of = [&](const TransformConfig& config) {
+    at::Tensor image = at::empty({1, 3, 2, 2});
+    for (std::size_t c = 0; c < 3; ++c)
+      image[0][static_cast<std::int64_t>(c)].fill_(normalised(config, kValue, c));
+    return image;
+  };
+  EXPECT_TRUE(at::allclose(renormalise(image_of(from), from, to), image_of(to), 1e-5, 1e-6));
+  const at::Tensor same = image_of(from);
+  EXPECT_TRUE(renormalise(same, from, from).is_same(same));
+}
+
 }  // namespace
 }  // namespace hydrascope::image

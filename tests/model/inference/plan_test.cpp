@@ -1,5 +1,6 @@
 // The plan against the modules, which are the definition.
 #include "model/attention/registry.h"
+#include "model/autocast_guard.h"
 #include "model/inference/inference_plan.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/small_model.h"
@@ -71,6 +72,17 @@ TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
   expect_equal_to_modules(with("hydra", "feature_scale", "on"), images);
   expect_equal_to_modules(with("hydra", "eps_policy", "rsqrt"), images);
   expect_equal_to_modules(with("elu", "form", "causal"), images);
+}
+
+// A teacher is asked by a model under training: what runs as modules stays of the plan's precision.
+TEST(PlanTest, IsOfItsOwnPrecisionUnderAutocast) {
+  at::manual_seed(5);
+  VisionTransformer model = filled(small("nystrom"));
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  InferencePlan plan(model, options());
+  const at::Tensor expected = plan.logits(images);
+  const AutocastGuard cast(c10::kCPU, {.enabled = true});
+  EXPECT_TRUE(at::equal(plan.logits(images), expected));
 }
 
 TEST(PlanTest, NeighboursMayHaveQueriesOfOtherWidths) {

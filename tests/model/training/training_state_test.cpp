@@ -66,13 +66,13 @@ TrainingState state_at(std::int64_t step) {
   return state;
 }
 
-/// Writes the states of some steps, of a model whose weights do not matter.
 Names bests_in(const fs::path& folder) {
   Names names = names_in(folder);
   std::erase_if(names, [](const std::string& name) { return !name.starts_with("best"); });
   return names;
 }
 
+/// Writes the states of some steps, of a model whose weights do not matter.
 void save_steps(StateFolder& states, const std::vector<std::int64_t>& steps) {
   const VisionTransformer model = random_model(small_config());
   for (const std::int64_t step : steps) states.save(*model, checkpoint::Metadata{}, state_at(step));

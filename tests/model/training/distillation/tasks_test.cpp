@@ -1,4 +1,5 @@
 #include "kernels/error.h"
+#include "model/training/autocast.h"
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/immediate_gradient.h"
 #include "model/training/distillation/maps_task.h"
@@ -9,8 +10,12 @@
 #include "tests/model/training/distillation/small_models.h"
 
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <utility>
 
 namespace hydrascope::model::training {
 namespace {
@@ -74,6 +79,22 @@ TEST(ImmediateGradient, EqualsTheGradientOfTheSum) {
   EXPECT_TRUE(at::allclose(a.grad(), 2 * (a + b).detach(), 1e-12));
   EXPECT_TRUE(at::allclose(b.grad(), 2 * a.detach(), 1e-12));
   EXPECT_FALSE(unused.grad().defined());
+}
+
+// As the backward pass of a trainer is.
+TEST(ImmediateGradient, IsOutsideOfAutocast) {
+  const at::Tensor a = at::ones({3}).requires_grad_(true);
+  bool is_cast = true;
+  bool is_done = false;
+  const AutocastScope scope(Autocast::bfloat16, c10::kCPU);
+  sum_differentiated_at_once({a}, [&]() -> at::Tensor {
+    if (std::exchange(is_done, true)) return {};
+    const at::Tensor doubled = 2 * a;
+    doubled.register_hook(
+        [&](const at::Tensor&) { is_cast = at::autocast::is_autocast_enabled(c10::kCPU); });
+    return doubled.sum();
+  });
+  EXPECT_FALSE(is_cast);
 }
 
 TEST(Teacher, SeesWhatTheModelComputes) {
@@ -185,33 +206,66 @@ TEST(MapsTask, IsTheCrossEntropyOfTheRowsOnTheTeachersQueriesAndKeys) {
   EXPECT_EQ(task.parameters().size(), 12);
 }
 
-TEST(MapsTask, GradientIsThatOfFiniteDifferences) {
-  VisionTransformer model = random_model(small_config());
-  model->to(at::kDouble);
-  Teacher teacher(model);
-  for (const char* mechanism : {"hedgehog", "t2r"}) {
-    VisionTransformer student = student_of(teacher.model(), small_config(mechanism));
-    student->to(at::kDouble);
-    const at::Tensor images = random_images(2).to(at::kDouble);
-    MapsTask task(teacher, *student, {0, 2}, {.query_rows = 9, .row_chunk = 4});
-    const auto value = [&] { return task.loss(batch_of(images), 0).loss; };
-    value().backward();
-    const at::Tensor weight = parameter(*student, "blocks.2.attn.feature_map.q.weight");
-    const at::NoGradGuard no_grad;
+/// The gradients of `task`, in double, at some elements of `weights`, against central differences.
+void expect_gradient_of_differences(TrainingTask& task, VisionTransformerImpl& student,
+                                    const at::Tensor& images,
+                                    const std::vector<std::string>& weights) {
+  const auto value = [&] { return task.loss(batch_of(images), 0).loss; };
+  value().backward();
+  const at::NoGradGuard no_grad;
+  for (const std::string& name : weights) {
+    const at::Tensor weight = parameter(student, name);
+    ASSERT_TRUE(weight.grad().defined()) << name;
     for (const std::int64_t i : {0, 37, 150}) {
       constexpr double kStep = 1e-5;
       const at::Tensor element = weight.view(-1)[i];
       const double old = element.item<double>();
-      element.fill_(old + kStep);
-      const double above = value().item<double>();
-      element.fill_(old - kStep);
-      const double below = value().item<double>();
+      const auto value_at = [&](double shifted) {
+        element.fill_(shifted);
+        const at::AutoGradMode grad(true);  // tasks may differentiate on the way
+        return value().item<double>();
+      };
+      const double difference = (value_at(old + kStep) - value_at(old - kStep)) / (2 * kStep);
       element.fill_(old);
-      const double difference = (above - below) / (2 * kStep);
       EXPECT_NEAR(weight.grad().view(-1)[i].item<double>(), difference,
                   1e-6 * (1 + std::abs(difference)))
-          << mechanism << " " << i;
+          << name << " " << i;
     }
+  }
+}
+
+TEST(DistillationTasks, GradientsAreThoseOfFiniteDifferences) {
+  VisionTransformer model = random_model(small_config());
+  model->to(at::kDouble);
+  Teacher teacher(model);
+  const at::Tensor images = random_images(2).to(at::kDouble);
+  for (const char* mechanism : {"hedgehog", "t2r"}) {
+    SCOPED_TRACE(mechanism);
+    VisionTransformer student = student_of(teacher.model(), small_config(mechanism));
+    student->to(at::kDouble);
+    MapsTask task(teacher, *student, {0, 2}, {.query_rows = 9, .row_chunk = 4});
+    expect_gradient_of_differences(task, *student, images, {"blocks.2.attn.feature_map.q.weight"});
+  }
+  {
+    SCOPED_TRACE("outputs");
+    VisionTransformer student = student_of(teacher.model(), small_config("elu:0,hydra:2"));
+    student->to(at::kDouble);
+    OutputsTask task(teacher, *student, {0, 2}, 0.5);
+    expect_gradient_of_differences(
+        task, *student, images,
+        {"blocks.0.attn.qkv.weight", "blocks.2.attn.qkv.weight", "blocks.2.attn.proj.weight"});
+  }
+  {
+    SCOPED_TRACE("finetune");
+    VisionTransformer student = student_of(teacher.model(), small_config("elu:1,hydra:2"));
+    student->to(at::kDouble);
+    FinetuneOptions options;
+    options.cls_weight = 0.5;
+    options.first_layer = 1;
+    FinetuneTask task(teacher, *student, options);
+    expect_gradient_of_differences(
+        task, *student, images,
+        {"blocks.1.attn.qkv.weight", "blocks.1.mlp.fc1.weight", "blocks.2.mlp.fc2.weight"});
   }
 }
 
@@ -242,9 +296,14 @@ TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
   EXPECT_NEAR(cost.loss.item<double>(), expected, 1e-4);
   EXPECT_NEAR(cost.parts.at("error").item<double>(), expected / 2, 1e-4);
   cost.loss.backward();
-  for (const std::string& moved : moved_names(*student))
-    EXPECT_TRUE(moved.starts_with("blocks.0.attn.") || moved.starts_with("blocks.2.attn."))
-        << moved;
+  const auto moved = moved_names(*student);
+  for (const char* layer : {"blocks.0.attn.", "blocks.2.attn."}) {
+    EXPECT_TRUE(std::ranges::any_of(moved, [&](const std::string& name) {
+      return name.starts_with(layer);
+    })) << layer;
+  }
+  for (const std::string& name : moved)
+    EXPECT_TRUE(name.starts_with("blocks.0.attn.") || name.starts_with("blocks.2.attn.")) << name;
 }
 
 TEST(FinetuneTask, ComparesLogitsAndBlocks) {

@@ -48,7 +48,7 @@ TEST(GradientReducerTest, StartsFromRankZero) {
   if (run_as_ranks(2)) return;
   const auto group = join_process_group(c10::kCPU);
   const Terms terms(3, 10.0 * group->rank());
-  const GradientReducer reducer(terms.weights, *group);
+  const GradientReducer reducer(terms.named(), *group);
   for (int i = 0; i < 3; ++i)
     EXPECT_TRUE(at::equal(terms.weights[i], at::full_like(terms.weights[i], i)));
   EXPECT_TRUE(terms.weights[0].requires_grad());
@@ -59,7 +59,7 @@ TEST(GradientReducerTest, GradientsAreTheMeanWhateverTheBuckets) {
   const auto group = join_process_group(c10::kCPU);
   for (const std::int64_t bucket_bytes : {std::int64_t{1}, kSmallBuckets, std::int64_t{1} << 20}) {
     const Terms terms(5, 0);
-    GradientReducer reducer(terms.weights, *group, bucket_bytes);
+    GradientReducer reducer(terms.named(), *group, bucket_bytes);
     for (int step = 0; step < 3; ++step) {
       for (const at::Tensor& weight : terms.weights) weight.mutable_grad() = at::Tensor();
       reducer.begin(true);
@@ -75,7 +75,7 @@ TEST(GradientReducerTest, DifferentOrdersOnTheRanksMeet) {
   if (run_as_ranks(2)) return;
   const auto group = join_process_group(c10::kCPU);
   const Terms terms(5, 0);
-  GradientReducer reducer(terms.weights, *group, 1);
+  GradientReducer reducer(terms.named(), *group, 1);
   reducer.begin(true);
   const std::vector<int> order =
       group->is_first() ? std::vector{0, 1, 2, 3, 4} : std::vector{4, 2, 0, 3, 1};
@@ -88,7 +88,7 @@ TEST(GradientReducerTest, ParametersThatSomeOrNoRanksUse) {
   if (run_as_ranks(2)) return;
   const auto group = join_process_group(c10::kCPU);
   const Terms terms(4, 0);
-  GradientReducer reducer(terms.weights, *group, kSmallBuckets);
+  GradientReducer reducer(terms.named(), *group, kSmallBuckets);
   reducer.begin(true);
   // 0 is used by both, 1 by rank 0, 2 by none, 3 by rank 1.
   terms.loss(1, group->is_first() ? std::vector{0, 1} : std::vector{0, 3}).backward();
@@ -103,7 +103,7 @@ TEST(GradientReducerTest, AccumulatedGradientsAreExchangedOnce) {
   if (run_as_ranks(2)) return;
   const auto group = join_process_group(c10::kCPU);
   const Terms terms(3, 0);
-  GradientReducer reducer(terms.weights, *group, kSmallBuckets);
+  GradientReducer reducer(terms.named(), *group, kSmallBuckets);
   const double x = group->is_first() ? 1 : 3;
   reducer.begin(false);
   terms.loss(x, {0, 1}).backward();
@@ -123,7 +123,8 @@ TEST(GradientReducerTest, MixedDtypesHaveBucketsOfTheirOwn) {
   const std::vector<at::Tensor> weights = {at::zeros({2}, at::kFloat).requires_grad_(true),
                                            at::zeros({2}, at::kDouble).requires_grad_(true),
                                            at::zeros({2}, at::kBFloat16).requires_grad_(true)};
-  GradientReducer reducer(weights, *group);
+  GradientReducer reducer({{"float", weights[0]}, {"double", weights[1]}, {"bfloat16", weights[2]}},
+                          *group);
   reducer.begin(true);
   const double x = group->is_first() ? 1 : 3;
   (weights[0].sum() * x + weights[1].sum() * x + weights[2].sum() * x).backward();
@@ -162,7 +163,7 @@ TEST(GradientReducerTest, OneProcessIsLeftAlone) {
   const auto group = make_single_process();
   const Terms terms(2, 0);
   {
-    GradientReducer reducer(terms.weights, *group);
+    GradientReducer reducer(terms.named(), *group);
     reducer.begin(true);
     terms.loss(4, {0}).backward();
     reducer.finish();
@@ -177,7 +178,7 @@ TEST(GradientReducerTest, HooksEndWithTheReducer) {
   const auto group = join_process_group(c10::kCPU);
   const Terms terms(1, 0);
   {
-    GradientReducer reducer(terms.weights, *group);
+    GradientReducer reducer(terms.named(), *group);
     reducer.begin(true);
   }
   terms.loss(group->rank() + 1, {0}).backward();

@@ -1,0 +1,21 @@
+// This program as it was started, for starting it again. Free of LibTorch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct OwnProgram {
+  std::string file;                ///< its real path: a process that runs it keeps its name
+  std::vector<std::string> words;  ///< argv, with the name it was called by
+};
+
+/// Nothing where the system does not say.
+std::optional<OwnProgram> own_program();
+
+/// `words` for execv: pointers into them, then a null pointer.
+std::vector<char*> exec_words(std::vector<std::string>& words);
+
+}  // namespace hydrascope::app
