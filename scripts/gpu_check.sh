@@ -283,18 +283,8 @@ stage_conversion() {
   gpus=$(nvidia-smi -L 2>/dev/null | wc -l || true)
   [ "$gpus" -ge 2 ] || { message="$message; NCCL needs two GPUs"; return 0; }
   # NCCL takes no two ranks on one GPU.
-  local rank ranks=()
-  export WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + RANDOM % 10000))
-  for rank in 0 1; do
-    RANK=$rank LOCAL_RANK=$rank within "${convert[@]}" --steps-maps 20 --max-minutes 1 \
-      -o "$out/conversion/two.safetensors" >>"$log" 2>&1 &
-    ranks+=($!)
-  done
-  unset WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
-  for rank in "${ranks[@]}"; do
-    wait "$rank" || verdict=failed
-  done
-  message="$message; two ranks: $verdict"
+  attempt "${convert[@]}" --processes 2 --steps-maps 20 --max-minutes 1 -o "$out/conversion/two.safetensors" || return 0
+  message="$message; two ranks over NCCL"
 }
 
 for stage in $stages; do

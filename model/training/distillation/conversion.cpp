@@ -69,10 +69,9 @@ struct Conversion::State {
   std::vector<Stage> stages;            ///< those with steps and something to train
 
   ConversionHistory history;
-  std::int64_t renumbered = 0;  ///< steps done beyond those that the steps' numbers count
-  std::size_t stage = 0;        ///< position in `stages` of the one to run
-  TrainerPosition position;     ///< in that stage
-  checkpoint::Metadata state_fields;
+  std::int64_t renumbered = 0;          ///< steps done beyond those that the steps' numbers count
+  std::size_t stage = 0;                ///< position in `stages` of the one to run
+  TrainerPosition position;             ///< in that stage
   std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
   double earlier_seconds = 0;           ///< of the sessions before this one
   Clock::time_point started = Clock::now();
