@@ -287,6 +287,15 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   return result;
 }
 
+std::optional<fs::path> labels_file(const ParsedOptions& options) {
+  const std::string& given = options.text("labels");
+  if (given.empty()) return std::nullopt;
+  if (exists(given)) return given;
+  const std::optional<fs::path> bundled = bundled_labels(given);
+  if (!bundled) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
+  return bundled;
+}
+
 ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSource& source) {
   const std::int64_t classes = source.config.num_classes;
   const auto checked = [&](image::Labels labels, const std::string& subject) {
@@ -298,12 +307,8 @@ ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSou
     }
     return labels;
   };
-  if (const std::string& given = options.text("labels"); !given.empty()) {
-    std::optional<fs::path> file = given;
-    if (!exists(given)) file = bundled_labels(given);
-    if (!file) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
+  if (const auto file = labels_file(options))
     return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
-  }
   constexpr std::int64_t kImageNetClasses = 1000;
   const checkpoint::Checkpoint& weights = source.weights;
   // The names of the file's classes say nothing of those of a new classifier.

@@ -12,7 +12,9 @@
 #include "model/inference/classifier.h"
 #include "model/training/parallel/launch_environment.h"
 
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +70,9 @@ struct ResolvedLabels {
   LabelOrigin origin = LabelOrigin::numbers;
   std::string bundled;  ///< "imagenet1k" of assets/labels, with `LabelOrigin::bundled`
 };
+/// The file that `--labels` names, nothing where it is not given. Throws Error(invalid_argument)
+/// where there is none.
+std::optional<std::filesystem::path> labels_file(const ParsedOptions& options);
 ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSource& source);
 /// The labels alone.
 image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source);

@@ -219,10 +219,14 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
 
 training::ConversionEvents Distillation::events(std::int64_t last_step) {
   training::ConversionEvents events;
-  events.on_stage = [this](training::Stage stage, std::int64_t step, std::int64_t steps) {
+  events.on_stage = [this](const training::StageStart& start) {
     progress_.reset();
-    progress_ = std::make_unique<Progress>(std::string(name(stage)), steps - step,
-                                           console_.progress, "steps");
+    // The time left is that of the stage, and says so where others follow.
+    const std::string label = std::string(name(start.stage)) + " (stage " +
+                              std::to_string(start.number) + " of " + std::to_string(start.stages) +
+                              ")";
+    progress_ =
+        std::make_unique<Progress>(label, start.steps - start.step, console_.progress, "steps");
   };
   events.keep_going = [this] {
     progress_->advance();

@@ -66,6 +66,16 @@ void Agreement::add(const ScoredPicture& model, const ScoredPicture& reference,
 
 double Agreement::divergence() const { return divergences_ / static_cast<double>(images_); }
 
+Agreement::Difference Agreement::top1_difference() const {
+  const auto only_model = static_cast<double>(counts_.only_model);
+  const auto only_reference = static_cast<double>(counts_.only_reference);
+  const double n =
+      static_cast<double>(counts_.both + counts_.neither) + only_model + only_reference;
+  const double mean = (only_model - only_reference) / n;
+  const double variance = ((only_model + only_reference) / n - mean * mean) * n / (n - 1);
+  return {100 * mean, 100 * std::sqrt(variance / n)};
+}
+
 double Agreement::mean_difference() const { return differences_ / static_cast<double>(images_); }
 
 }  // namespace hydrascope::app

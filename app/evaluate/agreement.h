@@ -46,6 +46,14 @@ class Agreement {
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
+  /// Of the model's top-1 to the reference's, in percentage points, and its standard error over the
+  /// pictures, which both saw: NaN below two pictures.
+  struct Difference {
+    double mean = 0;
+    double error = 0;
+  };
+  [[nodiscard]] Difference top1_difference() const;
+
  private:
   std::int64_t images_ = 0;
   std::int64_t same_ = 0;

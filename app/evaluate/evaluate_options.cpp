@@ -93,8 +93,9 @@ std::vector<Option> agreement_options() {
       {{.name = "against",
         .placeholder = "NAME|FILE",
         .help = "a reference model over the same pictures, with its own transform: shares of equal "
-                "top-1, KL(reference || model), differences of logits, who is right where, and the "
-                "exact McNemar test; needs no labels",
+                "top-1, KL(reference || model), differences of logits, who is right where, the "
+                "difference of top-1 with its standard error, and the exact McNemar test; needs no "
+                "labels",
         .completes_files = true},
        {.name = "against-attn",
         .placeholder = "SPEC",

@@ -69,6 +69,9 @@ void Scores::add_agreement(KeyValueReport& summary) const {
   add_number(summary, "against_top1", agreement_.reference().top1(), 2);
   add_number(summary, "against_top5", agreement_.reference().top5(), 2);
   const Agreement::Counts& counts = agreement_.counts();
+  const Agreement::Difference difference = agreement_.top1_difference();
+  add_number(summary, "top1_difference", difference.mean, 2);
+  add_number(summary, "top1_difference_error", difference.error, 2);
   summary.add("both_right", counts.both);
   summary.add("only_model_right", counts.only_model);
   summary.add("only_against_right", counts.only_reference);

@@ -77,12 +77,6 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
   return {image::Labels::parse(lines, folder.string()), LabelOrigin::names, ""};
 }
 
-std::int64_t classes_of_labels(const std::string& word) {
-  std::error_code ignored;
-  const auto bundled = fs::exists(word, ignored) ? std::nullopt : bundled_labels(word);
-  return static_cast<std::int64_t>(image::Labels::load(bundled.value_or(word)).size());
-}
-
 /// "" where every class has pictures.
 std::string classes_without_pictures(const LabelledSet& set, const image::Labels& labels) {
   std::vector<bool> has_some(labels.size());
@@ -136,7 +130,8 @@ TrainingSubject open_subject(const ParsedOptions& options) {
     if (options.given("num-classes")) {
       config.num_classes = options.integer("num-classes");
     } else if (has_new_head) {
-      config.num_classes = classes_of_labels(options.text("labels"));
+      config.num_classes =
+          static_cast<std::int64_t>(image::Labels::load(*labels_file(options)).size());
     }
     if (has_new_head && !is_new) subject.source.head.num_classes = config.num_classes;
     subject.labels = resolve_named_labels(options, subject.source);

@@ -343,7 +343,8 @@ bool Conversion::State::run_stage() {
       answer = out_of_time;
     return answer == go_on;
   };
-  if (events.on_stage) events.on_stage(current, position.step, chosen.steps);
+  if (events.on_stage)
+    events.on_stage({current, stage + 1, stages.size(), position.step, chosen.steps});
 
   // Looks at the held-out images at steps that depend on nothing but the options.
   const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);

@@ -22,9 +22,18 @@
 
 namespace hydrascope::model::training {
 
+/// A stage that begins, or goes on at `step`.
+struct StageStart {
+  Stage stage;
+  std::size_t number;  ///< from 1
+  std::size_t stages;  ///< of the whole run
+  std::int64_t step;
+  std::int64_t steps;
+};
+
 /// Called on every rank; each may be empty.
 struct ConversionEvents {
-  std::function<void(Stage stage, std::int64_t step, std::int64_t steps)> on_stage;
+  std::function<void(const StageStart& start)> on_stage;
   /// Numbers of the last steps; `step` counts those of all stages.
   std::function<void(Stage stage, std::int64_t step, const StepRecord& record)> on_record;
   std::function<void(const Evaluation& evaluation, std::int64_t step, bool is_best)> on_evaluation;

@@ -209,6 +209,9 @@ TEST(ScoresTest, LinesOfTheSummary) {
   EXPECT_EQ(json.at("largest_logit_difference"), 1.0);
   EXPECT_NEAR(json.at("mean_logit_difference").get<double>(), 2.0 / 9, 1e-5);
   EXPECT_NEAR(json.at("against_top1").get<double>(), 100.0 / 3, 1e-3);
+  EXPECT_NEAR(json.at("top1_difference").get<double>(), 100.0 / 3, 1e-2);
+  // Differences 0, 1 and 0: their deviation is sqrt(1/3), the mean's a sqrt(3)rd of it.
+  EXPECT_NEAR(json.at("top1_difference_error").get<double>(), 100.0 / 3, 1e-2);
   EXPECT_EQ(json.at("both_right"), 1);
   EXPECT_EQ(json.at("only_model_right"), 1);
   EXPECT_EQ(json.at("only_against_right"), 0);

@@ -79,8 +79,11 @@ TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
   std::vector<std::string> stages;
   std::int64_t records = 0;
   ConversionEvents events;
-  events.on_stage = [&](Stage stage, std::int64_t, std::int64_t) {
-    stages.emplace_back(name(stage));
+  events.on_stage = [&](const StageStart& start) {
+    stages.emplace_back(name(start.stage));
+    EXPECT_EQ(start.number, stages.size());
+    EXPECT_EQ(start.stages, 3);
+    EXPECT_EQ(start.step, 0);
   };
   events.on_record = [&](Stage, std::int64_t, const StepRecord&) { ++records; };
   const ConversionHistory history = run->run(events);
