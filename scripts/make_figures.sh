@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the heatmaps of the README: the otters at 1080p, whole and unscaled, by the bundled models with three kinds of
-# attention in the last block, and a contact sheet of methods at 224x224. The program must be built.
+# Makes the heatmaps of the README: the otters at 1080p, whole and unscaled, by the bundled models with softmax, Hedgehog and
+# Hydra attention, and a contact sheet of methods at 224x224. The program must be built.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

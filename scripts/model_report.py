@@ -41,7 +41,13 @@ SETS = {
     "ccby_1k_eval": (["--labels-csv", "{}/images.csv"],
                      "500 CC-BY photographs, 1000 classes; nothing was learned from them or chosen by them"),
     "imagenette/val": ([], "500 pictures of ten classes, not among those learned from"),
-    "imagenet_1k_one_each": ([], "1000 pictures, one a class; 851 of them were learned from, without labels"),
+    "imagenet_1k_one_each": ([], "1000 pictures, one a class; most of them were learned from, without labels"),
+}
+# What scripts/make_models.sh learns from.
+SOURCES = {
+    "imagenette/train": "imagenette (ten classes of ImageNet)",
+    "imagenet_1k_one_each": "ImageNet, one picture a class",
+    "caltech101_unlabelled": "Caltech-101",
 }
 SIZES = {"224": ["-b", "32"], "1088x1920": ["-b", "1"]}
 
@@ -85,6 +91,8 @@ def conversions(reports: Path) -> dict[str, list[dict[str, Any]]]:
     for file in sorted(reports.glob(f"{FAMILY}.*.seed*.json")):
         report = json.loads(file.read_text())
         report["seed"] = int(re.search(r"seed(\d+)", file.name)[1])
+        report["sources"] = {name: [int(number) for number in re.search(r"\((\d+) \+ (\d+)\)", line).groups()]
+                             for name in SOURCES for line in report.get("sources", []) if f"{name} (" in line}
         found.setdefault(file.name.split(".")[1], []).append(report)
     return found
 
@@ -150,12 +158,10 @@ def parents_of(recipe: dict[str, Any]) -> list[str]:
 def settings(recipe: dict[str, Any], processes: int) -> str:
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
-    text = (f"Last stage: {number['epochs']:g} epochs, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
+    text = (f"Last stage: {number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
             f"crops from {smallest} of the area")
     if number["mixup"] > 0:
-        text += f", mixup or CutMix in {number['mixup-prob']:.0%} of the batches"
-    if "start" in recipe:
-        text += f". It began with the layers of {recipe['start']}"
+        text += f", mixup or CutMix in {100 * number['mixup-prob']:.0f} % of the batches"
     return text + "."
 
 
@@ -170,15 +176,18 @@ def card(key: str, figures: dict[str, Any]) -> str:
         whole = made["minutes"] + sum(run["minutes"] for parent in parents for run in figures["seeds"][parent] if run["seed"] == made["seed"])
         minutes += f" ({whole:.0f} with the conversions that it begins with)"
     processes = int(re.search(r"(\d+) process", made["computed"])[1])
+    learned, held_out = (sum(counts[i] for counts in made["sources"].values()) for i in range(2))
+    begin = f" It began with the layers of the {' and '.join(parents)} models of the same seed." if parents else ""
     text = f"""# {model}
 
-DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that lies
-beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
+DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that
+lies beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
-`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert --attn {recipe['attn']}`, {minutes} on
-{figures['machine']}. The softmax model was the teacher; no label was used. {settings(recipe, processes)}
+`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert --attn {recipe['attn']}` with seed {made['seed']};
+{minutes} on {figures['machine']}. The softmax model was the teacher; no label was used.
+{settings(recipe, processes)}{begin}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
 
 | stage | steps | pictures | images/s |
@@ -189,8 +198,8 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
     text += f"""
 ## Data
 
-10,939 pictures without their labels: 5,840 of imagenette (ten ImageNet classes, 224 pixels), 851 ImageNet pictures of a class each, 4,248 of
-Caltech-101. 476 more chose the best state: agreement with the teacher on them {made['agreement']:.1f} %, {made['best_state']}.
+{learned:,} pictures without their labels: {', '.join(f"{counts[0]:,} of {SOURCES[name]}" for name, counts in made["sources"].items())}.
+{held_out} more of the same folders chose the state that was kept, {made['best_state']}: agreement with the teacher on them {made['agreement']:.1f} %.
 
 ## Figures
 
@@ -240,7 +249,7 @@ def main() -> None:
             figures["bundled"][model] = {"bytes": file.stat().st_size, "speed": speed[model],
                                          "scores": score(arguments.program, model, arguments.pictures)}
     keep = ["seed", "attention", "agreement_before", "agreement", "divergence", "best_state", "eval_top1", "minutes", "stages", "layers",
-            "evaluations", "recipe", "computed"]
+            "evaluations", "recipe", "computed", "sources"]
     for key, runs in conversions(arguments.reports).items():
         known = {run["seed"]: run for run in figures["seeds"].get(key, [])}
         known |= {run["seed"]: {name: run[name] for name in keep if name in run} for run in runs}

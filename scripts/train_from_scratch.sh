@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Trains the models of docs/training.md that start from random weights: DeiT-Tiny with patches of 8 on pictures of 64 pixels.
+#
+#   train_from_scratch.sh PICTURES OUTPUT [ATTENTION...]      default: softmax hydra
+#
+# PICTURES holds train and val with a folder a class (imagenette). OUTPUT/ATTENTION/summary.csv is a row an epoch; those of the
+# docs are docs/measurements/from_scratch/ATTENTION.csv. A run that is stopped goes on when it is started again. HYDRASCOPE names
+# the program, default build/release/hydrascope.
+set -euo pipefail
+if [ $# -lt 2 ]; then
+  sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  exit 2
+fi
+pictures=$(realpath -m "$1") output=$(realpath -m "$2")
+program=${HYDRASCOPE:-}
+[[ $program != */* ]] || program=$(realpath "$program")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+program=${program:-build/release/hydrascope}
+shift 2
+attentions=("$@")
+[ ${#attentions[@]} -gt 0 ] || attentions=(softmax hydra)
+for attention in "${attentions[@]}"; do
+  "$program" train "$pictures" -m deit_tiny_patch8_64 --attn "$attention" --epochs 15 --warmup-epochs 2 --lr 5e-4 --scale 0.35 1 \
+    --processes 2 -b 16 --cache-mb 600 --seed 0 --resume auto -o "$output/$attention"
+done
