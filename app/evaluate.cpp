@@ -62,6 +62,11 @@ int run_evaluate(const ParsedOptions& options) {
   for (const std::string& note : source.notes) console.note("note: " + note);
   if ((options.flag("print-transform") && team.is_first()) || console.verbose)
     console.note(transform.describe());
+  if (set.is_by_order) {
+    console.note(
+        "note: no folder is named after a class of the model; taken for its classes in "
+        "sorted order");
+  }
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan =
       plan_faithfulness(options, source.config, transform.config);
@@ -71,9 +76,8 @@ int run_evaluate(const ParsedOptions& options) {
       plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(), team.launch());
   if (reference) reference->load(console);
 
-  // Published scores come from tools that ignore EXIF orientation.
   PipelineOptions pipeline =
-      pipeline_options(options, transform, options.text("exif") == "apply", team.launch());
+      pipeline_options(options, transform, apply_exif_if_asked(options), team.launch());
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);

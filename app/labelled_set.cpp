@@ -135,7 +135,8 @@ std::vector<fs::path> class_folders(const fs::path& folder) {
   return folders;
 }
 
-LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels) {
+LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels,
+                                const std::string& hint) {
   const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
@@ -154,12 +155,11 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
                   "no folder is named after a class, and there are " +
                       std::to_string(folders.size()) + " folders for " +
                       std::to_string(labels.size()) + " classes",
-                  folder.string(),
-                  "name the classes of the folders with --class-map FILE; pictures without labels: "
-                  "--no-labels --recursive");
+                  folder.string(), hint);
     }
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::int64_t>(i);
     set.rule = "folders in sorted order";
+    set.is_by_order = true;
   }
   std::string unknown;
   for (std::size_t i = 0; i < folders.size(); ++i) {

@@ -24,16 +24,22 @@ struct LabelledSet {
   bool has_real_labels = false;
   /// How classes were told from folders or columns, for messages: "folders are synset ids".
   std::string rule;
+  bool is_by_order = false;  ///< of the folders, none of which has a class's name
 };
+
+inline constexpr const char* kHintOfEvaluation =
+    "name the classes of the folders with --class-map FILE; pictures without labels: --no-labels "
+    "--recursive";
 
 /// The folders of `folder` in the order that numbers classes, hidden ones left out.
 std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder);
 
 /// A folder a class: the folder's name is a synset id or a class name of `labels`; when no folder
 /// matches, the sorted order of the folders is the class index, provided there are as many as
-/// classes. Throws Error(invalid_argument) that names folders that match nothing, Error(empty)
-/// without pictures.
-LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels);
+/// classes. Throws Error(invalid_argument) that names folders that match nothing, with `hint` where
+/// none matches, Error(empty) without pictures.
+LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels,
+                                const std::string& hint = kHintOfEvaluation);
 
 /// `--labels-csv`: a header naming a file column (file, filename, image) and a 0-based index column
 /// (class_index, label, index) or an id column (synset, id), or a column of any number of valid

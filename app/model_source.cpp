@@ -427,6 +427,8 @@ model::explain::Explainer make_explainer(const ParsedOptions& options, const Mod
 
 bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }
 
+bool apply_exif_if_asked(const ParsedOptions& options) { return options.text("exif") == "apply"; }
+
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
                                  bool apply_exif, const LaunchEnvironment& launch) {
   PipelineOptions pipeline;

@@ -93,6 +93,9 @@ model::explain::Explainer make_explainer(const ParsedOptions& options, const Mod
 
 /// EXIF orientation: applied for people (`classify`, `visualize`), unless told.
 bool apply_exif(const ParsedOptions& options);
+/// The same where `auto` leaves pictures as they are stored: to learn and to score, as the tools do
+/// that published scores come from.
+bool apply_exif_if_asked(const ParsedOptions& options);
 
 /// What `classify` and `evaluate` give to the pipeline: transform, limits, workers, batch size.
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,

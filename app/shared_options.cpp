@@ -124,7 +124,9 @@ std::vector<Option> preprocessing_options() {
            .default_note = "the model's",
            .values = 3},
           {.name = "exif",
-           .help = "whether the orientation noted in the file is applied",
+           .help =
+               "whether the orientation noted in the file is applied; auto applies it to classify "
+               "and to draw, and leaves it to learn and to score, as timm does",
            .default_value = "auto",
            .choices = {"auto", "apply", "ignore"}},
           flag("print-transform",

@@ -32,6 +32,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +43,6 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace training = model::training;
-
-constexpr const char* kIdentityField = "identity";
 
 fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
   if (options.given("output")) return options.text("output");
@@ -75,6 +74,8 @@ class TrainingRun {
  private:
   void build_model();
   training::LoaderOptions loader_options();
+  /// That a run may begin in the output folder.
+  void check_folder() const;
   void resume(const fs::path& file);
   void save();
   bool go_on();
@@ -111,6 +112,7 @@ class TrainingRun {
   std::unique_ptr<Progress> progress_;
   ProgressState progress_state_;
   std::int64_t uncounted_updates_ = 0;
+  std::int64_t skipped_steps_ = 0;  ///< since the last epoch's end
   ValidationScore last_score_;
   double images_per_second_ = 0;
   Clock::time_point began_ = Clock::now();
@@ -146,6 +148,21 @@ training::LoaderOptions TrainingRun::loader_options() {
   return loader;
 }
 
+void TrainingRun::check_folder() const {
+  std::error_code ignored;
+  if (!subject_.source.random_weights) {
+    const fs::path from = fs::absolute(subject_.source.weights.file());
+    if (fs::equivalent(from.parent_path(), states_.folder(), ignored)) {
+      throw Error(ErrorCode::invalid_argument, "the model to start from lies in the run's folder",
+                  from.string(), "give the run another one (-o)");
+    }
+  }
+  if (fs::exists(states_.best(), ignored) && !options_.flag("force")) {
+    throw Error(ErrorCode::invalid_argument, "the folder holds a model", states_.best().string(),
+                "--force replaces it");
+  }
+}
+
 bool TrainingRun::go_on() {
   constexpr double kSecondsOfAMinute = 60;
   const double limit =
@@ -158,6 +175,7 @@ void TrainingRun::take(const training::StepRecord& record) {
   if (record.steps > 0)
     progress_state_.epoch_loss += record.losses.at("loss") * static_cast<double>(record.steps);
   progress_state_.epoch_steps += record.steps;
+  skipped_steps_ += record.skipped_steps;
   images_per_second_ = record.images_per_second;
   if (!group_->is_first()) return;
   progress_->set_detail(progress_text(record));
@@ -177,15 +195,12 @@ void TrainingRun::save() {
   progress_state_.seconds = trainer_->position().seconds;
   progress_state_.updates = updates();
   write_fields(progress_state_, length_, state.fields);
-  state.fields[kIdentityField] = identity_;
+  state.fields[training::kIdentityField] = identity_;
   states_.save(*model_, about_, state);
 }
 
 void TrainingRun::resume(const fs::path& file) {
-  const training::TrainingState state = training::load_training_state(file, *model_);
-  const auto identity = state.fields.find(kIdentityField);
-  training::require_same_run(identity_, identity == state.fields.end() ? "" : identity->second,
-                             file.string());
+  const training::TrainingState state = training::load_training_state(file, *model_, identity_);
   optimizer_->load_state(state.tensors);
   if (average_) average_->load_state(state.tensors);
   progress_state_ = read_fields(state.fields, file.string());
@@ -209,13 +224,14 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   training::Scalars numbers;
   numbers.emplace_back("lr", training::learning_rate(schedule_, trainer_->position().step - 1));
   ProgressState& state = progress_state_;
-  numbers.emplace_back("train_loss", state.epoch_loss / static_cast<double>(std::max<std::int64_t>(
-                                                            1, state.epoch_steps)));
+  const std::int64_t steps = state.epoch_steps;
+  numbers.emplace_back("train_loss", steps > 0 ? state.epoch_loss / static_cast<double>(steps)
+                                               : std::numeric_limits<double>::quiet_NaN());
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
     last_score_ = validate_model(
         *model_, device_, autocast_, subject_.validation,
-        pipeline_options(options_, subject_.transform, /*apply_exif=*/false, launch_),
+        pipeline_options(options_, subject_.transform, apply_exif_if_asked(options_), launch_),
         unreadable_.report(), *group_);
     if (last_score_.interrupted) {
       if (average_) average_->swap();
@@ -237,11 +253,26 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   state.epoch_loss = 0;
   state.epoch_steps = 0;
   state.judged_epochs = epoch + 1;
+  const bool is_lost =
+      steps == 0 || (!subject_.validation.empty() && !std::isfinite(last_score_.loss));
+  if (group_->is_first()) {
+    log_->add_epoch({updates(), epoch, numbers});
+    progress_->hide();
+  }
+  if (is_lost) {
+    throw Error(ErrorCode::failed,
+                "after epoch " + std::to_string(epoch + 1) +
+                    (steps == 0 ? ", in which no gradient was finite" : "") +
+                    " the model is of no use: its loss is not finite",
+                "training", "a smaller --lr or a --clip-grad may keep it finite");
+  }
   if (!group_->is_first()) return true;
-  log_->add_epoch({updates(), epoch, numbers});
+  if (const std::int64_t skipped = std::exchange(skipped_steps_, 0); skipped > 0) {
+    console_.note("note: " + std::to_string(skipped) +
+                  " steps changed nothing: their gradients were not finite");
+  }
   std::string line = "epoch " + std::to_string(epoch + 1) + "/" + std::to_string(length_.epochs);
   for (const auto& [name, value] : numbers) line += "  " + name + " " + significant(value, 4);
-  progress_->hide();
   console_.note(line + (is_best && !subject_.validation.empty() ? "  (best)" : ""));
   return true;
 }
@@ -288,8 +319,8 @@ int TrainingRun::run() {
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
-      make_teacher(options_, subject_.transform.config, subject_.source.config.num_classes,
-                   device_),
+      make_teacher(options_, subject_.transform.config, subject_.source.config.num_classes, device_,
+                   console_),
       group_->rank());
   training::TrainerOptions wanted;
   wanted.schedule = schedule_;
@@ -310,8 +341,10 @@ int TrainingRun::run() {
       state_to_resume(options_, states_.folder(), states_.newest(), *group_, device_);
   if (state) {
     resume(*state);
-  } else if (group_->is_first()) {
-    states_.clear();  // of a run that --force ends
+  } else {
+    check_folder();
+    group_->barrier();                        // all have seen what is there
+    if (group_->is_first()) states_.clear();  // of a run that --force ends
   }
   if (group_->is_first()) {
     log_ = std::make_unique<training::MetricLog>(states_.folder(), state ? updates() : -1);

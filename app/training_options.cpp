@@ -14,6 +14,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -33,6 +35,13 @@ Option pair_of_numbers(std::string name, std::string placeholder, std::string he
           .default_value = std::move(default_value),
           .values = 2,
           .minimum = 0};
+}
+
+/// Small ones with an exponent: 6.05e-07.
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
 }
 
 std::array<double, 2> pair_value(const ParsedOptions& options, const char* name) {
@@ -227,6 +236,10 @@ void set_up_computation(const ParsedOptions& options,
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
+std::string size_text(const image::Size& size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
   if (transform.config.native) {
     throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
@@ -237,7 +250,7 @@ image::TransformConfig training_transform(const ResolvedTransform& transform) {
   if (height % patch != 0 || width % patch != 0) {
     throw Error(ErrorCode::invalid_argument,
                 "expected multiples of the patch, " + std::to_string(patch) + " pixels",
-                "--img-size " + std::to_string(height) + "x" + std::to_string(width));
+                "--img-size " + size_text(transform.config.img_size));
   }
   return transform.config;
 }
@@ -292,7 +305,8 @@ model::training::LoaderOptions loader_of(const ParsedOptions& options,
   loader.augment = augmentation_of(options, transform);
   loader.workers = loader_workers(options, launch);
   loader.cache_bytes = options.integer("cache-mb") << 20;
-  loader.max_pixels = options.integer("max-pixels");
+  loader.decode = {.apply_exif = apply_exif_if_asked(options),
+                   .max_pixels = options.integer("max-pixels")};
   return loader;
 }
 
@@ -326,7 +340,7 @@ model::training::Scalars scalars_of(const model::training::StepRecord& record,
 
 std::string progress_text(const model::training::StepRecord& record) {
   return "loss " + significant(record.losses.at("loss"), 4) + "  lr " +
-         significant(record.learning_rate, 3) + "  " + fixed(record.images_per_second, 1) +
+         short_number(record.learning_rate) + "  " + fixed(record.images_per_second, 1) +
          " images/s";
 }
 

@@ -61,6 +61,8 @@ void set_up_computation(const ParsedOptions& options,
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
+/// "224x224", height first, as in --img-size.
+std::string size_text(const image::Size& size);
 
 model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 /// Crops of `transform`'s size, normalised as it says.

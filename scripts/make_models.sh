@@ -6,8 +6,9 @@
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
-# the same seed together. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
-# build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
+# the same seed together. The bundled models are those of seed 1, the first of which one version of the program made all, copied to
+# assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
+# program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
@@ -19,6 +20,10 @@ program=${HYDRASCOPE:-}
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 program=${program:-build/release/hydrascope}
 shift $(($# < 3 ? $# : 3))
+if [[ $seed != +([0-9]) ]]; then
+  echo "make_models.sh: expected a number as SEED, found $seed" >&2
+  exit 2
+fi
 models=("$@")
 [ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed)
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")

@@ -59,6 +59,12 @@ def run_json(command: list[str]) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+def machine() -> str:
+    text = Path("/proc/cpuinfo").read_text()
+    name = re.search(r"model name\s*: (.*)", text)
+    return f"{len(re.findall('^processor', text, re.MULTILINE))} cores of {name[1] if name else 'an unknown processor'}"
+
+
 def score(program: str, model: str, pictures: Path) -> dict[str, Any]:
     scores = {}
     for name, (options, _) in SETS.items():
@@ -104,14 +110,14 @@ def spread(values: list[float], digits: int = 1) -> str:
 
 
 def results_table(figures: dict[str, Any]) -> str:
-    text = ("| attention | model | top-1, the seeds' mean | agrees with the softmax model | images/s at 224 | images/s at 1080p | "
-            "memory at 1080p |\n|---|---|---:|---:|---:|---:|---:|\n")
+    text = ("| attention | model | top-1 | of all seeds | agrees with the softmax model | images/s at 224 | images/s at 1080p | "
+            "memory at 1080p |\n|---|---|---:|---:|---:|---:|---:|---:|\n")
     for model, row in figures["bundled"].items():
         key = model.removeprefix(FAMILY + ".")
         scores, speed = row["scores"]["ccby_1k_eval"], row["speed"]
         seeds = [run["eval_top1"] for run in figures["seeds"].get(key, [])]
         agreement = "-" if scores["agreement"] is None else f"{scores['agreement']:.1f} %"
-        text += (f"| {TITLES.get(key, 'softmax')} | `{model}` | {scores['top1']:.1f}{', ' + spread(seeds) if seeds else ''} | {agreement} | "
+        text += (f"| {TITLES.get(key, 'softmax')} | `{model}` | {scores['top1']:.1f} | {spread(seeds) if seeds else '-'} | {agreement} | "
                  f"{speed['224']['images_per_second']:.0f} | {speed['1088x1920']['images_per_second']:.2f} | "
                  f"{speed['1088x1920']['peak_memory_mb']:.0f} MB |\n")
     return text
@@ -178,6 +184,8 @@ def card(key: str, figures: dict[str, Any]) -> str:
     processes = int(re.search(r"(\d+) process", made["computed"])[1])
     learned, held_out = (sum(counts[i] for counts in made["sources"].values()) for i in range(2))
     begin = f" It began with the layers of the {' and '.join(parents)} models of the same seed." if parents else ""
+    starts = "".join(f" --start {FAMILY}.{parent}.seed{made['seed']}.safetensors" for parent in parents)
+    command = f"--attn {recipe['attn']}{starts}{' --epochs 1' if parents else ''} --seed {made['seed']} ..."
     text = f"""# {model}
 
 DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that
@@ -185,7 +193,7 @@ lies beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
-`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert --attn {recipe['attn']}` with seed {made['seed']};
+`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert {command}`;
 {minutes} on {figures['machine']}. The softmax model was the teacher; no label was used.
 {settings(recipe, processes)}{begin}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
@@ -235,7 +243,7 @@ def main() -> None:
     parser.add_argument("reports", type=Path)
     parser.add_argument("--program", default=str(ROOT / "build/release/hydrascope"))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--machine", default="2 cores of an AMD EPYC with AVX512_BF16")
+    parser.add_argument("--machine", help="as the cards name it (default: what /proc/cpuinfo says)")
     parser.add_argument("--merge-only", action="store_true")
     arguments = parser.parse_args()
     raw = ROOT / "docs" / "measurements" / "models.json"
@@ -243,7 +251,7 @@ def main() -> None:
     if not arguments.merge_only:
         models = [TEACHER, *(f"{FAMILY}.{key}" for key in BUNDLED)]
         speed = time_models(arguments.program, models, arguments.rounds)
-        figures |= {"machine": arguments.machine, "bundled": {}}
+        figures |= {"machine": arguments.machine or machine(), "bundled": {}}
         for model in models:
             file = ROOT / "assets" / "models" / f"{model}.safetensors"
             figures["bundled"][model] = {"bytes": file.stat().st_size, "speed": speed[model],

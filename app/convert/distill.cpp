@@ -163,7 +163,11 @@ class Distillation {
 void Distillation::check_files() const {
   if (output_.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
-                "-o FILE.safetensors");
+                "-o FILE.safetensors; another format alone: --format-only IN OUT");
+  }
+  if (!options_.given("attn") && options_.texts("attn-opt").empty()) {
+    throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",
+                "--attn hydra:last2");
   }
   std::vector<std::string> read = options_.texts("start");
   read.push_back(source_.weights.file().string());
@@ -209,6 +213,11 @@ std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from
 void Distillation::say_what_happens(const training::ConversionOptions& chosen,
                                     std::int64_t steps) const {
   for (const std::string& note : source_.notes) console_.note("note: " + note);
+  const image::Size own_size{source_.config.img_height, source_.config.img_width};
+  if (const image::Size size = transform_.config.img_size; size != own_size) {
+    console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +
+                  size_text(own_size) + "; what it says there is learned");
+  }
   if (options_.flag("print-transform")) console_.note(transform_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained_attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
@@ -222,9 +231,8 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   events.on_stage = [this](const training::StageStart& start) {
     progress_.reset();
     // The time left is that of the stage, and says so where others follow.
-    const std::string label = std::string(name(start.stage)) + " (stage " +
-                              std::to_string(start.number) + " of " + std::to_string(start.stages) +
-                              ")";
+    const std::string label = std::string(name(start.stage)) + " " + std::to_string(start.number) +
+                              "/" + std::to_string(start.stages);
     progress_ =
         std::make_unique<Progress>(label, start.steps - start.step, console_.progress, "steps");
   };
@@ -234,7 +242,7 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   };
   events.on_record = [this](training::Stage stage, std::int64_t step,
                             const training::StepRecord& record) {
-    progress_->set_detail(progress_text(record) + "  " + agreement_);
+    progress_->set_detail(agreement_ + "  " + progress_text(record));
     const std::string prefix = std::string(name(stage)) + "/";
     if (log_) log_->add({step + renumbered_, record.epoch, scalars_of(record, prefix)});
   };
@@ -259,10 +267,10 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
 void Distillation::evaluate(ConversionReport& report) {
   training::load_weights(output_, *student_);
   try {
-    const ValidationScore score =
-        validate_model(*student_, device_, training::Autocast::off, evaluated_,
-                       pipeline_options(options_, transform_, /*apply_exif=*/false, launch_),
-                       unreadable_.report(), *group_);
+    const ValidationScore score = validate_model(
+        *student_, device_, training::Autocast::off, evaluated_,
+        pipeline_options(options_, transform_, apply_exif_if_asked(options_), launch_),
+        unreadable_.report(), *group_);
     if (score.interrupted) return;
     report.top1 = score.top1;
     report.eval_images = score.images;
@@ -354,7 +362,7 @@ int Distillation::run() {
   for (std::size_t i = launch_.rank; i < pictures_.held_out.size(); i += launch_.world_size)
     mine.push_back(pictures_.held_out[i]);
   const training::HeldOutImages held_out(mine, transform, chosen.loader.workers,
-                                         unreadable_.report(), options_.integer("max-pixels"));
+                                         unreadable_.report(), chosen.loader.decode);
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   states_folder(), about_, chosen);
   const std::int64_t steps = conversion.planned_steps();

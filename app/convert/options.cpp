@@ -217,7 +217,7 @@ CommandSpec convert_spec() {
        without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
                {"model-ema-warmup"}),
        with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
-       without(preprocessing_options(), {"exif"}),
+       preprocessing_options(),
        training_runtime_options(
            "",
            "one a core on the CPU, up to 4, where neither --threads nor a --batch-size is given"),
@@ -228,7 +228,7 @@ CommandSpec convert_spec() {
     option->default_note = entry.value;
     if (entry.with_learned_maps != entry.value)
       option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
-    if (entry.is_shared) option->default_note += "; of all processes together";
+    if (entry.is_shared) option->default_note += ", shared among the processes";
   }
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",

@@ -27,8 +27,8 @@ std::vector<TrainingPicture> pictures_of(const std::string& word, std::int32_t s
       pictures.push_back({input->path, -1, source});
   }
   if (pictures.empty()) {
-    throw Error(ErrorCode::invalid_argument, "there are no pictures, or none but those of others",
-                word);
+    throw Error(ErrorCode::invalid_argument,
+                "found no pictures, or none that no other input has named", word);
   }
   return pictures;
 }

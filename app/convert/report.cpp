@@ -82,6 +82,17 @@ ResultTable loss_table(const ConversionHistory& history) {
   return table;
 }
 
+/// "finetune after 26 of 380 steps", "" where every stage that began went to its end.
+std::string ended_early(const ConversionHistory& history) {
+  std::string text;
+  for (const StageSummary& stage : history.stages) {
+    if (!stage.ended_early) continue;
+    text += (text.empty() ? "" : ", ") + stage.stage + " after " + std::to_string(stage.steps) +
+            " of " + std::to_string(stage.planned_steps) + " steps";
+  }
+  return text;
+}
+
 std::string best_state(const Evaluation& best) {
   return best.step == 0 ? best.stage : best.stage + " " + std::to_string(best.step);
 }
@@ -110,6 +121,8 @@ KeyValueReport summary_of(const ConversionReport& report) {
   }
   summary.add("minutes", history.seconds / kSecondsOfAMinute, 1);
   summary.add("complete", history.is_complete);
+  if (const std::string early = ended_early(history); !early.empty())
+    summary.add("ended_early", early);
   summary.add("precision", report.precision);
   summary.add("computed", report.computed);
   return summary;
@@ -190,6 +203,14 @@ std::string page(const ConversionReport& report) {
     facts.push_back({"top-1 on " + std::to_string(report.eval_images) + " labelled images, %", "",
                      fixed(*report.top1, 2)});
   }
+  std::string warnings;
+  const auto warn = [&](const std::string& text) {
+    warnings += "<p><strong>" + escaped(text) + "</strong></p>\n";
+  };
+  if (!history.is_complete) warn("The conversion is not complete.");
+  if (!history.failure.empty()) warn("It failed: " + history.failure);
+  if (const std::string early = ended_early(history); !early.empty()) warn("Ended early: " + early);
+  if (report.unreadable > 0) warn(std::to_string(report.unreadable) + " pictures were unreadable.");
   std::vector<std::vector<std::string>> recipe{{"setting", "value"}};
   const auto settings = nlohmann::json::parse(report.recipe);
   for (const auto& [key, value] : settings.items())
@@ -207,8 +228,8 @@ std::string page(const ConversionReport& report) {
          escaped(report.output) + ", " + minutes(history.seconds) + " minutes on " +
          escaped(report.computed) + ". Kept: the state of " + escaped(best_state(best)) +
          ", judged by " + std::to_string(history.held_out_images) +
-         " images that nothing was learned from.</p>\n" + html_table(facts) + charts(history) +
-         "<h2>Stages</h2>\n" + html_table(stage_table(history).texts()) +
+         " images that nothing was learned from.</p>\n" + warnings + html_table(facts) +
+         charts(history) + "<h2>Stages</h2>\n" + html_table(stage_table(history).texts()) +
          "<h2>Layers</h2>\n<p>Relative squared error of attention's output on the teacher's "
          "tokens.</p>\n" +
          html_table(layer_table(history).texts()) +

@@ -74,8 +74,7 @@ void ReferenceModel::load(const Console& console) {
 std::vector<at::Tensor> ReferenceModel::classify(
     std::span<const LabelledPicture> pictures,
     const std::function<void(const std::string&)>& notice) {
-  PipelineOptions pipeline =
-      pipeline_options(options_, transform_, options_.text("exif") == "apply");
+  PipelineOptions pipeline = pipeline_options(options_, transform_, apply_exif_if_asked(options_));
   pipeline.keep_input = false;
   pipeline.notice = notice;
   std::size_t next = 0;

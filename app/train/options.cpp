@@ -170,12 +170,12 @@ CommandSpec train_spec() {
   spec.name = "train";
   spec.summary = "train a model from scratch, or fine-tune one";
   spec.positionals = "FOLDER";
-  spec.options = join({data_options(), training_input_options(), model_options(),
-                       without(preprocessing_options(), {"exif"}), augmentation_options(),
-                       mixing_options(), loss_options(), schedule_options(), optimizer_options(),
-                       parameter_options(), average_options(), training_run_options(),
-                       training_runtime_options("64", "1"), launch_options(), output(),
-                       without(label_options(), {"label-type"}), general_options()});
+  spec.options =
+      join({data_options(), training_input_options(), model_options(), preprocessing_options(),
+            augmentation_options(), mixing_options(), loss_options(), schedule_options(),
+            optimizer_options(), parameter_options(), average_options(), training_run_options(),
+            training_runtime_options("64", "1"), launch_options(), output(),
+            without(label_options(), {"label-type"}), general_options()});
   spec.examples = {
       "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "
       "1e-4",

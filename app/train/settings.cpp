@@ -75,6 +75,12 @@ training::ClassificationOptions loss_of(const ParsedOptions& options) {
   loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
   loss.drop_path_rate = options.number("drop-path");
   loss.recompute_blocks = options.flag("grad-checkpointing");
+  // A dumped configuration holds defaults too.
+  for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
+    if (options.source(name) == Source::command_line && options.text("teacher").empty())
+      throw Error(ErrorCode::invalid_argument, "there is no teacher", options.origin(name),
+                  "--teacher MODEL");
+  }
   loss.distillation_is_hard = options.text("distillation-type") == "hard";
   loss.distillation_weight = options.number("distillation-alpha");
   loss.temperature = options.number("distillation-tau");

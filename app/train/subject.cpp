@@ -114,7 +114,9 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   const bool is_new = names_architecture(options);
   subject.source = is_new ? random_model(options, options.text("model")) : open_model(options);
   model::VitConfig& config = subject.source.config;
-  const bool has_new_head = is_new || options.flag("reset-head") || options.given("num-classes");
+  const bool has_new_head =
+      is_new || options.flag("reset-head") ||
+      (options.given("num-classes") && options.integer("num-classes") != config.num_classes);
   if (has_new_head && options.text("labels").empty()) {
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());
@@ -122,7 +124,9 @@ TrainingSubject open_subject(const ParsedOptions& options) {
       throw Error(ErrorCode::invalid_argument,
                   "there are " + std::to_string(classes) + " folders of classes in " +
                       folders.training.string(),
-                  "--num-classes " + options.text("num-classes"));
+                  "--num-classes " + options.text("num-classes"),
+                  "--labels FILE names the classes of a larger classifier, --labels imagenet1k "
+                  "ImageNet's");
     }
     config.num_classes = classes;
     if (!is_new) subject.source.head.num_classes = classes;
@@ -148,7 +152,15 @@ TrainingSubject open_subject(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument,
                 "there are pictures to validate on: " + folders.validation->string(), "--held-out");
   }
-  const LabelledSet set = read_folder_classes(folders.training, subject.labels.labels);
+  constexpr const char* kNewHead = "--reset-head trains a classifier of these folders' classes";
+  const LabelledSet set =
+      read_folder_classes(folders.training, subject.labels.labels,
+                          has_new_head ? "name the folders after classes" : kNewHead);
+  if (set.is_by_order && subject.labels.origin != LabelOrigin::numbers) {
+    // The model would keep the names of what it no longer tells apart.
+    throw Error(ErrorCode::invalid_argument, "no folder is named after a class of the model",
+                folders.training.string(), kNewHead);
+  }
   for (const LabelledPicture& picture : set.pictures)
     subject.training.push_back({picture.file, picture.target});
   if (folders.validation) {

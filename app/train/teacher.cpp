@@ -16,7 +16,8 @@ namespace hydrascope::app {
 model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
                                                           const image::TransformConfig& student,
                                                           std::int64_t num_classes,
-                                                          c10::Device device) {
+                                                          c10::Device device,
+                                                          const Console& console) {
   const std::string& word = options.text("teacher");
   if (word.empty()) return {};
   const std::string subject = "--teacher " + word;
@@ -31,10 +32,13 @@ model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& o
   if (student.img_size.height % patch != 0 || student.img_size.width % patch != 0) {
     throw Error(ErrorCode::invalid_argument,
                 "the teacher's patches of " + std::to_string(patch) +
-                    " pixels do not divide the pictures, " +
-                    std::to_string(student.img_size.height) + "x" +
-                    std::to_string(student.img_size.width),
+                    " pixels do not divide the pictures, " + size_text(student.img_size),
                 subject);
+  }
+  const image::Size own_size{source.config.img_height, source.config.img_width};
+  if (own_size != student.img_size) {
+    console.note("note: the teacher looks at pictures of " + size_text(student.img_size) +
+                 ", it was made for " + size_text(own_size) + " and may know less there");
   }
   model::ClassifierOptions wanted;
   wanted.device = device;

@@ -1,6 +1,7 @@
 // `--teacher`: another model of the program says what the pictures show.
 #pragma once
 
+#include "app/console.h"
 #include "app/options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/classification_task.h"
@@ -12,11 +13,13 @@
 namespace hydrascope::app {
 
 /// Logits of a batch that is normalised for the student, which has its own mean and deviation;
-/// empty without `--teacher`. Throws Error(invalid_argument) for a teacher of other classes, or one
-/// that cannot look at pictures of the student's size.
+/// empty without `--teacher`. The teacher looks at the student's pictures as they are; where it was
+/// made for another size the user is told. Throws Error(invalid_argument) for a teacher of other
+/// classes, or one that cannot look at pictures of the student's size.
 model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
                                                           const image::TransformConfig& student,
                                                           std::int64_t num_classes,
-                                                          c10::Device device);
+                                                          c10::Device device,
+                                                          const Console& console);
 
 }  // namespace hydrascope::app

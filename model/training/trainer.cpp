@@ -134,6 +134,7 @@ struct Trainer::State {
     StepRecord record;
     record.step = position.step;
     record.steps = steps;
+    record.skipped_steps = skipped_steps;
     record.epoch = (position.step * options.accumulation - 1) /
                    std::max<std::int64_t>(1, loader.batches_per_epoch());
     record.learning_rate = learning_rate(options.schedule, position.step - 1);

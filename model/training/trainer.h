@@ -57,8 +57,9 @@ struct TrainerOptions {
 
 /// Numbers of the steps since the last record.
 struct StepRecord {
-  std::int64_t step = 0;   ///< updates done
-  std::int64_t steps = 0;  ///< those it is about, without the skipped ones
+  std::int64_t step = 0;           ///< updates done
+  std::int64_t steps = 0;          ///< those it is about, without the skipped ones
+  std::int64_t skipped_steps = 0;  ///< whose gradients were not finite
   std::int64_t epoch = 0;
   double learning_rate = 0;
   double gradient_norm = 0;              ///< of the last of them

@@ -220,7 +220,8 @@ std::optional<fs::path> newest_state(const fs::path& folder) {
   return file_of(folder, steps.front(), kState);
 }
 
-TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& model) {
+TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& model,
+                                  const std::optional<std::string>& identity) {
   std::string stem = file.string();
   for (const std::string_view ending : {kState, kWeights}) {
     if (!stem.ends_with(ending)) continue;
@@ -234,6 +235,7 @@ TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& m
   if (state.step < 0)
     throw Error(ErrorCode::decode_failed, "the state is of a step below 0", file.string());
   state.fields.erase(std::string(kStepField));
+  if (identity) require_same_run(*identity, state.fields[kIdentityField], file.string());
   state.tensors = read_tensors(contents);
   load_weights(stem + std::string(kWeights), model);
   return state;

@@ -65,9 +65,14 @@ class StateFolder {
   int recent_;
 };
 
+/// The field of a state that says which run it is of (`require_same_run`).
+inline constexpr const char* kIdentityField = "identity";
+
 /// Reads a state and copies its weights into `model`. `file` is the state, or its weights. Throws
-/// Error(not_found) when one of the two is missing, Error(failed) where they do not fit `model`.
-TrainingState load_training_state(const std::filesystem::path& file, VisionTransformerImpl& model);
+/// Error(not_found) when one of the two is missing, what `require_same_run` throws where the state
+/// is not of the run `identity`, Error(failed) where the weights do not fit `model`.
+TrainingState load_training_state(const std::filesystem::path& file, VisionTransformerImpl& model,
+                                  const std::optional<std::string>& identity = {});
 
 /// Two descriptions of a run, JSON objects: of the one that goes on and of the one that wrote
 /// `file`. Throws Error(invalid_argument) naming the first entry that differs.

@@ -17,18 +17,17 @@ namespace fs = std::filesystem;
 const fs::path kScripts = fs::path(HYDRASCOPE_SOURCE_DIR) / "scripts";
 constexpr const char* kMeasured = "ccby_1k_eval";
 
-/// The command lines that `make_models.sh` starts, a word each: those of a program that only
-/// writes them down.
-std::vector<std::vector<std::string>> kept_commands() {
+/// The command lines that a script starts with `arguments`, a word each: those of a program that
+/// only writes them down. OUTPUT in `arguments` stands for a folder.
+std::vector<std::vector<std::string>> kept_commands(const char* script, std::string arguments) {
   const TemporaryFolder folder;
   const fs::path log = folder.path() / "log";
   const fs::path program = folder.write(
       "program", "#!/bin/sh\nprintf '%s\\n' \"$@\" end-of-command >> '" + log.string() + "'\n");
   fs::permissions(program, fs::perms::owner_all);
+  arguments.replace(arguments.find("OUTPUT"), 6, "'" + (folder.path() / "models").string() + "'");
   const std::string command = "unset PROCESSES; HYDRASCOPE='" + program.string() + "' '" +
-                              (kScripts / "make_models.sh").string() + "' /pictures '" +
-                              (folder.path() / "models").string() +
-                              "' 3 hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed";
+                              (kScripts / script).string() + "' " + arguments;
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   std::vector<std::vector<std::string>> commands(1);
   std::istringstream words(read_bytes(log));
@@ -43,7 +42,9 @@ std::vector<std::vector<std::string>> kept_commands() {
 }
 
 TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
-  const auto commands = kept_commands();
+  const auto commands =
+      kept_commands("make_models.sh",
+                    "/pictures OUTPUT 3 hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed");
   EXPECT_EQ(commands.size(), 6U);
   for (const std::vector<std::string>& words : commands) {
     EXPECT_EQ(words.at(0), "convert");
@@ -60,7 +61,20 @@ TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
   }
 }
 
-// What trains is in that script alone.
+TEST(HeldOutDiscipline, FromScratchOnlyWhatIsGivenIsLearnedFrom) {
+  const auto commands = kept_commands("train_from_scratch.sh", "/pictures OUTPUT");
+  EXPECT_EQ(commands.size(), 2U);
+  for (const std::vector<std::string>& words : commands) {
+    EXPECT_EQ(words.at(0), "train");
+    EXPECT_EQ(words.at(1), "/pictures");
+    for (std::size_t i = 2; i < words.size(); ++i) {
+      EXPECT_EQ(words[i].find(kMeasured), std::string::npos) << words[i];
+      EXPECT_NE(words[i], "-i");
+    }
+  }
+}
+
+// No other script trains and names that set in one line.
 TEST(HeldOutDiscipline, NoOtherScriptTrainsBesideTheEvaluationSet) {
   for (const fs::directory_entry& script : fs::directory_iterator(kScripts)) {
     if (!script.is_regular_file() || script.path().filename() == "make_models.sh") continue;

@@ -72,7 +72,7 @@ struct BatchLoader::State {
       : pictures(std::move(the_pictures)),
         options(std::move(the_options)),
         sampler(pictures, options.sampler),
-        cache(options.cache_bytes, largest_shorter_side(options), options.max_pixels),
+        cache(options.cache_bytes, largest_shorter_side(options), options.decode),
         unreadable(options.on_failure),
         has_labels(std::all_of(pictures.begin(), pictures.end(),
                                [](const TrainingPicture& p) { return p.target >= 0; })) {

@@ -2,6 +2,7 @@
 // alone: a run that starts at batch n gets what a run that came there would have got, bit for bit.
 #pragma once
 
+#include "model/image/decode.h"
 #include "model/training/data/training_set.h"
 
 #include <ATen/core/Tensor.h>
@@ -58,6 +59,9 @@ class Sampler {
   std::shared_ptr<State> state_;
 };
 
+/// Pictures as they are stored, as timm and published scores have it.
+inline constexpr image::DecodeOptions kAsStored{.apply_exif = false};
+
 struct LoaderOptions {
   SamplerOptions sampler;
   AugmentOptions augment;
@@ -68,7 +72,7 @@ struct LoaderOptions {
   /// Longest shorter side of a decoded picture, but large enough for the smallest crop not to be
   /// magnified; 0: any. Larger ones are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
-  std::int64_t max_pixels = std::int64_t{1} << 29;
+  image::DecodeOptions decode = kAsStored;
   /// Once a file, one call at a time, from any thread; the next picture of the set that can be read
   /// takes its place.
   FailureReport on_failure = {};
@@ -104,7 +108,7 @@ class HeldOutImages {
   /// Error(invalid_argument) for a transform without one size (`native`).
   HeldOutImages(std::vector<TrainingPicture> pictures, const image::TransformConfig& transform,
                 int workers, const FailureReport& on_failure = {},
-                std::int64_t max_pixels = std::int64_t{1} << 29);
+                const image::DecodeOptions& decode = kAsStored);
   ~HeldOutImages();
   HeldOutImages(HeldOutImages&&) noexcept;
   HeldOutImages& operator=(HeldOutImages&&) noexcept;

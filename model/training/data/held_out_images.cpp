@@ -21,7 +21,7 @@ struct HeldOutImages::State {
 
 HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
                              const image::TransformConfig& transform, int workers,
-                             const FailureReport& on_failure, std::int64_t max_pixels)
+                             const FailureReport& on_failure, const image::DecodeOptions& decode)
     : state_(std::make_unique<State>()) {
   if (transform.native) {
     throw Error(ErrorCode::invalid_argument,
@@ -29,9 +29,6 @@ HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
   }
   state_->transform = transform;
   std::vector<at::Tensor> images(pictures.size());
-  image::DecodeOptions decode;
-  decode.apply_exif = false;  // as evaluation and timm
-  decode.max_pixels = max_pixels;
   std::mutex reporting;
   kernels::device::ThreadTeam team(std::max(1, workers));
   team.run(static_cast<std::int64_t>(pictures.size()), [&](std::int64_t item, int) {

@@ -24,8 +24,8 @@ std::shared_ptr<const image::Picture> PictureCache::load(const std::filesystem::
     const std::lock_guard lock(mutex_);
     if (const auto found = kept_.find(name); found != kept_.end()) return found->second;
   }
-  auto picture = std::make_shared<const image::Picture>(
-      reduce(image::read_picture(file, {.apply_exif = false, .max_pixels = max_pixels_}), side_));
+  auto picture =
+      std::make_shared<const image::Picture>(reduce(image::read_picture(file, decode_), side_));
   const auto size = static_cast<std::int64_t>(picture->rgb.size());
   const std::lock_guard lock(mutex_);
   if (bytes_ + size <= most_bytes_ && kept_.emplace(name, picture).second) bytes_ += size;

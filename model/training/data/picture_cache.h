@@ -17,8 +17,8 @@ class PictureCache {
  public:
   /// Pictures are reduced to a shorter side of `side` (0: never), whether there is room for them in
   /// `most_bytes` or not: what is kept equals what is not.
-  PictureCache(std::int64_t most_bytes, std::int64_t side, std::int64_t max_pixels)
-      : most_bytes_(most_bytes), side_(side), max_pixels_(max_pixels) {}
+  PictureCache(std::int64_t most_bytes, std::int64_t side, const image::DecodeOptions& decode)
+      : most_bytes_(most_bytes), side_(side), decode_(decode) {}
 
   /// From memory, or read and decoded. Any number of threads. Errors as image::read_picture.
   std::shared_ptr<const image::Picture> load(const std::filesystem::path& file);
@@ -28,7 +28,7 @@ class PictureCache {
  private:
   std::int64_t most_bytes_;
   std::int64_t side_;
-  std::int64_t max_pixels_;
+  image::DecodeOptions decode_;
   mutable std::mutex mutex_;
   std::int64_t bytes_ = 0;
   std::unordered_map<std::string, std::shared_ptr<const image::Picture>> kept_;

@@ -1,5 +1,6 @@
 #include "model/training/distillation/agreement.h"
 
+#include "kernels/error.h"
 #include "model/training/losses.h"
 
 #include <ATen/ATen.h>
@@ -20,6 +21,12 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
   const AutocastScope scope(autocast_, device_.type());
   for (std::int64_t first = 0; first < images.count(); first += kBatch)
     wanted_.push_back(teacher.logits(batch(first).images));
+  for (const at::Tensor& logits : wanted_) {
+    if (!at::isfinite(logits).all().item<bool>()) {
+      throw Error(ErrorCode::failed, "the model to learn from gives logits that are not finite",
+                  "convert");
+    }
+  }
 }
 
 Batch AgreementMeter::batch(std::int64_t first) const {

@@ -19,6 +19,7 @@ namespace hydrascope::model::training {
 class AgreementMeter {
  public:
   /// `images` are this rank's; what is measured is over those of all. All must outlive the meter.
+  /// Throws Error(failed) for a teacher whose logits are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast);
   /// The student is evaluated as it is; it goes back to the mode it was in.

@@ -22,7 +22,6 @@ namespace hydrascope::model::training {
 namespace {
 
 constexpr std::int64_t kFidelityImages = 64;
-constexpr const char* kIdentityField = "identity";
 constexpr const char* kStageField = "conversion.stage";
 constexpr const char* kStepField = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
@@ -434,9 +433,8 @@ void Conversion::forget_states() {
 
 Resumption Conversion::resume(const std::filesystem::path& file) {
   State& state = *state_;
-  TrainingState loaded = load_training_state(file, state.student);
+  TrainingState loaded = load_training_state(file, state.student, state.options.identity);
   const std::string name = file.string();
-  require_same_run(state.options.identity, entry_of(loaded.fields, kIdentityField, name), name);
   const std::int64_t stage = integer_field(loaded.fields, kStageField, name);
   state.position = {integer_field(loaded.fields, kStepField, name),
                     number_field(loaded.fields, kSecondsField, name)};

@@ -61,8 +61,8 @@ class Conversion {
 
   /// Goes on from a state, at another step than the state's where another number of processes goes
   /// on, which needs other steps for the same pictures: the history's steps of that stage are
-  /// numbered like the new ones. Later states are deleted. Throws what `require_same_run` and
-  /// `load_training_state` throw.
+  /// numbered like the new ones. Later states are deleted. Throws what
+  /// `load_training_state` throws.
   Resumption resume(const std::filesystem::path& state);
   /// The newest state of the folder, or nothing.
   [[nodiscard]] std::optional<std::filesystem::path> newest_state() const;

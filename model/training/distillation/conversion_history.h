@@ -2,6 +2,7 @@
 // of LibTorch.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -15,9 +16,10 @@ struct Agreement {
   double divergence = 0;  ///< mean KL of the student's probabilities from the teacher's, nats
 
   /// By the divergence: a share of some hundred images has a standard error of two points, more
-  /// than what two looks late in a run differ by. NaN is never better.
+  /// than what two looks late in a run differ by. A number is better than none.
   [[nodiscard]] bool is_better_than(const Agreement& other) const {
-    return divergence < other.divergence;
+    return divergence < other.divergence ||
+           (std::isfinite(divergence) && !std::isfinite(other.divergence));
   }
 };
 

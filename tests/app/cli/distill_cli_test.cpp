@@ -426,7 +426,8 @@ TEST_F(DistillCli, RefusesWithAReason) {
          {"expected pictures to learn from"});
   expect({"convert", "--from", "nothing", "--attn", "hydra", "-o", in("o.safetensors").string()}, 2,
          {"no such file, and no bundled model", "nothing"});
-  expect(command("o.safetensors"), 2, {"already has that attention"});
+  expect(command("o.safetensors"), 2, {"expected the attention to convert to", "--attn"});
+  expect(command("o.safetensors", {"--attn", "softmax"}), 2, {"already has that attention"});
   expect(command("o.pth", {"--attn", "hydra"}), 2, {"safetensors"});
   expect(command("o.safetensors", {"--attn", "hydra", "--report", "a.txt"}), 2, {".html"});
   expect(command("o.safetensors", {"--attn", "hydra", "--reset-head"}), 2, {"nothing to teach"});
@@ -454,6 +455,28 @@ TEST_F(DistillCli, RefusesWithAReason) {
   std::vector<std::string> other = quick;
   other.insert(other.end(), {"--resume", "auto", "--lr-outputs", "7"});
   expect(command("o.safetensors", other), 2, {"other settings"});
+  other = quick;
+  other.insert(other.end(), {"--resume", "auto", "--attn-opt", "hydra.feature_scale=off"});
+  expect(command("o.safetensors", other), 2, {"other settings"});
+}
+
+TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
+  std::string bytes = read_bytes(in("teacher.safetensors"));
+  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));  // a NaN
+  folder_.write("broken.safetensors", bytes);
+  const Outcome outcome = run(command(
+      "o.safetensors", {"--attn", "hydra:last1", "--from", in("broken.safetensors").string()}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  EXPECT_FALSE(fs::exists(in("o.safetensors")));
+}
+
+TEST_F(DistillCli, SaysWhenTheModelLooksAtAnotherSize) {
+  const Outcome outcome = run(
+      command("o.safetensors", {"--attn", "hydra:last1", "--img-size", "24", "--exif", "apply",
+                                "--steps-outputs", "1", "--stage", "maps", "--format", "json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("looks at pictures of 24x24, it was made for 16x16"));
 }
 
 }  // namespace

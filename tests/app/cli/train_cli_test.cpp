@@ -190,10 +190,13 @@ TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
 }
 
 TEST_F(TrainCli, TheFirstPictureThatFailsEndsAStrictRun) {
-  std::ofstream(in("train") / "dark" / "broken.ppm") << "P6 no picture";
+  // More than a batch: none of an epoch's two goes without.
+  for (int i = 0; i < 8; ++i) fs::remove(in("train") / "dark" / (std::to_string(i) + ".ppm"));
+  for (int i = 0; i < 9; ++i)
+    folder_.write("train/dark/broken" + std::to_string(i) + ".ppm", "P6 no picture");
   const Outcome outcome = run(command("out", {"--epochs", "2", "--on-error", "fail"}));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("broken.ppm"));
+  EXPECT_THAT(outcome.err, HasSubstr("dark/broken"));
 }
 
 TEST_F(TrainCli, FoldersAsTheyCome) {
@@ -267,6 +270,10 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   const Outcome classes = run(command("other", {"--num-classes", "3"}));
   EXPECT_EQ(classes.code, 2);
   EXPECT_THAT(classes.err, HasSubstr("there are 2 folders of classes"));
+  EXPECT_THAT(classes.err, HasSubstr("--labels"));
+  const Outcome no_teacher = run(command("other", {"--distillation-alpha", "0.3"}));
+  EXPECT_EQ(no_teacher.code, 2);
+  EXPECT_THAT(no_teacher.err, HasSubstr("there is no teacher"));
   const Outcome nothing = run({"train", in("nowhere").string()});
   EXPECT_EQ(nothing.code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("no such folder"));
@@ -274,6 +281,60 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(glob.code, 2);
   EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
   EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
+}
+
+TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
+  ASSERT_EQ(run(command("out", {"--epochs", "1"})).code, 0);
+  const std::string model = (in("out") / "best.safetensors").string();
+  for (const char* split : {"train", "val"}) {
+    fs::rename(in(split) / "dark", in(split) / "cat");
+    fs::rename(in(split) / "light", in(split) / "dog");
+  }
+  const Outcome outcome = run(command("tuned", {"--epochs", "1", "-m", model}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
+  EXPECT_THAT(outcome.err, HasSubstr("--reset-head"));
+  EXPECT_EQ(run(command("tuned", {"--epochs", "1", "-m", model, "--reset-head"})).code, 0);
+  // Told by the order of the folders, which is worth a note.
+  const Outcome judged = run({"evaluate", in("val").string(), "-m", model});
+  EXPECT_EQ(judged.code, 0) << judged.err;
+  EXPECT_THAT(judged.err, HasSubstr("in sorted order"));
+  // As many classes as there are is no new classifier.
+  const Outcome bundled = run({"train", in("train").string(), "--num-classes", "1000", "-o",
+                               in("bundled").string(), "--epochs", "1"});
+  EXPECT_EQ(bundled.code, 2);
+  EXPECT_THAT(bundled.err, HasSubstr("--reset-head"));
+}
+
+TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
+  const std::string model = folder_.write("out/best.safetensors", "precious").string();
+  for (const char* resume : {"", "auto"}) {
+    std::vector<std::string> more{"--epochs", "1"};
+    if (*resume != '\0') more.insert(more.end(), {"--resume", resume});
+    const Outcome outcome = run(command("out", more));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("the folder holds a model"));
+  }
+  EXPECT_EQ(read_bytes(model), "precious");
+  ASSERT_EQ(run(command("out", {"--epochs", "1", "--force"})).code, 0);
+  const Outcome onto_itself = run(command("out", {"--epochs", "1", "--force", "-m", model}));
+  EXPECT_EQ(onto_itself.code, 2);
+  EXPECT_THAT(onto_itself.err, HasSubstr("the model to start from lies in the run's folder"));
+}
+
+TEST_F(TrainCli, AModelThatIsLostEndsTheRun) {
+  const fs::path model = in("model.safetensors");
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2", "-o",
+                 model.string()})
+                .code,
+            0);
+  std::string bytes = read_bytes(model);
+  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));  // a NaN
+  folder_.write("model.safetensors", bytes);
+  const Outcome outcome = run(command("out", {"--epochs", "3", "-m", model.string()}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("after epoch 1, in which no gradient was finite"));
+  EXPECT_EQ(outcome.out, "");
 }
 
 }  // namespace

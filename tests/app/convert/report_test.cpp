@@ -71,6 +71,7 @@ TEST(ConversionReport, JsonHasEverything) {
   EXPECT_EQ(json["eval_top1"], 71.25);
   EXPECT_EQ(json["eval_images"], 500);
   EXPECT_EQ(json["complete"], true);
+  EXPECT_EQ(json["ended_early"], "finetune after 100 of 200 steps");
   EXPECT_EQ(json["stages"][1]["planned_steps"], 200);
   EXPECT_EQ(json["stages"][1]["steps"], 100);
   EXPECT_EQ(json["layers"][0]["error_after"], 0.375);
@@ -88,6 +89,14 @@ TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
   for (const char* text : {"<svg", "Loss of outputs", "Loss of finetune", "photos/ (90 + 10)",
                            "a&lt;b&gt;.safetensors", "0.0001"})
     EXPECT_THAT(page, HasSubstr(text));
+  EXPECT_THAT(page, HasSubstr("Ended early: finetune after 100 of 200 steps"));
+  EXPECT_THAT(page, Not(HasSubstr("not complete")));
+  ConversionReport stopped = report();
+  stopped.history.is_complete = false;
+  stopped.unreadable = 3;
+  save_report(stopped, file);
+  EXPECT_THAT(read_bytes(file), HasSubstr("The conversion is not complete."));
+  EXPECT_THAT(read_bytes(file), HasSubstr("3 pictures were unreadable."));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   save_report(report(), (folder.path() / "r.json").string());

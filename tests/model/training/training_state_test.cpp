@@ -358,6 +358,9 @@ TEST_F(BrokenStateTest, BothFilesAreNeeded) {
 TEST_F(BrokenStateTest, WeightsOfAnotherModelAreRefused) {
   VisionTransformer converted = random_model(small_config("hedgehog"));
   EXPECT_ERROR(load_training_state(file_, *converted), failed, "another model");
+  // A run with other options has another model too; the options are what the user gave.
+  EXPECT_ERROR(load_training_state(file_, *converted, R"({"attn":"hedgehog"})"), invalid_argument,
+               "other settings");
   VitConfig config = small_config();
   config.num_classes = 6;
   VisionTransformer wider = random_model(config);

@@ -1,6 +1,7 @@
 #include "model/training/data/picture_cache.h"
 
 #include "tests/error_matchers.h"
+#include "tests/model/image/sample_files.h"
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 using testing::ppm;
 
-constexpr std::int64_t kAnyPixels = 1 << 20;
+constexpr image::DecodeOptions kAnyPixels{.max_pixels = 1 << 20};
 
 TEST(PictureCache, KeepsWhatThereIsRoomFor) {
   const testing::TemporaryFolder folder;
@@ -49,9 +50,19 @@ TEST(PictureCache, ReducesTheShorterSideKeptOrNot) {
   }
 }
 
+TEST(PictureCache, PicturesAreUprightWhereThatIsAskedFor) {
+  const auto turned = testing::data_folder("images") / "exif.png";  // orientation 8: a quarter turn
+  PictureCache as_stored(0, 0, {.apply_exif = false});
+  PictureCache upright(0, 0, {.apply_exif = true});
+  const auto stored = as_stored.load(turned);
+  ASSERT_NE(stored->width, stored->height);
+  EXPECT_EQ(upright.load(turned)->width, stored->height);
+  EXPECT_EQ(upright.load(turned)->height, stored->width);
+}
+
 TEST(PictureCache, RefusesPicturesThatAreTooLarge) {
   const testing::TemporaryFolder folder;
-  PictureCache cache(0, 0, 99);
+  PictureCache cache(0, 0, {.max_pixels = 99});
   EXPECT_ERROR(cache.load(folder.write("a", ppm(10, 10))), too_large, "10x10");
 }
 

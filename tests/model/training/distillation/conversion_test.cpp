@@ -72,6 +72,15 @@ class ConversionTest : public ::testing::Test {
   std::unique_ptr<ProcessGroup> group_;
 };
 
+TEST(AgreementTest, ANumberIsBetterThanNone) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE((Agreement{0, 1.5}.is_better_than({0, 2})));
+  EXPECT_FALSE((Agreement{0, 2}.is_better_than({0, 2})));
+  EXPECT_TRUE((Agreement{0, 1.5}.is_better_than({0, kNone})));
+  EXPECT_FALSE((Agreement{0, kNone}.is_better_than({0, 1.5})));
+  EXPECT_FALSE((Agreement{0, kNone}.is_better_than({0, kNone})));
+}
+
 TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
   VisionTransformer model = student("hedgehog:0-1,hydra:2", {"hydra.feature_scale=on"});
   const auto run = conversion(model, "run", options());
