@@ -164,7 +164,8 @@ def parents_of(recipe: dict[str, Any]) -> list[str]:
 def settings(recipe: dict[str, Any], processes: int) -> str:
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
-    text = (f"Last stage: {number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
+    epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"
+    text = (f"Last stage: {epochs}, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
             f"crops from {smallest} of the area")
     if number["mixup"] > 0:
         text += f", mixup or CutMix in {100 * number['mixup-prob']:.0f} % of the batches"
@@ -185,7 +186,8 @@ def card(key: str, figures: dict[str, Any]) -> str:
     learned, held_out = (sum(counts[i] for counts in made["sources"].values()) for i in range(2))
     begin = f" It began with the layers of the {' and '.join(parents)} models of the same seed." if parents else ""
     starts = "".join(f" --start {FAMILY}.{parent}.seed{made['seed']}.safetensors" for parent in parents)
-    command = f"--attn {recipe['attn']}{starts}{' --epochs 1' if parents else ''} --seed {made['seed']} ..."
+    epochs = f" --epochs {float(recipe['epochs']):g}" if parents else ""
+    command = f"--attn {recipe['attn']}{starts}{epochs} --seed {made['seed']} ..."
     text = f"""# {model}
 
 DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that

@@ -461,9 +461,7 @@ TEST_F(DistillCli, RefusesWithAReason) {
 }
 
 TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
-  std::string bytes = read_bytes(in("teacher.safetensors"));
-  bytes.replace(bytes.size() - 4, 4, std::string("\0\0\xC0\x7F", 4));  // a NaN
-  folder_.write("broken.safetensors", bytes);
+  folder_.write("broken.safetensors", with_a_nan(read_bytes(in("teacher.safetensors"))));
   const Outcome outcome = run(command(
       "o.safetensors", {"--attn", "hydra:last1", "--from", in("broken.safetensors").string()}));
   EXPECT_EQ(outcome.code, 1);

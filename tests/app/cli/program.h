@@ -14,6 +14,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -119,6 +120,12 @@ inline Outcome run(const std::vector<std::string>& arguments, const RunOptions& 
   Program program(arguments, options);
   if (!options.standard_input.empty()) program.type(options.standard_input);
   return program.wait();
+}
+
+/// A safetensors file of float32 whose last number is none.
+inline std::string with_a_nan(std::string bytes) {
+  constexpr std::string_view kNan("\0\0\xC0\x7F", 4);
+  return bytes.replace(bytes.size() - kNan.size(), kNan.size(), kNan);
 }
 
 inline std::filesystem::path asset(const std::string& name) {
