@@ -22,6 +22,9 @@ namespace {
 
 constexpr const char* kMark = "HYDRASCOPE_STARTED_BY_RANK_0";
 
+/// Of the LocalRanks that has ranks, if there is one.
+const std::vector<pid_t>* g_running = nullptr;
+
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorCode::failed, what + ": " + std::strerror(errno), "--processes");
 }
@@ -102,9 +105,11 @@ LocalRanks::LocalRanks(int count) {
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(count));
   for (const char* name : {"RANK", "LOCAL_RANK"}) set(name, "0");
   for (int rank = 1; rank < count; ++rank) running_.push_back(start(*program, rank));
+  g_running = &running_;
 }
 
 LocalRanks::~LocalRanks() {
+  g_running = nullptr;
   for (const pid_t process : running_) {
     ::kill(process, SIGKILL);
     wait_for(process);
@@ -112,11 +117,29 @@ LocalRanks::~LocalRanks() {
 }
 
 int LocalRanks::wait(int code) {
+  g_running = nullptr;
   for (; !running_.empty(); running_.pop_back()) {
     const int of_rank = wait_for(running_.back());
     if (code == 0) code = of_rank;
   }
   return code;
+}
+
+void LocalRanks::require_all_running() {
+  if (g_running == nullptr) return;
+  for (std::size_t i = 0; i < g_running->size(); ++i) {
+    siginfo_t info{};
+    // It is left for `wait`.
+    const int flags = WEXITED | WNOHANG | WNOWAIT;
+    if (::waitid(P_PID, static_cast<id_t>((*g_running)[i]), &info, flags) != 0 || info.si_pid == 0)
+      continue;
+    const bool is_killed = info.si_code != CLD_EXITED;
+    throw Error(ErrorCode::failed,
+                "rank " + std::to_string(i + 1) +
+                    (is_killed ? " was ended by signal " : " ended with exit code ") +
+                    std::to_string(info.si_status) + " before the run began",
+                "--processes", is_killed ? "out of memory? --processes 1 takes less" : "");
+  }
 }
 
 bool LocalRanks::started_this_process() noexcept { return std::getenv(kMark) != nullptr; }

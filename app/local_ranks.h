@@ -23,6 +23,10 @@ class LocalRanks {
   /// ended otherwise.
   int wait(int code);
 
+  /// Throws Error(failed) naming a rank that a LocalRanks of this process started and that has
+  /// ended: the others would wait for it.
+  static void require_all_running();
+
   /// Is this one of the ranks that a LocalRanks started? What is wrong with the command line rank 0
   /// says, too.
   static bool started_this_process() noexcept;

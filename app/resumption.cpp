@@ -59,6 +59,8 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
   Json identity = Json::parse(recipe);
   for (const char* name :
        {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
+        // What decides how a step is computed or when a run ends, not what it learns.
+        "grad-checkpointing", "patience",
         // Where the weights lie and what the result is called; which they are is below.
         "checkpoint", "from", "labels", "model", "precision",
         // The transform is below, wherever it comes from.

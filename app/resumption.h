@@ -27,9 +27,9 @@ std::optional<std::filesystem::path> state_to_resume(
     c10::Device device);
 
 /// What a resumed run must have in common with the one that it goes on with, as a JSON object:
-/// `recipe` (one too) without what may differ between two numbers of processes and without
-/// `may_change`, the weights that it began with and the transform (`describe_descendant`), and
-/// which pictures it learns from.
+/// `recipe` (one too) without what may differ between two numbers of processes, what decides only
+/// how steps are computed and when a run ends, and `may_change`, the weights that it began with and
+/// the transform (`describe_descendant`), and which pictures it learns from.
 std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures,
                             std::initializer_list<const char*> may_change = {});

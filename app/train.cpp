@@ -21,6 +21,7 @@
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
+#include "model/training/parallel/shared_weights.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
@@ -114,7 +115,7 @@ class TrainingRun {
   std::int64_t uncounted_updates_ = 0;
   std::int64_t skipped_steps_ = 0;  ///< since the last epoch's end
   ValidationScore last_score_;
-  double images_per_second_ = 0;
+  training::TrainerPosition begin_;  ///< of this session
   Clock::time_point began_ = Clock::now();
 };
 
@@ -127,6 +128,7 @@ void TrainingRun::build_model() {
     for (const std::string& note : describe(loaded)) console_.note("note: " + note);
   }
   model_->to(device_);
+  training::share_weights(*model_, *group_);
   model_->train();
   optimizer_ = std::make_unique<training::Optimizer>(
       training::parameter_groups(*model_, groups_of(options_)), optimizer_of(options_));
@@ -176,7 +178,6 @@ void TrainingRun::take(const training::StepRecord& record) {
     progress_state_.epoch_loss += record.losses.at("loss") * static_cast<double>(record.steps);
   progress_state_.epoch_steps += record.steps;
   skipped_steps_ += record.skipped_steps;
-  images_per_second_ = record.images_per_second;
   if (!group_->is_first()) return;
   progress_->set_detail(progress_text(record));
   log_->add({updates(), record.epoch, scalars_of(record)});
@@ -218,6 +219,13 @@ void TrainingRun::resume(const fs::path& file) {
   }
   console_.note("resumed at step " + std::to_string(step) + " of " +
                 std::to_string(length_.steps()) + " from " + file.string());
+  const std::int64_t before = pictures_of_a_step(state.fields, file.string());
+  if (before != length_.pictures_of_a_step) {
+    const std::string rate = "--lr is " + significant(schedule_.learning_rate, 3);
+    console_.note("note: an update takes " + std::to_string(length_.pictures_of_a_step) +
+                  " pictures, " + std::to_string(before) + " before; " + rate +
+                  (options_.given("lr") ? " as before" : ", in proportion"));
+  }
 }
 
 bool TrainingRun::end_epoch(std::int64_t epoch) {
@@ -291,8 +299,12 @@ int TrainingRun::report() {
     report.add("best_top1", progress_state_.best_top1);
     report.add("best_epoch", progress_state_.best_epoch);  // as summary.csv counts
   }
-  report.add("images_per_second", images_per_second_, 1);
-  report.add("seconds", trainer_->position().seconds, 1);
+  const training::TrainerPosition& end = trainer_->position();
+  if (end.step > begin_.step) {
+    const auto images = static_cast<double>((end.step - begin_.step) * length_.pictures_of_a_step);
+    report.add("images_per_second", images / std::max(end.seconds - begin_.seconds, 1e-9), 1);
+  }
+  report.add("seconds", end.seconds, 1);
   report.add("device", device_.str());
   report.add("amp_dtype", std::string(name(autocast_)));
   report.add("processes", group_->world_size());
@@ -312,7 +324,7 @@ int TrainingRun::run() {
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
-  about_["training"] = recipe_of(options_, autocast_, group_->world_size());
+  about_["training"] = training_recipe(options_, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);
@@ -353,6 +365,7 @@ int TrainingRun::run() {
                 " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");
   progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
                                          console_.progress, "steps");
+  begin_ = trainer_->position();
   began_ = Clock::now();
   bool go_on = true;
   while (go_on) {

@@ -8,6 +8,7 @@
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
+#include "model/checkpoint/sha256.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -310,6 +311,10 @@ model::training::LoaderOptions loader_of(const ParsedOptions& options,
   return loader;
 }
 
+std::string name_and_sha256(const std::filesystem::path& file) {
+  return file.filename().string() + ", sha256 " + checkpoint::sha256_of_file(file);
+}
+
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(options.dump_config());
@@ -380,7 +385,12 @@ std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
 
 std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
                                                              c10::Device device) {
-  return model::training::join_process_group(device, join_options(options));
+  model::training::JoinOptions wanted = join_options(options);
+  wanted.interrupted = [] {
+    LocalRanks::require_all_running();
+    return stop_requested();
+  };
+  return model::training::join_process_group(device, wanted);
 }
 
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {

@@ -17,6 +17,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -73,6 +74,9 @@ model::training::MixupOptions mixing_of(const ParsedOptions& options);
 model::training::LoaderOptions loader_of(const ParsedOptions& options,
                                          const image::TransformConfig& transform,
                                          const model::training::LaunchEnvironment& launch);
+/// Which weights, wherever they lie: "NAME, sha256 HEX".
+std::string name_and_sha256(const std::filesystem::path& file);
+
 /// What decides the result, as a JSON object: the options without those of one start of the
 /// program, with the number format that `--amp-dtype` came to and the number of processes.
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,

@@ -24,6 +24,7 @@
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
+#include "model/training/parallel/shared_weights.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 
@@ -116,13 +117,14 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
 /// One conversion from its options to its report.
 class Distillation {
  public:
-  explicit Distillation(const ParsedOptions& options)
+  Distillation(const ParsedOptions& options, ModelSource source)
       : options_(options),
         launch_(training::read_launch_environment()),
         console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
         output_(options.text("output")),
         device_(choose_device(options, launch_)),
         group_(join_training(options, device_)),
+        source_(std::move(source)),
         unreadable_(options) {}
 
   int run();
@@ -334,7 +336,6 @@ int Distillation::finish(const training::ConversionHistory& history) {
 
 int Distillation::run() {
   set_up_computation(options_, launch_);
-  source_ = open_source(options_);
   check_files();
   transform_ = resolve_transform(options_, source_);
   const ResolvedLabels labels = resolve_named_labels(options_, source_);
@@ -351,7 +352,15 @@ int Distillation::run() {
   chosen.loader.on_failure = unreadable_.report();
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
+  const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
+  const bool fits_hydra = chosen.starts_hydra && !layers.hydra.empty();
+  if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps == 0 && chosen.begun.empty() &&
+      !fits_hydra) {
+    throw Error(ErrorCode::invalid_argument, "no stage has steps: nothing would be learned",
+                "convert", "--epochs, --steps-maps or --steps-outputs above 0");
+  }
   student_->to(device_);
+  training::share_weights(*student_, *group_);
   recipe_ = conversion_recipe(options_, chosen.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
@@ -389,8 +398,9 @@ int Distillation::run() {
 }  // namespace
 
 int distill(const ParsedOptions& options) {
-  LocalRanks others(local_processes(options, default_processes(options)));
-  const int code = Distillation(options).run();
+  ModelSource source = open_source(options);
+  LocalRanks others(local_processes(options, default_processes(options, source.config)));
+  const int code = Distillation(options, std::move(source)).run();
   return others.wait(code);
 }
 

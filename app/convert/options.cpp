@@ -4,14 +4,12 @@
 #include "app/option_builders.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
-#include "model/checkpoint/sha256.h"
 #include "model/device.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -60,7 +58,7 @@ std::vector<Option> file_options() {
         .completes_files = true},
        flag("format-only", "keep the weights as they are, bit for bit"),
        {.name = "stage",
-        .help = "maps: the converted layers alone (learned maps, then attention "
+        .help = "maps: the converted layers alone (learned maps, then --steps-outputs of attention "
                 "outputs); finetune: end to end; both",
         .default_value = "both",
         .choices = {"maps", "finetune", "both"}},
@@ -249,14 +247,35 @@ namespace {
 /// Bytes that processes can have without swapping; all there could be where the system does not
 /// say.
 std::int64_t available_memory() {
+  std::int64_t available = std::numeric_limits<std::int64_t>::max();
   std::ifstream file("/proc/meminfo");
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name;
     std::int64_t kilobytes = 0;
-    if (words >> name >> kilobytes && name == "MemAvailable:") return kilobytes << 10;
+    if (words >> name >> kilobytes && name == "MemAvailable:") available = kilobytes << 10;
   }
-  return std::numeric_limits<std::int64_t>::max();
+  // A container's limit; "max" is none.
+  std::int64_t limit = 0;
+  std::int64_t used = 0;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
+      std::ifstream("/sys/fs/cgroup/memory.current") >> used)
+    available = std::min(available, std::max<std::int64_t>(0, limit - used));
+  return available;
+}
+
+/// Bytes that a process takes at most. Measured, as recipes share their batches between two:
+/// DeiT-Tiny 2.2e9 at most, DeiT-B 3.9e9 before the cache was full. Activations grow with width, depth and
+/// tokens; weights are those of both models, gradients, AdamW's moments and packed ones.
+double bytes_of_process(const model::VitConfig& config) {
+  constexpr double kProgram = 1.5e9;  // with the cache of pictures
+  constexpr double kOfActivation = 900;
+  constexpr double kOfWeight = 20;
+  const auto features = static_cast<double>(config.depth * config.embed_dim);
+  const auto tokens =
+      static_cast<double>(config.grid_rows() * config.grid_columns() + config.num_prefix_tokens());
+  const double weights = 12 * features * static_cast<double>(config.embed_dim);
+  return kProgram + kOfActivation * features * tokens + kOfWeight * weights;
 }
 
 }  // namespace
@@ -272,16 +291,17 @@ ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int 
   return options;
 }
 
-int default_processes(const ParsedOptions& options) {
+int default_processes(const ParsedOptions& options, const model::VitConfig& config) {
   for (const char* name : {"threads", "batch-size", "batch-size-maps"})
     if (options.given(name)) return 1;
   const std::vector<std::string> words = input_words(options);
   const bool reads_input = std::ranges::find(words, "-") != words.end();
   if (reads_input || !model::resolve_device(options.text("device")).is_cpu()) return 1;
   constexpr std::int64_t kMost = 4;
-  constexpr std::int64_t kBytesOfOne = std::int64_t{2} << 30;  // DeiT-Tiny takes 1.9 GB
   const std::int64_t most =
-      std::min({kMost, std::int64_t{available_processors()}, available_memory() / kBytesOfOne});
+      std::min({kMost, std::int64_t{available_processors()},
+                static_cast<std::int64_t>(static_cast<double>(available_memory()) /
+                                          bytes_of_process(config))});
   // Powers of two, which divide the batches.
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
@@ -367,11 +387,8 @@ std::string conversion_recipe(const ParsedOptions& options, training::Autocast a
   // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
   for (const char* name : {"from", "labels", "format-only"}) recipe.erase(name);
   std::string starts;
-  for (const std::filesystem::path start : options.texts("start")) {
-    // Which weights, wherever they lie.
-    starts += (starts.empty() ? "" : "; ") + start.filename().string() + ", sha256 " +
-              checkpoint::sha256_of_file(start);
-  }
+  for (const std::string& start : options.texts("start"))
+    starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);
   if (!starts.empty()) recipe["start"] = starts;
   return recipe.dump();
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/options.h"
+#include "model/config.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"
 #include "model/training/parallel/launch_environment.h"
@@ -23,7 +24,7 @@ ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int 
 
 /// How many the program starts where `--processes` does not say: one a core does more than threads
 /// of one (docs/training.md), as far as memory goes.
-int default_processes(const ParsedOptions& options);
+int default_processes(const ParsedOptions& options, const model::VitConfig& config);
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
 model::training::ConversionOptions conversion_options(

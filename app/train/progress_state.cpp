@@ -59,11 +59,18 @@ ProgressState read_fields(const checkpoint::Metadata& fields, const std::string&
   return progress;
 }
 
+std::int64_t pictures_of_a_step(const checkpoint::Metadata& fields, const std::string& file) {
+  const std::int64_t pictures = model::training::integer_field(fields, kPicturesOfAStep, file);
+  if (pictures < 1)
+    throw Error(ErrorCode::decode_failed, "the state is of a run without steps", file);
+  return pictures;
+}
+
 std::int64_t equivalent_step(std::int64_t step, const checkpoint::Metadata& fields,
                              const RunLength& length, const std::string& file) {
   const std::int64_t per_epoch = model::training::integer_field(fields, kStepsPerEpoch, file);
-  const std::int64_t pictures = model::training::integer_field(fields, kPicturesOfAStep, file);
-  if (per_epoch < 1 || pictures < 1)
+  const std::int64_t pictures = pictures_of_a_step(fields, file);
+  if (per_epoch < 1)
     throw Error(ErrorCode::decode_failed, "the state is of a run without steps", file);
   // Whole epochs stay whole, however many pictures a last batch leaves out.
   const std::int64_t within = (step % per_epoch) * pictures / length.pictures_of_a_step;

@@ -26,6 +26,9 @@ void write_fields(const ProgressState& progress, const RunLength& length,
 /// Throws Error(decode_failed) naming `file`.
 ProgressState read_fields(const checkpoint::Metadata& fields, const std::string& file);
 
+/// Of the run that wrote the fields. Throws Error(decode_failed).
+std::int64_t pictures_of_a_step(const checkpoint::Metadata& fields, const std::string& file);
+
 /// The step of a run of `length` at which the pictures have been seen that the state's run had seen
 /// at `step`: another one where another number of processes, or another batch, goes on. Throws
 /// Error(decode_failed).

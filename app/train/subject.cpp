@@ -77,6 +77,18 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
   return {image::Labels::parse(lines, folder.string()), LabelOrigin::names, ""};
 }
 
+/// Pictures whose folders say their classes. Told by the folders' order alone, a model would keep
+/// the names of what it no longer tells apart, and be judged by other classes than it learns.
+LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& labels,
+                               const std::string& hint) {
+  LabelledSet set = read_folder_classes(folder, labels.labels, hint);
+  if (set.is_by_order && labels.origin != LabelOrigin::numbers) {
+    throw Error(ErrorCode::invalid_argument, "no folder is named after a class of the model",
+                folder.string(), hint);
+  }
+  return set;
+}
+
 /// "" where every class has pictures.
 std::string classes_without_pictures(const LabelledSet& set, const image::Labels& labels) {
   std::vector<bool> has_some(labels.size());
@@ -153,18 +165,14 @@ TrainingSubject open_subject(const ParsedOptions& options) {
                 "there are pictures to validate on: " + folders.validation->string(), "--held-out");
   }
   constexpr const char* kNewHead = "--reset-head trains a classifier of these folders' classes";
-  const LabelledSet set =
-      read_folder_classes(folders.training, subject.labels.labels,
-                          has_new_head ? "name the folders after classes" : kNewHead);
-  if (set.is_by_order && subject.labels.origin != LabelOrigin::numbers) {
-    // The model would keep the names of what it no longer tells apart.
-    throw Error(ErrorCode::invalid_argument, "no folder is named after a class of the model",
-                folders.training.string(), kNewHead);
-  }
+  const LabelledSet set = read_named_classes(
+      folders.training, subject.labels, has_new_head ? "name the folders after classes" : kNewHead);
   for (const LabelledPicture& picture : set.pictures)
     subject.training.push_back({picture.file, picture.target});
   if (folders.validation) {
-    subject.validation = read_folder_classes(*folders.validation, subject.labels.labels).pictures;
+    subject.validation = read_named_classes(*folders.validation, subject.labels,
+                                            "name its folders as those that are learned from")
+                             .pictures;
   } else if (const double share = options.number("held-out"); share > 0) {
     model::training::Split split = model::training::hold_out(
         std::move(subject.training), share, static_cast<std::uint64_t>(options.integer("seed")));

@@ -1,17 +1,27 @@
 #include "app/train/teacher.h"
 
 #include "app/train/subject.h"
-#include "app/training_options.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
 
 #include <ATen/ATen.h>
+#include <nlohmann/json.hpp>
 
 #include <memory>
 #include <string>
 
 namespace hydrascope::app {
+
+std::string training_recipe(const ParsedOptions& options, model::training::Autocast autocast,
+                            int processes) {
+  const std::string recipe = recipe_of(options, autocast, processes);
+  const std::string& teacher = options.text("teacher");
+  if (teacher.empty()) return recipe;
+  nlohmann::json named = nlohmann::json::parse(recipe);
+  named["teacher"] = name_and_sha256(open_other_model(teacher).weights.file());
+  return named.dump();
+}
 
 model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
                                                           const image::TransformConfig& student,

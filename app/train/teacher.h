@@ -3,14 +3,21 @@
 
 #include "app/console.h"
 #include "app/options.h"
+#include "app/training_options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/classification_task.h"
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <string>
 
 namespace hydrascope::app {
+
+/// The settings that decide the result (`recipe_of`), as a JSON object; the teacher by name and
+/// SHA-256.
+std::string training_recipe(const ParsedOptions& options, model::training::Autocast autocast,
+                            int processes);
 
 /// Logits of a batch that is normalised for the student, which has its own mean and deviation;
 /// empty without `--teacher`. The teacher looks at the student's pictures as they are; where it was

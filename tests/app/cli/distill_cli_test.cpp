@@ -435,6 +435,10 @@ TEST_F(DistillCli, RefusesWithAReason) {
   expect(command("o.safetensors", {"--attn", "hydra", "--require-top1", "3"}), 2, {"--eval"});
   expect(command("o.safetensors", {"--attn", "hydra", "-i", in("missing").string()}), 2,
          {"missing"});
+  expect(command("o.safetensors", {"--attn", "hedgehog", "--steps-maps", "0", "--steps-outputs",
+                                   "0", "--epochs", "0"}),
+         2, {"nothing would be learned", "--steps-maps"});
+  EXPECT_FALSE(fs::exists(in("o.safetensors.training")));
   EXPECT_FALSE(fs::exists(in("o.safetensors")));
 
   const std::vector<std::string> quick{

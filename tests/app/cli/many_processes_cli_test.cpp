@@ -203,6 +203,8 @@ TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   const Outcome resumed = run(command("8", "6"), {.working_directory = folder.path()});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find("resumed at step 6 of 12"), std::string::npos) << resumed.err;
+  EXPECT_NE(resumed.err.find("an update takes 8 pictures, 16 before"), std::string::npos)
+      << resumed.err;
   EXPECT_EQ(logged(folder.path() / "out" / "metrics.jsonl", "loss").size(), 3U + 6U);
 }
 
@@ -316,6 +318,43 @@ TEST(ManyProcessesCliTest, WhatIsWrongIsSaidOnce) {
   const std::size_t first = outcome.err.find("error: ");
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("error: ", first + 1), std::string::npos) << outcome.err;
+}
+
+/// A child of `parent`, once there is one; 0 after a minute without.
+pid_t child_of(pid_t parent) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (std::chrono::steady_clock::now() < deadline) {
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      const std::string name = entry.path().filename().string();
+      if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+      // "PID (NAME) STATE PARENT ..."; processes come and go.
+      std::string line;
+      std::getline(std::ifstream(entry.path() / "stat"), line);
+      const std::size_t bracket = line.rfind(')');
+      if (bracket == std::string::npos) continue;
+      std::istringstream words(line.substr(bracket + 1));
+      char state = 0;
+      pid_t its_parent = 0;
+      if (words >> state >> its_parent && its_parent == parent) return std::stoi(name);
+    }
+  }
+  return 0;
+}
+
+TEST(ManyProcessesCliTest, ARankThatDiesBeforeItJoinsIsNoticed) {
+  const TemporaryFolder folder;
+  write_classes(folder);
+  Program program(exact("train set -m deit_tiny_patch8_16 -b 8 -o out --processes 2 "
+                        "--ddp-timeout 30"),
+                  {.working_directory = folder.path()});
+  const pid_t rank = child_of(program.pid());
+  ASSERT_GT(rank, 0);
+  kill(rank, SIGKILL);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("rank 1 was ended by signal 9 before the run began"),
+            std::string::npos)
+      << outcome.err;
 }
 
 TEST(ManyProcessesCliTest, ASignalToTheFirstEndsAllInGoodOrder) {

@@ -88,6 +88,7 @@ class Program {
     input_ = -1;
   }
   void signal(int number) { kill(child_, number); }
+  [[nodiscard]] pid_t pid() const { return child_; }
   [[nodiscard]] std::string output_so_far() const { return read_bytes(folder_.path() / "out"); }
 
   /// Waits until the program has written `file`, a minute at most.

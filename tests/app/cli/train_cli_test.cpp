@@ -126,7 +126,9 @@ TEST_F(TrainCli, OtherSettingsDoNotGoOnWithARun) {
       run(command("out", {"--epochs", "4", "--smoothing", "0.2", "--resume", "auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: smoothing"));
-  const Outcome longer = run(command("out", {"--epochs", "4", "--resume", "auto"}));
+  // How a step is computed is no setting of what is learned.
+  const Outcome longer =
+      run(command("out", {"--epochs", "4", "--grad-checkpointing", "--resume", "auto"}));
   EXPECT_EQ(longer.code, 0) << longer.err;
   EXPECT_THAT(longer.err, HasSubstr("resumed at step 4 of 8"));
 }
@@ -174,6 +176,18 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
                              (in("tuned") / "best.safetensors").string(), "--img-size", "16"}));
   ASSERT_EQ(taught.code, 0) << taught.err;
   EXPECT_THAT(read_bytes(in("taught") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
+  // Another file in the teacher's place is another teacher.
+  fs::copy_file(in("tuned") / "last.safetensors", in("elsewhere.safetensors"));
+  ASSERT_EQ(run({"convert", "--format-only", "--precision", "float16",
+                 in("elsewhere.safetensors").string(), (in("tuned") / "best.safetensors").string(),
+                 "--force"})
+                .code,
+            0);
+  const Outcome other = run(
+      command("taught", {"--epochs", "2", "--teacher", (in("tuned") / "best.safetensors").string(),
+                         "--img-size", "16", "--resume", "auto"}));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("other settings: teacher"));
 }
 
 TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
@@ -281,6 +295,15 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(glob.code, 2);
   EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
   EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
+}
+
+TEST_F(TrainCli, IsJudgedByTheClassesThatItLearns) {
+  fs::rename(in("val") / "dark", in("val") / "cat");
+  fs::rename(in("val") / "light", in("val") / "dog");
+  const Outcome outcome = run(command("out", {"--epochs", "1"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
+  EXPECT_THAT(outcome.err, HasSubstr(in("val").string()));
 }
 
 TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
