@@ -42,7 +42,7 @@ def draw_conversions() -> None:
     axes.set_xlabel("minutes (2 cores)")
     axes.set_ylabel("KL from the softmax model, held-out pictures")
     axes.grid(True, which="both", alpha=0.25)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=2)
     save(figure, "conversion.svg")
 
 

@@ -2,12 +2,12 @@
 """A step of training, hydrascope against timm + PyTorch, in turns on this machine.
 
   training_throughput.py [--program FILE] [--model deit_tiny_patch16_224] [--img-size 224] [--batch 32] [--precision bfloat16]
-                         [--threads N] [--rounds 5] [--attn softmax,hydra]
+                         [--threads N] [--rounds 5] [--attn softmax,hydra] [--json FILE]
 
 Both: random images and labels, forward, cross-entropy, backward, AdamW; bfloat16 is autocast over float32 weights. hydrascope runs
-`benchmark --stage train_step`. Prints the median images/s of each and the median of the rounds' ratios with their range. Needs
-torch and timm; measure on a machine that does nothing else. glibc's allocator is told to keep large blocks for both, which
-hydrascope does by itself: without that PyTorch is slower.
+`benchmark --stage train_step`. Prints the median images/s of each and the median of the rounds' ratios with their range; --json
+has every round. Needs torch and timm; measure on a machine that does nothing else. glibc's allocator is told to keep large blocks
+for both, which hydrascope does by itself: without that PyTorch is slower.
 """
 import argparse
 import json
@@ -16,6 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+from model_report import machine
 
 KEEP_LARGE_BLOCKS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_": str(1 << 30)}
 
@@ -64,6 +67,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--attn", default="softmax", help="mechanisms of hydrascope, separated by commas")
+    parser.add_argument("--json", help="a file for every round's images/s")
     parser.add_argument("--timm-only", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.timm_only:
@@ -77,6 +81,10 @@ def main():
         theirs.append(float(peer.stdout))
         for attention, rates in ours.items():
             rates.append(measure_ours(arguments, attention))
+    if arguments.json:
+        settings = {name: getattr(arguments, name) for name in ("model", "img_size", "batch", "precision", "threads", "rounds", "steps")}
+        rates = {"timm softmax": theirs, **{f"hydrascope {attention}": rates for attention, rates in ours.items()}}
+        Path(arguments.json).write_text(json.dumps({**settings, "machine": machine(), "images_per_second": rates}, indent=1) + "\n")
     print(f"{arguments.model} at {arguments.img_size}, batch {arguments.batch}, {arguments.precision}, {arguments.threads} threads")
     print(f"timm softmax        {statistics.median(theirs):7.1f} images/s")
     for attention, rates in ours.items():
