@@ -60,6 +60,7 @@ def draw_from_scratch() -> None:
     top1_axes.set_ylabel("top-1 of the validation pictures, %")
     for axes in (loss_axes, top1_axes):
         axes.set_xlabel("epoch")
+        axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(True, alpha=0.25)
         axes.legend(fontsize=8)
     save(figure, "from_scratch.svg")
