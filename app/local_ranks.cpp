@@ -117,7 +117,6 @@ LocalRanks::~LocalRanks() {
 }
 
 int LocalRanks::wait(int code) {
-  g_running = nullptr;
   for (; !running_.empty(); running_.pop_back()) {
     const int of_rank = wait_for(running_.back());
     if (code == 0) code = of_rank;

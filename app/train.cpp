@@ -324,15 +324,16 @@ int TrainingRun::run() {
   if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
-  about_["training"] = training_recipe(options_, autocast_, group_->world_size());
+  const std::optional<ModelSource> teacher = open_teacher(options_);
+  about_["training"] = training_recipe(options_, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
-      make_teacher(options_, subject_.transform.config, subject_.source.config.num_classes, device_,
-                   console_),
+      make_teacher(options_, teacher, subject_.transform.config, subject_.source.config.num_classes,
+                   device_, console_),
       group_->rank());
   training::TrainerOptions wanted;
   wanted.schedule = schedule_;

@@ -13,25 +13,29 @@
 
 namespace hydrascope::app {
 
-std::string training_recipe(const ParsedOptions& options, model::training::Autocast autocast,
-                            int processes) {
+std::optional<ModelSource> open_teacher(const ParsedOptions& options) {
+  const std::string& word = options.text("teacher");
+  return word.empty() ? std::nullopt : std::optional(open_other_model(word));
+}
+
+std::string training_recipe(const ParsedOptions& options, const std::optional<ModelSource>& teacher,
+                            model::training::Autocast autocast, int processes) {
   const std::string recipe = recipe_of(options, autocast, processes);
-  const std::string& teacher = options.text("teacher");
-  if (teacher.empty()) return recipe;
+  if (!teacher) return recipe;
   nlohmann::json named = nlohmann::json::parse(recipe);
-  named["teacher"] = name_and_sha256(open_other_model(teacher).weights.file());
+  named["teacher"] = name_and_sha256(teacher->weights.file());
   return named.dump();
 }
 
 model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
+                                                          const std::optional<ModelSource>& teacher,
                                                           const image::TransformConfig& student,
                                                           std::int64_t num_classes,
                                                           c10::Device device,
                                                           const Console& console) {
-  const std::string& word = options.text("teacher");
-  if (word.empty()) return {};
-  const std::string subject = "--teacher " + word;
-  const ModelSource source = open_other_model(word);
+  if (!teacher) return {};
+  const std::string subject = "--teacher " + options.text("teacher");
+  const ModelSource& source = *teacher;
   if (source.config.num_classes != num_classes) {
     throw Error(ErrorCode::invalid_argument,
                 "the teacher has " + std::to_string(source.config.num_classes) +
