@@ -1,12 +1,12 @@
 # Header libraries and OpenCV from the system's packages; each missing piece is one message.
 #
-# HYDRASCOPE_DEPENDENCIES: a folder (include/ and lib/) that scripts/gather_headers.sh made elsewhere, for
+# HYDRASCOPE_DEPENDENCIES: a folder (include/ and lib/) that scripts/make/gather_headers.sh made elsewhere, for
 # machines that cannot install packages. GoogleTest is found there too.
 set(HYDRASCOPE_DEPENDENCIES "" CACHE PATH "Folder of header libraries, Highway and GoogleTest; empty: the system's")
 if(HYDRASCOPE_DEPENDENCIES)
   if(NOT EXISTS "${HYDRASCOPE_DEPENDENCIES}/include/hwy/highway.h")
     message(FATAL_ERROR "HYDRASCOPE_DEPENDENCIES=${HYDRASCOPE_DEPENDENCIES} holds no include/hwy/highway.h: "
-            "scripts/gather_headers.sh makes such a folder.")
+            "scripts/make/gather_headers.sh makes such a folder.")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH "${HYDRASCOPE_DEPENDENCIES}")
 endif()

@@ -18,7 +18,7 @@ usage: gpu_check.sh [OPTIONS]
                         model, conversion, report; default: all. A call continues what earlier calls left in --out and --build
   --out DIR             raw output of the stages, gpu_report.json, gpu_report.md (default: out/gpu)
   --build DIR           default: build/gpu
-  --headers DIR         what scripts/gather_headers.sh made elsewhere (default: the system's packages)
+  --headers DIR         what scripts/make/gather_headers.sh made elsewhere (default: the system's packages)
   --python PATH         Python with torch 2.11 and CUDA (default: python3)
   --libtorch DIR        LibTorch (default: HYDRASCOPE_LIBTORCH, else that Python's torch)
   --architectures LIST  as in CMAKE_CUDA_ARCHITECTURES (default: this machine's GPU; 90a-real without one)

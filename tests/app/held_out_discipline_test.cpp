@@ -43,7 +43,7 @@ std::vector<std::vector<std::string>> kept_commands(const char* script, std::str
 
 TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
   const auto commands =
-      kept_commands("make_models.sh",
+      kept_commands("make/make_models.sh",
                     "/pictures OUTPUT 3 hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed");
   EXPECT_EQ(commands.size(), 6U);
   for (const std::vector<std::string>& words : commands) {
@@ -62,7 +62,7 @@ TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
 }
 
 TEST(HeldOutDiscipline, FromScratchOnlyWhatIsGivenIsLearnedFrom) {
-  const auto commands = kept_commands("train_from_scratch.sh", "/pictures OUTPUT");
+  const auto commands = kept_commands("measure/train_from_scratch.sh", "/pictures OUTPUT");
   EXPECT_EQ(commands.size(), 2U);
   for (const std::vector<std::string>& words : commands) {
     EXPECT_EQ(words.at(0), "train");
@@ -76,7 +76,7 @@ TEST(HeldOutDiscipline, FromScratchOnlyWhatIsGivenIsLearnedFrom) {
 
 // No other script trains and names that set in one line.
 TEST(HeldOutDiscipline, NoOtherScriptTrainsBesideTheEvaluationSet) {
-  for (const fs::directory_entry& script : fs::directory_iterator(kScripts)) {
+  for (const fs::directory_entry& script : fs::recursive_directory_iterator(kScripts)) {
     if (!script.is_regular_file() || script.path().filename() == "make_models.sh") continue;
     const std::string text =
         std::regex_replace(read_bytes(script.path()), std::regex(R"(\\\n)"), " ");

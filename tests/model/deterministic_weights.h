@@ -1,5 +1,5 @@
 // Weights and inputs that C++ and Python make alike from names, shapes and a seed, so that goldens
-// of whole models need no stored weights. The Python twin is scripts/deterministic_weights.py; both
+// of whole models need no stored weights. The Python twin is scripts/make/deterministic_weights.py; both
 // follow tests/data/goldens/README.md and yield the same bits.
 #pragma once
 

@@ -30,7 +30,7 @@ struct Case {
   std::vector<std::uint32_t> bits;
 };
 
-// From scripts/deterministic_weights.py: one tensor per rule.
+// From scripts/make/deterministic_weights.py: one tensor per rule.
 const std::vector<Case> kPython = {
     {"input", {2, 3}, {0x3f89e11a, 0x3dc1aba0, 0x3fc448f4, 0x3f47ca2c, 0xbf3185d8, 0xbf843618}},
     {"blocks.0.attn.qkv.weight",

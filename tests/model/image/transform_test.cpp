@@ -18,7 +18,7 @@ using testing::data_folder;
 using testing::read_file;
 using testing::read_ppm;
 
-/// The formula of scripts/make_transform_goldens.py.
+/// The formula of scripts/make/make_transform_goldens.py.
 Picture picture(int height, int width) {
   Picture made{width, height, {}};
   for (int y = 0; y < height; ++y) {

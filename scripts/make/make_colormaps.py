@@ -1,6 +1,6 @@
 """Writes the colour tables of viz/: `viz/colormap_tables.inc`.
 
-    python scripts/make_colormaps.py [--out viz/colormap_tables.inc]
+    python scripts/make/make_colormaps.py [--out viz/colormap_tables.inc]
 
 viridis, inferno, magma, cividis and turbo are taken from matplotlib (3.10.3 made the file that is
 kept); needs matplotlib and numpy. The diverging map is computed here, in OKLab (Ottosson 2020,
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("viz/colormap_tables.inc"))
     out = parser.parse_args().out
-    text = "// Written by scripts/make_colormaps.py: (name, diverging, 256 times red, green, blue). Origins: NOTICE.\n"
+    text = "// Written by scripts/make/make_colormaps.py: (name, diverging, 256 times red, green, blue). Origins: NOTICE.\n"
     for name in SEQUENTIAL:
         text += initialiser(name, False, sequential(name))
     text += initialiser(DIVERGING, True, diverging())

@@ -1,6 +1,6 @@
 """Makes what `assets/` ships: the default checkpoint, sample pictures, labels and their NOTICE.
 
-    python scripts/make_assets.py SOURCE_DATA [--out assets]
+    python scripts/make/make_assets.py SOURCE_DATA [--out assets]
 
 SOURCE_DATA is the folder that holds `weights/deit_tiny_patch16_224.safetensors`, `photos/*.jpg` and
 `synset_words.txt`. Needs numpy, Pillow and safetensors. The checkpoint's and the labels' bytes
@@ -66,7 +66,7 @@ labels/imagenet1k.txt
 fonts/DejaVuSans-subset.ttf
     DejaVu Sans 2.37, https://dejavu-fonts.github.io/: Bitstream, Inc., and the DejaVu authors.
     Changes: Latin, Greek, Cyrillic and signs only; hinting and layout tables removed
-    (scripts/make_font.py).
+    (scripts/make/make_font.py).
     Licence: fonts/DejaVuSans-LICENSE.txt (Bitstream Vera, Arev; changes in the public domain)
 """
 
@@ -90,6 +90,7 @@ def make_checkpoint(source: Path, target: Path) -> str:
         "labels": "imagenet1k",
         "license": "apache-2.0",
         "parent_sha256": parent_sha256,
+        # Where this script lay when the file was made: the converted models name the file by its SHA-256.
         "created_by": "hydrascope scripts/make_assets.py",
     }
     write_safetensors(target, tensors, metadata)
@@ -129,7 +130,7 @@ def main() -> None:
         "source_data", type=Path, help="folder with weights/, photos/, synset_words.txt"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path(__file__).resolve().parent.parent / "assets"
+        "--out", type=Path, default=Path(__file__).resolve().parents[2] / "assets"
     )
     arguments = parser.parse_args()
     source, out = arguments.source_data, arguments.out

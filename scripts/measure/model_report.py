@@ -1,8 +1,8 @@
 """The converted models' tables (printed) and cards: docs/measurements/models.json, assets/models/*.md.
 
-    python scripts/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--measure scores sizes speed]
+    python scripts/measure/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--measure scores sizes speed]
 
-PICTURES is what scripts/make_models.sh was given, REPORTS the folder of its reports, one a model and seed; seeds that
+PICTURES is what scripts/make/make_models.sh was given, REPORTS the folder of its reports, one a model and seed; seeds that
 docs/measurements/models.json has from earlier stay. Every bundled model is scored on every labelled set (scores), on the
 photographs at other picture sizes (sizes) and timed by `hydrascope benchmark`, in turns (speed), while nothing else should run on the
 machine. --measure takes some of the three, or none to add the reports' seeds only; the rest stays as it is in the file. Only the
@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FAMILY = "deit_tiny_patch16_224"
 TEACHER = f"{FAMILY}.softmax"
 TITLES = {
@@ -44,7 +44,7 @@ SETS = {
     "imagenette/val": ([], "500 pictures of ten classes, not among those learned from"),
     "imagenet_1k_one_each": ([], "1000 pictures, one a class; most of them were learned from, without labels"),
 }
-# What scripts/make_models.sh learns from.
+# What scripts/make/make_models.sh learns from.
 SOURCES = {
     "imagenette/train": "imagenette (ten classes of ImageNet)",
     "imagenet_1k_one_each": "ImageNet, one picture a class",
@@ -218,7 +218,7 @@ lies beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
-`scripts/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert {command}`;
+`scripts/make/make_models.sh PICTURES OUTPUT {made['seed']} {' '.join([*parents, key])}`, which is `hydrascope convert {command}`;
 {minutes} on {figures['machine']}. The softmax model was the teacher; no label was used.
 {settings(recipe, processes)}{begin}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).

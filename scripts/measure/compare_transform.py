@@ -1,6 +1,6 @@
 """How far hydrascope's input tensors are from those of Pillow and timm.
 
-    python scripts/compare_transform.py FILE_OR_FOLDER... [--program build/release/hydrascope]
+    python scripts/measure/compare_transform.py FILE_OR_FOLDER... [--program build/release/hydrascope]
         [--limit 100] [--img-size HxW] [--crop-pct P] [--crop-mode M] [--interpolation I]
 
 Runs `hydrascope classify --save-input` with EXIF orientation ignored, as timm does, and compares

@@ -1,6 +1,6 @@
 """Draws the curves of docs/training.md from docs/measurements.
 
-    python scripts/training_curves.py
+    python scripts/measure/training_curves.py
 
 docs/figures/conversion.svg: KL divergence from the softmax model on the held-out pictures over minutes, every seed of every
 conversion in models.json. docs/figures/from_scratch.svg: loss and top-1 over epochs of every from_scratch/NAME.csv, which is the summary.csv of a
@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
 
 from model_report import TITLES  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 MEASUREMENTS = ROOT / "docs" / "measurements"
 FIGURES = ROOT / "docs" / "figures"
 

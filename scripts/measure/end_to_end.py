@@ -1,6 +1,6 @@
 """How close `hydrascope classify` comes to what its stages allow, over JPEG files.
 
-    python scripts/end_to_end.py --images FOLDER [--count 500] [-o FILE.json]
+    python scripts/measure/end_to_end.py --images FOLDER [--count 500] [-o FILE.json]
 
 Takes turns: the model alone (tests/model_bench), then `classify -v` over the pictures, whose last
 line on stderr says what decoding and transforming cost in core-seconds. Were the stages perfectly
@@ -24,7 +24,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 RELEASE = ROOT / "build" / "release"
 
 

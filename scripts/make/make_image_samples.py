@@ -1,6 +1,6 @@
 """Small files of many formats, and what Pillow makes of them, for tests/model/image/decode_test.cpp.
 
-    python scripts/make_image_samples.py
+    python scripts/make/make_image_samples.py
 
 Writes tests/data/images/NAME and NAME.ppm: 8-bit RGB as this project defines it, that is Pillow's
 `convert("RGB")`, with alpha composed over white and 16-bit samples cut to their high byte. The
@@ -16,7 +16,7 @@ import numpy as np
 import PIL
 from PIL import Image
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "images"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "images"
 WIDTH, HEIGHT = 19, 11
 
 Y, X = np.mgrid[0:HEIGHT, 0:WIDTH]

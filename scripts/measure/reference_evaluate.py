@@ -1,6 +1,6 @@
 """Top-1/top-5 of a checkpoint by Pillow and timm: a second opinion on `hydrascope evaluate`.
 
-    python scripts/reference_evaluate.py --data FOLDER [--weights FILE] [-o FILE.json]
+    python scripts/measure/reference_evaluate.py --data FOLDER [--weights FILE] [-o FILE.json]
 
 Shares no code with hydrascope: Pillow decodes and resizes, timm transforms and runs the model in
 float32. FOLDER either holds `images.csv` (columns `file` and `class_index`) or one folder a class,
@@ -23,7 +23,7 @@ from PIL import Image
 from safetensors import safe_open
 from timm.data import create_transform
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 ASSETS = ROOT / "assets"
 PICTURE_SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
 

@@ -1,6 +1,6 @@
 """What timm's RandAugment operations make of a synthetic picture, for rand_augment_test.cpp.
 
-    python scripts/make_augmentation_goldens.py
+    python scripts/make/make_augmentation_goldens.py
 
 Writes tests/data/augmentations/cases.json: an operation, its argument, and the bytes that timm with
 Pillow gives, in hexadecimal. The picture is not stored: `picture` below and in
@@ -17,7 +17,7 @@ from PIL import Image
 from timm.data.auto_augment import NAME_TO_OP
 
 FILE = (
-    Path(__file__).resolve().parent.parent / "tests" / "data" / "augmentations" / "cases.json"
+    Path(__file__).resolve().parents[2] / "tests" / "data" / "augmentations" / "cases.json"
 )
 HEIGHT, WIDTH = 21, 16  # enough pixels for equalize to do something
 FILL = (124, 116, 104)

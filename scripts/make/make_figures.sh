@@ -3,7 +3,7 @@
 # Hydra attention, and a contact sheet of methods at 224x224. The program must be built.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=${1:-build/release/hydrascope}
 figures=${2:-assets/figures}
 photo=assets/images/oakland-zoo-otters.jpg

@@ -1,6 +1,6 @@
 """What timm's evaluation transform makes of synthetic pictures, for transform_test.cpp.
 
-    python scripts/make_transform_goldens.py
+    python scripts/make/make_transform_goldens.py
 
 Writes tests/data/transforms/cases.json and one NAME.ppm a case: timm's output before
 normalisation, as bytes. The pictures are not stored: `picture` below and in
@@ -18,7 +18,7 @@ import torchvision
 from PIL import Image
 from timm.data import create_transform
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "transforms"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "transforms"
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 

@@ -1,6 +1,6 @@
 """The table of all attention mechanisms: docs/mechanisms.md and docs/mechanisms.json.
 
-    python scripts/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release]
+    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release]
 
 For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
 top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and
@@ -14,7 +14,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 SIZES = ["224", "512", "1088x1920"]
 NAMES = ["224x224", "512x512", "1088x1920"]
 
@@ -110,7 +110,7 @@ def main() -> None:
     text = f"""# Attention mechanisms
 
 Every mechanism can be chosen for every layer: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt
-hydra.scale=none`. This page is written by `scripts/mechanism_table.py` from the program's own registry and from
+hydra.scale=none`. This page is written by `scripts/measure/mechanism_table.py` from the program's own registry and from
 measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added

@@ -1,6 +1,6 @@
 """Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild.
 
-    python scripts/make_goldens.py [--out FOLDER] [--only WORD]
+    python scripts/make/make_goldens.py [--out FOLDER] [--only WORD]
 
 Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata.
 Runs on the CPU in two minutes. Models and position-embedding resampling are timm's
@@ -29,7 +29,7 @@ from timm.layers import resample_abs_pos_embed
 from deterministic_weights import deterministic
 from safetensors_writer import write_safetensors
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "assets" / "models" / "deit_tiny_patch16_224.softmax.safetensors"
 PICTURES = ROOT / "assets" / "images"
 DEIT_TINY = "deit_tiny_patch16_224"

@@ -1,6 +1,6 @@
 """Makes the font that pictures are captioned with: `assets/fonts/`.
 
-    python scripts/make_font.py DejaVuSans.ttf [--out assets/fonts]
+    python scripts/make/make_font.py DejaVuSans.ttf [--out assets/fonts]
 
 Keeps of DejaVu Sans 2.37 (https://dejavu-fonts.github.io/) the letters of Latin, Greek and Cyrillic
 with their accents, punctuation, digits above and below, currencies, arrows, mathematics and some

@@ -14,7 +14,7 @@ fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2")
 program=${HYDRASCOPE:-}
 [[ $program != */* ]] || program=$(realpath "$program")
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=${program:-build/release/hydrascope}
 shift 2
 attentions=("$@")

@@ -1,6 +1,6 @@
 """Files of torch.save for tests/model/checkpoint/torch_pickle_test.cpp.
 
-    python scripts/make_torch_fixtures.py
+    python scripts/make/make_torch_fixtures.py
 
 Writes tests/data/torch/*.pth and its README.md. Every tensor is `ramp(k, shape)`: element i
 (row-major) is i / 8 - k, which every float type below holds exactly. The two hostile files only ask
@@ -16,11 +16,11 @@ import numpy
 import torch
 from torch import nn
 
-FOLDER = Path(__file__).resolve().parent.parent / "tests" / "data" / "torch"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "data" / "torch"
 
 README = """# Files of torch.save
 
-Made by `scripts/make_torch_fixtures.py` with torch {torch} and numpy {numpy}. Element i (row-major)
+Made by `scripts/make/make_torch_fixtures.py` with torch {torch} and numpy {numpy}. Element i (row-major)
 of a tensor is i / 8 - k; k and the shape of each are in `torch_pickle_test.cpp`.
 
 | file | what |

@@ -1,6 +1,6 @@
 """Makes tests/data/checkpoints/*.pth: what training programs leave behind, of a very small ViT.
 
-    python scripts/make_vit_checkpoints.py [--out FOLDER]
+    python scripts/make/make_vit_checkpoints.py [--out FOLDER]
 
 Needs torch, timm and numpy. Weights are those of deterministic_weights.py, rounded to float16, so
 that C++ can make them again: seed 1, and seed 2 for the moving average. Names are timm's
@@ -17,7 +17,7 @@ from timm.models.vision_transformer import VisionTransformer
 
 from deterministic_weights import deterministic
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def state_dict(seed: int, prefix: str = "") -> "OrderedDict[str, torch.Tensor]":

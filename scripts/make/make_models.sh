@@ -17,7 +17,7 @@ fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
 program=${HYDRASCOPE:-}
 [[ $program != */* ]] || program=$(realpath "$program")
-cd "$(dirname "${BASH_SOURCE[0]}")/.."
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 program=${program:-build/release/hydrascope}
 shift $(($# < 3 ? $# : 3))
 if [[ $seed != +([0-9]) ]]; then
