@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace completion_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -227,5 +227,5 @@ TEST_F(Completion, RefusesOtherShells) {
   EXPECT_ERROR(completion_script("", commands()), invalid_argument, "bash, zsh or fish");
 }
 
-}  // namespace
+}  // namespace completion_test
 }  // namespace hydrascope::app

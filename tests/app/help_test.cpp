@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace help_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -127,5 +127,5 @@ TEST(ManPage, EscapesWhatTroffWouldObey) {
   EXPECT_THAT(text, HasSubstr("\\e\n\\&.y\n"));
 }
 
-}  // namespace
+}  // namespace help_test
 }  // namespace hydrascope::app

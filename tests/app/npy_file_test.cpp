@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace npy_file_test {
 
 using hydrascope::testing::read_bytes;
 using hydrascope::testing::TemporaryFolder;
@@ -184,5 +184,5 @@ TEST_F(NpyWriterTest, RowsAfterCloseAreAnError) {
   EXPECT_THROW(writer.append(std::array{1.0F, 2.0F, 3.0F}, kThree), Error);
 }
 
-}  // namespace
+}  // namespace npy_file_test
 }  // namespace hydrascope::app

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace npz_file_test {
 
 using hydrascope::testing::read_bytes;
 using hydrascope::testing::TemporaryFolder;
@@ -118,5 +118,5 @@ TEST_F(NpzWriterTest, Refusals) {
                "2 values");
 }
 
-}  // namespace
+}  // namespace npz_file_test
 }  // namespace hydrascope::app

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace options_config_test {
 
 using Words = std::vector<std::string>;
 
@@ -171,5 +171,5 @@ TEST_F(OptionsConfig, RefusesToDumpBytesThatJsonCannotHold) {
   EXPECT_ERROR(static_cast<void>(options.dump_config()), invalid_argument, "UTF-8", "--labels");
 }
 
-}  // namespace
+}  // namespace options_config_test
 }  // namespace hydrascope::app

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace options_test {
 
 using Words = std::vector<std::string>;
 
@@ -312,5 +312,5 @@ TEST(ParsedOptions, RefuseProgrammingErrors) {
   EXPECT_ERROR(static_cast<void>(options.flag("model")), internal, "no flag");
 }
 
-}  // namespace
+}  // namespace options_test
 }  // namespace hydrascope::app

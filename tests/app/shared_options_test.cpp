@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace shared_options_test {
 
 using Words = std::vector<std::string>;
 
@@ -134,5 +134,5 @@ TEST(SharedOptions, HaveDefaultsThatTheyAcceptThemselves) {
   }
 }
 
-}  // namespace
+}  // namespace shared_options_test
 }  // namespace hydrascope::app

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace deterministic_weights_test {
 
 constexpr std::uint64_t kSeed = 42;
 
@@ -79,5 +79,5 @@ TEST(DeterministicWeights, RefusesASpanOfAnotherSize) {
   EXPECT_THROW(fill_deterministic("input", {}, values, kSeed), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace deterministic_weights_test
 }  // namespace hydrascope::testing

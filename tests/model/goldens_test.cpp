@@ -14,7 +14,7 @@
 #include <iostream>
 
 namespace hydrascope::model {
-namespace {
+namespace goldens_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -117,5 +117,5 @@ INSTANTIATE_TEST_SUITE_P(Timm, GoldenTest, ::testing::ValuesIn(golden_names()),
 
 TEST(GoldenTest, AllCasesAreThere) { EXPECT_GE(golden_names().size(), 26U); }
 
-}  // namespace
+}  // namespace goldens_test
 }  // namespace hydrascope::model

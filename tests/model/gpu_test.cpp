@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace hydrascope::model {
-namespace {
+namespace gpu_test {
 
 const std::filesystem::path kRoot = HYDRASCOPE_SOURCE_DIR;
 
@@ -177,5 +177,5 @@ TEST(PrecisionTest, WordsAndTheirLimits) {
                "the CPU only");
 }
 
-}  // namespace
+}  // namespace gpu_test
 }  // namespace hydrascope::model

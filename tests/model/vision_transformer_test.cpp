@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::model {
-namespace {
+namespace vision_transformer_test {
 
 VitConfig small() {
   VitConfig config;
@@ -186,5 +186,5 @@ TEST(MechanismTest, SoftmaxKnownValue) {
   }
 }
 
-}  // namespace
+}  // namespace vision_transformer_test
 }  // namespace hydrascope::model

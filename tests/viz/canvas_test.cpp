@@ -9,7 +9,7 @@
 #include <limits>
 
 namespace hydrascope::viz {
-namespace {
+namespace canvas_test {
 
 constexpr Color kBlack{0, 0, 0};
 constexpr Color kRed{200, 10, 20};
@@ -116,5 +116,5 @@ TEST(CanvasTest, NothingFitsIntoNothing) {
   EXPECT_ERROR(filled(-1, 5, kRed), internal, "negative");
 }
 
-}  // namespace
+}  // namespace canvas_test
 }  // namespace hydrascope::viz

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::viz {
-namespace {
+namespace figure_test {
 
 constexpr Color kWhite{255, 255, 255};
 constexpr Color kBlue{10, 20, 230};
@@ -202,5 +202,5 @@ TEST(FigureTest, FiguresOfAnImpossibleSizeAreRefused) {
   EXPECT_ERROR(make_figure(panels, style, bundled_font()), too_large, "2^28");
 }
 
-}  // namespace
+}  // namespace figure_test
 }  // namespace hydrascope::viz

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace hydrascope::viz {
-namespace {
+namespace heat_map_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -97,5 +97,5 @@ TEST(TemporalMeanTest, AnotherSizeStartsAnewAndNanChangesNothing) {
   EXPECT_EQ(mean.add({3, 1, {5, 6, 7}}).rows, 3);
 }
 
-}  // namespace
+}  // namespace heat_map_test
 }  // namespace hydrascope::viz

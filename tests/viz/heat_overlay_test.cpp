@@ -11,7 +11,7 @@
 #include <string>
 
 namespace hydrascope::viz {
-namespace {
+namespace heat_overlay_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr Color kGrey{100, 100, 100};
@@ -247,5 +247,5 @@ TEST(HeatOverlayTest, WhatDoesNotFitTogetherIsRefused) {
   EXPECT_ERROR(outline_cells(picture, {}, placement, 1), internal, "expected a picture");
 }
 
-}  // namespace
+}  // namespace heat_overlay_test
 }  // namespace hydrascope::viz

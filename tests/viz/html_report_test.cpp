@@ -27,7 +27,7 @@
 #include <vector>
 
 namespace hydrascope::viz {
-namespace {
+namespace html_report_test {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -452,5 +452,5 @@ TEST_F(HtmlReportTest, Errors) {
   EXPECT_EQ(files(), 0);
 }
 
-}  // namespace
+}  // namespace html_report_test
 }  // namespace hydrascope::viz

@@ -5,7 +5,7 @@
 #include <string>
 
 namespace hydrascope::viz {
-namespace {
+namespace utf8_test {
 
 std::u32string decoded(std::string_view text) {
   std::u32string all;
@@ -38,5 +38,5 @@ TEST(Utf8Test, WhatIsNoUtf8IsReplacedAPartAtATime) {
   EXPECT_EQ(decoded("caf\xE9 cr\xE8me"), U"caf\uFFFD cr\uFFFDme") << "Latin-1";
 }
 
-}  // namespace
+}  // namespace utf8_test
 }  // namespace hydrascope::viz

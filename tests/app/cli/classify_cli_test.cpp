@@ -6,7 +6,7 @@
 #include <thread>
 
 namespace hydrascope::testing {
-namespace {
+namespace classify_cli_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -392,5 +392,5 @@ TEST(ClassifyCliTest, ResultsDoNotDependOnBatchWorkersOrThreads) {
   for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], many[i], 2e-4) << i;
 }
 
-}  // namespace
+}  // namespace classify_cli_test
 }  // namespace hydrascope::testing

@@ -2,7 +2,7 @@
 #include "tests/picture_files.h"
 
 namespace hydrascope::testing {
-namespace {
+namespace other_commands_cli_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -195,5 +195,5 @@ TEST(DeviceCliTest, AGpuThatIsNotThereIsNamedWithItsReason) {
       << "auto falls back to the processor";
 }
 
-}  // namespace
+}  // namespace other_commands_cli_test
 }  // namespace hydrascope::testing

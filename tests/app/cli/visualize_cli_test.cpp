@@ -7,7 +7,7 @@
 #include <utility>
 
 namespace hydrascope::testing {
-namespace {
+namespace visualize_cli_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
@@ -465,5 +465,5 @@ TEST_F(VisualizeCliTest, HelpEnumeratesMethodsAndColours) {
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text;
 }
 
-}  // namespace
+}  // namespace visualize_cli_test
 }  // namespace hydrascope::testing

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace scores_test {
 
 using Json = nlohmann::json;
 
@@ -242,5 +242,5 @@ TEST(ScoresTest, WithoutLabelsThereIsNoAccuracy) {
     EXPECT_FALSE(json.contains(key)) << key;
 }
 
-}  // namespace
+}  // namespace scores_test
 }  // namespace hydrascope::app

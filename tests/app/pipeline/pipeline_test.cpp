@@ -18,7 +18,7 @@
 #include <thread>
 
 namespace hydrascope::app {
-namespace {
+namespace pipeline_test {
 
 /// A classifier small enough to run hundreds of pictures in a blink.
 model::Classifier small_classifier(const testing::TemporaryFolder& folder) {
@@ -375,5 +375,5 @@ TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
   EXPECT_TRUE(first_came_alone);
 }
 
-}  // namespace
+}  // namespace pipeline_test
 }  // namespace hydrascope::app

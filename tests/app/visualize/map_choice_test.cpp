@@ -7,7 +7,7 @@
 #include <algorithm>
 
 namespace hydrascope::app {
-namespace {
+namespace map_choice_test {
 
 using model::explain::Method;
 
@@ -93,5 +93,5 @@ TEST(ChooseMapsTest, WhatCannotBeIsRefusedWithWhatCan) {
                "--head max", "rollout has one map for all heads");
 }
 
-}  // namespace
+}  // namespace map_choice_test
 }  // namespace hydrascope::app

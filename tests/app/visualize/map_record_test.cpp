@@ -7,7 +7,7 @@
 #include <limits>
 
 namespace hydrascope::app {
-namespace {
+namespace map_record_test {
 
 MapRecord example() {
   MapRecord record;
@@ -101,5 +101,5 @@ TEST(MapRecordTest, TextIsALine) {
   EXPECT_NE(to_text(example(), LabelType::name, true).find('\x1b'), std::string::npos);
 }
 
-}  // namespace
+}  // namespace map_record_test
 }  // namespace hydrascope::app

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::app {
-namespace {
+namespace picture_placement_test {
 
 using image::CropMode;
 using image::Fit;
@@ -209,5 +209,5 @@ TEST(PlacementOfTest, NumbersOfACrop) {
   EXPECT_EQ(placement.horizontal.cells, 14);
 }
 
-}  // namespace
+}  // namespace picture_placement_test
 }  // namespace hydrascope::app

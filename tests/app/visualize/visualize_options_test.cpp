@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::app {
-namespace {
+namespace visualize_options_test {
 
 ParsedOptions parsed(const std::vector<std::string>& arguments) {
   static const CommandSpec spec = [] {
@@ -83,5 +83,5 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_ERROR(heatmap_outputs(parsed({"--html", "photo.jpg"}), 1, 1), invalid_argument, ".html");
 }
 
-}  // namespace
+}  // namespace visualize_options_test
 }  // namespace hydrascope::app

@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace tile_product_test {
 
 using amx::AmxTiles;
 using amx::EmulatedTiles;
@@ -187,5 +187,5 @@ TEST(TileProduct, NoticesAWrongConfigurationAndAWrongStride) {
   EXPECT_THROW(run(wrong, true), amx::TileFault) << "writes behind the sums";
 }
 
-}  // namespace
+}  // namespace tile_product_test
 }  // namespace hydrascope::kernels::test

@@ -62,7 +62,7 @@ HWY_EXPORT(machine_linear);
 HWY_EXPORT(machine_quantised);
 
 namespace test {
-namespace {
+namespace tiled_layers_test {
 
 namespace ql = quantised_linear;
 using amx::EmulatedTiles;
@@ -315,7 +315,7 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
   });
 }
 
-}  // namespace
+}  // namespace tiled_layers_test
 }  // namespace test
 }  // namespace hydrascope::kernels
 #endif  // HWY_ONCE

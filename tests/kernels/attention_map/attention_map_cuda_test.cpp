@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace attention_map_cuda_test {
 
 namespace am = attention_map;
 namespace la = linear_attention;
@@ -436,5 +436,5 @@ TEST(AttentionMapGeometry, IsLegalForManyRows) {
   }
 }
 
-}  // namespace
+}  // namespace attention_map_cuda_test
 }  // namespace hydrascope::kernels::test

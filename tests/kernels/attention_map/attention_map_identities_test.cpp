@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace attention_map_identities_test {
 
 namespace am = attention_map;
 namespace la = linear_attention;
@@ -208,5 +208,5 @@ TYPED_TEST(AttentionMapIdentity, SoftmaxWeightsAreThoseOfAttend) {
   });
 }
 
-}  // namespace
+}  // namespace attention_map_identities_test
 }  // namespace hydrascope::kernels::test

@@ -9,7 +9,7 @@
 #include <algorithm>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace attention_map_test {
 
 namespace am = attention_map;
 namespace la = linear_attention;
@@ -387,5 +387,5 @@ TYPED_TEST(AttentionMapKernel, NanReachesItsTokenAndItsHead) {
   });
 }
 
-}  // namespace
+}  // namespace attention_map_test
 }  // namespace hydrascope::kernels::test

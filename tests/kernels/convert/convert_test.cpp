@@ -8,7 +8,7 @@
 #include <bit>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace convert_test {
 
 using convert::Format;
 
@@ -162,5 +162,5 @@ TYPED_TEST(ConvertKernel, TouchesNothingOutsideForAnyCount) {
   });
 }
 
-}  // namespace
+}  // namespace convert_test
 }  // namespace hydrascope::kernels::test

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace gelu_cuda_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -94,5 +94,5 @@ TEST(GeluGeometry, AnArrayIsCutAtAlignedPacks) {
   EXPECT_EQ(gelu::cuda::geometry(513).grid.x, 2);
 }
 
-}  // namespace
+}  // namespace gelu_cuda_test
 }  // namespace hydrascope::kernels::test

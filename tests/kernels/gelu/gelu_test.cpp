@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace gelu_test {
 
 /// Every thousandth of [-12, 12], then powers down to the subnormal numbers and up to 1e30.
 std::vector<float> inputs() {
@@ -112,5 +112,5 @@ TEST(GeluKernel, MayWriteInPlace) {
   EXPECT_EQ(x, apart);
 }
 
-}  // namespace
+}  // namespace gelu_test
 }  // namespace hydrascope::kernels::test

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace hydra_cuda_test {
 
 using hydra::Eps;
 using hydra::Norm;
@@ -424,5 +424,5 @@ TEST(HydraGeometry, PacksHoldTheRow) {
     }
 }
 
-}  // namespace
+}  // namespace hydra_cuda_test
 }  // namespace hydrascope::kernels::test

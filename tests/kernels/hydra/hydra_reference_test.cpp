@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace hydra_reference_test {
 
 constexpr std::int64_t kTokens = 4;
 constexpr std::int64_t kDim = 5;
@@ -100,5 +100,5 @@ TEST(HydraReference, ATokenBelowEpsIsAConstant) {
   }
 }
 
-}  // namespace
+}  // namespace hydra_reference_test
 }  // namespace hydrascope::kernels::test

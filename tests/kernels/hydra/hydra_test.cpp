@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace hydra_test {
 
 using hydra::Eps;
 using hydra::Norm;
@@ -249,5 +249,5 @@ TEST(HydraCombine, TilesGiveWhatOneTileGives) {
   for (std::size_t f = 0; f < 64; ++f) EXPECT_NEAR(g[f], whole[f], 1e-5);
 }
 
-}  // namespace
+}  // namespace hydra_test
 }  // namespace hydrascope::kernels::test

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace layer_norm_cuda_test {
 
 using layer_norm::cuda::LayerNormParams;
 
@@ -274,5 +274,5 @@ TEST(LayerNormGeometry, RowsOfCommonModelsStayInRegisters) {
   EXPECT_EQ(layer_norm::cuda::geometry(197).grid.x, 50);
 }
 
-}  // namespace
+}  // namespace layer_norm_cuda_test
 }  // namespace hydrascope::kernels::test

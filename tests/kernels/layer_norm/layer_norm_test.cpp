@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace layer_norm_test {
 
 using layer_norm::LayerNormParams;
 
@@ -167,5 +167,5 @@ TYPED_TEST(LayerNormKernel, ARowDependsOnNoOther) {
     ASSERT_EQ(static_cast<float>(alone[i]), static_cast<float>(together[i]));
 }
 
-}  // namespace
+}  // namespace layer_norm_test
 }  // namespace hydrascope::kernels::test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace linear_test {
 
 using linear::Epilogue;
 using linear::LinearParams;
@@ -117,5 +117,5 @@ TYPED_TEST(LinearKernel, ProductAccumulatesAndTakesStrides) {
   });
 }
 
-}  // namespace
+}  // namespace linear_test
 }  // namespace hydrascope::kernels::test

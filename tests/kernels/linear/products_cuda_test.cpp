@@ -19,7 +19,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace products_cuda_test {
 
 using linear::cuda::alignment_of;
 using linear::cuda::Products;
@@ -407,5 +407,5 @@ INSTANTIATE_TEST_SUITE_P(Types, CublasLt,
                                            ProductType::bfloat16, ProductType::float16),
                          [](const auto& each) { return name_of(each.param); });
 
-}  // namespace
+}  // namespace products_cuda_test
 }  // namespace hydrascope::kernels::test

@@ -17,7 +17,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace linear_attention_cuda_test {
 
 namespace la = linear_attention;
 namespace cuda = linear_attention::cuda;
@@ -507,5 +507,5 @@ TEST(LinearAttentionCudaGeometry, ManyImagesAreLegal) {
   EXPECT_EQ(device::illegal(simt::row_geometry(shape, 100000, 197)), "");
 }
 
-}  // namespace
+}  // namespace linear_attention_cuda_test
 }  // namespace hydrascope::kernels::test

@@ -6,7 +6,7 @@
 #include <random>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace linear_attention_reference_test {
 
 namespace la = linear_attention;
 using la::Feature;
@@ -126,5 +126,5 @@ TEST(LinearAttentionBackwardReference, EqualMaximaShare) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(tied.q[i], (first.q[i] + second.q[i]) / 2, 1e-7);
 }
 
-}  // namespace
+}  // namespace linear_attention_reference_test
 }  // namespace hydrascope::kernels::test

@@ -11,7 +11,7 @@
 #include <cstring>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace linear_attention_test {
 
 namespace la = linear_attention;
 using la::Feature;
@@ -305,5 +305,5 @@ TYPED_TEST(LinearAttentionKernel, ScratchOfATileServesEveryShorterTile) {
           << rows << " of " << most;
 }
 
-}  // namespace
+}  // namespace linear_attention_test
 }  // namespace hydrascope::kernels::test

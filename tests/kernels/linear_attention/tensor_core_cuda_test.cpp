@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace tensor_core_cuda_test {
 
 std::string name_of(Feature feature) { return "map " + std::to_string(static_cast<int>(feature)); }
 
@@ -367,5 +367,5 @@ TEST(LinearAttentionTensorCoresGeometry, PartsDependOnTheTokensAndFillTheGpuAtBa
     }
 }
 
-}  // namespace
+}  // namespace tensor_core_cuda_test
 }  // namespace hydrascope::kernels::test

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace patchify_cuda_test {
 
 using patchify::cuda::PixelParams;
 using patchify::cuda::TensorParams;
@@ -243,5 +243,5 @@ TEST(PatchifyGeometry, BlocksAreRunsOfPatches) {
                 32 * PixelTile<32>::kStride <= 48 * 1024);
 }
 
-}  // namespace
+}  // namespace patchify_cuda_test
 }  // namespace hydrascope::kernels::test

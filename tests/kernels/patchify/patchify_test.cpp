@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace patchify_test {
 
 using patchify::PatchRows;
 
@@ -107,5 +107,5 @@ TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
   });
 }
 
-}  // namespace
+}  // namespace patchify_test
 }  // namespace hydrascope::kernels::test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace quantised_linear_test {
 
 namespace ql = quantised_linear;
 using linear::Epilogue;
@@ -178,5 +178,5 @@ TEST(QuantisedWeight, AnOutputOfZerosStaysZero) {
   EXPECT_EQ(packed.scale()[2], 0.0F);  // filled up
 }
 
-}  // namespace
+}  // namespace quantised_linear_test
 }  // namespace hydrascope::kernels::test

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace softmax_attention_test {
 
 using softmax_attention::AttendParams;
 using softmax_attention::PackParams;
@@ -269,5 +269,5 @@ TYPED_TEST(SoftmaxAttentionKernel, InfiniteScoresAsTheQuotientSays) {
   });
 }
 
-}  // namespace
+}  // namespace softmax_attention_test
 }  // namespace hydrascope::kernels::test

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace token_rows_cuda_test {
 
 using token_rows::cuda::MeanOfPatchesParams;
 using token_rows::cuda::PrefixTokensParams;
@@ -184,5 +184,5 @@ TEST(TokenRowsGeometry, BlocksAreTilesOfColumns) {
   EXPECT_EQ(token_rows::cuda::prefix_geometry(8, 1).grid.x, 8);
 }
 
-}  // namespace
+}  // namespace token_rows_cuda_test
 }  // namespace hydrascope::kernels::test

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace bfloat16_training_test {
 
 using model::Kernels;
 using model::TokenGrid;
@@ -64,5 +64,5 @@ TEST(Bfloat16TrainingTest, BoundedFeaturesGiveTheTwinsNumbersAndGradients) {
   }
 }
 
-}  // namespace
+}  // namespace bfloat16_training_test
 }  // namespace hydrascope::testing

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace causal_identities_test {
 
 using model::FeatureMapPtr;
 using model::LinearState;
@@ -158,5 +158,5 @@ TEST(CausalIdentitiesTest, AttentionCase32AWindowSlidesByAddingAndSubtracting) {
                        read_out(*plain(), q, span, expected, {}), 1e-10));
 }
 
-}  // namespace
+}  // namespace causal_identities_test
 }  // namespace hydrascope::testing

@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace chunk_test {
 
 using model::AttentionSpec;
 using model::TokenGrid;
@@ -70,5 +70,5 @@ TEST(EluTest, KeepsItsPrecisionWhereItIsSmall) {
   EXPECT_NEAR(mixer.mix(tokens, two)[0][0][0].item<double>(), 0.2689, 0.002);
 }
 
-}  // namespace
+}  // namespace chunk_test
 }  // namespace hydrascope::testing

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace conformance_gradient_test {
 
 using model::AttentionSpec;
 using model::Kernels;
@@ -125,5 +125,5 @@ TEST_P(ConformanceGradientTest, BothFormsAgreeWithTheTwin) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, ConformanceGradientTest, all_entries(), entry_name);
 
-}  // namespace
+}  // namespace conformance_gradient_test
 }  // namespace hydrascope::testing

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace exact_values_test {
 
 using model::AttentionSpec;
 using model::Kernels;
@@ -197,5 +197,5 @@ TEST(ExactValuesTest, AttentionCase15OneToken) {
                        unit(tokens.q) * unit(tokens.k) * model::merge_heads(tokens.v), 1e-12));
 }
 
-}  // namespace
+}  // namespace exact_values_test
 }  // namespace hydrascope::testing

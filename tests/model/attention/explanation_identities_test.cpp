@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace explanation_identities_test {
 
 using model::AttentionTrace;
 using model::Kernels;
@@ -196,5 +196,5 @@ TEST(ExplanationIdentitiesTest, AttentionCase37FactorisedRolloutIsTheFullProduct
   EXPECT_NEAR(r.sum().item<double>(), 1, 1e-12);
 }
 
-}  // namespace
+}  // namespace explanation_identities_test
 }  // namespace hydrascope::testing

@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace hedgehog_identities_test {
 
 using model::FeatureMapPtr;
 using model::Kernels;
@@ -244,5 +244,5 @@ TEST(HedgehogIdentitiesTest, AttentionCase25APerfectStudentHasTheTeachersEntropy
               divergence.sum().item<double>(), 1e-10);
 }
 
-}  // namespace
+}  // namespace hedgehog_identities_test
 }  // namespace hydrascope::testing

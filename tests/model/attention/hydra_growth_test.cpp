@@ -8,7 +8,7 @@
 #include <string>
 
 namespace hydrascope::testing {
-namespace {
+namespace hydra_growth_test {
 
 using model::TokenGrid;
 
@@ -45,5 +45,5 @@ TEST(HydraGrowthTest, PoliciesUndoTheGrowthTheyAreNamedFor) {
   EXPECT_NEAR(growth("sqrt", 0.0), 1, 0.35);
 }
 
-}  // namespace
+}  // namespace hydra_growth_test
 }  // namespace hydrascope::testing

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace hydra_identities_test {
 
 using model::Kernels;
 using model::TokenGrid;
@@ -211,5 +211,5 @@ TEST(HydraIdentitiesTest, AttentionCase34DuplicationDoublesTheSum) {
   EXPECT_TRUE(all_near(growth("sqrt"), constant(std::sqrt(2.0)), 1e-6));
 }
 
-}  // namespace
+}  // namespace hydra_identities_test
 }  // namespace hydrascope::testing

@@ -12,7 +12,7 @@
 #include <string>
 
 namespace hydrascope::testing {
-namespace {
+namespace landmark_identities_test {
 
 using model::Kernels;
 using model::TokenGrid;
@@ -127,5 +127,5 @@ TEST(LandmarkIdentitiesTest, AttentionCase31NystromWithAllLandmarksIsSoftmax) {
   EXPECT_LT(error("60"), error("6"));
 }
 
-}  // namespace
+}  // namespace landmark_identities_test
 }  // namespace hydrascope::testing

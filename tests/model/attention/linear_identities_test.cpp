@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace linear_identities_test {
 
 using model::FeatureMapPtr;
 using model::Kernels;
@@ -196,5 +196,5 @@ TEST(LinearIdentitiesTest, AttentionCase26Taylor2) {
   }
 }
 
-}  // namespace
+}  // namespace linear_identities_test
 }  // namespace hydrascope::testing

@@ -14,7 +14,7 @@
 #include <string>
 
 namespace hydrascope::testing {
-namespace {
+namespace memory_test {
 
 using model::Kernels;
 using model::TokenGrid;
@@ -107,5 +107,5 @@ INSTANTIATE_TEST_SUITE_P(Mechanisms, TrainingMemoryTest,
                          ::testing::Values("hydra", "elu", "hedgehog"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace hydrascope::testing

@@ -11,7 +11,7 @@
 #include <cmath>
 
 namespace hydrascope::testing {
-namespace {
+namespace precision_test {
 
 using model::Kernels;
 using model::TokenGrid;
@@ -127,5 +127,5 @@ TEST(PrecisionTest, NeitherThreadsNorTheBatchChangeAResult) {
   }
 }
 
-}  // namespace
+}  // namespace precision_test
 }  // namespace hydrascope::testing

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace symmetry_identities_test {
 
 using model::find_mechanism;
 using model::MechanismEntry;
@@ -139,5 +139,5 @@ TEST(SymmetryIdentitiesTest, AttentionCase39SoftmaxIsMonotoneAndUniformAtZero) {
       uniform, at::full_like(uniform, std::log(static_cast<double>(kGrid.num_tokens()))), 1e-12));
 }
 
-}  // namespace
+}  // namespace symmetry_identities_test
 }  // namespace hydrascope::testing

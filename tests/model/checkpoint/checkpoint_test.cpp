@@ -12,7 +12,7 @@
 #include <cstring>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace checkpoint_test {
 
 namespace fs = std::filesystem;
 using model::VisionTransformer;
@@ -264,5 +264,5 @@ TEST(CheckpointTest, BundledModelIsWhatItSays) {
   EXPECT_EQ(file.tensors().size(), 152U);
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace hydrascope::checkpoint

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace hub_config_test {
 
 using Kind = HubConfig::Kind;
 using testing::TemporaryFolder;
@@ -187,5 +187,5 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
                invalid_argument, "5 attention heads", "64");
 }
 
-}  // namespace
+}  // namespace hub_config_test
 }  // namespace hydrascope::checkpoint

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace key_map_test {
 
 using Names = std::vector<std::string>;
 
@@ -189,5 +189,5 @@ TEST(KeyMapTest, TellsTensorsOfMechanisms) {
     EXPECT_FALSE(is_mechanism_tensor(name)) << name;
 }
 
-}  // namespace
+}  // namespace key_map_test
 }  // namespace hydrascope::checkpoint

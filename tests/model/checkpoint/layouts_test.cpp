@@ -12,7 +12,7 @@
 #include <functional>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace layouts_test {
 
 namespace fs = std::filesystem;
 using model::VisionTransformer;
@@ -406,5 +406,5 @@ TEST(SlowLayoutsTest, ViTBGivesEqualLogitsUnderAllNames) {
   }
 }
 
-}  // namespace
+}  // namespace layouts_test
 }  // namespace hydrascope::checkpoint

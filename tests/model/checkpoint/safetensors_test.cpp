@@ -14,7 +14,7 @@
 #include <ostream>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace safetensors_test {
 
 using namespace std::string_literals;
 using ::testing::ElementsAre;
@@ -369,5 +369,5 @@ TEST(ParseSafetensorsTest, SaysWhatAForeignFileIs) {
   EXPECT_ERROR(parse(""), empty, "the file is empty", "download");
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace hydrascope::checkpoint

@@ -13,7 +13,7 @@
 #include <cstring>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace torch_pickle_test {
 
 namespace fs = std::filesystem;
 using namespace std::string_literals;
@@ -412,5 +412,5 @@ TEST(TorchPickleTest, RefusesOtherFormats) {
   EXPECT_ERROR(TorchPickleFile::open(folder.path() / "absent.pth"), not_found, "absent.pth");
 }
 
-}  // namespace
+}  // namespace torch_pickle_test
 }  // namespace hydrascope::checkpoint

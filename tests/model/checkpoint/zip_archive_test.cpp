@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::checkpoint {
-namespace {
+namespace zip_archive_test {
 
 using hydrascope::testing::little;
 using hydrascope::testing::zip_of;
@@ -117,5 +117,5 @@ TEST(ZipArchiveTest, RefusesLocalHeadersThatContradict) {
                decode_failed, "lies outside the file");
 }
 
-}  // namespace
+}  // namespace zip_archive_test
 }  // namespace hydrascope::checkpoint

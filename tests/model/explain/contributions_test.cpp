@@ -9,7 +9,7 @@
 #include <cmath>
 
 namespace hydrascope::testing {
-namespace {
+namespace contributions_test {
 
 using model::explain::Explanation;
 using model::explain::Method;
@@ -125,5 +125,5 @@ TEST(ExplainedShapesTest, MoreTokensThanAChunk) {
   }
 }
 
-}  // namespace
+}  // namespace contributions_test
 }  // namespace hydrascope::testing

@@ -13,7 +13,7 @@
 #include <numeric>
 
 namespace hydrascope::model::explain {
-namespace {
+namespace faithfulness_test {
 
 using ::testing::ElementsAre;
 
@@ -236,5 +236,5 @@ TEST(FaithfulnessTest, MeasuresAreFoundByName) {
   EXPECT_FALSE(entry_of(Measure::insertion).lower_is_better);
 }
 
-}  // namespace
+}  // namespace faithfulness_test
 }  // namespace hydrascope::model::explain

@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace {
+namespace rollout_test {
 
 using model::explain::Explanation;
 using model::explain::MaplessLayers;
@@ -103,5 +103,5 @@ TEST(MixedRolloutTest, NothingToRollOut) {
   EXPECT_NO_THROW(truth.explain({Method::rollout, 1, 0, false, MaplessLayers::cosine}));
 }
 
-}  // namespace
+}  // namespace rollout_test
 }  // namespace hydrascope::testing

@@ -5,7 +5,7 @@
 #include <string_view>
 
 namespace hydrascope::image {
-namespace {
+namespace crc32_test {
 
 std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
@@ -17,5 +17,5 @@ TEST(Crc32Test, KnownValues) {
   EXPECT_EQ(crc32(bytes_of("6789"), crc32(bytes_of("12345"))), 0xCBF43926U);
 }
 
-}  // namespace
+}  // namespace crc32_test
 }  // namespace hydrascope::image

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 namespace hydrascope::image {
-namespace {
+namespace decode_test {
 
 using std::string_literals::operator""s;
 using testing::bytes_of;
@@ -305,5 +305,5 @@ TEST(ReadPicture, WithoutPermission) {
   EXPECT_ERROR(read_picture(file, {}), unreadable, "secret.png");
 }
 
-}  // namespace
+}  // namespace decode_test
 }  // namespace hydrascope::image

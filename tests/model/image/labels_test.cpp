@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace hydrascope::image {
-namespace {
+namespace labels_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -165,5 +165,5 @@ TEST(Labels, Files) {
   fs::remove_all(folder);
 }
 
-}  // namespace
+}  // namespace labels_test
 }  // namespace hydrascope::image

@@ -8,7 +8,7 @@ namespace hydrascope::image {
 
 void PrintTo(const Size& size, std::ostream* out) { *out << size.height << "x" << size.width; }
 
-namespace {
+namespace transform_plan_test {
 
 TransformConfig config_of(Size img_size, double crop_pct, CropMode mode) {
   TransformConfig config;
@@ -165,5 +165,5 @@ TEST(TransformWords, NamesAreParsedBack) {
   EXPECT_ERROR(parse_fit("Pad"), invalid_argument, "pad, crop, resize");
 }
 
-}  // namespace
+}  // namespace transform_plan_test
 }  // namespace hydrascope::image

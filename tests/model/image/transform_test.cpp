@@ -12,7 +12,7 @@
 #include <vector>
 
 namespace hydrascope::image {
-namespace {
+namespace transform_test {
 
 using testing::data_folder;
 using testing::read_file;
@@ -225,5 +225,5 @@ TEST(Renormalise, GivesWhatTheOtherTransformWouldHave) {
   EXPECT_TRUE(renormalise(same, from, from).is_same(same));
 }
 
-}  // namespace
+}  // namespace transform_test
 }  // namespace hydrascope::image

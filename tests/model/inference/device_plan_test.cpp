@@ -18,7 +18,7 @@
 #include <vector>
 
 namespace hydrascope::model::inference {
-namespace {
+namespace device_plan_test {
 
 using kernels::linear::cuda::ProductType;
 
@@ -258,5 +258,5 @@ TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
   EXPECT_THROW(HostPlan(filled(small("nystrom")), ProductType::float32, Kernels::fused), Error);
 }
 
-}  // namespace
+}  // namespace device_plan_test
 }  // namespace hydrascope::model::inference

@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace hydrascope::model::inference {
-namespace {
+namespace plan_test {
 
 void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) {
   VisionTransformer model = filled(config);
@@ -283,5 +283,5 @@ TEST(PlanTest, StageTimesCoverTheRun) {
   EXPECT_GT(sum, 0.8 * whole.count());
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace hydrascope::model::inference

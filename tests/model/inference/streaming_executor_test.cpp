@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace hydrascope::model::inference {
-namespace {
+namespace streaming_executor_test {
 
 using kernels::AlignedBuffer;
 using kernels::Storage;
@@ -203,5 +203,5 @@ INSTANTIATE_TEST_SUITE_P(
              (storage.param.second ? "Average" : "Token");
     });
 
-}  // namespace
+}  // namespace streaming_executor_test
 }  // namespace hydrascope::model::inference

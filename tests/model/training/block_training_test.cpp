@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 namespace hydrascope::model {
-namespace {
+namespace block_training_test {
 
 VitConfig small() {
   VitConfig config;
@@ -172,5 +172,5 @@ TEST(HeadLogitsTest, AreBothOfADistilledModel) {
       at::equal((logits.of_class + logits.of_distillation) / 2, distilled->forward(images)));
 }
 
-}  // namespace
+}  // namespace block_training_test
 }  // namespace hydrascope::model

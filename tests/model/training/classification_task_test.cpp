@@ -14,7 +14,7 @@
 #include <vector>
 
 namespace hydrascope::model::training {
-namespace {
+namespace classification_task_test {
 
 /// Of float32 sums against double ones, for losses of a few units.
 constexpr double kTolerance = 2e-5;
@@ -276,5 +276,5 @@ TEST(ClassificationTaskTest, RecomputedBlocksGiveTheSameGradients) {
                failed, "recomputed");
 }
 
-}  // namespace
+}  // namespace classification_task_test
 }  // namespace hydrascope::model::training

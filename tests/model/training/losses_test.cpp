@@ -6,7 +6,7 @@
 #include <cmath>
 
 namespace hydrascope::model::training {
-namespace {
+namespace losses_test {
 
 at::Tensor rows(std::initializer_list<double> values) {
   return at::tensor(at::ArrayRef<double>(values), at::kDouble).view({2, -1});
@@ -87,5 +87,5 @@ TEST(LossesTest, HalfTypesAreComputedInFloat) {
   EXPECT_EQ(logit_divergence(half, half).scalar_type(), at::kFloat);
 }
 
-}  // namespace
+}  // namespace losses_test
 }  // namespace hydrascope::model::training

@@ -23,7 +23,7 @@
 #include <vector>
 
 namespace hydrascope::viz {
-namespace {
+namespace sample_report {
 
 using Json = nlohmann::ordered_json;
 
@@ -254,7 +254,7 @@ void write_large(const std::filesystem::path& folder) {
   report.finish();
 }
 
-}  // namespace
+}  // namespace sample_report
 }  // namespace hydrascope::viz
 
 int main(int count, char** arguments) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace hydrascope::model::training {
-namespace {
+namespace crop_test {
 
 using Interval = std::array<double, 2>;
 constexpr Interval kScale{0.08, 1.0};
@@ -123,5 +123,5 @@ TEST(Flip, MirrorsOddSizesToo) {
     for (int x = 0; x < 5; ++x) EXPECT_EQ(picture.rgb[(y * 5 + x) * 3], 10 * (2 - y) + 4 - x);
 }
 
-}  // namespace
+}  // namespace crop_test
 }  // namespace hydrascope::model::training

@@ -8,7 +8,7 @@
 #include <set>
 
 namespace hydrascope::model::training {
-namespace {
+namespace sampler_test {
 
 using Positions = std::vector<std::int64_t>;
 
@@ -118,5 +118,5 @@ TEST(Sampler, RefusesWhatMakesNoSense) {
   EXPECT_ERROR(sampler.batch(0, 2), invalid_argument, "batch 2");
 }
 
-}  // namespace
+}  // namespace sampler_test
 }  // namespace hydrascope::model::training

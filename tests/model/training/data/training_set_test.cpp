@@ -9,7 +9,7 @@
 #include <string>
 
 namespace hydrascope::model::training {
-namespace {
+namespace training_set_test {
 
 std::vector<TrainingPicture> numbered(const std::string& folder, int count) {
   std::vector<TrainingPicture> pictures;
@@ -97,5 +97,5 @@ TEST(ParseRandAugment, RefusesWhatItDoesNotKnow) {
   EXPECT_ERROR(parse_rand_augment("rand--m9"), invalid_argument, "unknown");
 }
 
-}  // namespace
+}  // namespace training_set_test
 }  // namespace hydrascope::model::training

@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace hydrascope::model::training {
-namespace {
+namespace metric_log_test {
 
 using hydrascope::testing::read_bytes;
 using hydrascope::testing::TemporaryFolder;
@@ -93,5 +93,5 @@ TEST(MetricLogTest, RefusesNamesThatTheFilesCannotHold) {
   EXPECT_ERROR(log.add({1, 0, {{"step", 1}}}), internal, "step");
 }
 
-}  // namespace
+}  // namespace metric_log_test
 }  // namespace hydrascope::model::training
