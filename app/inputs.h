@@ -20,8 +20,8 @@ struct Input {
   std::string given;  ///< the path as it appears in records
   std::filesystem::path path;
   bool is_video = false;
-  std::optional<ErrorCode>
-      error;  ///< not_found (missing path), empty (a folder or glob without images), unreadable
+  /// not_found (missing path), empty (a folder or glob without images), unreadable.
+  std::optional<ErrorCode> error;
   std::string message;  ///< text of the error
 };
 Input file_input(std::string given, std::filesystem::path path);

@@ -18,8 +18,7 @@ std::string json_string(std::string_view text);
 /// `value` with exactly `decimals` places, never an exponent; "nan", "inf", "-inf".
 std::string fixed(double value, int decimals);
 /// `value` rounded to `decimals` places, without exponent and trailing zeros but with a decimal
-/// point
-/// ("0.9312", "12.0"); "nan", "inf", "-inf".
+/// point ("0.9312", "12.0"); "nan", "inf", "-inf".
 std::string decimal(double value, int decimals);
 /// `decimal` with as many places as `digits` significant digits need: at least three, at most
 /// twelve.

@@ -54,8 +54,8 @@ image::Size parse_size(const std::string& text);
 /// of our own files > the configuration beside the weights > the architecture's defaults.
 struct ResolvedTransform {
   image::TransformConfig config;
-  std::map<std::string, std::string>
-      origins;  ///< field -> "--crop-pct", "metadata of x.safetensors", "default"
+  /// Field -> "--crop-pct", "metadata of x.safetensors", "default".
+  std::map<std::string, std::string> origins;
   /// `transform: resize 256 (bicubic, antialias) -> ... [from ...]`
   [[nodiscard]] std::string describe() const;
 };
@@ -102,16 +102,16 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
                                  bool apply_exif,
                                  const model::training::LaunchEnvironment& launch = {});
 
-/// `--device`; where that names no GPU by its number and GPUs are used, of several processes on a
-/// machine each takes the one of its LOCAL_RANK.
+/// `--device`. Where that names no GPU by its number and several processes share the GPUs of a
+/// machine, each process takes the GPU of its LOCAL_RANK.
 c10::Device choose_device(const ParsedOptions& options,
                           const model::training::LaunchEnvironment& launch = {});
-/// `--threads`, or the processors this process may use, shared with the other processes here.
-/// Those that this process may run on.
+/// How many processors this process may run on.
 int available_processors();
+/// `--threads`, or the available processors divided among the processes of this machine.
 int model_threads(const ParsedOptions& options,
                   const model::training::LaunchEnvironment& launch = {});
-/// `--workers`, the same.
+/// `--workers`, with the same default.
 int loader_workers(const ParsedOptions& options,
                    const model::training::LaunchEnvironment& launch = {});
 

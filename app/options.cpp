@@ -2,9 +2,9 @@
 //
 //   cxxopts                                            here
 //   splits vector values at commas, file names too     every option is one string, split by the
-//   table takes "0.5abc" as 0.5, "1,5" as 1                  numbers are consumed whole
-//   (option_table.cpp) no space-separated lists                           joined by commas before
-//   parsing
+//                                                      table (option_table.cpp)
+//   takes "0.5abc" as 0.5, "1,5" as 1                  numbers are consumed whole
+//   no space-separated lists                           joined by commas before parsing
 //   "--img-size --native" takes "--native" as value    an option that lacks its value is an error
 //   "-b=8" and "-o/tmp/x" fail                         short options are spelled out before parsing
 //   '_' and '-' differ, nothing like "did you mean"    names are looked up before parsing

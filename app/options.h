@@ -137,21 +137,16 @@ std::string completion_script(std::string_view shell, std::span<const CommandSpe
 /// troff man page (section 1) of all commands, for `hydrascope help --man`.
 std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 
-// Groups of options that several commands share (shared_options.cpp), each as the contract spells
-// it.
-std::vector<Option> model_options();  // model, checkpoint, use-ema, num-classes, reset-head, attn,
-                                      // attn-opt, pos-interp
-std::vector<Option> input_options();  // input, recursive, on-error, max-pixels
-std::vector<Option>
-preprocessing_options();  // img-size, input-size, fit, crop-pct, crop-mode, interpolation, mean,
-                          // std, exif, print-transform, native
-std::vector<Option>
-runtime_options();  // batch-size, workers, threads, device, precision, kernels, seed, deterministic
-std::vector<Option> launch_options();  // ddp-timeout
-std::vector<Option> output_options();  // output, format
-std::vector<Option> label_options();   // labels, label-type
-std::vector<Option>
-general_options();  // config, dump-config, verbose, quiet, no-progress, color, help
+// Groups of options that several commands share, each as the contract spells it. What a group
+// holds stands in shared_options.cpp.
+std::vector<Option> model_options();
+std::vector<Option> input_options();
+std::vector<Option> preprocessing_options();
+std::vector<Option> runtime_options();
+std::vector<Option> launch_options();
+std::vector<Option> output_options();
+std::vector<Option> label_options();
+std::vector<Option> general_options();
 /// Concatenates groups; throws Error(internal) for a name, alias or short name declared twice.
 std::vector<Option> join(std::initializer_list<std::vector<Option>> groups);
 

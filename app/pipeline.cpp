@@ -125,8 +125,7 @@ class Pipeline {
   static constexpr std::int64_t kMostAutomaticBatch = 256;
   static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
-  // ---- reader
-  // ------------------------------------------------------------------------------------
+  // ---- reader ---------------------------------------------------------------
   void read() {
     try {
       while (std::optional<Input> input = next_()) {
@@ -176,8 +175,7 @@ class Pipeline {
     return true;
   }
 
-  // ---- workers
-  // -----------------------------------------------------------------------------------
+  // ---- workers --------------------------------------------------------------
   void work() {
     while (true) {
       std::unique_lock lock(mutex_);
@@ -249,8 +247,7 @@ class Pipeline {
     groups_[group_of(item.result)].push_back(std::move(item));
   }
 
-  // ---- model
-  // -------------------------------------------------------------------------------------
+  // ---- model ----------------------------------------------------------------
   /// What a batch has in common: the model's input size, and that of the tensors, which differ
   /// where bytes are padded behind this program's hands.
   struct Group {

@@ -25,13 +25,13 @@ struct PipelineOptions {
   int workers = 1;
   std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
   std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
-  std::int64_t memory_budget = std::int64_t{1}
-                               << 30;  ///< bytes of pictures and tokens that may wait
-  bool keep_input = true;              ///< results have their `tensor`
-  bool keep_picture = false;           ///< results have their picture's pixels, as decoded
+  /// Bytes of pictures and tokens that may wait.
+  std::int64_t memory_budget = std::int64_t{1} << 30;
+  bool keep_input = true;     ///< results have their `tensor`
+  bool keep_picture = false;  ///< results have their picture's pixels, as decoded
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
-  std::function<void(const std::string&)>
-      notice;  ///< told of what changes on the way; may be empty
+  /// Is told of what changes on the way; may be empty.
+  std::function<void(const std::string&)> notice;
 };
 
 /// What became of one input (or one frame of a video).

@@ -88,7 +88,6 @@ std::unique_ptr<ClassifyWriter> make_classify_writer(Format format, std::ostream
 /// prints an aligned list, json one object (`"schema":1`, then the pairs in their order; a member a
 /// line, jsonl all on one), csv/tsv a header and a row. An integer "schema" that is added is that
 /// number and no pair.
-/// number.
 class KeyValueReport {
  public:
   void add(std::string key, std::string value);

@@ -1,5 +1,5 @@
-// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations
-// 2-3):
+// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929,
+// equations 2-3):
 //   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
 #pragma once
 

@@ -3,8 +3,7 @@
 // hydra_map_kernel: grid ceil(n / 32), block 256; a warp four rows, lanes along the features.
 // value_heat_kernel: the same, groups of eight lanes on every fourth head.
 // softmax_scores_kernel, linear_scores_kernel: grid (ceil(n / 128), H), block 256; eight lanes a
-// row,
-//   four rows one after the other.
+//   row, four rows one after the other.
 // normalise_kernel: grid H, block 1024: a block a head, in three passes.
 // mean_over_heads_kernel: grid ceil(n / 256), block 256; a thread a row, heads in their order.
 // `width` values are loaded at once: a pack of 16 bytes, or one.

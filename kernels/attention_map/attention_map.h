@@ -2,19 +2,17 @@
 //
 // Equations, for the query of one token and the keys and values of all tokens t:
 //   hydra_map       heat_t = sum_f w_f c_t (k_tf / r(k_t)) v_tf, with w = qh * gradient: the
-//   token's
-//                   contribution to gradient . y; or, by squares, |qh * c_t kh_t * v_t|^2 with w =
-//                   qh (Bolya et al. 2022, arXiv 2209.07484, equation 8; kernels/hydra/hydra.h)
-//   softmax_scores  s_ht = q_h . k_th                       (arXiv 1706.03762, equation 1; q
-//   scaled) linear_scores   s_ht = phi(q_h) . phi(k_th) c_t, for exponential maps its logarithm
+//                   token's contribution to gradient . y; or, by squares, |qh * c_t kh_t * v_t|^2
+//                   with w = qh (Bolya et al. 2022, arXiv 2209.07484, equation 8;
+//                   kernels/hydra/hydra.h)
+//   softmax_scores  s_ht = q_h . k_th            (arXiv 1706.03762, equation 1; q scaled)
+//   linear_scores   s_ht = phi(q_h) . phi(k_th) c_t, for exponential maps its logarithm
 //                   log sum_f exp(u_f(q_h) + u_f(k_th)) + log c_t, which cannot overflow
 //                   (arXiv 2006.16236, equation 4; kernels/linear_attention/linear_attention.h)
 //   normalise       scores of all tokens -> weights A_ht: softmax over t (also right for logarithms
-//   of linear
-//                   scores), s / (sum_t s + eps), or s as it is
+//                   of linear scores), s / (sum_t s + eps), or s as it is
 //   value_heat      heat_t = sum_h A_ht (g_h . v_th): with g the gradient at y, contributions that
-//   sum to
-//                   g . y
+//                   sum to g . y
 //   mean_over_heads heat_t = (1 / H) sum_h A_ht
 // u_f are the exponents of linear_attention.h's Feature, c_t its weights of tokens, r hydra.h's
 // norm with its epsilon. Weights are exactly those of the attention kernels but for rounding: sum_t

@@ -1,17 +1,14 @@
 // attention_map.h on a GPU: the same functions with the same parameters, pointers being the
 // device's, for one image a call. Used by the visualiser's maps and, for a network on a GPU, by its
-// plan.
-//   hydra_map, softmax_scores, linear_scores, normalise, value_heat, mean_over_heads: equations
-//   there.
+// plan. The equations of hydra_map, softmax_scores, linear_scores, normalise, value_heat and
+// mean_over_heads are there.
 //
 // Tensors: as there; 16-byte packs where addresses, strides and head sizes allow them, single
-// values
-//   else. Geometry: attention_map.cuh.
-// Traffic: hydra_map 2 n D s bytes (25 MB for 8161 tokens of ViT-B in bfloat16, estimated 6 us
-// at 4.3 TB/s),
-//   softmax_scores and value_heat n D s, linear_scores n H w s: bound by memory, linear_scores of
-//   exponential maps by n H F exponentials (twice with a softmax in the map). normalise: a head is
-//   read three times and written twice by one block, in L2.
+//   values else. Geometry: attention_map.cuh.
+// Traffic: hydra_map 2 n D s bytes (25 MB for 8161 tokens of ViT-B in bfloat16, estimated 6 us at
+//   4.3 TB/s), softmax_scores and value_heat n D s, linear_scores n H w s: bound by memory,
+//   linear_scores of exponential maps by n H F exponentials (twice with a softmax in the map).
+//   normalise: a head is read three times and written twice by one block, in L2.
 // Numerics: float32. A row's result depends on no other row and on no tiling (but packs and single
 //   values add in different orders); every run gives the same bits. normalise adds the tokens t of
 //   1024 residues t mod 1024, each in their order, then those sums by a tree. Subnormal weights

@@ -18,8 +18,8 @@ struct Geometry {
   Extent block;
 };
 
-/// Why CUDA would refuse it (CUDA C++ Programming Guide, table "Technical Specifications per Compute
-/// Capability"; the same for 8.0 to 12.0); empty where it is legal.
+/// Why CUDA would refuse it (CUDA C++ Programming Guide, table "Technical Specifications per
+/// Compute Capability"; the same for 8.0 to 12.0); empty where it is legal.
 inline std::string illegal(const Geometry& geometry) {
   const auto& [grid, block] = geometry;
   const auto outside = [](std::int64_t value, std::int64_t limit) {

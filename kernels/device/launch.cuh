@@ -10,8 +10,8 @@
 
 namespace hydrascope::kernels::device {
 
-/// Runs kernel(params) with `geometry` on `stream`; see launch.h. `name` is what errors and profiles
-/// show.
+/// Runs kernel(params) with `geometry` on `stream`; see launch.h. `name` is what errors and
+/// profiles show.
 template <class Params>
 void launch(const char* name, void (*kernel)(Params), const Geometry& geometry, Stream stream,
             const std::type_identity_t<Params>& params) {

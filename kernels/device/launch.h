@@ -9,13 +9,13 @@ namespace hydrascope::kernels::device {
 /// Error(internal) that names the kernel where the geometry is illegal.
 void check_geometry(const char* name, const Geometry& geometry);
 
-/// `status` is a cudaError_t. Anything but success is Error(out_of_memory) or Error(failed) that says
-/// what CUDA says; `what` is what was asked for.
+/// `status` is a cudaError_t. Anything but success is Error(out_of_memory) or Error(failed) that
+/// says what CUDA says; `what` is what was asked for.
 void check_cuda(int status, const char* what);
 
-/// Launches `kernel` (a __global__ function) with `arguments` (addresses of its parameters) inside an
-/// NVTX range, checks, and with HYDRASCOPE_SYNC_LAUNCHES=1 waits for its end and checks again, so that
-/// a fault is reported where it happened (not while the stream is being captured).
+/// Launches `kernel` (a __global__ function) with `arguments` (addresses of its parameters) inside
+/// an NVTX range, checks, and with HYDRASCOPE_SYNC_LAUNCHES=1 waits for its end and checks again,
+/// so that a fault is reported where it happened (not while the stream is being captured).
 void launch_kernel(const char* name, const void* kernel, const Geometry& geometry, Stream stream,
                    void** arguments);
 

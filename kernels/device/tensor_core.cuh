@@ -1,5 +1,6 @@
-// Tensor-core products and the loads that feed them, from sm_80 on, as collectives of a warp (PTX ISA,
-// "Warp Level Matrix Multiply-Accumulate Instructions"). The emulator carries them out lane by lane.
+// Tensor-core products and the loads that feed them, from sm_80 on, as collectives of a warp (PTX
+// ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). The emulator carries them out lane by
+// lane.
 //
 // Fragments of mma.m16n8k16, for lane l with g = l / 4 and p = 2 (l % 4):
 //   A (16 x 16, row-major)  word 0: A[g][p..p+1]    word 1: A[g+8][p..p+1]
@@ -41,9 +42,9 @@ __device__ __forceinline__ void multiply_add<Float16>(float (&d)[4], const std::
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/// Four 8 x 8 matrices of 16-bit values from shared memory: lane l gives the address of row l % 8 of
-/// matrix l / 8 (16 bytes, aligned) and gets, in words[m], elements [g][p..p+1] of matrix m; with
-/// `transposed` elements [p..p+1][g].
+/// Four 8 x 8 matrices of 16-bit values from shared memory: lane l gives the address of row l % 8
+/// of matrix l / 8 (16 bytes, aligned) and gets, in words[m], elements [g][p..p+1] of matrix m;
+/// with `transposed` elements [p..p+1][g].
 template <bool transposed>
 __device__ __forceinline__ void load_matrices(std::uint32_t (&words)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));

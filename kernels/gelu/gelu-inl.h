@@ -1,5 +1,5 @@
-// GELU by the error function: x Phi(x) = x/2 (1 + erf(x / sqrt 2)) (arXiv 1606.08415), torch's
-// default.
+// GELU by the error function: x Phi(x) = x/2 (1 + erf(x / sqrt 2)) (arXiv 1606.08415), the
+// default of torch.
 // float32: erf is a rational function x P(x^2) / Q(x^2) on [-4, 4], constant beyond (coefficients:
 //   Eigen's float minimax); its error is below 1e-6, tested against std::erfc.
 // bfloat16: max(x, 0) - a t(a) with a = |x|, where the tail t = 1 - Phi is the eighth power of a

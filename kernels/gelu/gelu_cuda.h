@@ -5,12 +5,12 @@
 //   with tanh.
 // Tensors: values (count) of T = float, BFloat16 or Float16, read and written, any alignment.
 // Geometry (gelu_geometry.h): 256 threads, two packs of 16 bytes each; no shared memory.
-// Memory: 2 count sizeof(T) bytes. ViT-B at 1088x1920 in bfloat16 (8161 x 3072): 100 MB an image and
-//   block. About 20 operations (float32, float16: erff) or 14 (bfloat16) an element, 4 to 5 a byte:
-//   bound by memory.
+// Memory: 2 count sizeof(T) bytes. ViT-B at 1088x1920 in bfloat16 (8161 x 3072): 100 MB an image
+//   and block. About 20 operations (float32, float16: erff) or 14 (bfloat16) an element, 4 to 5 a
+//   byte: bound by memory.
 // Numerics: float32 and one rounding. erff: 1e-7 absolute. For bfloat16 the polynomial of
-//   gelu-inl.h, 6.6e-6 absolute, below half of the last digit that bfloat16 keeps wherever
-//   |GELU| > 0.002. NaN and +infinity stay; -infinity gives NaN (float32, float16; as in torch) or the
+//   gelu-inl.h, 6.6e-6 absolute, below half of the last digit that bfloat16 keeps wherever |GELU| >
+//   0.002. NaN and +infinity stay; -infinity gives NaN (float32, float16; as in torch) or the
 //   constant tail -3.5e-7 (bfloat16).
 // Deterministic: every value by itself.
 // Preconditions: count <= 0: nothing is launched.

@@ -10,8 +10,7 @@
 // The kernels without `any` hold rows in registers as packs of 16 bytes; `any` reads a row twice, a
 //   value at a time, and takes every dim, stride and alignment.
 // With `gradient`, project_kernel is the first half of the backward pass: on q and grad_y it sums
-// dc
-//   and, as both are in its registers, writes grad_q.
+//   dc and, as both are in its registers, writes grad_q.
 //
 // Budget: project_kernel: 128 registers, 8448 shared bytes
 // Budget: query_gradient_kernel: 255 registers, 8448 shared bytes

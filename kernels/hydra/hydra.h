@@ -48,9 +48,9 @@ template <class T>
 struct ProjectParams {
   const T* q;  ///< (query_rows, dim), rows `q_stride` apart
   std::int64_t q_stride;
-  std::int64_t
-      query_rows;  ///< leading rows that have a query, at most `rows`: the last block needs few
-  const T* k;      ///< (rows, dim) each, rows `stride` apart
+  /// Leading rows that have a query, at most `rows`: the last block needs few.
+  std::int64_t query_rows;
+  const T* k;  ///< (rows, dim) each, rows `stride` apart
   const T* v;
   std::int64_t stride;
   std::int64_t rows;

@@ -1,8 +1,8 @@
 // Hydra attention on a GPU, all images and tokens at once, forward and backward (Bolya et al. 2022,
 // arXiv 2209.07484, equation 8, with the deviations that hydra.h names: epsilon, token weights,
 // feature scale). Used by the GPU plan and by training for the mechanisms hydra.h's Norm covers.
-//   c_b = sum_t w_t (k_t / r(k_t)) * v_t      g_b = feature_scale * c_b      y_i = (q_i / r(q_i)) *
-//   g_b
+//   c_b = sum_t w_t (k_t / r(k_t)) * v_t      g_b = feature_scale * c_b
+//   y_i = (q_i / r(q_i)) * g_b
 // Backward, of grad_y (qh = q / r, kh = k / r, J the vector-Jacobian product of x / r(x), row.cuh):
 //   s_b = sum_i qh_i * grad_y_i               dc_b = feature_scale * s_b
 //   grad_q_i = J(q_i, grad_y_i * g_b)         grad_k_t = J(k_t, w_t dc_b * v_t)
@@ -11,24 +11,20 @@
 // default has it), grad_v is not.
 //
 // Tensors: rows contiguous, any strides, alignment and dim; fastest (rows in registers as packs of
-// 16
-//   bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y may
-//   be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
+//   16 bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y
+//   may be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
 //   tokens with the empty sum.
 // Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
-// partial
-//   sums, in L2 (50 MB and 0.8 MB an image for D = 768, N = 8161, bfloat16: by estimate 11.7 us
-//   at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q, grad_y
-//   once, k, v once, three gradients), about 24 N D FLOPs.
+//   partial sums, in L2 (50 MB and 0.8 MB an image for D = 768, N = 8161, bfloat16: by estimate
+//   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
+//   grad_y once, k, v once, three gradients), about 24 N D FLOPs.
 // Numerics: float32; 1/r is formed once a row and multiplied; one rounding to T when stored. Sums
 //   over tokens in an order that N, D and alignment alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
 //   its feature, in q its row.
 // Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, dim < 2^29, else
-// Error(invalid_argument). No image
-// or
-//   no feature: nothing is launched.
+//   Error(invalid_argument). No image or no feature: nothing is launched.
 // Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
 //   hydra_reference.h.
 #pragma once
@@ -98,8 +94,8 @@ struct BackwardParams {
   Rows<T> grad_v;
   float* grad_feature_scale;  ///< (B, D), one row an image, or null
   void* workspace;
-  const float* sum =
-      nullptr;  ///< of `forward`; needed where feature_scale and its gradient are given
+  /// Of `forward`; needed where feature_scale and its gradient are given.
+  const float* sum = nullptr;
 };
 void backward(const BackwardParams<float>& params, device::Stream stream);
 void backward(const BackwardParams<BFloat16>& params, device::Stream stream);

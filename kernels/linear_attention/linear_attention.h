@@ -71,7 +71,8 @@ std::size_t sums_size(const Shape& shape);
 /// Makes sums empty: S = z = 0, M = -infinity.
 void clear(const Shape& shape, float* sums);
 
-/// Bytes of working memory that `accumulate` and `read_out` need for tiles of at most `rows` tokens.
+/// Bytes of working memory that `accumulate` and `read_out` need for tiles of at most `rows`
+/// tokens.
 template <class T>
 std::size_t scratch_bytes(const Shape& shape, std::int64_t rows);
 extern template std::size_t scratch_bytes<float>(const Shape&, std::int64_t);

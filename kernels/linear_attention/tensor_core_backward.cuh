@@ -6,28 +6,25 @@
 //   sums     dS = sum_i (a_i / m_i) g_i^T                 dz = - sum_i (a_i / m_i) D_i
 //   keys     db_j = w_j (dS v_j + dz)   dv_j = dS^T b_j   dk_j = J^T db_j
 // Without normaliser m = 1 and D = 0. Maps with exponents: S_f / z_f stands for S as in
-// tensor_core_read_out.cuh, P_if = a_if z_f / m_i sums to 1 over f, and the gradient of an exponent
-// is
+// tensor_core_read_out.cuh, P_if = a_if z_f / m_i sums to 1 over f, and the gradient of an
+// exponent is
 //   dU_if = P_if ((S_f / z_f) . g_i - D_i)                dW_jf = b_jf (dS_f . v_j + dz_f)
 // where dS_f = sum_i P_if g_i / z_f, dz_f = - sum_i P_if D_i / z_f. J is that of
 // linear_attention_reference.h, with its rules where a map is not differentiable.
 //
 // Tensors: u (q or k), x (grad_y or v), y, grad_u, grad_x (grad_v) as Rows, 16-byte aligned,
-// strides
-//   multiples of 8; state and sums float32; terms (B, H, N), written by the pass over queries.
+//   strides multiples of 8; state and sums float32; terms (B, H, N), written by the pass over
+//   queries.
 // Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to T once a block; every
-// warp
-//   goes through its own 16 rows of each tile. Products with the transposed matrix come out where
-//   the words of u lie, so that J^T is element-wise in registers but for sums over a row by four
-//   lanes.
+//   warp goes through its own 16 rows of each tile. Products with the transposed matrix come out
+//   where the words of u lie, so that J^T is element-wise in registers but for sums over a row by
+//   four lanes.
 // Traffic: queries 8 N D bytes and 16 N H, keys 8 N D, the sums 4 N D and 16 N H; 2, 4 and 2 N F d
-// FLOPs
-//   a head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
+//   FLOPs a head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
 //   (estimated: 30 us at 4.3 TB/s).
 // Numerics: P or a and b, S / z and dS are rounded to T once; sums and gradients float32. For
-// float16
-//   dS is scaled by a power of two that brings its largest element to 2^13. Deterministic as the
-//   forward pass. NaN goes where the mathematics says.
+//   float16 dS is scaled by a power of two that brings its largest element to 2^13. Deterministic
+//   as the forward pass. NaN goes where the mathematics says.
 // Preconditions: serves() and the alignments, which the launcher has checked; N >= 1.
 // Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.

@@ -9,19 +9,17 @@
 //   has it; denominator (B, H, queries): m_i, of maps with exponents relative to
 //   max_f (U_if + M_f).
 // Geometry: tiles_a_block tiles of 64 rows a block, 128 threads. S is rounded to T once a block;
-// then
-//   every warp goes through its own 16 rows of each tile and waits for no other. Features are left
-//   operands in registers; rows of y are gathered in shared memory, so that they are written whole.
+//   then every warp goes through its own 16 rows of each tile and waits for no other. Features are
+//   left operands in registers; rows of y are gathered in shared memory, so that they are written
+//   whole.
 // Traffic: 4 N D bytes, S (F d 4 bytes) once a block, from L2; 2 N F d FLOPs a head. ViT-B, N =
-// 8161,
-//   one layer: 25 MB, 1.6 GFLOP; bound by memory on an H200 (estimated: 6 us at 4.3 TB/s).
+//   8161, one layer: 25 MB, 1.6 GFLOP; bound by memory on an H200 (estimated: 6 us at 4.3 TB/s).
 // Numerics: features and S are rounded to T once; y = sum a S / sum a with the rounded a, in
-// float32,
-//   so that weights sum to 1 but for the rounding of S. No row depends on another or on the grid:
-//   deterministic. NaN in q makes its row of the head NaN.
+//   float32, so that weights sum to 1 but for the rounding of S. No row depends on another or on
+//   the grid: deterministic. NaN in q makes its row of the head NaN.
 // Preconditions: serves() and the alignments, which the launcher has checked; queries >= 1.
 // Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
-// linear_attention_reference.h.
+//   linear_attention_reference.h.
 //
 // Budget: tensor_core_read_out_kernel: 152 registers, 34304 shared bytes
 #pragma once

@@ -8,15 +8,15 @@
 // Tensors: see the fields; T = float, BFloat16 or Float16; any alignment; y must not overlap the
 //   image. Fastest where pixels, row_bytes and image_bytes are multiples of 16 (4 and 1 work) and y
 //   is aligned to 16 bytes.
-// Geometry (patchify_geometry.h): patches of 8, 14, 16 and 32: 256 threads; from pixels a block takes
-//   a run of patches (16 of 16) of one row of the grid, `patch_size` image rows, through up to 15 KiB
-//   of shared memory; from a tensor a thread writes one pack of y. Other sizes, and y that is not
-//   aligned: a block a patch, value by value.
+// Geometry (patchify_geometry.h): patches of 8, 14, 16 and 32: 256 threads; from pixels a block
+//   takes a run of patches (16 of 16) of one row of the grid, `patch_size` image rows, through up
+//   to 15 KiB of shared memory; from a tensor a thread writes one pack of y. Other sizes, and y
+//   that is not aligned: a block a patch, value by value.
 // Memory: P P 3 bytes read and P P 3 sizeof(T) written a patch, each once (floats: 4 C P P read).
-//   ViT-B (P = 16) at 1088x1920 in bfloat16: 6.3 MB + 12.5 MB an image; two FLOPs an element: bound by
-//   memory.
-// Numerics: float32, v scale + shift with one or two roundings (fused or not), one more to T. Floats
-//   are rounded once, to nearest even; NaN stays.
+//   ViT-B (P = 16) at 1088x1920 in bfloat16: 6.3 MB + 12.5 MB an image; two FLOPs an element: bound
+//   by memory.
+// Numerics: float32, v scale + shift with one or two roundings (fused or not), one more to T.
+//   Floats are rounded once, to nearest even; NaN stays.
 // Deterministic: every value is computed from one other.
 // Preconditions: 1 <= patch_size, 3 (channels) patch_size^2 < 2^31; pixels beyond valid_* are not
 //   read. Nothing to do: no launch. A grid that no GPU can launch (2^31 patches): Error(internal).
@@ -45,7 +45,7 @@ struct PixelParams {
   std::int64_t valid_width;
   float scale[3];
   float shift[3];
-  T* y;  ///< (images, grid_rows * grid_columns, 3 * patch_size^2), a row in the order (channel, y, x)
+  T* y;  ///< (images, grid_rows * grid_columns, 3 * patch_size^2), a row ordered (channel, y, x)
 };
 void from_pixels(const PixelParams<float>& params, device::Stream stream);
 void from_pixels(const PixelParams<BFloat16>& params, device::Stream stream);

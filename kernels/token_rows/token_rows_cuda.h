@@ -13,13 +13,11 @@
 //   read in packs), 512 threads as 64 token lanes of 8 packs; their sums meet in shared memory (8
 //   or 16 KiB; 2 KiB where rows are not read in packs).
 // Memory: prefix: P D (4 + sizeof(T)) bytes an image, nothing. Mean: N D sizeof(T) bytes read;
-// ViT-B at
-//   1088x1920 in bfloat16: 12.5 MB an image, one FLOP an element: bound by memory, at few images by
-//   the D / 64 multiprocessors that work.
+//   ViT-B at 1088x1920 in bfloat16: 12.5 MB an image, one FLOP an element: bound by memory, at few
+//   images by the D / 64 multiprocessors that work.
 // Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
-// these
-//   from the first to the last, divided and rounded once: errors as of a sum of N / 64 + 64 values.
-//   NaN and infinity in a column make that column of that image so.
+//   these from the first to the last, divided and rounded once: errors as of a sum of N / 64 + 64
+//   values. NaN and infinity in a column make that column of that image so.
 // Deterministic: the order of a sum depends on N - P only.
 // Preconditions: mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
 //   num_prefix or dim 0): no launch.

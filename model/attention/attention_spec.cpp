@@ -66,8 +66,8 @@ std::vector<std::int64_t> select(std::string_view selector, std::int64_t depth,
 
 void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers) {
   const auto depth = static_cast<std::int64_t>(layers.size());
-  std::vector<AttentionSpec> result =
-      layers;  // a part that is refused must not leave half a spec behind
+  // A copy, so that a part that is refused does not leave half a spec behind.
+  std::vector<AttentionSpec> result = layers;
   std::vector<std::string_view> owner(layers.size());  // the part that decided on a layer last
   std::vector<std::string_view> parts;
   std::string_view rest = spec;

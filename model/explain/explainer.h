@@ -14,9 +14,8 @@
 //                 arXiv 2209.07484, show)
 //   attention     the readout's row of A, without N x N
 //   rollout       R = At_l ... At_0 with At = (mean over heads of A + I) / 2, the readout's row
-//                 (Abnar and Zuidema 2020, arXiv 2005.00928); layers without a map whose
-//                 rows sum to one are the
-//                 identity, or the row-stochastic 1 + cos of the same q and k
+//                 (Abnar and Zuidema 2020, arXiv 2005.00928); layers without a map whose rows sum
+//                 to one are the identity, or the row-stochastic 1 + cos of the same q and k
 //   grad-rollout  the same with At = I + relu(mean over heads of A * dA), rows renormalised,
 //                 dA_ij = g_i . v_j
 //   attn-gradcam  R <- R + (mean over heads of relu(A * dA)) R (Chefer et al. 2021, arXiv

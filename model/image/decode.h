@@ -21,8 +21,7 @@ struct Picture {
 
 /// What the first bytes of a file declare, read without decoding and without allocating pixels.
 struct Header {
-  std::string
-      format;  ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm", ...; empty if unknown
+  std::string format;  ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm"...; empty if unknown
   std::int64_t width = 0;  ///< as stored, before EXIF orientation; 0 if the format hides it
   std::int64_t height = 0;
   int orientation = 1;  ///< EXIF orientation 1..8 (1 when there is none)

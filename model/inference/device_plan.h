@@ -164,8 +164,8 @@ class DevicePlan {
   at::Tensor pooled_;           ///< (B, D) float32, twice
   at::Tensor logits_;
   at::Tensor trace_;
-  std::vector<std::unique_ptr<DeviceLinear>>
-      parts_;  ///< rows of a block's weights, as steps need them
+  /// Rows of a block's weights, as steps need them.
+  std::vector<std::unique_ptr<DeviceLinear>> parts_;
   std::vector<Step> steps_;
 };
 

@@ -1,5 +1,5 @@
-// A model's parameters with everything that is constant taken in, as plans of every device load
-// them:
+// A model's parameters with everything that is constant taken in, as plans of every device
+// load them:
 //   LayerNorm's weight and bias   -> the linear layer behind it
 //   LayerScale                    -> proj, fc2
 //   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection

@@ -30,8 +30,8 @@ struct PlanOptions {
   at::Tensor calibration;
   /// Share of the patch tokens that go on behind block `keep_layer`, see TokenReduction; 1: all.
   double keep_tokens = 1;
-  std::optional<std::int64_t>
-      keep_layer;  ///< default: the first that can, from a quarter of the depth on
+  /// By default the first layer that can drop tokens, from a quarter of the depth on.
+  std::optional<std::int64_t> keep_layer;
   std::vector<std::int64_t> trace_layers;  ///< ascending; not with `keep_tokens`
   Kernels kernels = Kernels::automatic;
   PosInterp pos_interp = PosInterp::timm;

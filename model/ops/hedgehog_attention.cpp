@@ -1,6 +1,6 @@
 // hydrascope::hedgehog_attention: Hedgehog (Zhang et al. 2024, The Hedgehog & the Porcupine, arXiv
-// 2402.04347, section 4): linear attention whose feature map is a one-layer network that imitates
-// softmax,
+// 2402.04347, section 4): linear attention whose feature map is a one-layer network that
+// imitates softmax,
 //   u = x W + b    y = linear_attention(u_q, u_k, v) with phi by the variant:
 //   exp       [exp(u), exp(-u)]                 listings attributed to the paper's appendix
 //   softmax2  [softmax(u), softmax(-u)]         LoLCATs, ThunderKittens

@@ -5,12 +5,12 @@
 // r is a norm kept from zero by eps (kernels/hydra/hydra.h), w_t = prefix_weight for the first
 // num_prefix tokens and patch_weight for the others. With q^ = q / r(q), k^ = k / r(k) and G =
 // dL/dy the gradient is
-//   dg = sum_i q^_i * G_i     dfeature_scale = sum over images of dg * c     dc = dg *
-//   feature_scale dq^_i = G_i * g    dk^_t = w_t dc * v_t    dv_t = w_t dc * k^_t    then through r
+//   dg = sum_i q^_i * G_i    dfeature_scale = sum over images of dg * c    dc = dg * feature_scale
+//   dq^_i = G_i * g    dk^_t = w_t dc * v_t    dv_t = w_t dc * k^_t    then through r
 // where a token of |x| < eps counts as constant: 1 / eps would be a spike of a million.
 //
-// Tensors: q, k, v, y (B, H, N, d) of one dtype; feature_scale (D), any floating type. Memory O(N
-// D). Tests: tests/model/ops/ops_test.py.
+// Tensors: q, k, v, y (B, H, N, d) of one dtype; feature_scale (D), any floating type. Memory
+// O(N D). Tests: tests/model/ops/ops_test.py.
 #pragma once
 
 #include "kernels/hydra/hydra.h"
