@@ -1,6 +1,7 @@
-"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild.
+"""Makes tests/data/goldens/*.safetensors: timm's answers for models and inputs C++ can rebuild; and
+assets/self_test.safetensors: timm's answers for the bundled pictures.
 
-    python scripts/make/make_goldens.py [--out FOLDER] [--only WORD]
+    python scripts/make/make_goldens.py [--only WORD]
 
 Needs torch, timm, numpy, Pillow and safetensors; the versions used stand in every file's metadata.
 Runs on the CPU in two minutes. Models and position-embedding resampling are timm's
@@ -32,6 +33,8 @@ from safetensors_writer import write_safetensors
 ROOT = Path(__file__).resolve().parents[2]
 BUNDLED = ROOT / "assets" / "models" / "deit_tiny_patch16_224.softmax.safetensors"
 PICTURES = ROOT / "assets" / "images"
+GOLDENS = ROOT / "tests" / "data" / "goldens"
+SELF_TEST = ROOT / "assets" / "self_test.safetensors"  # installed: `hydrascope doctor --self-test`
 DEIT_TINY = "deit_tiny_patch16_224"
 SEED = 42
 
@@ -179,8 +182,11 @@ def make_case(case: Case) -> tuple[Tensors, dict[str, str]]:
     }
 
 
-def make_pictures() -> tuple[Tensors, dict[str, str]]:
-    """The bundled model on the bundled pictures: Pillow decodes and resizes, timm does the rest."""
+def make_self_test() -> tuple[Tensors, dict[str, str]]:
+    """The bundled model on the bundled pictures: Pillow decodes and resizes, timm does the rest.
+
+    Files are named as in assets/, which is where an installation has them.
+    """
     transform = create_transform(
         (3, 224, 224),
         interpolation="bicubic",
@@ -190,15 +196,15 @@ def make_pictures() -> tuple[Tensors, dict[str, str]]:
     )
     files = sorted(PICTURES.glob("*.jpg"))
     images = torch.stack([transform(Image.open(file).convert("RGB")) for file in files])
-    model = build(Case("pictures", DEIT_TINY, (224, 224), bundled_weights=True))
+    model = build(Case("self_test", DEIT_TINY, (224, 224), bundled_weights=True))
     logits, float32_error = float32_and_float64(model, images)
     means = torch.nn.functional.avg_pool2d(images.double(), 16).float().numpy()
     return {"logits": logits, "patch_means": means}, {
         **versions(),
         "pillow": PIL.__version__,
         "arch": DEIT_TINY,
-        "weights": BUNDLED.relative_to(ROOT).as_posix(),
-        "files": json.dumps([file.relative_to(ROOT).as_posix() for file in files]),
+        "model": BUNDLED.stem,
+        "files": json.dumps([file.name for file in files]),
         "float32_error": f"{float32_error:.3g}",
     }
 
@@ -207,7 +213,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--out", type=Path, default=ROOT / "tests" / "data" / "goldens")
     parser.add_argument(
         "--only", default="", metavar="WORD", help="cases whose name holds this word"
     )
@@ -216,13 +221,13 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
 
     makers = {case.name: partial(make_case, case) for case in CASES}
-    makers["pictures"] = make_pictures
+    makers["self_test"] = make_self_test
     for name, make in makers.items():
         if arguments.only not in name:
             continue
         with torch.no_grad():
             tensors, metadata = make()
-        path = arguments.out / f"{name}.safetensors"
+        path = SELF_TEST if name == "self_test" else GOLDENS / f"{name}.safetensors"
         write_safetensors(path, tensors, metadata)
         spread = float(tensors["logits"].std())
         print(
