@@ -13,11 +13,11 @@
 namespace hydrascope::app {
 namespace {
 
-constexpr int kDigits = 6;    // significant, in records
+constexpr int kReportDigits = 6;    // significant, in records
 constexpr int kDecimals = 4;  // for people
 
 /// Areas are finite: probabilities, or counts over counts.
-std::string number(double value) { return significant(value, kDigits); }
+std::string number(double value) { return significant(value, kReportDigits); }
 
 std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
 

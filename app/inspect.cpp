@@ -14,7 +14,7 @@
 namespace hydrascope::app {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
@@ -47,15 +47,15 @@ Findings look_at(const checkpoint::WeightFile& file) {
   return findings;
 }
 
-Json json_of(const checkpoint::WeightFile& file, const Findings& findings) {
-  Json tensors = Json::array();
+OrderedJson json_of(const checkpoint::WeightFile& file, const Findings& findings) {
+  OrderedJson tensors = OrderedJson::array();
   for (const checkpoint::TensorView& view : file.tensors()) {
     tensors.push_back({{"name", view.name},
                        {"dtype", std::string(name(view.dtype))},
                        {"shape", view.shape},
                        {"bytes", view.data.size()}});
   }
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  const auto or_null = [](const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); };
   return {{"schema", 1},
           {"format", file.format()},
           {"tensors", tensors},
@@ -106,7 +106,7 @@ int run_inspect(const ParsedOptions& options) {
   const Format wanted = choose_format(options.text("format"), options.text("output"));
   if (wanted == Format::json || wanted == Format::jsonl) {
     out << json_of(file, findings)
-               .dump(wanted == Format::json ? 2 : -1, ' ', false, Json::error_handler_t::replace)
+               .dump(wanted == Format::json ? 2 : -1, ' ', false, OrderedJson::error_handler_t::replace)
         << '\n';
   } else {
     write_tensors(file, out);

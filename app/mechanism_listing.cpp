@@ -9,13 +9,13 @@
 namespace hydrascope::app {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// DeiT-B, patches of 16, at the sizes that the documentation's tables have.
-Json costs(const model::MechanismEntry& entry) {
+OrderedJson costs(const model::MechanismEntry& entry) {
   constexpr std::int64_t kEmbedDim = 768;
   constexpr std::int64_t kHeads = 12;
-  Json result = Json::object();
+  OrderedJson result = OrderedJson::object();
   for (const auto& [name, tokens] : {std::pair{"224x224", std::int64_t{197}},
                                      {"512x512", std::int64_t{1025}},
                                      {"1088x1920", std::int64_t{8161}}}) {
@@ -26,10 +26,10 @@ Json costs(const model::MechanismEntry& entry) {
   return result;
 }
 
-Json to_json(const model::MechanismEntry& entry) {
-  Json options = Json::array();
+OrderedJson to_json(const model::MechanismEntry& entry) {
+  OrderedJson options = OrderedJson::array();
   for (const model::MechanismOption& option : entry.options) {
-    Json json = {{"key", option.key}, {"default", option.default_value}};
+    OrderedJson json = {{"key", option.key}, {"default", option.default_value}};
     if (option.choices.empty()) {
       json["minimum"] = option.minimum;
       json["maximum"] = option.maximum;
@@ -40,7 +40,7 @@ Json to_json(const model::MechanismEntry& entry) {
     json["help"] = option.help;
     options.push_back(std::move(json));
   }
-  Json parameters = Json::array();
+  OrderedJson parameters = OrderedJson::array();
   for (const model::MechanismParameter& parameter : entry.parameters) {
     parameters.push_back({{"name", "blocks.i.attn." + parameter.name},
                           {"shape", parameter.shape},
@@ -89,7 +89,7 @@ void write_text(const model::MechanismEntry& entry, std::ostream& out) {
     out << "  adds blocks.i.attn." << parameter.name << ' ' << parameter.shape
         << ", initialised: " << parameter.initialisation << '\n';
   }
-  const Json table = costs(entry);
+  const OrderedJson table = costs(entry);
   for (const auto& [size, cost] : table.items()) {
     out << "  one layer of ViT-B, bfloat16, " << size << ": " << cost.at("gflops").get<double>()
         << " GFLOP, " << cost.at("megabytes").get<double>() << " MB moved when fused\n";

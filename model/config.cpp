@@ -12,15 +12,15 @@
 namespace hydrascope::model {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json write_field(const std::string& value) { return value; }
-Json write_field(std::int64_t value) { return value; }
-Json write_field(double value) { return value; }
-Json write_field(bool value) { return value; }
-Json write_field(Pooling value) { return std::string(name(value)); }
-Json write_field(const std::vector<AttentionSpec>& layers) {
-  Json array = Json::array();
+OrderedJson write_field(const std::string& value) { return value; }
+OrderedJson write_field(std::int64_t value) { return value; }
+OrderedJson write_field(double value) { return value; }
+OrderedJson write_field(bool value) { return value; }
+OrderedJson write_field(Pooling value) { return std::string(name(value)); }
+OrderedJson write_field(const std::vector<AttentionSpec>& layers) {
+  OrderedJson array = OrderedJson::array();
   for (const AttentionSpec& layer : layers) {
     if (layer.options.empty()) {
       array.push_back(layer.mechanism);
@@ -32,23 +32,23 @@ Json write_field(const std::vector<AttentionSpec>& layers) {
 }
 
 /// Reads one field or throws a std::string that says what was expected.
-void read_field(const Json& json, std::string& value) {
+void read_field(const OrderedJson& json, std::string& value) {
   if (!json.is_string()) throw std::string("a string");
   value = json.get<std::string>();
 }
-void read_field(const Json& json, std::int64_t& value) {
+void read_field(const OrderedJson& json, std::int64_t& value) {
   if (!json.is_number_integer()) throw std::string("an integer");
   value = json.get<std::int64_t>();
 }
-void read_field(const Json& json, double& value) {
+void read_field(const OrderedJson& json, double& value) {
   if (!json.is_number()) throw std::string("a number");
   value = json.get<double>();
 }
-void read_field(const Json& json, bool& value) {
+void read_field(const OrderedJson& json, bool& value) {
   if (!json.is_boolean()) throw std::string("true or false");
   value = json.get<bool>();
 }
-void read_field(const Json& json, Pooling& value) {
+void read_field(const OrderedJson& json, Pooling& value) {
   if (json == "token") {
     value = Pooling::token;
   } else if (json == "avg") {
@@ -57,17 +57,17 @@ void read_field(const Json& json, Pooling& value) {
     throw std::string("\"token\" or \"avg\"");
   }
 }
-void read_field(const Json& json, std::vector<AttentionSpec>& layers) {
+void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
   const std::string expected = "a list of mechanism names or {\"mechanism\", \"options\"} objects";
   if (!json.is_array()) throw expected;
   layers.clear();
-  for (const Json& item : json) {
+  for (const OrderedJson& item : json) {
     AttentionSpec layer;
     if (item.is_string()) {
       layer.mechanism = item.get<std::string>();
     } else if (item.is_object() && item.contains("mechanism") && item.at("mechanism").is_string()) {
       layer.mechanism = item.at("mechanism").get<std::string>();
-      const Json options = item.value("options", Json::object());
+      const OrderedJson options = item.value("options", OrderedJson::object());
       for (const auto& [key, value] : options.items()) {
         if (!value.is_string()) throw expected;
         layer.options[key] = value.get<std::string>();
@@ -106,12 +106,12 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
 }
 
 bool operator==(const VitConfig& a, const VitConfig& b) {
-  std::vector<Json> fields;
+  std::vector<OrderedJson> fields;
   const auto collect = [&](std::string_view, const auto& value) {
     fields.push_back(write_field(value));
   };
   VitConfig::visit(a, collect);
-  const std::vector<Json> of_a = std::move(fields);
+  const std::vector<OrderedJson> of_a = std::move(fields);
   fields.clear();
   VitConfig::visit(b, collect);
   return of_a == fields;
@@ -167,7 +167,7 @@ void validate(const VitConfig& config) {
 }
 
 std::string to_json(const VitConfig& config, int indent) {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   VitConfig::visit(config, [&](std::string_view field, const auto& value) {
     json[std::string(field)] = write_field(value);
   });
@@ -176,7 +176,7 @@ std::string to_json(const VitConfig& config, int indent) {
 
 VitConfig config_from_json(std::string_view text, const std::string& subject) {
   // Metadata of a hostile file: the strict reader bounds nesting and refuses keys that come twice.
-  const Json json = checkpoint::parse_json_object(text, subject);
+  const OrderedJson json = checkpoint::parse_json_object(text, subject);
   VitConfig config;
   std::vector<std::string> known;
   VitConfig::visit(config, [&](std::string_view field, auto& value) {
@@ -209,7 +209,7 @@ std::string to_text(const VitConfig& config) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<AttentionSpec>>) {
       text += std::string(field) + ": " + to_text(value) + "\n";
     } else {
-      const Json json = write_field(value);
+      const OrderedJson json = write_field(value);
       text += std::string(field) + ": " +
               (json.is_string() ? json.get<std::string>() : json.dump()) + "\n";
     }

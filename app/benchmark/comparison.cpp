@@ -44,8 +44,8 @@ Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b) {
 
 void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& out) {
   if (format == BenchmarkFormat::json || format == BenchmarkFormat::jsonl) {
-    using Json = nlohmann::ordered_json;
-    Json rows = Json::array();
+    using OrderedJson = nlohmann::ordered_json;
+    OrderedJson rows = OrderedJson::array();
     for (const ComparedRow& row : comparison.rows) {
       rows.push_back({{"experiment", row.a.key()},
                       {"images_per_second_a", row.a.images_per_second},
@@ -57,7 +57,7 @@ void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& o
                                            static_cast<double>(std::max<std::int64_t>(
                                                1, row.a.peak_memory_bytes))}});
     }
-    const Json whole = {{"schema", 1},
+    const OrderedJson whole = {{"schema", 1},
                         {"rows", rows},
                         {"only_a", comparison.only_a},
                         {"only_b", comparison.only_b},

@@ -16,10 +16,10 @@
 namespace hydrascope::app {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-Json to_json(const BenchmarkRow& row) {
-  Json json = Json::object();
+OrderedJson to_json(const BenchmarkRow& row) {
+  OrderedJson json = OrderedJson::object();
   BenchmarkRow::visit(
       row, [&](std::string_view name, const auto& value) { json[std::string(name)] = value; });
   return json;
@@ -72,7 +72,8 @@ void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
     const bool failed = !row.error.empty();
     lines.push_back({row.model, attention, cell(row.img_size), cell(row.tokens), cell(row.batch),
                      row.precision, row.device, row.kernels, row.stage,
-                     failed ? row.error : cell(row.images_per_second), cell(row.ms_p50), cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
+                     failed ? row.error : cell(row.images_per_second), cell(row.ms_p50),
+                     cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
                      cell(row.gflops_per_image), cell(row.pct_of_peak)});
   }
   std::vector<std::size_t> widths(lines.front().size(), 0);
@@ -128,7 +129,7 @@ BenchmarkWriter::BenchmarkWriter(BenchmarkFormat format, std::ostream& out, Benc
     : format_(format), out_(out), result_{std::move(header), {}} {
   switch (format_) {
     case BenchmarkFormat::jsonl:
-      out_ << Json({{"schema", 1}, {"header", result_.header}}).dump() << '\n';
+      out_ << OrderedJson({{"schema", 1}, {"header", result_.header}}).dump() << '\n';
       break;
     case BenchmarkFormat::csv:
     case BenchmarkFormat::tsv:
@@ -165,9 +166,9 @@ void BenchmarkWriter::finish() {
     for (const auto& [key, value] : result_.header) out_ << key << ": " << value << '\n';
     write_text(result_.rows, out_);
   } else if (format_ == BenchmarkFormat::json) {
-    Json rows = Json::array();
+    OrderedJson rows = OrderedJson::array();
     for (const BenchmarkRow& row : result_.rows) rows.push_back(to_json(row));
-    const Json whole = {{"schema", 1}, {"header", result_.header}, {"rows", rows}};
+    const OrderedJson whole = {{"schema", 1}, {"header", result_.header}, {"rows", rows}};
     out_ << whole.dump(1) << '\n';
   }
   flush_results(out_);

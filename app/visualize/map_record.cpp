@@ -6,16 +6,16 @@
 namespace hydrascope::app {
 namespace {
 
-constexpr int kDigits = 6;
+constexpr int kMapDigits = 6;
 constexpr int kShareDecimals = 4;
-constexpr int kSecondsDecimals = 6;
+constexpr int kMapSecondsDecimals = 6;
 
 std::string class_json(const Prediction& prediction) {
   return JsonObject()
       .add("index", prediction.index)
       .add("id", json_string(prediction.id))
       .add("label", json_string(prediction.label))
-      .add("prob", json_number(significant(prediction.prob, kDigits)))
+      .add("prob", json_number(significant(prediction.prob, kMapDigits)))
       .text();
 }
 
@@ -37,8 +37,8 @@ std::string to_json(const MapRecord& record) {
   files.add("heatmap", json_string(record.heatmap_file));
   if (!record.map_file.empty()) files.add("map", json_string(record.map_file));
   object.add("grid", json_array(record.grid))
-      .add("min", json_number(significant(record.minimum, kDigits)))
-      .add("max", json_number(significant(record.maximum, kDigits)))
+      .add("min", json_number(significant(record.minimum, kMapDigits)))
+      .add("max", json_number(significant(record.maximum, kMapDigits)))
       .add("cls_share", json_number(decimal(record.cls_share, kShareDecimals)))
       .add("files", files.text())
       .add("width", record.width)
@@ -51,7 +51,7 @@ std::string to_json(const MapRecord& record) {
     object.add("approximations", json_object(record.approximations));
   object.add("device", json_string(record.device)).add("precision", json_string(record.precision));
   if (!record.note.empty()) object.add("note", json_string(record.note));
-  return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
+  return object.add("seconds", json_number(decimal(record.seconds, kMapSecondsDecimals))).text();
 }
 
 std::vector<std::string> map_columns() {
@@ -101,14 +101,14 @@ std::vector<std::string> to_row(const MapRecord& record) {
           std::to_string(record.of_class.index),
           record.of_class.id,
           record.of_class.label,
-          significant(record.of_class.prob, kDigits),
+          significant(record.of_class.prob, kMapDigits),
           record.method,
           std::to_string(record.layer),
           record.head,
           std::to_string(record.grid[0]),
           std::to_string(record.grid[1]),
-          significant(record.minimum, kDigits),
-          significant(record.maximum, kDigits),
+          significant(record.minimum, kMapDigits),
+          significant(record.maximum, kMapDigits),
           decimal(record.cls_share, kShareDecimals),
           record.heatmap_file,
           record.map_file,
@@ -122,7 +122,7 @@ std::vector<std::string> to_row(const MapRecord& record) {
           record.device,
           record.precision,
           record.note,
-          decimal(record.seconds, kSecondsDecimals),
+          decimal(record.seconds, kMapSecondsDecimals),
           "",
           ""};
 }

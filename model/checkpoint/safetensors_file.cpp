@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void fail(const std::string& what, const fs::path& file) {
+[[noreturn]] void fail_file(const std::string& what, const fs::path& file) {
   throw Error(ErrorCode::decode_failed, what, file.native());
 }
 
@@ -22,7 +22,7 @@ WeightMap open_index(const fs::path& file) {
   const std::span<const std::byte> bytes = mapped.bytes();
   if (bytes.empty()) throw Error(ErrorCode::empty, "the file is empty", file.native());
   if (bytes.size() > kMaxHeaderBytes) {
-    fail("an index of " + std::to_string(bytes.size()) + " bytes, more than the limit of " +
+    fail_file("an index of " + std::to_string(bytes.size()) + " bytes, more than the limit of " +
              std::to_string(kMaxHeaderBytes),
          file);
   }
@@ -35,14 +35,14 @@ void compare(const WeightMap& promised, const WeightMap& holders, const fs::path
   for (const auto& [tensor, shard] : promised) {
     const auto found = holders.find(tensor);
     if (found != holders.end() && found->second == shard) continue;
-    fail("tensor " + quote(tensor) + " is not in " + quote(shard) +
+    fail_file("tensor " + quote(tensor) + " is not in " + quote(shard) +
              ", where weight_map says it is" +
              (found == holders.end() ? "" : ", but in " + quote(found->second)),
          index_file);
   }
   for (const auto& [tensor, shard] : holders) {
     if (!promised.contains(tensor)) {
-      fail("tensor " + quote(tensor) + " of " + quote(shard) + " is missing in weight_map",
+      fail_file("tensor " + quote(tensor) + " of " + quote(shard) + " is missing in weight_map",
            index_file);
     }
   }
@@ -70,7 +70,7 @@ void SafetensorsFile::append(const fs::path& file) {
   for (auto& [key, value] : index.metadata) {
     const auto [entry, is_new] = metadata_.try_emplace(key, value);
     if (!is_new && entry->second != value) {
-      fail("__metadata__ " + quote(key) + ": " + quote(value) + ", but another shard says " +
+      fail_file("__metadata__ " + quote(key) + ": " + quote(value) + ", but another shard says " +
                quote(entry->second),
            file);
     }
@@ -96,7 +96,7 @@ void SafetensorsFile::append_shards(const fs::path& index_file) {
     for (std::size_t i = first; i < tensors_.size(); ++i) {
       const auto [holder, is_new] = holders.try_emplace(tensors_[i].name, shard);
       if (!is_new) {
-        fail("tensor " + quote(tensors_[i].name) + " is both in " + quote(holder->second) +
+        fail_file("tensor " + quote(tensors_[i].name) + " is both in " + quote(holder->second) +
                  " and in " + quote(shard),
              index_file);
       }

@@ -89,26 +89,26 @@ class TemporaryFile {
   bool committed_ = false;
 };
 
-[[noreturn]] void refuse(const std::string& what, const fs::path& file) {
+[[noreturn]] void refuse_write(const std::string& what, const fs::path& file) {
   throw Error(ErrorCode::invalid_argument, what, file.native());
 }
 
 [[noreturn]] void refuse_header(std::size_t bytes, const fs::path& file) {
-  refuse("a header of at least " + std::to_string(bytes) +
+  refuse_write("a header of at least " + std::to_string(bytes) +
              " bytes, more than the format's limit of " + std::to_string(kMaxHeaderBytes),
          file);
 }
 
 void check_text(std::string_view text, const char* what, const fs::path& file) {
   if (find_bad_utf8(text) != text.size()) {
-    refuse(std::string(what) + " " + quote(text) + " is not valid UTF-8", file);
+    refuse_write(std::string(what) + " " + quote(text) + " is not valid UTF-8", file);
   }
 }
 
 void check_tensor(const TensorView& tensor, const fs::path& file) {
   check_text(tensor.name, "the tensor name", file);
   const auto fail = [&](const std::string& what) {
-    refuse("tensor " + quote(tensor.name) + ": " + what, file);
+    refuse_write("tensor " + quote(tensor.name) + ": " + what, file);
   };
   const auto type = [&] {
     return shape_text(tensor.shape) + " of " + std::string(name(tensor.dtype));
@@ -132,14 +132,14 @@ std::vector<const TensorView*> sorted(std::span<const TensorView> tensors, const
   const auto name_of = [](const TensorView* tensor) -> const std::string& { return tensor->name; };
   std::ranges::sort(order, {}, name_of);
   const auto twin = std::ranges::adjacent_find(order, {}, name_of);
-  if (twin != order.end()) refuse("two tensors have the name " + quote((*twin)->name), file);
+  if (twin != order.end()) refuse_write("two tensors have the name " + quote((*twin)->name), file);
   // Then every tensor begins at a multiple of its element's size.
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [](const TensorView* tensor) { return size_of(tensor->dtype); });
   return order;
 }
 
-std::string header_text(std::span<const TensorView* const> order, const Metadata& metadata) {
+std::string written_header(std::span<const TensorView* const> order, const Metadata& metadata) {
   std::string text;
   const auto add = [&](std::string_view key, const std::string& json) {
     text += (text.empty() ? "{" : ",") + json_string(key) + ":" + json;
@@ -174,7 +174,7 @@ std::string header_text(std::span<const TensorView* const> order, const Metadata
 void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
                        const Metadata& metadata) {
   if (std::max(tensors.size(), metadata.size()) >= kMaxJsonKeys) {
-    refuse("more tensors or metadata than the format's readers take", file);
+    refuse_write("more tensors or metadata than the format's readers take", file);
   }
   // Escapes only make text longer: what is too long already need not be escaped to know it.
   std::size_t text_bytes = 0;
@@ -187,7 +187,7 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   }
   for (const TensorView& tensor : tensors) check_tensor(tensor, file);
   const std::vector<const TensorView*> order = sorted(tensors, file);
-  const std::string header = header_text(order, metadata);
+  const std::string header = written_header(order, metadata);
   if (header.size() > kMaxHeaderBytes) refuse_header(header.size(), file);
   std::array<std::byte, 8> length{};
   for (std::size_t i = 0; i < length.size(); ++i) {

@@ -19,7 +19,7 @@ using namespace std::string_view_literals;
 constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
 constexpr std::int64_t kVersion = 1001;
 
-[[noreturn]] void refuse(const std::string& what, const std::string& subject) {
+[[noreturn]] void refuse_legacy(const std::string& what, const std::string& subject) {
   throw Error(ErrorCode::unsupported_format, what, subject);
 }
 
@@ -44,7 +44,7 @@ class PickleSequence {
 void check_magic(const pickle::Value& value, const std::string& subject) {
   const auto* number = std::get_if<pickle::BigInteger>(&value);
   if (number != nullptr && number->bytes == kMagic) return;
-  refuse("expected a file of torch.save, found another pickle", subject);
+  refuse_legacy("expected a file of torch.save, found another pickle", subject);
 }
 
 void check_machine(const pickle::Value& facts, const std::string& subject) {
@@ -53,7 +53,7 @@ void check_machine(const pickle::Value& facts, const std::string& subject) {
   const pickle::Value* value = find(**dict, "little_endian");
   const bool* is_little_endian = value == nullptr ? nullptr : std::get_if<bool>(value);
   if (is_little_endian != nullptr && !*is_little_endian) {
-    refuse("the tensors are big-endian", subject);
+    refuse_legacy("the tensors are big-endian", subject);
   }
 }
 
@@ -66,7 +66,7 @@ std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key
   if (found == types.end()) heap.fail("no tensor uses the storage " + quote(key));
   const pickle::Storage& storage = *found->second;
   if (!storage.dtype) {
-    refuse("the storage " + quote(key) + " has a type that is not supported", heap.subject());
+    refuse_legacy("the storage " + quote(key) + " has a type that is not supported", heap.subject());
   }
   const auto length = cursor.number<std::uint64_t>();
   if (length != static_cast<std::uint64_t>(storage.length)) {
@@ -96,7 +96,7 @@ TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& 
   const pickle::Value version = pickles.next();
   const auto* number = std::get_if<std::int64_t>(&version);
   if (number == nullptr || *number != kVersion) {
-    refuse("expected the version 1001 of torch.save's legacy format, found another", subject);
+    refuse_legacy("expected the version 1001 of torch.save's legacy format, found another", subject);
   }
   check_machine(pickles.next(), subject);
 

@@ -11,7 +11,7 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-[[noreturn]] void refuse(const std::string& what, const std::string& subject,
+[[noreturn]] void refuse_zip(const std::string& what, const std::string& subject,
                          std::string hint = {}) {
   throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
 }
@@ -22,11 +22,11 @@ std::string find_folder(const ZipArchive& archive, const std::string& subject) {
   std::string folder;
   for (const auto& [name, entry] : archive.entries()) {
     if (!name.ends_with(kPickle) || name.find('/') != name.size() - kPickle.size()) continue;
-    if (!folder.empty()) refuse("the zip archive has more than one data.pkl", subject);
+    if (!folder.empty()) refuse_zip("the zip archive has more than one data.pkl", subject);
     folder = name.substr(0, name.size() - kPickle.size() + 1);
   }
   if (folder.empty()) {
-    refuse("expected a file of torch.save, found a zip archive without a data.pkl", subject);
+    refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject);
   }
   return folder;
 }
@@ -37,7 +37,7 @@ void check_byte_order(const ZipArchive& archive, const std::string& name,
   const auto bytes = archive.content(name);
   const std::string_view order(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (order == "little") return;
-  refuse(order == "big" ? "the tensors are big-endian"
+  refuse_zip(order == "big" ? "the tensors are big-endian"
                         : "expected the byte order \"little\", found " + quote(order),
          subject, "load and save the file on a little-endian machine");
 }
@@ -49,7 +49,7 @@ TorchContents read_torch_zip(std::span<const std::byte> bytes, pickle::Heap& hea
   const ZipArchive archive(bytes, subject);
   const std::string folder = find_folder(archive, subject);
   if (archive.entries().contains(folder + "constants.pkl")) {
-    refuse("expected a state dict, found a TorchScript program", subject,
+    refuse_zip("expected a state dict, found a TorchScript program", subject,
            "load it with torch.jit.load and save its state_dict()");
   }
   check_byte_order(archive, folder + "byteorder", subject);

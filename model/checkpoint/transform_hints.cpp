@@ -76,7 +76,7 @@ std::optional<double> crop_pct_of(Size crop, Size size) {
   return pct;
 }
 
-std::string text(Size size) {
+std::string size_text(Size size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
@@ -115,11 +115,11 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
   hints.origins["crop_pct"] = of_size;
   if (!crops) return;
   if (cropped.height > resized.height || cropped.width > resized.width) {
-    fields.fail("crop_size", text(cropped) + " is larger than size " + text(resized));
+    fields.fail("crop_size", size_text(cropped) + " is larger than size " + size_text(resized));
   }
   const auto pct = crop_pct_of(cropped, resized);
   if (!pct) {
-    fields.fail("crop_size", text(cropped) + " and size " + text(resized) +
+    fields.fail("crop_size", size_text(cropped) + " and size " + size_text(resized) +
                                  ": the two must have one aspect ratio");
   }
   hints.values.crop_pct = *pct;

@@ -26,7 +26,7 @@ constexpr std::uint16_t kZip64Extra = 1;
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
 constexpr std::uint16_t kEncrypted = 1;
 
-[[noreturn]] void fail(const std::string& what, const std::string& subject) {
+[[noreturn]] void fail_archive(const std::string& what, const std::string& subject) {
   throw Error(ErrorCode::decode_failed, what, subject,
               "the file was cut off or damaged: download or copy it again");
 }
@@ -46,7 +46,7 @@ void widen(std::span<const std::byte> extra, std::span<std::uint64_t*> fields,
     }
     return;
   }
-  fail("an entry of the zip archive needs a zip64 field and has none", subject);
+  fail_archive("an entry of the zip archive needs a zip64 field and has none", subject);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ std::size_t ZipArchive::find_end_record() const {
       if (cursor.number<std::uint16_t>() == cursor.remaining()) return at;
     }
   }
-  fail("expected a zip archive to end with its central directory, found none", subject_);
+  fail_archive("expected a zip archive to end with its central directory, found none", subject_);
 }
 
 ZipArchive::Directory ZipArchive::find_directory() const {
@@ -94,30 +94,30 @@ ZipArchive::Directory ZipArchive::find_directory() const {
       locator.take(4);
       const auto at = locator.number<std::uint64_t>();
       limit = end - kEndLocator64Bytes;
-      if (at > limit) fail("the zip64 end record lies outside the file", subject_);
+      if (at > limit) fail_archive("the zip64 end record lies outside the file", subject_);
       limit = static_cast<std::size_t>(at);
       ByteCursor wide(bytes_.subspan(limit, end - limit), "the zip64 end record", subject_);
       if (wide.number<std::uint32_t>() != kEndRecord64) {
-        fail("the zip64 locator points to no zip64 end record", subject_);
+        fail_archive("the zip64 locator points to no zip64 end record", subject_);
       }
       wide.take(28);
       directory.entries = wide.number<std::uint64_t>();
       directory.size = wide.number<std::uint64_t>();
       directory.offset = wide.number<std::uint64_t>();
     } else if (is_saturated) {
-      fail("the zip archive needs a zip64 end record and has none", subject_);
+      fail_archive("the zip archive needs a zip64 end record and has none", subject_);
     }
   }
   if (disk != directory_disk || (disk != 0 && disk != 0xFFFF)) {
-    fail("the zip archive is one part of several", subject_);
+    fail_archive("the zip archive is one part of several", subject_);
   }
   if (directory.offset > limit || directory.size > limit - directory.offset) {
-    fail("the central directory at byte " + std::to_string(directory.offset) + " with " +
+    fail_archive("the central directory at byte " + std::to_string(directory.offset) + " with " +
              std::to_string(directory.size) + " bytes lies outside the file",
          subject_);
   }
   if (directory.entries > directory.size / kDirectoryHeaderBytes) {
-    fail(std::to_string(directory.entries) + " entries do not fit into a central directory of " +
+    fail_archive(std::to_string(directory.entries) + " entries do not fit into a central directory of " +
              std::to_string(directory.size) + " bytes",
          subject_);
   }
@@ -132,7 +132,7 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string subject)
                                    static_cast<std::size_t>(directory.size)),
                     "the central directory of the zip archive", subject_);
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    if (cursor.number<std::uint32_t>() != kDirectoryHeader) cursor.fail("expected an entry");
+    if (cursor.number<std::uint32_t>() != kDirectoryHeader) cursor.fail_archive("expected an entry");
     Entry entry;
     cursor.take(4);
     entry.flags = cursor.number<std::uint16_t>();
@@ -150,14 +150,14 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string subject)
     widen(cursor.take(extra_size), fields, subject_);
     cursor.take(comment_size);
     if (!entries_.emplace(name, entry).second) {
-      fail("the zip archive names " + quote(name) + " twice", subject_);
+      fail_archive("the zip archive names " + quote(name) + " twice", subject_);
     }
   }
 }
 
 std::span<const std::byte> ZipArchive::content(std::string_view name) const {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) fail("the zip archive has no " + quote(name), subject_);
+  if (found == entries_.end()) fail_archive("the zip archive has no " + quote(name), subject_);
   const Entry& entry = found->second;
   if (entry.method != 0 || (entry.flags & kEncrypted) != 0) {
     throw Error(ErrorCode::unsupported_format,
@@ -167,22 +167,22 @@ std::span<const std::byte> ZipArchive::content(std::string_view name) const {
                 subject_, "do not repack the file: use it as torch.save wrote it");
   }
   if (entry.size != entry.stored_size) {
-    fail(quote(name) + " has two sizes, " + std::to_string(entry.size) + " and " +
+    fail_archive(quote(name) + " has two sizes, " + std::to_string(entry.size) + " and " +
              std::to_string(entry.stored_size) + " bytes",
          subject_);
   }
   if (entry.header_offset > directory_offset_) {
-    fail(quote(name) + " lies outside the file", subject_);
+    fail_archive(quote(name) + " lies outside the file", subject_);
   }
   const auto offset = static_cast<std::size_t>(entry.header_offset);
   ByteCursor cursor(bytes_.subspan(offset, static_cast<std::size_t>(directory_offset_) - offset),
                     "the zip archive at " + quote(name), subject_);
-  if (cursor.number<std::uint32_t>() != kLocalHeader) cursor.fail("expected a local header");
+  if (cursor.number<std::uint32_t>() != kLocalHeader) cursor.fail_archive("expected a local header");
   // The sizes here may be zero: torch.save writes them behind the content.
   cursor.take(22);
   const auto name_size = cursor.number<std::uint16_t>();
   const auto extra_size = cursor.number<std::uint16_t>();
-  if (cursor.text(name_size) != name) cursor.fail("the local header has another name");
+  if (cursor.text(name_size) != name) cursor.fail_archive("the local header has another name");
   cursor.take(extra_size);
   return cursor.take(entry.size);
 }

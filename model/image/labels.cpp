@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = 16 << 20;  // the 21,841 synsets of ImageNet take 2 MB
+constexpr std::uintmax_t kMaxLabelBytes = 16 << 20;  // the 21,841 synsets of ImageNet take 2 MB
 constexpr std::string_view kBlank = " \t\r";
 
 std::string_view trim(std::string_view text) {
@@ -64,7 +64,7 @@ Labels Labels::load(const fs::path& file) {
     throw Error(ErrorCode::unreadable, "the label file cannot be read", file.native());
   }
   const std::uintmax_t bytes = fs::file_size(file, error);
-  if (error || bytes > kMaxFileBytes) {
+  if (error || bytes > kMaxLabelBytes) {
     throw Error(ErrorCode::too_large, "a label file of more than 16 MiB", file.native());
   }
   std::string text(bytes, '\0');

@@ -13,7 +13,7 @@ namespace {
 /// gigabyte.
 constexpr std::int64_t kMaxResampledEdge = std::int64_t{1} << 24;
 
-std::string text(Size size) {
+std::string size_text(Size size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
@@ -100,7 +100,7 @@ void check_config(const TransformConfig& config) {
   constexpr std::int64_t kMaxEdge = std::int64_t{1} << 24;
   const auto is_edge = [](std::int64_t n) { return n >= 1 && n <= kMaxEdge; };
   if (!is_edge(config.img_size.height) || !is_edge(config.img_size.width)) {
-    throw Error(ErrorCode::invalid_argument, "image size " + text(config.img_size) +
+    throw Error(ErrorCode::invalid_argument, "image size " + size_text(config.img_size) +
                                                  ": both edges must be between 1 and 16777216");
   }
   if (!is_edge(config.patch_size)) {
@@ -137,7 +137,7 @@ void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixe
     }
   }
   if (exceeds(plan.output.height, plan.output.width)) {
-    throw Error(ErrorCode::too_large, "an input of " + text(plan.output) +
+    throw Error(ErrorCode::too_large, "an input of " + size_text(plan.output) +
                                           " is above the limit of " + std::to_string(max_pixels) +
                                           " pixels");
   }
@@ -202,13 +202,13 @@ std::string describe(const TransformConfig& config) {
       line += " resized to multiples of " + std::to_string(config.patch_size) + how;
     }
   } else if (config.crop_mode == CropMode::squash) {
-    line = "squash to " + text(scale) + how + " -> centre crop " + text(img_size);
+    line = "squash to " + size_text(scale) + how + " -> centre crop " + size_text(img_size);
   } else if (config.crop_mode == CropMode::border) {
-    line = "resize into " + text(scale) + how + " -> centre crop or pad " + text(img_size);
+    line = "resize into " + size_text(scale) + how + " -> centre crop or pad " + size_text(img_size);
   } else {
     const bool is_square = scale.height == scale.width;
-    line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + text(scale)) +
-           how + " -> centre crop " + text(img_size);
+    line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + size_text(scale)) +
+           how + " -> centre crop " + size_text(img_size);
   }
   const bool may_change = config.native || round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {

@@ -7,7 +7,7 @@
 namespace hydrascope::model {
 namespace {
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kAft({
     .name = "aft",
     .aliases = {"aft_simple"},
     .summary = "AFT-Simple: a token average weighted by exp(k), gated by sigmoid(q), O(N D)",

@@ -16,7 +16,7 @@ class CosMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kCos({
     .name = "cos",
     .aliases = {"1+cos", "taylor1"},
     .summary = "linear attention with sim = 1 + cosine (Taylor-1), O(N D d)",

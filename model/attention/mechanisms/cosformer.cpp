@@ -82,7 +82,7 @@ class CosformerMap : public FeatureMap {
   std::int64_t max_grid_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kCosformer({
     .name = "cosformer",
     .aliases = {},
     .summary = "ReLU features reweighted by the cosine of patch distances, O(N D d)",

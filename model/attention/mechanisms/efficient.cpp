@@ -44,7 +44,7 @@ class EfficientMixer : public TokenMixer {
   bool scaled_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kEfficient({
     .name = "efficient",
     .aliases = {"efficient_attention"},
     .summary = "softmax of q over features times softmax of k over tokens, O(N D d)",

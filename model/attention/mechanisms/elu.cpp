@@ -18,7 +18,7 @@ class EluMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kElu({
     .name = "elu",
     .aliases = {"linear", "elu+1", "elu1"},
     .summary = "linear attention with phi = elu + 1, O(N D d)",

@@ -24,7 +24,7 @@ class ExpMap : public FeatureMap {
   double t_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kExp({
     .name = "exp",
     .aliases = {"exp_t"},
     .summary = "linear attention with phi = exp(t x), O(N D d)",

@@ -16,19 +16,19 @@
 namespace hydrascope::model {
 namespace {
 
-enum class Variant { exp, softmax2, softmax1, exp_pos, expdim };
+enum class HedgehogVariant { exp, softmax2, softmax1, exp_pos, expdim };
 
-Variant parse_variant(const std::string& name) {
-  if (name == "softmax2") return Variant::softmax2;
-  if (name == "softmax1") return Variant::softmax1;
-  if (name == "exp_pos") return Variant::exp_pos;
-  return name == "expdim" ? Variant::expdim : Variant::exp;
+HedgehogVariant parse_variant(const std::string& name) {
+  if (name == "softmax2") return HedgehogVariant::softmax2;
+  if (name == "softmax1") return HedgehogVariant::softmax1;
+  if (name == "exp_pos") return HedgehogVariant::exp_pos;
+  return name == "expdim" ? HedgehogVariant::expdim : HedgehogVariant::exp;
 }
 
 class HedgehogMap : public LearnedFeatureMap {
  public:
   HedgehogMap(const TokenMixerArguments& arguments, const LearnedMapSettings& settings,
-              Variant variant)
+              HedgehogVariant variant)
       : LearnedFeatureMap(arguments, settings), variant_(variant) {}
 
   [[nodiscard]] Values values() const override { return Values::logarithms; }
@@ -36,20 +36,20 @@ class HedgehogMap : public LearnedFeatureMap {
   at::Tensor operator()(const at::Tensor& x, Side side, const TokenSpan&) const override {
     const at::Tensor u = network(x, side);
     switch (variant_) {
-      case Variant::exp_pos: return u;
-      case Variant::exp: return at::cat({u, -u}, -1);
-      case Variant::softmax2: return at::cat({u.log_softmax(-1), (-u).log_softmax(-1)}, -1);
-      case Variant::softmax1: return at::cat({2 * u, -2 * u}, -1).log_softmax(-1);
-      case Variant::expdim:
+      case HedgehogVariant::exp_pos: return u;
+      case HedgehogVariant::exp: return at::cat({u, -u}, -1);
+      case HedgehogVariant::softmax2: return at::cat({u.log_softmax(-1), (-u).log_softmax(-1)}, -1);
+      case HedgehogVariant::softmax1: return at::cat({2 * u, -2 * u}, -1).log_softmax(-1);
+      case HedgehogVariant::expdim:
         return at::cat({u - u.amax(-1, /*keepdim=*/true), u.amin(-1, /*keepdim=*/true) - u}, -1);
     }
     return u;
   }
 
   [[nodiscard]] at::Tensor bounded_features(const at::Tensor& x, Side side) const override {
-    if (variant_ != Variant::softmax2 && variant_ != Variant::softmax1) return {};
+    if (variant_ != HedgehogVariant::softmax2 && variant_ != HedgehogVariant::softmax1) return {};
     const at::Tensor u = network(x, side);
-    return variant_ == Variant::softmax2 ? at::cat({u.softmax(-1), (-u).softmax(-1)}, -1)
+    return variant_ == HedgehogVariant::softmax2 ? at::cat({u.softmax(-1), (-u).softmax(-1)}, -1)
                                          : at::cat({2 * u, -2 * u}, -1).softmax(-1);
   }
 
@@ -61,19 +61,19 @@ class HedgehogMap : public LearnedFeatureMap {
   [[nodiscard]] kernels::linear_attention::Feature feature() const {
     using kernels::linear_attention::Feature;
     switch (variant_) {
-      case Variant::exp_pos: return Feature::exp;
-      case Variant::exp: return Feature::exp_pair;
-      case Variant::softmax2: return Feature::softmax_pair;
-      case Variant::softmax1: return Feature::softmax_both;
-      case Variant::expdim: return Feature::exp_centred;
+      case HedgehogVariant::exp_pos: return Feature::exp;
+      case HedgehogVariant::exp: return Feature::exp_pair;
+      case HedgehogVariant::softmax2: return Feature::softmax_pair;
+      case HedgehogVariant::softmax1: return Feature::softmax_both;
+      case HedgehogVariant::expdim: return Feature::exp_centred;
     }
     return Feature::exp_pair;
   }
 
-  Variant variant_;
+  HedgehogVariant variant_;
 };
 
-std::vector<MechanismOption> options() {
+std::vector<MechanismOption> hedgehog_options() {
   std::vector<MechanismOption> list{
       choice_option("variant", "exp", {"exp", "softmax2", "softmax1", "exp_pos", "expdim"},
                     "which of the five functions; part of what the weights mean")};
@@ -82,13 +82,13 @@ std::vector<MechanismOption> options() {
   return list;
 }
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kHedgehog({
     .name = "hedgehog",
     .aliases = {"hh"},
     .summary = "linear attention whose learned map imitates softmax, O(N D d)",
     .citation = "Zhang et al. 2024, The Hedgehog & the Porcupine: Expressive Linear Attentions "
                 "with Softmax Mimicry, arXiv 2402.04347",
-    .options = options(),
+    .options = hedgehog_options(),
     .parameters = learned_map_parameters("identity"),
     .map_definition = "A_ij = phi(q_i).phi(k_j) / sum_t phi(q_i).phi(k_t), learned phi",
     .rows_sum_to_one = true,

@@ -17,7 +17,7 @@ EpsPolicy eps_policy(const std::string& name) {
   return name == "add" ? EpsPolicy::add : EpsPolicy::max;
 }
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kHydra({
     .name = "hydra",
     .aliases = {"hydra_attention"},
     .summary = "one global feature vector gated by each token, O(N D)",

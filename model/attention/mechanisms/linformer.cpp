@@ -127,7 +127,7 @@ class LinformerMixer : public TokenMixer {
   Tensor of_values_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kLinformer({
     .name = "linformer",
     .aliases = {},
     .summary = "softmax over keys and values projected to m tokens, O(N D m)",

@@ -41,7 +41,7 @@ class UnitMap : public FeatureMap {
   TokenGrid training_grid_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kMla({
     .name = "mla",
     .aliases = {"cosine", "multi_head_linear"},
     .summary = "cosine linear attention with H heads and no denominator, O(N D d)",

@@ -1,5 +1,5 @@
-// Nystromformer (Xiong et al. 2021, arXiv 2102.03902, equation 13): softmax attention through m
-// landmarks,
+// Nystromformer (Xiong et al. 2021, arXiv 2102.03902, equation 13): softmax attention
+// through m landmarks,
 //   y = softmax(q kt^T) pinv(softmax(qt kt^T)) softmax(qt k^T) v       scores over sqrt(d)
 // Landmarks are averages over cells of the patch grid, and each prefix token is one of its own (the
 // paper averages segments of a sequence); with all tokens as landmarks this is softmax. The
@@ -76,7 +76,7 @@ class NystromMixer : public TokenMixer {
   std::int64_t iterations_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kNystrom({
     .name = "nystrom",
     .aliases = {"nystromformer"},
     .summary = "softmax attention through averaged landmarks, O(N D m)",

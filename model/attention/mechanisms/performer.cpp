@@ -34,7 +34,7 @@ class PerformerMap : public FeatureMap {
   bool hyperbolic_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kPerformer({
     .name = "performer",
     .aliases = {"favor+", "favor"},
     .summary = "positive random features of the softmax kernel (FAVOR+), O(N D M)",

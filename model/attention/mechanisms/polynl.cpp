@@ -8,7 +8,7 @@
 namespace hydrascope::model {
 namespace {
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kPolynl({
     .name = "polynl",
     .aliases = {"poly_nl"},
     .summary = "PolyNL: the input times the mean of k * v, O(N D)",

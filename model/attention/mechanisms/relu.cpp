@@ -17,7 +17,7 @@ class ReluMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kRelu({
     .name = "relu",
     .aliases = {"relu_linear"},
     .summary = "linear attention with phi = ReLU, O(N D d)",

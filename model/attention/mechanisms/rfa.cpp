@@ -29,7 +29,7 @@ class RfaMap : public FeatureMap {
   double sigma_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kRfa({
     .name = "rfa",
     .aliases = {"random_feature_attention"},
     .summary = "trigonometric random features of a Gaussian kernel, O(N D M)",

@@ -30,7 +30,7 @@ class SoftmaxMixer : public TokenMixer {
   [[nodiscard]] FusedMixing fused() const override { return FusedSoftmax{}; }
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kSoftmax({
     .name = "softmax",
     .aliases = {"msa", "sdpa"},
     .summary = "multi-head softmax attention, O(N^2 D)",

@@ -24,18 +24,18 @@ class T2rMap : public LearnedFeatureMap {
   }
 };
 
-std::vector<MechanismOption> options() {
+std::vector<MechanismOption> t2r_options() {
   std::vector<MechanismOption> list = learned_map_options();
   list.push_back(form_option());
   return list;
 }
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kT2r({
     .name = "t2r",
     .aliases = {"transformer_to_rnn"},
     .summary = "linear attention with a learned phi = ReLU(x W + b), O(N D d)",
     .citation = "Kasai et al. 2021, Finetuning Pretrained Transformers into RNNs, EMNLP",
-    .options = options(),
+    .options = t2r_options(),
     .parameters = learned_map_parameters("identity plus normal noise (0.01)"),
     .map_definition = "A_ij = phi(q_i).phi(k_j) / (sum_t phi(q_i).phi(k_t) + 1e-6), learned phi",
     .rows_sum_to_one = true,

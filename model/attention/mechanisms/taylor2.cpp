@@ -33,7 +33,7 @@ class Taylor2Map : public FeatureMap {
   bool full_;
 };
 
-const MechanismRegistration kRegistration({
+const MechanismRegistration kTaylor2({
     .name = "taylor2",
     .aliases = {"taylor"},
     .summary = "second-order Taylor form of softmax, O(N D d^2)",

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::int64_t kFidelityImages = 64;
 constexpr const char* kStageField = "conversion.stage";
-constexpr const char* kStepField = "conversion.step";
+constexpr const char* kConversionStep = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
 constexpr const char* kHistoryField = "conversion.history";
 constexpr const char* kStepsDoneField = "conversion.steps_done";
@@ -297,7 +297,7 @@ void Conversion::State::save(NamedTensors tensors) {
   history.seconds = seconds();
   state.fields[kIdentityField] = options.identity;
   state.fields[kStageField] = std::to_string(stage);
-  state.fields[kStepField] = std::to_string(position.step);
+  state.fields[kConversionStep] = std::to_string(position.step);
   state.fields[kSecondsField] = to_field(position.seconds);
   state.fields[kStepsDoneField] = std::to_string(state.step + renumbered);
   state.fields[kHistoryField] = to_json(history);
@@ -436,7 +436,7 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
   TrainingState loaded = load_training_state(file, state.student, state.options.identity);
   const std::string name = file.string();
   const std::int64_t stage = integer_field(loaded.fields, kStageField, name);
-  state.position = {integer_field(loaded.fields, kStepField, name),
+  state.position = {integer_field(loaded.fields, kConversionStep, name),
                     number_field(loaded.fields, kSecondsField, name)};
   state.history = history_from_json(entry_of(loaded.fields, kHistoryField, name), name);
   ConversionHistory& history = state.history;

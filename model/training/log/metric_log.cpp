@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSummary = "summary.csv";
+constexpr std::string_view kSummaryFile = "summary.csv";
 constexpr std::string_view kLines = "metrics.jsonl";
 constexpr std::string_view kFirstColumns = "epoch,step";
 
@@ -108,7 +108,7 @@ void write_line(std::ofstream& file, const std::string& line, const fs::path& pa
 
 MetricLog::MetricLog(const fs::path& folder, std::int64_t resumed_step)
     : folder_(folder), events_(made(folder), resumed_step) {
-  columns_ = columns_of(keep_records(folder_ / kSummary, [&](std::string_view bytes) {
+  columns_ = columns_of(keep_records(folder_ / kSummaryFile, [&](std::string_view bytes) {
     return kept_summary(bytes, resumed_step);
   }));
   keep_records(folder_ / kLines, [&](std::string_view bytes) {
@@ -116,10 +116,10 @@ MetricLog::MetricLog(const fs::path& folder, std::int64_t resumed_step)
       return step_of_json(line).value_or(resumed_step + 1) <= resumed_step;
     });
   });
-  summary_.open(folder_ / kSummary, std::ios::binary | std::ios::app);
+  summary_.open(folder_ / kSummaryFile, std::ios::binary | std::ios::app);
   lines_.open(folder_ / kLines, std::ios::binary | std::ios::app);
   if (!summary_ || !lines_)
-    throw Error(ErrorCode::failed, "cannot be written", (folder_ / kSummary).native());
+    throw Error(ErrorCode::failed, "cannot be written", (folder_ / kSummaryFile).native());
 }
 
 void MetricLog::add(const MetricRecord& record) {
@@ -132,13 +132,13 @@ void MetricLog::add(const MetricRecord& record) {
 
 void MetricLog::add_epoch(const MetricRecord& record) {
   add(record);
-  if (fs::file_size(folder_ / kSummary) == 0) {
+  if (fs::file_size(folder_ / kSummaryFile) == 0) {
     std::string header(kFirstColumns);
     for (const auto& [name, value] : record.values) {
       columns_.push_back(name);
       header += "," + name;
     }
-    write_line(summary_, header, folder_ / kSummary);
+    write_line(summary_, header, folder_ / kSummaryFile);
   }
   std::string row = std::to_string(record.epoch) + "," + std::to_string(record.step);
   for (const std::string& column : columns_) {
@@ -146,7 +146,7 @@ void MetricLog::add_epoch(const MetricRecord& record) {
     row += ",";
     if (found != record.values.end()) row += shortest(found->second);
   }
-  write_line(summary_, row, folder_ / kSummary);
+  write_line(summary_, row, folder_ / kSummaryFile);
 }
 
 }  // namespace hydrascope::model::training
