@@ -275,7 +275,8 @@ std::string fish_script(std::span<const CommandSpec> commands) {
 
 }  // namespace
 
-std::string completion_script(std::string_view shell, std::span<const CommandSpec> commands) {
+std::string completion_script(std::string_view shell, std::span<const CommandSpec> all) {
+  const std::vector<CommandSpec> commands = shown(all);
   if (shell == "bash") return bash_script(commands);
   if (shell == "zsh") return zsh_script(commands);
   if (shell == "fish") return fish_script(commands);

@@ -168,7 +168,8 @@ void append_man_options(std::string& out, const CommandSpec& command) {
 
 }  // namespace
 
-std::string help_text(const CommandSpec& command, int columns) {
+std::string help_text(const CommandSpec& whole, int columns) {
+  const CommandSpec command = shown(whole);
   const std::size_t width = usable(columns);
   constexpr std::string_view kUsage = "usage: ";
   std::string out(kUsage);
@@ -201,7 +202,8 @@ std::string overview_text(std::span<const CommandSpec> commands, int columns) {
   return out;
 }
 
-std::string man_page(std::span<const CommandSpec> commands, std::string_view version) {
+std::string man_page(std::span<const CommandSpec> all, std::string_view version) {
+  const std::vector<CommandSpec> commands = shown(all);
   std::string out =
       ".TH HYDRASCOPE 1 \"\" \"hydrascope " + troff(version) + "\" \"User Commands\"\n.nh\n.ad l\n";
   out +=

@@ -133,6 +133,17 @@ OptionMatch find_short_option(const CommandSpec& command, char name) {
   return found == command.options.end() ? OptionMatch{} : OptionMatch{&*found, nullptr};
 }
 
+CommandSpec shown(CommandSpec command) {
+  std::erase_if(command.options, [](const Option& option) { return option.hidden; });
+  return command;
+}
+
+std::vector<CommandSpec> shown(std::span<const CommandSpec> commands) {
+  std::vector<CommandSpec> result;
+  for (const CommandSpec& command : commands) result.push_back(shown(command));
+  return result;
+}
+
 std::vector<std::string> option_spellings(const CommandSpec& command) {
   std::vector<std::string> result;
   for (const Option& option : command.options) {

@@ -35,6 +35,10 @@ std::string with_dashes(std::string_view name);
 OptionMatch find_option(const CommandSpec& command, std::string_view name);
 OptionMatch find_short_option(const CommandSpec& command, char name);
 
+/// The command as help and completion show it: without its hidden options.
+CommandSpec shown(CommandSpec command);
+std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
+
 /// All long spellings, names and aliases.
 std::vector<std::string> option_spellings(const CommandSpec& command);
 

@@ -43,6 +43,7 @@ struct Option {
   std::string group = {};                     ///< heading in --help ("Model", "Input", ...)
   bool completes_files = false;               ///< shell completion offers files
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
+  bool hidden = false;  ///< an earlier spelling: it works, but help and completion do not show it
 };
 
 struct CommandSpec {

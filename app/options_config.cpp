@@ -173,6 +173,7 @@ std::string ParsedOptions::dump_config() const {
   Json object = Json::object();
   for (const auto& [name, entry] : entries_) {
     if (name == "input" || belongs_to_the_command_line(name) || entry.values.empty()) continue;
+    if (entry.option.hidden && entry.source == Source::default_value) continue;
     if (holds_several(entry.option)) {
       Json& list = object[name] = Json::array();
       for (const std::string& word : entry.values) list.push_back(to_json(entry.option, word));
