@@ -18,18 +18,26 @@ set(CMAKE_COMPILE_WARNING_AS_ERROR ON)
 set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1")
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
-find_program(CCACHE_PROGRAM ccache)
-if(CCACHE_PROGRAM)
+# ccache pays for those who build again and again; a first build only fills it, a third slower.
+option(HYDRASCOPE_CCACHE "Compile through ccache" OFF)
+if(HYDRASCOPE_CCACHE)
+  find_program(CCACHE_PROGRAM ccache REQUIRED)
   # sloppiness: without it ccache refuses every file that uses a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
 endif()
+# Several sources are compiled as one: a source that uses LibTorch pays seconds before its own first line.
+# Names in anonymous namespaces must therefore be unique within a library. Turned off, a change of one file
+# compiles that file alone.
+option(HYDRASCOPE_UNITY "Compile several sources as one" ON)
+set(CMAKE_UNITY_BUILD ${HYDRASCOPE_UNITY})
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 8)
 
 add_library(hydrascope_compiler INTERFACE)
 target_compile_options(hydrascope_compiler INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>)
 target_include_directories(hydrascope_compiler INTERFACE ${PROJECT_SOURCE_DIR})
-if(CCACHE_PROGRAM)
+if(HYDRASCOPE_CCACHE)
   # Lets ccache hit across precompiled-header rebuilds of equal content.
   target_compile_options(hydrascope_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
 endif()

@@ -1,8 +1,10 @@
-# HYDRASCOPE_CUDA=AUTO|ON|OFF -> HYDRASCOPE_WITH_CUDA. AUTO says in one line why it is off.
-# HYDRASCOPE_CUDA_ARCHITECTURES: what kernels are compiled for; a machine that only builds for its own GPU
-# may name that one. 8.0's PTX serves every GPU that has no code of its own, 12.0's the ones after it.
-set(HYDRASCOPE_CUDA_ARCHITECTURES "80;86-real;89-real;90a-real;100-real;120" CACHE STRING
-    "CUDA architectures, as in CMAKE_CUDA_ARCHITECTURES")
+# HYDRASCOPE_CUDA=AUTO|ON|OFF -> HYDRASCOPE_WITH_CUDA. AUTO takes a toolkit and a GPU, and compiles for that
+# GPU alone; without one of them it says in one line which. ON compiles for every architecture.
+# HYDRASCOPE_CUDA_ARCHITECTURES names others. 8.0's PTX serves every GPU that has no code of its own, 12.0's
+# the ones after it.
+set(HYDRASCOPE_CUDA_ARCHITECTURES "" CACHE STRING
+    "CUDA architectures, as in CMAKE_CUDA_ARCHITECTURES; empty: this machine's GPU, or all with HYDRASCOPE_CUDA=ON")
+set(architectures "${HYDRASCOPE_CUDA_ARCHITECTURES}")
 set(HYDRASCOPE_WITH_CUDA OFF)
 string(TOUPPER "${HYDRASCOPE_CUDA}" HYDRASCOPE_CUDA)
 if(NOT HYDRASCOPE_CUDA MATCHES "^(AUTO|ON|OFF)$")
@@ -21,6 +23,24 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
       set(reason "${HYDRASCOPE_NVCC} is CUDA '${HYDRASCOPE_NVCC_VERSION}', LibTorch here is built for CUDA 13")
     elseif(NOT EXISTS "${HYDRASCOPE_LIBTORCH}/lib/libtorch_cuda.so")
       set(reason "LibTorch in ${HYDRASCOPE_LIBTORCH} has no libtorch_cuda.so")
+    elseif(HYDRASCOPE_CUDA STREQUAL "ON" AND NOT architectures)
+      set(architectures "80;86-real;89-real;90-real;100-real;120")
+    elseif(NOT architectures)
+      # One line per GPU: "9.0".
+      execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                      OUTPUT_VARIABLE capabilities RESULT_VARIABLE status ERROR_QUIET)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+      list(REMOVE_DUPLICATES capabilities)
+      foreach(capability ${capabilities})
+        if(capability VERSION_LESS 8.0)
+          set(reason "the GPU here is of compute capability ${capability}, the kernels need 8.0")
+        endif()
+        string(REPLACE "." "" capability "${capability}")
+        list(APPEND architectures "${capability}-real")
+      endforeach()
+      if(NOT status EQUAL 0 OR NOT architectures)
+        set(reason "there is a toolkit (${HYDRASCOPE_NVCC_VERSION}) but no GPU; HYDRASCOPE_CUDA=ON compiles without one")
+      endif()
     endif()
   endif()
   if(reason AND HYDRASCOPE_CUDA STREQUAL "ON")
@@ -33,7 +53,8 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     set(CUDAToolkit_ROOT ${nvcc_folder}/..)
     find_package(CUDAToolkit REQUIRED)
     set(CMAKE_CUDA_COMPILER ${HYDRASCOPE_NVCC})
-    set(CMAKE_CUDA_ARCHITECTURES ${HYDRASCOPE_CUDA_ARCHITECTURES})
+    set(HYDRASCOPE_CUDA_ARCHITECTURES ${architectures})  # for the others; the cache keeps what was asked
+    set(CMAKE_CUDA_ARCHITECTURES ${architectures})
     set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
     enable_language(CUDA)
@@ -45,7 +66,7 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     # Keeps ptxas' report (registers, spills, shared memory) beside every object, for
     # tests/kernels/resources_test.cpp.
     set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/keep_ptxas_report.sh ${CCACHE_PROGRAM})
-    message(STATUS "CUDA: ${HYDRASCOPE_NVCC_VERSION} (${HYDRASCOPE_NVCC})")
+    message(STATUS "CUDA: ${HYDRASCOPE_NVCC_VERSION} (${HYDRASCOPE_NVCC}) for ${architectures}")
   endif()
 else()
   message(STATUS "CUDA: off, HYDRASCOPE_CUDA=OFF")

@@ -4,6 +4,7 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
+# With the argument `tests` it also fetches what only tests use: TensorBoard's reader.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +26,6 @@ need_package() {
 need_command c++ g++
 need_command cmake cmake
 need_command ninja ninja-build
-need_command ccache ccache
 need_command git git
 need_command python3 python3
 python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
@@ -69,7 +69,7 @@ install_tensorboard() {
       --only-binary=:all: --require-hashes -r "$lock" --target "$folder.part" >&2 &&
     echo "$stamp" >"$folder.part/.installed" && rm -rf "$folder" && mv "$folder.part" "$folder"
 }
-{ mkdir -p "$cache" && (flock 8 && install_tensorboard) 8>"$cache/.tensorboard-lock"; } ||
+[ "${1:-}" != tests ] || { mkdir -p "$cache" && (flock 8 && install_tensorboard) 8>"$cache/.tensorboard-lock"; } ||
   say "TensorBoard's reader is not there: that test will be skipped"
 
 # ---- LibTorch ------------------------------------------------------------------------------------
@@ -84,7 +84,8 @@ lock=scripts/dependencies.lock
 torch_version=$(awk '$1 == "torch" {print $2}' "$lock")
 root_folder=$cache/libtorch-$torch_version
 with_cuda=no
-if [ "${cuda^^}" != OFF ]; then
+# As cmake/Cuda.cmake decides: AUTO needs a GPU beside the toolkit.
+if [ "${cuda^^}" = ON ] || { [ "${cuda^^}" = AUTO ] && nvidia-smi >/dev/null 2>&1; }; then
   for nvcc in nvcc "${CUDA_HOME:-/nonexistent}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
     if command -v "$nvcc" >/dev/null 2>&1; then with_cuda=yes; fi
   done
