@@ -5,7 +5,7 @@
 Writes tests/data/images/NAME and NAME.ppm: 8-bit RGB as this project defines it, that is Pillow's
 `convert("RGB")`, with alpha composed over white and 16-bit samples cut to their high byte. The
 pictures are gradients. Also six_frames.avi, for video_test.cpp: frame i is grey level 40 * i, ten
-frames a second. Needs Pillow and numpy.
+frames per second. Needs Pillow and numpy.
 """
 
 import io

@@ -2,7 +2,7 @@
 
     python scripts/make/make_transform_goldens.py
 
-Writes tests/data/transforms/cases.json and one NAME.ppm a case: timm's output before
+Writes tests/data/transforms/cases.json and one NAME.ppm per case: timm's output before
 normalisation, as bytes. The pictures are not stored: `picture` below and in
 tests/model/image/transform_test.cpp is the same formula. Needs Pillow, timm, torchvision, numpy.
 """

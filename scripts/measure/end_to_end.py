@@ -6,7 +6,7 @@ Takes turns: the model alone (tests/model_bench), then `classify -v` over the pi
 line on stderr says what decoding and transforming cost in core-seconds. Were the stages perfectly
 overlapped on all cores, the rate would be
 
-    expected = cores / (decode + transform + model)         in core-seconds an image,
+    expected = cores / (decode + transform + model)         in core-seconds per image,
 
 with model = threads / (rate of the model alone). The share reached is the measured rate over that.
 The round with the median rate is printed. A first pass, not counted, fills the page cache. Standard
@@ -81,7 +81,7 @@ def run(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 def measure_model(arguments: argparse.Namespace) -> float:
-    """Images a second, tensor in, logits out."""
+    """Images per second, tensor in, logits out."""
     shape = {
         "--batch-size": arguments.batch_size,
         "--img-size": arguments.img_size,
@@ -139,11 +139,11 @@ def measure_round(arguments: argparse.Namespace, listing: Path) -> Round:
 def table(round_: Round, images: int, cores: int) -> str:
     """Markdown."""
     rows = [
-        ("decode, core ms an image", f"{round_.decode_ms_core:.2f}"),
-        ("transform, core ms an image", f"{round_.transform_ms_core:.2f}"),
-        ("model alone, core ms an image", f"{round_.model_ms_core:.2f}"),
-        ("model in the pipeline, wall ms an image", f"{round_.model_ms_wall:.2f}"),
-        ("model waiting for pictures, wall ms an image", f"{round_.wait_ms_wall:.2f}"),
+        ("decode, core ms per image", f"{round_.decode_ms_core:.2f}"),
+        ("transform, core ms per image", f"{round_.transform_ms_core:.2f}"),
+        ("model alone, core ms per image", f"{round_.model_ms_core:.2f}"),
+        ("model in the pipeline, wall ms per image", f"{round_.model_ms_wall:.2f}"),
+        ("model waiting for pictures, wall ms per image", f"{round_.wait_ms_wall:.2f}"),
         ("end to end, images/s", f"{round_.end_to_end_rate:.1f}"),
         ("end to end with start-up, images/s", f"{round_.end_to_end_rate_with_startup:.1f}"),
         ("model alone, images/s", f"{round_.model_only_rate:.1f}"),

@@ -66,10 +66,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def describe(info: dict[str, Any]) -> str:
-    text = f"### `{info['mechanism']}`\n\n{info['summary'][0].upper()}{info['summary'][1:]}."
+    text = f"### `{info['mechanism']}`\n{info['summary'][0].upper()}{info['summary'][1:]}."
     if info["aliases"]:
         text += " Also called " + ", ".join(f"`{alias}`" for alias in info["aliases"]) + "."
-    text += f" {info['citation']}.\n\nMap: {info['map']}.\n\n"
+    text += f" {info['citation'][0].upper()}{info['citation'][1:]}. Map: {info['map']}.\n"
     for option in info["options"]:
         values = option.get("choices")
         said = " \\| ".join(values) if values else f"{option['minimum']:g} to {option['maximum']:g}"
@@ -115,7 +115,8 @@ measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
 parameters at their initialisation. Top-1 over {result["data"]} (224x224); GFLOP, milliseconds (median) and peak resident
-memory of the process, libraries included, for one image a forward pass, float32, LibTorch modules (not the fused kernels),
+memory of the process, libraries included, for a forward pass of one image, float32, LibTorch modules (not the fused
+kernels; the [inference plan](inference.md) is what commands run),
 {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
 
 {table(result["rows"])}

@@ -2,7 +2,7 @@
 
     python scripts/measure/model_report.py PICTURES REPORTS [--program FILE] [--rounds 3] [--measure scores sizes speed]
 
-PICTURES is what scripts/make/make_models.sh was given, REPORTS the folder of its reports, one a model and seed; seeds that
+PICTURES is what scripts/make/make_models.sh was given, REPORTS the folder of its reports, one per model and seed; seeds that
 docs/measurements/models.json has from earlier stay. Every bundled model is scored on every labelled set (scores), on the
 photographs at other picture sizes (sizes) and timed by `hydrascope benchmark`, in turns (speed), while nothing else should run on the
 machine. --measure takes some of the three, or none to add the reports' seeds only; the rest stays as it is in the file. Only the
@@ -42,12 +42,12 @@ SETS = {
     "ccby_1k_eval": (["--labels-csv", "{}/images.csv"],
                      "500 CC-BY photographs, 1000 classes; nothing was learned from them or chosen by them"),
     "imagenette/val": ([], "500 pictures of ten classes, not among those learned from"),
-    "imagenet_1k_one_each": ([], "1000 pictures, one a class; most of them were learned from, without labels"),
+    "imagenet_1k_one_each": ([], "1000 pictures, one per class; most of them were learned from, without labels"),
 }
 # What scripts/make/make_models.sh learns from.
 SOURCES = {
     "imagenette/train": "imagenette (ten classes of ImageNet)",
-    "imagenet_1k_one_each": "ImageNet, one picture a class",
+    "imagenet_1k_one_each": "ImageNet, one picture per class",
     "caltech101_unlabelled": "Caltech-101",
 }
 SIZES = {"224": ["-b", "32"], "1088x1920": ["-b", "1"]}
@@ -188,7 +188,7 @@ def settings(recipe: dict[str, Any], processes: int) -> str:
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
     epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"
-    text = (f"Last stage: {epochs}, {number['batch-size'] * processes:g} pictures a step, learning rate {number['lr']:g}, "
+    text = (f"Last stage: {epochs}, {number['batch-size'] * processes:g} pictures per step, learning rate {number['lr']:g}, "
             f"crops from {smallest} of the area")
     if number["mixup"] > 0:
         text += f", mixup or CutMix in {100 * number['mixup-prob']:.0f} % of the batches"
@@ -213,8 +213,8 @@ def card(key: str, figures: dict[str, Any]) -> str:
     command = f"--attn {recipe['attn']}{starts}{epochs} --seed {made['seed']} ..."
     text = f"""# {model}
 
-DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted from the softmax model that
-lies beside it by `hydrascope convert`. float16, {row['bytes'] / 1e6:.1f} MB.
+DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted by
+`hydrascope convert` from the softmax model beside it. float16, {row['bytes'] / 1e6:.1f} MB.
 
 ## How it was made
 
@@ -253,10 +253,9 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
     text += f"""
 ## Limits
 
-- It learned to imitate the softmax model on the kinds of pictures above; a model of its own it is not. Classes far from them lose more than
-  the mean says.
-- It learned at 224 pixels. Top-1 on {PHOTOGRAPHS} at other sizes, without learning at them (in brackets the softmax model): {others}.
-- What the softmax model gets wrong or is biased towards, this one is too.
+- It learned to imitate the softmax model on the kinds of pictures above. Classes far from them lose more than the mean says.
+- It learned at 224 pixels. Top-1 on {PHOTOGRAPHS} at other sizes (in brackets the softmax model): {others}.
+- It repeats the errors and the biases of the softmax model.
 
 Licence: Apache-2.0, as the softmax model's (`assets/NOTICE`).
 """

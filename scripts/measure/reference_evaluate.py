@@ -3,7 +3,7 @@
     python scripts/measure/reference_evaluate.py --data FOLDER [--weights FILE] [-o FILE.json]
 
 Shares no code with hydrascope: Pillow decodes and resizes, timm transforms and runs the model in
-float32. FOLDER either holds `images.csv` (columns `file` and `class_index`) or one folder a class,
+float32. FOLDER either holds `images.csv` (columns `file` and `class_index`) or one folder per class,
 named by the synset ids of the label file. EXIF orientation is ignored, as timm does. Rows follow
 the CSV, or the sorted folders and files. Needs torch, timm, Pillow and safetensors.
 """

@@ -3,7 +3,7 @@
 #
 #   train_from_scratch.sh PICTURES OUTPUT [ATTENTION...]      default: softmax hydra
 #
-# PICTURES holds train and val with a folder a class (imagenette). OUTPUT/ATTENTION/summary.csv is a row an epoch; those of the
+# PICTURES holds train and val with one folder per class (imagenette). OUTPUT/ATTENTION/summary.csv has one row per epoch; those of the
 # docs are docs/measurements/from_scratch/ATTENTION.csv. A run that is stopped goes on when it is started again. HYDRASCOPE names
 # the program, default build/release/hydrascope.
 set -euo pipefail

@@ -36,7 +36,7 @@ const MechanismRegistration kSoftmax({
     .summary = "multi-head softmax attention, O(N^2 D)",
     .citation = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762",
     .options = {},
-    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix a head",
+    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix per head",
     .rows_sum_to_one = true,
     .non_negative = true,
     .normalised = true,

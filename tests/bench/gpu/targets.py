@@ -123,7 +123,7 @@ def batch_one(model: Json) -> Found | None:
     latency = median([row["ms_median"] for row in single])
     return Found(
         latency / per_image,
-        f"{latency:.2f} ms against {per_image:.2f} ms an image at batch {best['batch']}",
+        f"{latency:.2f} ms against {per_image:.2f} ms per image at batch {best['batch']}",
     )
 
 
