@@ -1,5 +1,5 @@
 // One ClassifyRecord as JSON, as cells of a table, as a block of text. The writers in
-// classify_writer.cpp add what stands around records. Free of LibTorch.
+// classify_writer.cpp add what stands around records.
 #pragma once
 
 #include "app/report.h"
@@ -17,7 +17,7 @@ std::vector<std::string> classify_columns();
 /// One row a prediction; a failed input is one row whose numbers are empty.
 std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record);
 
-/// A line about the input, then a line a prediction:
+/// A line about the input, then one line per prediction:
 ///
 ///     otters.jpg  3840x2160 -> 224x224  197 tokens  13.4 ms  cpu float32 softmax
 ///       1  93.12 %  otter  (n02444819)

@@ -1,4 +1,4 @@
-// Rows of csv and tsv. Free of LibTorch.
+// Rows of csv and tsv.
 #pragma once
 
 #include "app/report.h"

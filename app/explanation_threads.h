@@ -1,4 +1,4 @@
-// How many threads LibTorch takes for what is computed once a picture, layer by layer.
+// How many threads LibTorch takes for what is computed once per picture, layer by layer.
 #pragma once
 
 #include <ATen/Context.h>

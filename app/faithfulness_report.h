@@ -1,5 +1,5 @@
-// The table of `evaluate --faithfulness`: how well each map names the patches that count, beside
-// random maps and the centre. Free of LibTorch.
+// The table of `faithfulness`: how well each map names the patches that count, beside
+// random maps and the centre.
 #pragma once
 
 #include "app/report.h"
@@ -70,7 +70,7 @@ struct FaithfulnessReport {
   [[nodiscard]] std::string json() const;
   /// A table a measure, then the notes.
   void write_text(std::ostream& out) const;
-  /// csv or tsv: a header, and a row a map and measure.
+  /// csv or tsv: a header, and one row per map and measure.
   void write_rows(Format format, std::ostream& out) const;
 
  private:

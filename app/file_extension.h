@@ -1,4 +1,4 @@
-// What kind of file a name says it is. Free of LibTorch.
+// What kind of file a name says it is.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // One folder's entries in the order in which walks visit them, and the guard against links that
-// lead back. Shared by folder walks and globs. Free of LibTorch.
+// lead back. Shared by folder walks and globs.
 #pragma once
 
 #include <compare>

@@ -1,4 +1,4 @@
-// The images below a folder. Free of LibTorch.
+// The images below a folder.
 #pragma once
 
 #include "app/folder_listing.h"

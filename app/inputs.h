@@ -1,4 +1,4 @@
-// What the user named -> one input after the other. Free of LibTorch. Nothing is opened here but
+// What the user named -> one input after the other. Nothing is opened here but
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 

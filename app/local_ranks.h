@@ -1,5 +1,5 @@
 // Several processes on this machine that the program starts itself (`--processes`): what torchrun
-// does there, without it. Free of LibTorch.
+// does there, without it.
 #pragma once
 
 #include <sys/types.h>

@@ -35,7 +35,7 @@ std::string dictionary(const std::string& shape) {
   return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
 }
 
-/// `room` characters, or what the dictionary needs, and what aligns the values behind it.
+/// `room` characters, or what the dictionary needs, and what aligns the values after it.
 std::string header(std::string dictionary, std::size_t room) {
   constexpr std::string_view kMagic{"\x93NUMPY\x01\x00", 8};
   constexpr std::size_t kLengthBytes = 2;

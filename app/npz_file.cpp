@@ -17,7 +17,7 @@ constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kMidnight = 0;
 constexpr std::uint16_t kFirstOfJanuary1980 = (1 << 5) | 1;
 
-/// Little-endian fields, one behind the other.
+/// Little-endian fields, one after the other.
 class Fields {
  public:
   Fields& u16(std::uint16_t value) { return bytes(value, 2); }

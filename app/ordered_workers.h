@@ -1,5 +1,5 @@
 // Work in two halves: the first on any of some threads, the second one at a time and in the order
-// in which the work was handed in. Free of LibTorch.
+// in which the work was handed in.
 #pragma once
 
 #include <condition_variable>

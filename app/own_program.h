@@ -1,4 +1,4 @@
-// This program as it was started, for starting it again. Free of LibTorch.
+// This program as it was started, for starting it again.
 #pragma once
 
 #include <optional>

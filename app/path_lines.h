@@ -1,4 +1,4 @@
-// A list of paths, one a line: a file or standard input. Free of LibTorch.
+// A list of paths, one per line: a file or standard input.
 #pragma once
 
 #include <cstddef>

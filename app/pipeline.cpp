@@ -249,7 +249,7 @@ class Pipeline {
 
   // ---- model ----------------------------------------------------------------
   /// What a batch has in common: the model's input size, and that of the tensors, which differ
-  /// where bytes are padded behind this program's hands.
+  /// where bytes are padded without this program's knowledge.
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;
     std::pair<std::int64_t, std::int64_t> tensor_size;

@@ -1,4 +1,4 @@
-// How far a long command is, on standard error. Free of LibTorch.
+// How far a long command is, on standard error.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ struct ProgressOptions {
   std::function<double()> seconds = {};  ///< a clock for tests; default: the steady clock
 };
 
-/// Counts work and shows it: a bar at most ten times a second, or a line every ten seconds, with
+/// Counts work and shows it: a bar at most ten times per second, or a line every ten seconds, with
 /// rate and, where the total is known, the time left. Shows only when something advanced: no thread
 /// of its own. All members may be called from any thread.
 class Progress {

@@ -1,4 +1,4 @@
-// The frame around records, whatever they say: one writer for the five formats. Free of LibTorch.
+// The frame around records, whatever they say: one writer for the five formats.
 #pragma once
 
 #include "app/report.h"

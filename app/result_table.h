@@ -1,4 +1,4 @@
-// A table of results, in every format from one place. Free of LibTorch.
+// A table of results, in every format from one place.
 #pragma once
 
 #include "app/report.h"

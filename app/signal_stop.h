@@ -1,5 +1,5 @@
-// Orderly stop on SIGINT and SIGTERM: what is finished is written, then the program ends with 128 +
-// the signal's number. Free of LibTorch.
+// Orderly stop on SIGINT, SIGTERM and SIGHUP: what is finished is written, then the program ends
+// with 128 + the signal's number.
 #pragma once
 
 #include <array>
@@ -7,10 +7,11 @@
 
 namespace hydrascope::app {
 
-/// From now on the first SIGINT or SIGTERM only raises a flag that commands poll between two
-/// batches; a second one ends the process at once with 128 + its number. Both are installed even
-/// where they were inherited as ignored: background jobs of scripts get SIGINT so, and the contract
-/// of exit codes holds there too.
+/// From now on the first SIGINT, SIGTERM or SIGHUP only raises a flag that commands poll between
+/// two batches; a second one ends the process at once with 128 + its number. The first two are
+/// installed even where they were inherited as ignored: background jobs of scripts get SIGINT so,
+/// and the contract of exit codes holds there too. SIGHUP stays ignored if it was: that is what
+/// nohup asks for.
 ///
 /// SIGPIPE gets its default action, whatever was inherited: when the reader of the results is gone
 /// (`| head -1`) the process ends without a word, as every Unix filter does, and nobody has to find
@@ -18,9 +19,9 @@ namespace hydrascope::app {
 void install_signal_handlers();
 
 bool stop_requested() noexcept;
-/// SIGINT, SIGTERM, or 0 while nothing was requested.
+/// SIGINT, SIGTERM, SIGHUP, or 0 while nothing was requested.
 int stop_signal() noexcept;
-/// 130 or 143 after a request, else `otherwise`.
+/// 130, 143 or 129 after a request, else `otherwise`.
 int exit_code_after_stop(int otherwise) noexcept;
 
 /// While it lives, a reader of the results that goes away ends nothing by itself: for commands that

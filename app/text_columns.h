@@ -1,4 +1,4 @@
-// Cells in columns, for people. Free of LibTorch.
+// Cells in columns, for people.
 #pragma once
 
 #include <ostream>

@@ -1,4 +1,4 @@
-// What torchrun learns of a process that failed. Free of LibTorch.
+// What torchrun learns of a process that failed.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Output of several processes into one pipe, terminal or file, never torn. Free of LibTorch.
+// Output of several processes into one pipe, terminal or file, never torn.
 #pragma once
 
 #include <streambuf>

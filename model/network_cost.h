@@ -1,4 +1,4 @@
-// What one image costs in a whole network. Free of LibTorch.
+// What one image costs in a whole network.
 #pragma once
 
 #include "model/config.h"
@@ -8,7 +8,7 @@
 
 namespace hydrascope::model {
 
-/// Only `left` tokens go on behind the attention of `layer`.
+/// Only `left` tokens go on after the attention of `layer`.
 struct DroppedTokens {
   std::int64_t layer;
   std::int64_t left;

@@ -68,7 +68,7 @@ class VisionTransformerImpl : public torch::nn::Module {
   /// and the tokens (B, N, D) that enter the first block.
   torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid,
                       PosInterp interpolation = PosInterp::timm);
-  /// The last norm, where it comes before pooling: tokens behind the last block (B, N, D) -> same.
+  /// The last norm, where it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.

@@ -23,7 +23,7 @@ struct EncodeOptions {
 /// Throws Error(unsupported_format, out_of_memory, failed).
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
                               const EncodeOptions& options = {});
-/// Under a temporary name, then renamed. Throws also Error(unreadable) when the disk says no.
+/// Under a temporary name, then renamed. Throws also Error(unreadable) if writing fails.
 void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
                  const EncodeOptions& options = {});
 

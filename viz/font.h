@@ -27,7 +27,7 @@ class Font {
   Font& operator=(Font&&) noexcept;
 
   [[nodiscard]] TextSize measure(std::string_view text, double pixels) const;
-  /// One line; (x, y) is its upper left corner. Returns the x behind it.
+  /// One line; (x, y) is its upper left corner. Returns the x after it.
   int draw(Canvas& canvas, std::string_view text, int x, int y, double pixels, Color color) const;
   /// As many characters as fit into `width`, with an ellipsis where some do not.
   [[nodiscard]] std::string fit(std::string_view text, double pixels, int width) const;

@@ -8,7 +8,7 @@
 // page's own, and nothing be loaded. Without scripts the page still shows pictures and predictions.
 //
 // A value of a map takes 5.3 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
-// 1.6 MB a picture.
+// 1.6 MB per picture.
 // Test: tests/viz/html_report_test.cpp, in a browser tests/viz/browser/.
 #pragma once
 
@@ -101,7 +101,7 @@ class HtmlReport {
   /// Error(internal) for a map of another size than the grid's.
   [[nodiscard]] PreparedPicture prepare(const ReportPicture& picture) const;
 
-  // The others one at a time. All throw Error(unreadable) when the disk says no, and from then on.
+  // The others one at a time. All throw Error(unreadable) if writing fails, and from then on.
   void add(const PreparedPicture& picture);
   void add(const ReportFailure& failure);
   void finish();  ///< gives the file its name

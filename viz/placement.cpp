@@ -10,7 +10,7 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) {
   return a >= 0 ? (a + b - 1) / b : -(-a / b);
 }
 
-/// The first pixel whose centre lies at or behind `position` of the window.
+/// The first pixel whose centre lies at or after `position` of the window.
 std::int64_t first_pixel(const Axis& axis, std::int64_t position) {
   const std::int64_t pixel =
       divide_up(2 * (axis.window_start + position) * axis.picture - axis.resized, 2 * axis.resized);

@@ -14,7 +14,7 @@ struct Axis {
   std::int64_t resized = 0;
   std::int64_t window_start = 0;  ///< in the resized picture; negative where that is smaller
   std::int64_t window = 0;        ///< what of the model's input comes from the window
-  std::int64_t output = 0;        ///< the model's input; behind `window` it is padding
+  std::int64_t output = 0;        ///< the model's input; after `window` it is padding
   std::int64_t cells = 0;         ///< patches along it
 
   /// The picture as it is, divided into `cells`.

@@ -16,7 +16,7 @@ class VideoWriter {
  public:
   /// By the extension: .mp4, .mkv, .avi, .webm. Written under a temporary name beside `file`.
   /// Throws Error(unsupported_format) in a build without OpenCV, for another extension and where no
-  /// codec of it opens, Error(unreadable) when the disk says no.
+  /// codec of it opens, Error(unreadable) if writing fails.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;

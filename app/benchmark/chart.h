@@ -1,4 +1,4 @@
-// Images/s and memory against image size, one line a mechanism. Free of LibTorch.
+// Images/s and memory against image size, one line a mechanism.
 #pragma once
 
 #include "app/benchmark/row.h"

@@ -1,4 +1,4 @@
-// Two benchmark results side by side. Free of LibTorch.
+// Two benchmark results side by side.
 #pragma once
 
 #include "app/benchmark/row.h"

@@ -17,7 +17,7 @@ struct MeasureOptions {
 };
 
 struct Timings {
-  std::vector<double> milliseconds;  ///< one a call
+  std::vector<double> milliseconds;  ///< one per call
   std::int64_t warmup = 0;           ///< calls before
   std::int64_t peak_memory_bytes = 0;
 };

@@ -1,4 +1,4 @@
-// One measured combination of the `benchmark` command and its forms. Free of LibTorch.
+// One measured combination of the `benchmark` command and its forms.
 #pragma once
 
 #include <array>

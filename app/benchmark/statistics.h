@@ -1,4 +1,4 @@
-// Summaries of repeated timings. Free of LibTorch.
+// Summaries of repeated timings.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What a conversion reports when it ends. Free of LibTorch.
+// What a conversion reports when it ends.
 #pragma once
 
 #include "app/report.h"
@@ -27,7 +27,7 @@ struct ConversionReport {
   std::int64_t eval_images = 0;
 };
 
-/// The numbers of the end as pairs; text has a table of stages and one of layers behind them.
+/// The numbers of the end as pairs; text has a table of stages and one of layers after them.
 void write_report(const ConversionReport& report, Format format, std::ostream& out);
 
 /// Throws Error(invalid_argument) for a file that `save_report` would refuse: better before an hour

@@ -1,4 +1,4 @@
-// Top-1 and top-5 of a labelled set, by one label and by several. Free of LibTorch.
+// Top-1 and top-5 of a labelled set, by one label and by several.
 #pragma once
 
 #include "app/evaluate/scored_picture.h"

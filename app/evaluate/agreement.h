@@ -1,4 +1,4 @@
-// How far two models say the same of the same pictures. Free of LibTorch.
+// How far two models say the same of the same pictures.
 #pragma once
 
 #include "app/evaluate/accuracy.h"

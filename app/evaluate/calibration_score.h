@@ -1,5 +1,5 @@
 // Whether probabilities are as often right as they say (Guo et al. 2017, On Calibration of Modern
-// Neural Networks, arXiv 1706.04599). Free of LibTorch.
+// Neural Networks, arXiv 1706.04599).
 #pragma once
 
 #include "app/result_table.h"

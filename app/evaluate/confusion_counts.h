@@ -1,4 +1,4 @@
-// Which classes are taken for which. Free of LibTorch.
+// Which classes are taken for which.
 #pragma once
 
 #include "app/result_table.h"
@@ -15,8 +15,8 @@ class ConfusionCounts {
   /// Pictures without a label are left out.
   void add(const ScoredPicture& picture);
 
-  /// A row a class that has pictures, by its index: class, id, label, images, right, top1, top5 and
-  /// the wrong class that it is most often taken for (the lower of two as frequent).
+  /// One row per class that has pictures, by its index: class, id, label, images, right, top1, top5
+  /// and the wrong class that it is most often taken for (the lower of two as frequent).
   [[nodiscard]] ResultTable classes(const image::Labels& labels) const;
   /// The `count` most frequent wrong pairs, most frequent first (then by class): target, predicted,
   /// count, and the share of the target's pictures.

@@ -1,4 +1,4 @@
-// `evaluate --save-errors`: the worst misclassified pictures on contact sheets. Free of LibTorch.
+// `evaluate --save-errors`: the worst misclassified pictures on contact sheets.
 #pragma once
 
 #include "app/evaluate/scored_picture.h"
@@ -26,7 +26,7 @@ class ErrorGallery {
   [[nodiscard]] const std::vector<ScoredPicture>& worst() const noexcept { return worst_; }
 
   /// errors.csv, and sheet-001.jpg, ... of 20 pictures each, which are decoded once more. `notice`
-  /// is told of one that cannot be. Throws Error(unreadable, failed) when the disk says no.
+  /// is told of one that cannot be. Throws Error(unreadable, failed) if writing fails.
   void write(const LabelledSet& set, const image::Labels& labels,
              const image::DecodeOptions& decode,
              const std::function<void(const std::string&)>& notice) const;

@@ -1,4 +1,4 @@
-// What `evaluate` prints: a summary, and tables beside it. Free of LibTorch.
+// What `evaluate` and its sisters print: a summary, and tables beside it.
 #pragma once
 
 #include "app/console.h"

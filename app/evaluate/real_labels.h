@@ -1,5 +1,5 @@
 // Several valid labels a picture ("ReaL", Beyer et al. 2020, Are we done with ImageNet?, arXiv
-// 2006.07159). Free of LibTorch.
+// 2006.07159).
 #pragma once
 
 #include "app/labelled_set.h"

@@ -1,5 +1,5 @@
 // What the scores of a labelled set need of one picture: a few numbers instead of its logits, which
-// processes can exchange. Free of LibTorch.
+// processes can exchange.
 #pragma once
 
 #include "app/labelled_set.h"

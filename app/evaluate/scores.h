@@ -1,5 +1,5 @@
 // All scores of an evaluation, fed with one picture after the other, and the lines that they add to
-// the summary. Free of LibTorch.
+// the summary.
 #pragma once
 
 #include "app/evaluate/accuracy.h"

@@ -57,7 +57,7 @@ Folders find_folders(const ParsedOptions& options) {
   return folders;
 }
 
-/// A class a folder, in sorted order; synsets with the names that ImageNet has for them.
+/// One class per folder, in sorted order; synsets with the names that ImageNet has for them.
 ResolvedLabels labels_of_folders(const fs::path& folder) {
   const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {

@@ -21,9 +21,9 @@ struct TrainingSubject {
   std::string about_data;                   ///< "9469 pictures of 10 classes, validated on 3925"
 };
 
-/// `-m` is a model or an architecture (random weights). A new classifier has a class a folder of
-/// the training pictures, in sorted order. Throws Error(invalid_argument) where the folders and the
-/// model's classes do not fit.
+/// `-m` is a model or an architecture (random weights). A new classifier has one class per folder
+/// of the training pictures, in sorted order. Throws Error(invalid_argument) where the folders and
+/// the model's classes do not fit.
 TrainingSubject open_subject(const ParsedOptions& options);
 
 /// A model by its word alone, without the attention and the classifier that `options` ask for:

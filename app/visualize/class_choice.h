@@ -1,4 +1,4 @@
-// `--class` and `--topk`: which classes maps are made for. Free of LibTorch.
+// `--class` and `--topk`: which classes maps are made for.
 #pragma once
 
 #include "model/image/labels.h"

@@ -1,4 +1,4 @@
-// A map of an input, as a method gives it, and as it is shown. Free of LibTorch.
+// A map of an input, as a method gives it, and as it is shown.
 #pragma once
 
 #include "app/report.h"
@@ -26,8 +26,8 @@ std::string array_name(const InputMap& map);
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
 /// What the numbers of the map are, for its colour bar: "weight".
 std::string quantity(const InputMap& map);
-/// What the reader of the record must know: why the method was taken, the method's own note, what a
-/// rollout did layer by layer. Clauses joined by "; ", or "".
+/// What the reader of the record must know: the method's own note, what a rollout did layer by
+/// layer. Clauses joined by "; ", or "".
 std::string note_of(const InputMap& map);
 
 }  // namespace hydrascope::app

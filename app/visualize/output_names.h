@@ -1,4 +1,4 @@
-// What the files of an input are called. Free of LibTorch.
+// What the files of an input are called.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace hydrascope::app {
 class OutputNames {
  public:
   OutputNames() = default;
-  /// `endings` are what is written behind a name ("a" + ".heatmap.png") in `folder`: a name whose
+  /// `endings` are what is written after a name ("a" + ".heatmap.png") in `folder`: a name whose
   /// file is one of `inputs` is not given.
   OutputNames(std::filesystem::path folder, std::vector<std::string> endings,
               std::vector<std::filesystem::path> inputs)

@@ -1,4 +1,4 @@
-// Maps of a video: smoothed over its frames, with colours that do not flicker. Free of LibTorch.
+// Maps of a video: smoothed over its frames, with colours that do not flicker.
 #pragma once
 
 #include "app/visualize/heat_figure.h"
@@ -12,7 +12,7 @@
 namespace hydrascope::app {
 
 /// What the first and the last colour stand for follows the frames slowly, by an exponential mean
-/// that keeps 0.9 a frame, even where the maps themselves are not smoothed; with a `smoothing`
+/// that keeps 0.9 per frame, even where the maps themselves are not smoothed; with a `smoothing`
 /// above that, so much. Where a map's method depends on the class and the class changes, both start
 /// anew: maps of two classes have nothing in common.
 class SteadyMaps {

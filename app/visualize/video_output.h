@@ -1,4 +1,4 @@
-// The files of a video: its overlay, and its raw maps. Free of LibTorch.
+// The files of a video: its overlay, and its raw maps.
 #pragma once
 
 #include "app/npy_file.h"
@@ -33,9 +33,9 @@ class VideoOutput {
   ///
   /// Throws Error(unsupported_format) for maps of another shape than the first frame's, which
   /// leaves both files as they were, and what the two writers throw: then the video has failed, and
-  /// every frame behind that is told so.
+  /// every frame after that is told so.
   void add(const viz::Canvas& frame, std::span<const InputMap> maps);
-  /// Makes both files complete; nothing comes behind it. Throws what the two writers throw, unless
+  /// Makes both files complete; nothing comes after it. Throws what the two writers throw, unless
   /// `add` did already.
   void close();
 

@@ -4,8 +4,8 @@
 // value_heat_kernel: the same, groups of eight lanes on every fourth head.
 // softmax_scores_kernel, linear_scores_kernel: grid (ceil(n / 128), H), block 256; eight lanes a
 //   row, four rows one after the other.
-// normalise_kernel: grid H, block 1024: a block a head, in three passes.
-// mean_over_heads_kernel: grid ceil(n / 256), block 256; a thread a row, heads in their order.
+// normalise_kernel: grid H, block 1024: one block per head, in three passes.
+// mean_over_heads_kernel: grid ceil(n / 256), block 256; one thread per row, heads in their order.
 // `width` values are loaded at once: a pack of 16 bytes, or one.
 //
 // Budget: hydra_map_kernel: 128 registers, 0 shared bytes
@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(kThreads) value_heat_kernel(const ValueHeatPar
   }
 }
 
-/// The first row of this thread's group; the group's next rows lie a block's groups behind.
+/// The first row of this thread's group; the group's next rows lie one block's groups further on.
 __device__ __forceinline__ std::int64_t first_score_row() {
   return static_cast<std::int64_t>(blockIdx.x) * kScoreRowsOfBlock +
          static_cast<int>(threadIdx.x) / kLanesOfHead;

@@ -33,7 +33,7 @@
 //   All but the maps with exponentials are bound by L2 or memory; none keeps more than a row.
 // Numerics: float32; sums within a row in an order that depends on the vectors' length, so
 //   instruction sets differ in last bits, but a row's result depends on no other row and on no
-//   tiling. hydra_map multiplies by 1/r (its square) behind the sum. Features are not rounded to T,
+//   tiling. hydra_map multiplies by 1/r (its square) after the sum. Features are not rounded to T,
 //   as read_out's are. normalise subtracts the maximum, adds blocks of 1024 tokens, multiplies by
 //   the inverse; weights below 2^-126 are zero. linear_scores of exponential maps: an error of the
 //   largest exponent's rounding; weights c_t must not be negative, 0 gives -infinity, as does a key

@@ -9,7 +9,7 @@ namespace hydrascope::kernels::attention_map::cuda {
 
 inline constexpr int kThreads = 256;
 /// Rows of a warp that go through a pass together: w or a gradient is loaded once for them, and
-/// eight packs a lane are on their way (32 KB a block), which hides the memory's latency.
+/// eight packs per lane are on their way (32 KB per block), which hides the memory's latency.
 inline constexpr int kRowsOfWarp = 4;
 inline constexpr int kRowsOfBlock = kThreads / 32 * kRowsOfWarp;
 /// Lanes that share a head of a row: 64 values of 16 bits are eight packs.

@@ -66,7 +66,7 @@ HWY_INLINE void score_rows(const attention_map::SoftmaxScoresParams<T>& p, std::
   }
 }
 
-/// Lanes are summed once a row, behind all heads.
+/// Lanes are summed once per row, after all heads.
 template <int kRows, class T>
 HWY_INLINE void heat_rows(const attention_map::ValueHeatParams<T>& p, std::int64_t row) {
   const F32 d;

@@ -91,7 +91,7 @@ HWY_INLINE void feature_products(const ScoredHead<T>& h, std::int64_t row) {
   for (int r = 0; r < kRows; ++r) sums[r] = hn::Zero(d);
   for (std::int64_t j = 0; j < h.width; j += static_cast<std::int64_t>(lanes())) {
     const std::int64_t count = h.width - j;
-    // Maps need not give 0 of the zeros behind a row: a has to be told where the row ends.
+    // Maps need not give 0 of the zeros after a row: a has to be told where the row ends.
     const VecF32 a =
         first_or(plain_feature<float, kFeature>(take(h.q + j, count), h.of_q.first), count, 0);
     for (int r = 0; r < kRows; ++r) {

@@ -5,7 +5,7 @@
 //   stays NaN (quiet when narrowed), overflow becomes infinity, subnormals are exact, -0 keeps its
 //   sign. Widening is exact.
 // Tensors: `count` elements, any alignment; from and to may not overlap.
-// Memory: 6 bytes an element, read and written, hardly any arithmetic: bound by the caches.
+// Memory: 6 bytes per element, read and written, hardly any arithmetic: bound by the caches.
 // Numerics: the same bits on every instruction set, whatever the rounding mode of the thread.
 // Preconditions: none; count 0 does nothing.
 // Test: tests/kernels/convert/convert_test.cpp; twin: convert_reference.h.

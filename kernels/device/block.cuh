@@ -43,8 +43,8 @@ __device__ __forceinline__ T shuffle(T value, int source) {
 ///
 /// Ordered as cooperative groups' grid sync is: the barrier hands the block's writes to the first
 /// thread, whose fence, being cumulative, publishes them with its own; its second fence and the
-/// barrier behind it do the same for what the block reads afterwards. Two fences a block, then, not
-/// two a thread.
+/// barrier after it do the same for what the block reads afterwards. Two fences per block, then,
+/// not two per thread.
 __device__ __forceinline__ bool last_block(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
   __syncthreads();

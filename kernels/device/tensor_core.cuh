@@ -63,7 +63,7 @@ __device__ __forceinline__ void load_matrices(std::uint32_t (&words)[4], const v
 
 /// Copies 16 bytes (both addresses aligned to them) from global to shared memory in the background;
 /// with `inside` false nothing is read and zeros are written. Not there before copy_wait, and for
-/// other threads not before a block_sync behind it.
+/// other threads not before a block_sync after it.
 __device__ __forceinline__ void copy_async(void* shared, const void* global, bool inside) {
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   const int bytes = inside ? 16 : 0;

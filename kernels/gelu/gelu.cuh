@@ -1,7 +1,7 @@
 // Device code of gelu_cuda.h; equation, traffic and numerics are told there.
 //
 // Geometry (gelu_geometry.h): 256 threads, each with two packs of 16 bytes a block's width apart;
-// the few values before and behind the aligned middle are the first block's.
+// the few values before and after the aligned middle are the first block's.
 //
 // Budget: gelu_kernel: 40 registers, 0 shared bytes
 #pragma once

@@ -1,11 +1,11 @@
-// GELU of a contiguous array in place on CUDA, behind matrix products whose library has no such
+// GELU of a contiguous array in place on CUDA, after matrix products whose library has no such
 // epilogue (cuBLASLt knows only the form with tanh).
 //
 // Equation: y = x/2 (1 + erf(x / sqrt 2)) (Hendrycks, Gimpel 2016, arXiv 1606.08415), not the form
 //   with tanh.
 // Tensors: values (count) of T = float, BFloat16 or Float16, read and written, any alignment.
 // Geometry (gelu_geometry.h): 256 threads, two packs of 16 bytes each; no shared memory.
-// Memory: 2 count sizeof(T) bytes. ViT-B at 1088x1920 in bfloat16 (8161 x 3072): 100 MB an image
+// Memory: 2 count sizeof(T) bytes. ViT-B at 1088x1920 in bfloat16 (8161 x 3072): 100 MB per image
 //   and block. About 20 operations (float32, float16: erff) or 14 (bfloat16) an element, 4 to 5 a
 //   byte: bound by memory.
 // Numerics: float32 and one rounding. erff: 1e-7 absolute. For bfloat16 the polynomial of

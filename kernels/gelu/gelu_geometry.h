@@ -16,7 +16,7 @@ inline constexpr int kPacks = 2;
 struct Parts {
   std::int64_t head;   ///< values before the first aligned one
   std::int64_t packs;  ///< of 16 bytes
-  std::int64_t tail;   ///< values behind the last whole pack
+  std::int64_t tail;   ///< values after the last whole pack
 };
 /// `address`: of the first value; `size`: of a value, a power of two that divides the address.
 constexpr Parts parts(std::uint64_t address, std::int64_t count, std::int64_t size) {

@@ -186,7 +186,7 @@ __device__ __forceinline__ void project_rows(const ProjectArguments<T>& p) {
             inverse_norm(device::warp_reduce(norm_share(x[r], p.rule.norm), device::Sum{}), p.rule);
     }
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)  // a row behind the last is one of zeros: 1 / r may be infinite
+    for (int r = 0; r < kRows; ++r)  // a row after the last is one of zeros: 1 / r may be infinite
       by[r] = first + r < rows ? token_weight(p, begin + first + r) * by[r] : 0.0F;
 #pragma unroll
     for (int pack = 0; pack < packs; ++pack)
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
   project_rows<T, packs, false>(p);
 }
 /// Where a lane holds 6 packs, the sums, both rows and the gradient need more than the registers of
-/// two blocks a multiprocessor; one has 48 KB on their way.
+/// two blocks per multiprocessor; one has 48 KB on their way.
 template <class T, int packs>
 __global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
     query_gradient_kernel(const ProjectArguments<T> p) {

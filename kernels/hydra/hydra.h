@@ -15,7 +15,7 @@
 //   float32 is bound by L2; bfloat16 by its conversions (10 of 15 instructions of gate round).
 // Numerics: float32. Norms are summed in an order that depends on the vectors' length, so
 //   instruction sets differ in last bits; sums over tokens go in the order of the rows, tiles in
-//   theirs. 1/r is formed once a row and multiplied. One rounding to T when stored. NaN in k
+//   theirs. 1/r is formed once per row and multiplied. One rounding to T when stored. NaN in k
 //   reaches the whole c, in v its feature of c, in q its row.
 // Test: tests/kernels/hydra/hydra_test.cpp; twin: hydra_reference.h.
 #pragma once

@@ -16,10 +16,10 @@
 //   tokens with the empty sum.
 // Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
-//   partial sums, in L2 (50 MB and 0.8 MB an image for D = 768, N = 8161, bfloat16: by estimate
+//   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
 //   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
 //   grad_y once, k, v once, three gradients), about 24 N D FLOPs.
-// Numerics: float32; 1/r is formed once a row and multiplied; one rounding to T when stored. Sums
+// Numerics: float32; 1/r is formed once per row and multiplied; one rounding to T when stored. Sums
 //   over tokens in an order that N, D and alignment alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
 //   its feature, in q its row.

@@ -14,7 +14,7 @@ inline constexpr int kWarps = kThreads / 32;
 
 /// Packs of 16 bytes that a lane holds of a row; 0 where no kernel holds that much, or where a row
 /// does not consist of packs. Few sizes, because each is compiled for seven architectures, and a
-/// lane's packs behind the row cost a predicate, not a transfer: D = 384 in bfloat16 has the same
+/// lane's packs after the row cost a predicate, not a transfer: D = 384 in bfloat16 has the same
 /// two rows in flight in three packs as it would have in two.
 constexpr int packs_of(std::int64_t dim, int pack_size) {
   if (dim % pack_size != 0) return 0;
@@ -24,7 +24,7 @@ constexpr int packs_of(std::int64_t dim, int pack_size) {
 }
 
 /// Rows of two tensors that a warp asks for before it waits: 48 registers a lane at most, beside
-/// the sums of a row. Two blocks a multiprocessor then have 48 to 96 KB on their way; the least
+/// the sums of a row. Two blocks per multiprocessor then have 48 to 96 KB on their way; the least
 /// that hides the latency of an H200's memory is, if that is 0.8 us (an estimate),
 /// 4.3 TB/s * 0.8 us / 132 = 26 KB.
 constexpr int rows_in_flight(int packs) { return packs == 1 ? 4 : packs <= 3 ? 2 : 1; }
@@ -67,7 +67,7 @@ constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t rows)
 /// The workspace: counters (zero between calls) first, then partial sums (B, splits, D), then what
 /// `backward` keeps of dc (B, D).
 struct WorkspaceLayout {
-  std::int64_t counters_of_image;  ///< one a group, one for the groups
+  std::int64_t counters_of_image;  ///< one per group, one for the groups
   std::size_t partial;             ///< offsets in bytes
   std::size_t dc;
   std::size_t bytes;

@@ -1,9 +1,10 @@
 // Hydra attention on a GPU, the second half of the backward pass: grad_k and grad_v from k, v and
 // dc (hydra_cuda.h has the equations, hydra.cuh the first half).
 //
-// key_gradient_kernel, key_gradient_any_kernel: grid images * ceil(N / 32), block 256, a warp a row
-//   (or rows_in_flight of them) at a time; no row knows of another. dc comes from L1, twice: with k
-//   and v there are no registers for it, and L1 should be a fifth busy (an estimate, from bytes).
+// key_gradient_kernel, key_gradient_any_kernel: grid images * ceil(N / 32), block 256, one warp per
+//   row (or rows_in_flight of them) at a time; no row knows of another. dc comes from L1, twice:
+//   with k and v there are no registers for it, and L1 should be a fifth busy (an estimate, from
+//   bytes).
 //
 // Budget: key_gradient_kernel: 128 registers, 0 shared bytes
 // Budget: key_gradient_any_kernel: 64 registers, 0 shared bytes

@@ -34,7 +34,7 @@ __device__ __forceinline__ int pack_start(int pack) {
   return (pack * device::kWarpSize + device::lane_index()) * device::kPackSize<T>;
 }
 
-/// Zeros behind the row, and in place of a row that is not `inside`.
+/// Zeros after the row, and in place of a row that is not `inside`.
 template <int packs, class T>
 __device__ __forceinline__ RowShare<T, packs> load_row(const T* row, int dim, bool inside) {
   RowShare<T, packs> share;
@@ -65,7 +65,7 @@ __device__ __forceinline__ void load_floats(const float* from, float (&values)[w
 __device__ __forceinline__ float add_to_norm(float x, Norm norm, float sum) {
   return norm == Norm::l2 ? fmaf(x, x, sum) : sum + fabsf(x);
 }
-/// A lane's part of it. The row is read again afterwards, and until then takes 16 bytes a pack.
+/// A lane's part of it. The row is read again afterwards, and until then takes 16 bytes per pack.
 template <class T, int packs>
 __device__ __forceinline__ float norm_share(RowShare<T, packs>& x, Norm norm) {
   float sum = 0;

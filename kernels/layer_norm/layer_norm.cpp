@@ -57,7 +57,7 @@ HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
   for (; i < dim; i += n) {
     const bool whole = i + n <= dim;
     VecF32 away = hn::Sub(whole ? load(x + i) : load_n(x + i, dim - i), middle);
-    // The lanes behind the row must not count: there load_n gives zero, not the mean.
+    // The lanes after the row must not count: there load_n gives zero, not the mean.
     if (!whole) away = hn::IfThenElseZero(hn::FirstN(d, dim - i), away);
     sums[0] = hn::Add(sums[0], away);
     squares[0] = hn::MulAdd(away, away, squares[0]);
@@ -97,7 +97,7 @@ void layer_norm_rows(const layer_norm::LayerNormParams<T>& p) {
     const float scale = 1.0F / std::sqrt(variance + p.eps);
     const VecF32 middle = hn::Set(d, mean);
     const VecF32 scales = hn::Set(d, scale);
-    // x - mean is exact where it matters; the correction joins behind it.
+    // x - mean is exact where it matters; the correction joins after it.
     const VecF32 shift = hn::Set(d, -rest * scale);
     std::size_t i = 0;
     for (; i + n <= dim; i += n) {

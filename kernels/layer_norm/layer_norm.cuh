@@ -1,9 +1,9 @@
 // Device code of layer_norm_cuda.h; equation, traffic and numerics are told there.
 //
-// Geometry: 128 threads, a warp a row (layer_norm_geometry.h); no shared memory, no barrier.
+// Geometry: 128 threads, one warp per row (layer_norm_geometry.h); no shared memory, no barrier.
 //   layer_norm_kernel<T, packs>: the row lies in the registers of its warp, `packs` packs of 16
-//   bytes a lane, read once in accesses that are 512 bytes wide. layer_norm_strided_kernel<T>: any
-//   width and alignment, value by value; the row is read three times, twice from the caches.
+//   bytes per lane, read once in accesses that are 512 bytes wide. layer_norm_strided_kernel<T>:
+//   any width and alignment, value by value; the row is read three times, twice from the caches.
 //
 // Budget: layer_norm_kernel: 144 registers, 0 shared bytes
 // Budget: layer_norm_strided_kernel: 40 registers, 0 shared bytes
@@ -24,7 +24,7 @@ struct Standard {
   float shift;
 };
 /// `sum` and `squares` are those of x - mean over the row. The mean was rounded: what is left of
-/// the sum corrects the variance and joins the result behind the difference, which is exact where
+/// the sum corrects the variance and joins the result after the difference, which is exact where
 /// it matters.
 __device__ __forceinline__ Standard standard(float sum, float squares, float each, float eps) {
   const float rest = sum * each;

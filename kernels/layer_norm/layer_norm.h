@@ -6,7 +6,7 @@
 // Tensors: see the fields. x and y float32 or bfloat16, any alignment, rows contiguous, any stride;
 //   y may be x (with the same stride) and must not overlap it otherwise.
 // Work: 2 rows dim sizeof(T) bytes (N = 197, D = 768 in float32: 1.2 MB). The row is read three
-//   times, but from the L1 cache after the first. About 10 FLOPs an element: bound by the L2 cache
+//   times, but from the L1 cache after the first. About 10 FLOPs per element: bound by the L2 cache
 //   or, where dim is small, by the latency of two sums over lanes; in bfloat16 by the conversions.
 // Numerics: float32, one rounding when stored. Two passes, the mean and then the squares around it;
 //   the sum of what is left around the rounded mean corrects both (Chan, Golub, LeVeque 1983). So a

@@ -7,12 +7,12 @@
 // Tensors: see the fields; T = float, BFloat16 or Float16, rows contiguous, any stride, any
 //   alignment. sum may be x or residual, y may be x where sum is not x (each with the same stride);
 //   nothing else may overlap.
-// Geometry: 128 threads, a warp a row, no shared memory (layer_norm_geometry.h). Where all rows,
-//   weight and bias are aligned to 16 bytes and dim <= 2048 (1536 in float32) the row stays in
-//   registers; else a kernel reads it value by value, three times, twice from the caches.
+// Geometry: 128 threads, one warp per row, no shared memory (layer_norm_geometry.h). Where all
+//   rows, weight and bias are aligned to 16 bytes and dim <= 2048 (1536 in float32) the row stays
+//   in registers; else a kernel reads it value by value, three times, twice from the caches.
 // Memory: rows dim sizeof(T) times 2 (read x, write y), times 4 with residual; weight and bias (8
 //   dim bytes) come from the L1 cache. ViT-B at 1088x1920 in bfloat16 (8161 x 768): 25 MB, with
-//   residual 50 MB an image; about 10 FLOPs an element. Intensity 1 to 3 FLOPs a byte: bound by
+//   residual 50 MB per image; about 10 FLOPs per element. Intensity 1 to 3 FLOPs per byte: bound by
 //   memory.
 // Numerics: float32, one rounding when stored (and the one of s). Two passes from registers, the
 //   mean and then the squares around it; the sum of what is left around the rounded mean corrects

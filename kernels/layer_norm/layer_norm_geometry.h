@@ -7,9 +7,9 @@
 
 namespace hydrascope::kernels::layer_norm::cuda {
 
-/// A warp a row: its two sums need no shared memory and no barrier, and what hides the latency of
-/// memory is the other warps of the multiprocessor. Blocks are small so that few rows (197 of one
-/// picture) still reach many multiprocessors, and that few registers are lost to rounding.
+/// One warp per row: its two sums need no shared memory and no barrier, and what hides the latency
+/// of memory is the other warps of the multiprocessor. Blocks are small so that few rows (197 of
+/// one picture) still reach many multiprocessors, and that few registers are lost to rounding.
 inline constexpr std::int64_t kRowsPerBlock = 4;
 inline constexpr int kThreads = 32 * kRowsPerBlock;
 

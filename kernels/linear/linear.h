@@ -5,7 +5,7 @@
 // Tensors: x (rows, in) and y (rows, out), float32 or bfloat16, rows contiguous, strides free, any
 //   alignment; W (out, in) float32 when packed; b (out) float32. x and y may not overlap.
 // Work: 2 rows in out FLOPs; reads in*out weights from the shared cache once for all rows: rows (a
-//   tile of tokens) must be large enough that 2 rows FLOPs an element hide that, and small enough
+//   tile of tokens) must be large enough that 2 rows FLOPs per element hide that, and small enough
 //   that x and y stay in the core's own L2. bfloat16 by vdpbf16ps or AMX (amx/tile_product.h) where
 //   the processor has them.
 // Numerics: float32 accumulation over k in order (AMX: the even and the odd ones of each 32 apart),

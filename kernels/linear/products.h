@@ -45,7 +45,7 @@ struct ProductShape {
   bool gelu = false;
   /// Bytes, powers of two up to kMostAlignment, that the pointers given to `run` are multiples of
   /// (of a batch: the first matrix's). Algorithms that need more are not taken: an operand may
-  /// begin inside a buffer, behind the prefix tokens of an image or the queries' part of a bias.
+  /// begin inside a buffer, after the prefix tokens of an image or the queries' part of a bias.
   std::int64_t x_alignment = 16;
   std::int64_t weight_alignment = 16;
   std::int64_t bias_alignment = 16;

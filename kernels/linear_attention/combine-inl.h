@@ -71,7 +71,7 @@ HWY_INLINE void write_panel(const float* rows, std::int64_t at, std::int64_t, BF
   }
 }
 
-/// The features of both halves that lie at lanes `at` and behind, of one head.
+/// The features of both halves that lie at lanes `at` and after, of one head.
 template <class T>
 HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* state) {
   constexpr std::size_t kMaxLanes = hn::MaxLanes(F32());

@@ -70,7 +70,7 @@ HWY_INLINE VecF32 take(const T* p, std::int64_t count) {
   if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return load(p);
   return count <= 0 ? hn::Zero(F32()) : load_n(p, static_cast<std::size_t>(count));
 }
-/// Lanes behind `count` replaced.
+/// Lanes after `count` replaced.
 HWY_INLINE VecF32 first_or(VecF32 v, std::int64_t count, float other) {
   const F32 d;
   if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return v;

@@ -79,7 +79,7 @@ constexpr Sums<Float> sums_of_head(const Shape& shape, Float* sums, std::int64_t
 template <class T>
 struct KeyScratch {
   std::int64_t rows;     ///< of a chunk: even, so that tokens come in pairs
-  std::size_t panel;     ///< behind the features: v as a panel
+  std::size_t panel;     ///< after the features: v as a panel
   std::size_t columns;   ///< products of columns that fill no panel: (F, 64)
   std::size_t factors;   ///< of S's rows
   std::size_t of_token;  ///< two values each
@@ -99,7 +99,7 @@ struct KeyScratch {
   }
 };
 
-/// What `read_out` works with: features, then three values a row.
+/// What `read_out` works with: features, then three values per row.
 template <class T>
 struct QueryScratch {
   std::size_t of_token;

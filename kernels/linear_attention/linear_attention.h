@@ -101,7 +101,7 @@ std::size_t state_bytes(const Shape& shape);
 extern template std::size_t state_bytes<float>(const Shape&);
 extern template std::size_t state_bytes<BFloat16>(const Shape&);
 
-/// Adds `count` tiles' sums (sums_size floats each, one behind the other) in that order, for heads
+/// Adds `count` tiles' sums (sums_size floats each, one after the other) in that order, for heads
 /// first_head .. first_head + heads, so that threads may share the work.
 template <class T>
 void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,

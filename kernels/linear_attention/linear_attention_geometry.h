@@ -28,7 +28,7 @@ struct Split {
 /// At least 256 tokens a run: one head's S (F = 128, d = 64) is 32 KB to write and to read again,
 /// against 128 KB of keys and values that 256 tokens read (float32), and the product takes longer
 /// than either. 32 runs of 12 heads and two tiles of features are 768 blocks: batch 1 fills 132
-/// multiprocessors from some 2000 tokens on. Combining is one warp a row, a lane a run.
+/// multiprocessors from some 2000 tokens on. Combining is one warp per row, one lane per run.
 inline constexpr std::int64_t kMostRuns = 32;
 inline constexpr std::int64_t kLeastRun = 256;
 constexpr Split split_tokens(std::int64_t tokens) {
@@ -47,7 +47,7 @@ constexpr device::Geometry state_geometry(const Shape& shape, std::int64_t image
   const std::int64_t tiles = tiles_of(shape.features()) * tiles_of(shape.head_dim);
   return {{images * split.count * tiles, shape.num_heads, 1}, {kThreads, 1, 1}};
 }
-/// A warp a row of S.
+/// One warp per row of S.
 constexpr device::Geometry combine_geometry(const Shape& shape, std::int64_t images) {
   const std::int64_t rows = images * shape.num_heads * shape.features();
   return {{device::ceil_div(rows, kThreads / 32), 1, 1}, {kThreads, 1, 1}};

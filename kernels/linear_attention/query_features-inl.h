@@ -28,7 +28,7 @@ struct QueryChunk {
   linear_attention::Normaliser normaliser;
   float eps;
   const float* z;        ///< two padded halves
-  const float* maximum;  ///< two padded halves, in T's unit, -infinity behind each
+  const float* maximum;  ///< two padded halves, in T's unit, -infinity after each
   T* features;           ///< rows 2 * padded apart
   OfRow* of_row;
   float* inverse;  ///< 1 / m
@@ -46,7 +46,7 @@ HWY_INLINE Pair take_halves(const QueryChunk<T>& c, const T* q, std::int64_t col
   }
 }
 
-/// U + M of both halves without the token's shifts, in T's unit; -infinity behind the features.
+/// U + M of both halves without the token's shifts, in T's unit; -infinity after the features.
 template <class T, Feature kFeature>
 HWY_INLINE Pair query_exponents(const QueryChunk<T>& c, Pair u, std::int64_t column) {
   const F32 d;

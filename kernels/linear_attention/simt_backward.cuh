@@ -22,7 +22,7 @@
 // Budget: gradient_kernel: 184 registers, 37120 shared bytes
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
 //   once for 64 tokens from L2. FLOPs 2 N F d a head and side, 8 N F d in the whole backward pass.
-//   ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB an image and layer; bound by the arithmetic.
+//   ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB per image and layer; bound by the arithmetic.
 // Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
 //   mathematics takes it: from one in a query's row of q or grad_y, by dS, to all keys and values.
 // Preconditions: at least one query (query_rows) or token.

@@ -183,7 +183,7 @@ __device__ __forceinline__ bool has_rows(Feature feature) {
 inline constexpr int kRowLanes = 8;
 
 /// OfRow of `count` tokens from `token` on, and with a state (queries) the largest U + M.
-/// Collective; wants a block_sync behind it.
+/// Collective; wants a block_sync after it.
 template <int tokens, class T>
 __device__ __forceinline__ void make_rows(RowValues<tokens>& values, const Map& map,
                                           const Rows<const T>& rows, std::int64_t image,

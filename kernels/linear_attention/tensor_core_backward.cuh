@@ -15,12 +15,12 @@
 // Tensors: u (q or k), x (grad_y or v), y, grad_u, grad_x (grad_v) as Rows, 16-byte aligned,
 //   strides multiples of 8; state and sums float32; terms (B, H, N), written by the pass over
 //   queries.
-// Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to T once a block; every
+// Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to T once per block; every
 //   warp goes through its own 16 rows of each tile. Products with the transposed matrix come out
 //   where the words of u lie, so that J^T is element-wise in registers but for sums over a row by
 //   four lanes.
 // Traffic: queries 8 N D bytes and 16 N H, keys 8 N D, the sums 4 N D and 16 N H; 2, 4 and 2 N F d
-//   FLOPs a head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
+//   FLOPs per head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
 //   (estimated: 30 us at 4.3 TB/s).
 // Numerics: P or a and b, S / z and dS are rounded to T once; sums and gradients float32. For
 //   float16 dS is scaled by a power of two that brings its largest element to 2^13. Deterministic

@@ -49,10 +49,10 @@ constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
   return std::max<std::int64_t>(1, std::min(wanted, tiles_of(tokens) / 4));
 }
 
-/// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB a tile):
-/// as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on each
-/// other, so this may depend on the batch; a test asks for few multiprocessors, so that few rows
-/// are several tiles a block.
+/// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB per
+/// tile): as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on
+/// each other, so this may depend on the batch; a test asks for few multiprocessors, so that few
+/// rows are several tiles a block.
 constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows,
                                      std::int64_t multiprocessors = device::kMultiprocessors) {
   const std::int64_t tiles = tiles_of(rows);
@@ -80,7 +80,7 @@ constexpr device::Geometry combine_geometry(std::int64_t images, std::int64_t he
   return {{images * features / kCombineRows, heads, 1}, {kCombineThreads, 1, 1}};
 }
 
-/// Sums over tokens, one behind the other: rows (B, H, parts, F, d), then z and M (B, H, parts, F).
+/// Sums over tokens, one after the other: rows (B, H, parts, F, d), then z and M (B, H, parts, F).
 constexpr std::int64_t sum_floats(const Shape& shape, std::int64_t images, std::int64_t parts) {
   return images * shape.num_heads * parts * shape.features() * (kWidth + 2);
 }

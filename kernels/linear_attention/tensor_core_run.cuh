@@ -22,7 +22,7 @@ inline bool can_weigh(const Shape& shape, const cuda::Extent& extent) {
          ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0);
 }
 
-/// S, z and M behind each other.
+/// S, z and M one after the other.
 template <class Float>
 struct Sums {
   Float* rows;

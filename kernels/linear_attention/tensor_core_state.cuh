@@ -10,8 +10,8 @@
 //   columns of u, which give it 16 or 32 features: their left operands are made in registers from
 //   transposed loads of u and never leave them. Exponents are made relative to a running maximum
 //   M_f; when it rises, sums are rescaled. combine brings the parts to one M.
-// Traffic: 4 N D bytes read, 33 KB a part written and read again (F = 128); 2 N F d FLOPs a head.
-//   ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200
+// Traffic: 4 N D bytes read, 33 KB per part written and read again (F = 128); 2 N F d FLOPs per
+//   head. ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200
 //   (estimated: 6 us at 4.3 TB/s).
 // Numerics: features, weighted, are rounded to T once; sums are float32, in the order of tiles and
 //   parts: deterministic, and the same for an image whatever its batch. z sums the rounded
@@ -198,7 +198,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
           most[half][row] = now;
           offset[half][row] = -now;
         }
-        if (factor[0] != 1 || factor[1] != 1) {  // rare behind the first tiles
+        if (factor[0] != 1 || factor[1] != 1) {  // rare after the first tiles
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
 #pragma unroll

@@ -4,7 +4,7 @@
 //   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number where
 //     high > low does not hold (a map that is the same everywhere).
 //   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
-//     row i lies behind the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
+//     row i lies beyond the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
 //     inside the picture or outside of it (a crop, padding).
 //   t = n upsampled.
 //     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
@@ -19,8 +19,8 @@
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
 // Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache. 1080p:
-//   12.4 MB; about 60 operations a pixel, 13 ms on one core (6 ns a pixel, no vectors: colours are
-//   looked up): bound by arithmetic.
+//   12.4 MB; about 60 operations per pixel, 13 ms on one core (6 ns per pixel, no vectors: colours
+//   are looked up): bound by arithmetic.
 // Numerics: float32; where a pixel's centre lies is computed in integers of 64 bits, so that cells
 //   and weights of 0 are those of the equation. y is the equation's, rounded, wherever the exact
 //   value is not within 0.01 of a half, as long as neighbouring colours differ by 64 or less.

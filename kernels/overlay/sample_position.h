@@ -19,7 +19,7 @@ struct Position {
 /// it.
 constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
   const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
-  // Cell centres lie half a cell behind their edges.
+  // Cell centres lie half a cell after their edges.
   const std::int64_t from = bilinear ? centre - edge.half_cell : centre;
   if (from <= 0) return {0, 0.0F};
   // Unsigned: what GPUs divide fast where both numbers have 32 bits, as they mostly do.

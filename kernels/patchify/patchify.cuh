@@ -3,9 +3,9 @@
 // Geometry (patchify_geometry.h): 256 threads.
 //   patch_pixels_kernel<T, patch>: a block takes `patch` image rows of a run of patches through
 //   shared memory, since a patch row of y is written channel after channel and read pixel after
-//   pixel. patch_tensor_kernel<T, patch>: a thread a pack of y; rows of the tensor are read in
+//   pixel. patch_tensor_kernel<T, patch>: one thread per pack of y; rows of the tensor are read in
 //   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
-//   *_any_*: a block a patch, any size and alignment, value by value.
+//   *_any_*: one block per patch, any size and alignment, value by value.
 //
 // Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes
 // Budget: patch_tensor_kernel: 32 registers, 0 shared bytes

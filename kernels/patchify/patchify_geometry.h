@@ -32,8 +32,8 @@ struct PatchShape {
 /// from_pixels: what a block holds in shared memory, `patch` image rows of a run of patches.
 template <int patch>
 struct PixelTile {
-  /// About 12 KiB: several blocks a multiprocessor, and 16 patches of 16 a block, so that the 14
-  /// columns of a 224-pixel image are one run.
+  /// About 12 KiB: several blocks per multiprocessor, and 16 patches of 16 per block, so that the
+  /// 14 columns of a 224-pixel image are one run.
   static constexpr int kPatches = patch <= 8 ? 64 : patch <= 16 ? 16 : 4;
   static constexpr int kRowBytes = 3 * patch * kPatches;
   /// Behind each row, so that the lanes of a warp, which read units of 24 (12 in float32) bytes at
@@ -55,7 +55,7 @@ constexpr device::Geometry pack_geometry(std::int64_t count) {
   return {{device::ceil_div(count, kThreads), 1, 1}, {kThreads, 1, 1}};
 }
 
-/// A block a patch, for sizes that no kernel is compiled for.
+/// One block per patch, for sizes that no kernel is compiled for.
 constexpr device::Geometry patch_geometry(std::int64_t patches) {
   return {{patches, 1, 1}, {kThreads, 1, 1}};
 }

@@ -85,7 +85,7 @@ HWY_INLINE void integer_strip_pairs(const IntegerStrip& s, std::size_t column) {
 }
 
 #if HWY_TARGET == HWY_AVX3
-/// vpdpbusd (AVX512_VNNI): four products a lane and step.
+/// vpdpbusd (AVX512_VNNI): four products per lane and step.
 template <int kRows>
 __attribute__((target("avx512vnni"))) inline void integer_strip_native(const IntegerStrip& s) {
   __m512i sums[kRows][4];

@@ -13,9 +13,9 @@
 //   2211.10438, equation 4).
 // Tensors: x (rows, in) and y (rows, out) in T, float32 or bfloat16, rows contiguous, strides free,
 //   any alignment. Quantised rows are kept for several layers: values 64-byte aligned rows of
-//   row_bytes(in), zeros behind `in`.
-// Work: quantise reads a row twice and writes a byte a value; linear as in linear/linear.h with
-//   half the bytes and, by vpdpbusd, twice the products an instruction of bfloat16; by AMX where
+//   row_bytes(in), zeros after `in`.
+// Work: quantise reads a row twice and writes one byte per value; linear as in linear/linear.h with
+//   half the bytes and, by vpdpbusd, twice the products per instruction of bfloat16; by AMX where
 //   the processor has it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16
 //   pairs for it.
 // Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.

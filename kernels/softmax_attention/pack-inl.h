@@ -1,6 +1,6 @@
 // Keys and values of attention as panels (kernels/linear/panel.h):
-//   keys    a panel is 64 keys by d: column score_column<T>(j) is key j, zeros behind the last key
-//   values  a panel is 64 columns of d by all tokens, zeros behind the last column
+//   keys    a panel is 64 keys by d: column score_column<T>(j) is key j, zeros after the last key
+//   values  a panel is 64 columns of d by all tokens, zeros after the last column
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H

@@ -9,17 +9,17 @@
 //   alignment; nothing is read or written between rows. y may be q (with q's stride), nothing else
 //   may overlap. keys: for each head and 64 tokens a panel (kernels/linear/panel.h) of d by 64, in
 //   bfloat16 with the columns of 32 tokens in the order 0 2 4 .. 30 1 3 .. 31 (see weights-inl.h),
-//   zeros behind token N; values: for each head and 64 columns of d a panel of N by 64, zeros
-//   behind column d. Panels are alike on every instruction set.
+//   zeros after token N; values: for each head and 64 columns of d a panel of N by 64, zeros
+//   after column d. Panels are alike on every instruction set.
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
-//   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs an element of T, so that
+//   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
 //   blocks of keys wait in L2 and the micro-kernel is the bound. Products waste what fills N up to
 //   64 keys (in q k^T) and d up to 64 columns (in the product with v). pack: reads and writes 2
 //   rows H d elements.
 // Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m),
 //   m the maximum so far, at most 1 and rounded to T; the sum they are divided by is that of the
 //   rounded ones. Outputs are rescaled only when m rises. Weights below 2^-126 are zero, as are
-//   those behind N. A row's result depends neither on the other rows nor on the number of threads.
+//   those after N. A row's result depends neither on the other rows nor on the number of threads.
 //   NaN in q reaches its head of that row, in k all rows of the head, in v that column of all
 //   rows; +inf scores give NaN, and so does a query with none above -inf.
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
@@ -52,7 +52,7 @@ extern template std::size_t values_size<float>(const Shape&);
 extern template std::size_t values_size<BFloat16>(const Shape&);
 
 /// Tiles may be packed at the same time by several threads when every `first` is even. Whoever
-/// packs the last tokens also fills what lies behind them.
+/// packs the last tokens also fills what lies after them.
 template <class T>
 struct PackParams {
   Shape shape;

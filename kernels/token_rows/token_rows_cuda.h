@@ -8,13 +8,13 @@
 //   global_pool="avg"; the prefix does not count).
 // Tensors: see the fields; T = float, BFloat16 or Float16; any strides and alignment; y must not
 //   overlap x.
-// Geometry (token_rows_geometry.h): prefix_tokens: a block a row, 256 threads. mean_of_patches: a
-//   block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
+// Geometry (token_rows_geometry.h): prefix_tokens: one block per row, 256 threads. mean_of_patches:
+//   a block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
 //   read in packs), 512 threads as 64 token lanes of 8 packs; their sums meet in shared memory (8
 //   or 16 KiB; 2 KiB where rows are not read in packs).
-// Memory: prefix: P D (4 + sizeof(T)) bytes an image, nothing. Mean: N D sizeof(T) bytes read;
-//   ViT-B at 1088x1920 in bfloat16: 12.5 MB an image, one FLOP an element: bound by memory, at few
-//   images by the D / 64 multiprocessors that work.
+// Memory: prefix: P D (4 + sizeof(T)) bytes per image, nothing. Mean: N D sizeof(T) bytes read;
+//   ViT-B at 1088x1920 in bfloat16: 12.5 MB per image, one FLOP per element: bound by memory, at
+//   few images by the D / 64 multiprocessors that work.
 // Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
 //   these from the first to the last, divided and rounded once: errors as of a sum of N / 64 + 64
 //   values. NaN and infinity in a column make that column of that image so.

@@ -72,7 +72,7 @@ HWY_INLINE void store_pair_as(Pair v, float* p) {
 
 constexpr std::size_t kMaxPair = 2 * hn::MaxLanes(F32());
 
-/// The end of a row, shorter than a pair, in memory of its own with zeros behind it.
+/// The end of a row, shorter than a pair, in memory of its own with zeros after it.
 template <class T>
 struct PairTail {
   HWY_ALIGN T values[kMaxPair];

@@ -54,7 +54,7 @@ HWY_INLINE void store(VecF32 v, BFloat16* p) {
   hn::StoreU(half, d16, reinterpret_cast<std::uint16_t*>(p));
 }
 
-/// The first `count` (below lanes()) lanes; the rest is zero. Reads nothing behind them.
+/// The first `count` (below lanes()) lanes; the rest is zero. Reads nothing after them.
 template <class T>
 HWY_INLINE VecF32 load_n(const T* p, std::size_t count) {
   HWY_ALIGN float values[hn::MaxLanes(F32())] = {};

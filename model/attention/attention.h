@@ -55,7 +55,7 @@ class TokenMixer {
                             const TokenGrid& grid, Kernels kernels) = 0;
   /// Rows first .. first + count of the attention map: (B, H, count, N) with
   /// y_i = sum_j A_ij v_j, in time and memory O(count N). Undefined where the entry has no map.
-  /// Here and in the other functions of rows, `q` may end behind the last one unless
+  /// Here and in the other functions of rows, `q` may end after the last one unless
   /// `needs_all_queries`.
   virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                        const TokenGrid& grid, std::int64_t first,
@@ -67,7 +67,7 @@ class TokenMixer {
                                  std::int64_t count);
   /// (G, H, count, N): what token j gives to g_i . y_i, A_ij (g_i . v_j) of each head. Without a
   /// map the head's features are summed, each with its own. `g` is (G, count, D), a gradient at
-  /// those rows of the output: one an image, or any number of them for one image.
+  /// those rows of the output: one per image, or any number of them for one image.
   virtual torch::Tensor weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& v, const torch::Tensor& g,
                                       const TokenGrid& grid, std::int64_t first,

@@ -105,7 +105,7 @@ Tensor scan(const LinearProblem& problem, const Tensor& q, const Tensor& k, cons
   return at::cat(outputs, 2);
 }
 
-/// Plain features. With G_it = gh_i . v_t - delta_i, R and r the sums over the chunks behind:
+/// Plain features. With G_it = gh_i . v_t - delta_i, R and r the sums over the chunks after:
 ///   da = gh S_prev^T - delta z_prev + tril(G) b
 ///   db = v R^T - r + tril(G)^T a            dv = b R + tril(a b^T)^T gh
 class CausalFunction : public torch::autograd::Function<CausalFunction> {

@@ -28,7 +28,7 @@ LearnedMapSettings learned_map_settings(const MechanismOptions& options, std::in
 std::vector<MechanismParameter> learned_map_parameters(const std::string& initialisation);
 
 /// A feature map that begins with the network. W starts as the identity: the first d' columns, or,
-/// where d' > d, the identity and Kaiming-normal columns behind it; b starts as 0.
+/// where d' > d, the identity and Kaiming-normal columns after it; b starts as 0.
 class LearnedFeatureMap : public FeatureMap {
  public:
   LearnedFeatureMap(const TokenMixerArguments& arguments, const LearnedMapSettings& settings);

@@ -15,7 +15,7 @@ using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// Tokens a chunk: features of some 256 KB a head, and never so few that the products get thin.
+/// Tokens per chunk: features of some 256 KB per head, and never so few that the products get thin.
 std::int64_t chunk_tokens(std::int64_t feature_dim) {
   constexpr std::int64_t kElements = std::int64_t{1} << 16;
   return std::max<std::int64_t>(64, kElements / std::max<std::int64_t>(1, feature_dim));

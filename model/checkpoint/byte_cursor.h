@@ -1,4 +1,4 @@
-// Reads hostile bytes from front to back and never beyond their end. Free of LibTorch.
+// Reads hostile bytes from front to back and never beyond their end.
 #pragma once
 
 #include "kernels/error.h"

@@ -1,5 +1,5 @@
 // The configuration that timm and Hugging Face put beside weights: `config.json` and, with Hugging
-// Face, `preprocessor_config.json`. Free of LibTorch.
+// Face, `preprocessor_config.json`.
 #pragma once
 
 #include "model/checkpoint/transform_hints.h"

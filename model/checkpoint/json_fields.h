@@ -1,5 +1,5 @@
 // Members of a JSON object that somebody else wrote, read with their types and limits checked.
-// Errors name the file and the key. Free of LibTorch.
+// Errors name the file and the key.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
 // Names of tensors in checkpoints of others -> the names of the modules (timm's). One table of
-// rules; a layout is detected by the keys that are there, never by a version. Free of LibTorch.
+// rules; a layout is detected by the keys that are there, never by a version.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A whole file as read-only memory. Free of LibTorch.
+// A whole file as read-only memory.
 #pragma once
 
 #include <cstddef>

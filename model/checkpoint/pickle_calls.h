@@ -1,4 +1,4 @@
-// What the names on the allow-list do when a pickle calls them. Free of LibTorch.
+// What the names on the allow-list do when a pickle calls them.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

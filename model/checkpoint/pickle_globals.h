@@ -1,4 +1,4 @@
-// The allow-list: every function and class that a pickle may name. Free of LibTorch.
+// The allow-list: every function and class that a pickle may name.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

@@ -1,6 +1,6 @@
 // Interprets the pickle format, protocols 0 to 5 (Python's Lib/pickletools.py describes the
 // opcodes), for the files of torch.save. It builds values from an allow-list and calls nothing of
-// Python: every other name is refused as soon as the pickle uses it. Free of LibTorch.
+// Python: every other name is refused as soon as the pickle uses it.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

@@ -41,7 +41,7 @@ void append_utf8(std::string& text, std::uint32_t code_point) {
   append(0x80 | (code_point & 0x3F));
 }
 
-/// What stands behind a backslash of a literal.
+/// What stands after a backslash of a literal.
 char take_escape(std::string_view& text, const Heap& heap) {
   if (text.empty()) heap.fail("a text literal ends with a backslash");
   const char kind = text.front();

@@ -1,4 +1,4 @@
-// Text of the pickle protocols before 2, which is escaped. Free of LibTorch.
+// Text of the pickle protocols before 2, which is escaped.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

@@ -1,6 +1,6 @@
 // The values that a pickle of torch.save is made of. Containers refer to each other by plain
 // pointers into a heap that frees them all at once, so neither cycles nor deep nesting can leak or
-// recurse. Text points into the pickle. Free of LibTorch.
+// recurse. Text points into the pickle.
 #pragma once
 
 #include "model/checkpoint/safetensors.h"

@@ -173,7 +173,7 @@ std::string_view sniff_format(std::span<const std::byte> bytes) {
   const std::string_view text = text_of(bytes);
   if (text.empty()) return "empty";
   // First, because a length is any eight bytes: a header of 640 begins like a pickle (80 02), one
-  // of 67,324,752 like a zip. Neither of the two has a '{' behind a length within the limit.
+  // of 67,324,752 like a zip. Neither of the two has a '{' after a length within the limit.
   if (text.size() > kLengthBytes && text[kLengthBytes] == '{' &&
       read_length(bytes) <= kMaxHeaderBytes) {
     return "safetensors";

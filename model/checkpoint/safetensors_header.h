@@ -1,5 +1,4 @@
 // The JSON header of a safetensors file: what its text says, before it is held against the buffer.
-// Free of LibTorch.
 #pragma once
 
 #include "model/checkpoint/safetensors.h"

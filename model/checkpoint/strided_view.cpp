@@ -79,7 +79,7 @@ bool is_row_major(const StridedView& view) {
 void copy_row_major(const StridedView& view, std::span<const std::byte> storage,
                     std::span<std::byte> target) {
   if (target.empty()) return;
-  // The innermost dimensions that lie one behind the other are copied at once, as a run.
+  // The innermost dimensions that lie one after the other are copied at once, as a run.
   std::size_t outer = view.shape.size();
   std::size_t run = size_of(view.dtype);
   const std::size_t size = run;

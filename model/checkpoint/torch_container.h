@@ -1,5 +1,4 @@
 // The two containers of torch.save: where the pickle and the storages of tensors lie in the file.
-// Free of LibTorch.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

@@ -23,7 +23,7 @@ constexpr std::int64_t kVersion = 1001;
   throw Error(ErrorCode::unsupported_format, what, subject);
 }
 
-/// The pickles at the front of the file, one behind the other.
+/// The pickles at the front of the file, one after the other.
 class PickleSequence {
  public:
   PickleSequence(std::span<const std::byte> bytes, pickle::Heap& heap)

@@ -1,4 +1,4 @@
-// What checkpoints say beside their weights. Free of LibTorch.
+// What checkpoints say beside their weights.
 #pragma once
 
 #include "model/checkpoint/pickle_value.h"

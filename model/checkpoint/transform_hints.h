@@ -1,5 +1,5 @@
 // What configuration files say of the evaluation transform: timm's `pretrained_cfg` and Hugging
-// Face's `preprocessor_config.json` in this project's terms. Free of LibTorch.
+// Face's `preprocessor_config.json` in this project's terms.
 #pragma once
 
 #include "model/image/transform_plan.h"

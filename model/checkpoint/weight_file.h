@@ -1,5 +1,5 @@
 // A file of weights, whatever its format: safetensors (one file or shards) or what Python's
-// torch.save wrote. Free of LibTorch.
+// torch.save wrote.
 #pragma once
 
 #include "model/checkpoint/safetensors.h"

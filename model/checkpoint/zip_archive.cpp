@@ -178,7 +178,7 @@ std::span<const std::byte> ZipArchive::content(std::string_view name) const {
   ByteCursor cursor(bytes_.subspan(offset, static_cast<std::size_t>(directory_offset_) - offset),
                     "the zip archive at " + quote(name), subject_);
   if (cursor.number<std::uint32_t>() != kLocalHeader) cursor.fail_archive("expected a local header");
-  // The sizes here may be zero: torch.save writes them behind the content.
+  // The sizes here may be zero: torch.save writes them after the content.
   cursor.take(22);
   const auto name_size = cursor.number<std::uint16_t>();
   const auto extra_size = cursor.number<std::uint16_t>();

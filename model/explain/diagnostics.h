@@ -12,7 +12,7 @@
 //                     distillation wants it (Zhang et al. 2024, arXiv 2402.04347, section 3.2)
 //   reference_kl      KL(A~_i || A_i)
 //   reference_cosine  cosine of y_i and y~_i
-//   reference_error   |y - y~| / |y~| over all queries; of the whole layer behind its projection
+//   reference_error   |y - y~| / |y~| over all queries; of the whole layer after its projection
 //   global_norm       |c|, Hydra's global vector (with its feature scale)
 //   class_share       c_0 . c / c . c, the class token's part of it; all tokens' sum to 1
 // The first five read the tokens that the model itself brings to the layer; the three of the
@@ -64,8 +64,8 @@ struct DiagnosedBlock {
   const MechanismEntry& mechanism;
 };
 
-/// All but those of a reference: float64 (H + 1, diagnostics), a row a head, then the layer's; NaN
-/// where a number is not defined. tokens: (1, N, D), what entered the block.
+/// All but those of a reference: float64 (H + 1, diagnostics), one row per head, then the layer's;
+/// NaN where a number is not defined. tokens: (1, N, D), what entered the block.
 at::Tensor diagnose_block(const DiagnosedBlock& diagnosed, const at::Tensor& tokens,
                           const TokenGrid& grid);
 

@@ -1,7 +1,7 @@
 // Which tokens a prediction rests on. The model ran already, as a plan or as modules; what is left
 // of it is the tokens that entered some blocks (BatchModel::take_traced_tokens). From those the
 // modules compute, in float32, what a method needs and nothing else: for the last block of a model
-// that pools a class token that is keys and values of all tokens and one row of everything behind.
+// that pools a class token that is keys and values of all tokens and one row of everything after.
 //
 // Notation: block l gets x_l, y_l is its mixer's output before proj, A its map (per head), g = d
 // logit / d y_l for the class asked for, c_t the contribution of token t to y at a query (they sum
@@ -24,7 +24,7 @@
 //                 feature with its own map.
 //   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
 //                 patches of d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the
-//                 last block: behind its attention patches have no gradient any more.
+//                 last block: after its attention patches have no gradient any more.
 // Where rows are signed (linformer, nystrom, rfa, mla), `note` says what they are.
 // Test: tests/model/explain/.
 #pragma once

@@ -19,7 +19,7 @@ Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
   return x.narrow(1, first, count);
 }
 
-/// (1, n, D) -> (1, N, D), zeros behind.
+/// (1, n, D) -> (1, N, D), zeros after.
 Tensor padded_to(const Tensor& x, std::int64_t num_tokens) {
   return x.size(1) == num_tokens ? x : at::constant_pad_nd(x, {0, 0, 0, num_tokens - x.size(1)});
 }

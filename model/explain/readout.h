@@ -22,7 +22,7 @@ struct Readout {
   [[nodiscard]] at::Tensor weights(std::int64_t num_tokens, const at::TensorOptions& options) const;
   /// The pooled tokens are the sequence's first, and few.
   [[nodiscard]] bool of_prefix() const noexcept { return of_prefix_; }
-  /// Tokens, from the first on, that the logits need behind the last block.
+  /// Tokens, from the first on, that the logits need after the last block.
   [[nodiscard]] std::int64_t end() const noexcept { return first + count; }
 
  private:

@@ -12,7 +12,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// The position of the next marker's 0xFF at or behind `at` in entropy-coded data, where a 0xFF
+/// The position of the next marker's 0xFF at or after `at` in entropy-coded data, where a 0xFF
 /// data byte is followed by 0x00 and restart markers (0xD0..0xD7) belong to the data; `size()` when
 /// the file ends first. ITU T.81, B.1.1.5.
 std::size_t find_marker_behind_scan(ByteView file, std::size_t at) {
@@ -43,7 +43,7 @@ bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
 }
 
 /// Every scan must be followed by a marker. One scan that holds all components is the whole
-/// picture, and Pillow takes it with nothing behind it that makes sense; several scans must reach
+/// picture, and Pillow takes it with nothing after it that makes sense; several scans must reach
 /// the end of the image (0xD9). What follows that is of no interest.
 std::string find_jpeg_damage(ByteView file) {
   bool progressive = false;
@@ -82,7 +82,7 @@ std::string find_jpeg_damage(ByteView file) {
   return is_complete ? "" : "the file is truncated: it ends before the end-of-image marker";
 }
 
-/// Moves behind a chain of length-prefixed blocks; false when the file ends first.
+/// Moves past a chain of length-prefixed blocks; false when the file ends first.
 bool skip_gif_blocks(ByteView file, std::size_t& at) {
   while (at < file.size()) {
     const std::uint32_t length = file.u8(at);

@@ -1,4 +1,4 @@
-// Encoded bytes -> 8-bit RGB pixels. Free of LibTorch. OpenCV decodes when it is built in
+// Encoded bytes -> 8-bit RGB pixels. OpenCV decodes when it is built in
 // (HYDRASCOPE_WITH_OPENCV), stb_image otherwise and for what OpenCV does not read (GIF, PSD, ...).
 #pragma once
 

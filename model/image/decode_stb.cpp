@@ -78,7 +78,7 @@ Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
       &stbi_image_free);
   if (samples == nullptr) {
     const char* reason = stbi_failure_reason();
-    // A chunk with a name of zeros, which is what it sees behind the end of a PNG, gives an empty
+    // A chunk with a name of zeros, which is what it sees after the end of a PNG, gives an empty
     // text.
     const bool has_reason = reason != nullptr && *reason != '\0';
     const std::string text = has_reason ? reason : "damaged or truncated";

@@ -1,5 +1,5 @@
-// What stands behind `decode`: one function a decoder, and the conversions they share. Not for use
-// outside this folder.
+// What stands behind `decode`: one function per decoder, and the conversions they share. Not for
+// use outside this folder.
 #pragma once
 
 #include "model/image/decode.h"

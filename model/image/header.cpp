@@ -56,7 +56,7 @@ void read_png(ByteView file, Header& header) {
   if (!file.holds(12, "IHDR")) return;
   header.width = file.u32_big(16);
   header.height = file.u32_big(20);
-  // The chunk may stand behind the picture data; a chunk is at least 12 bytes, so this ends.
+  // The chunk may stand after the picture data; a chunk is at least 12 bytes, so this ends.
   for (std::size_t at = 8; at + 12 <= file.size();) {
     const std::size_t length = file.u32_big(at);
     if (file.holds(at + 4, "eXIf")) {

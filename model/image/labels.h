@@ -1,4 +1,4 @@
-// Names of the classes a model tells apart. Free of LibTorch.
+// Names of the classes a model tells apart.
 #pragma once
 
 #include <cstddef>

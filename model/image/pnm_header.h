@@ -24,7 +24,7 @@ struct PnmHeader {
 /// Nothing when the bytes are not such a file.
 std::optional<PnmHeader> read_pnm_header(ByteView file);
 
-/// The next unsigned number of a PNM's text, moving `at` behind it; `#` comments and blanks before
+/// The next unsigned number of a PNM's text, moving `at` past it; `#` comments and blanks before
 /// it are skipped. Nothing when there is none or it exceeds 2^31 - 1.
 std::optional<std::uint32_t> read_pnm_number(ByteView file, std::size_t& at);
 

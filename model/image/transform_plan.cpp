@@ -9,7 +9,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// Resampling weights take 32 bytes a pixel of the longer edge; this bounds them to half a
+/// Resampling weights take 32 bytes per pixel of the longer edge; this bounds them to half a
 /// gigabyte.
 constexpr std::int64_t kMaxResampledEdge = std::int64_t{1} << 24;
 

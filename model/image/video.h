@@ -1,4 +1,4 @@
-// Frames of a video file, one after the other. Needs OpenCV; free of LibTorch.
+// Frames of a video file, one after the other. Needs OpenCV.
 #pragma once
 
 #include "model/image/decode.h"

@@ -66,7 +66,7 @@ class Classifier : public inference::BatchModel {
   [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const ClassifierOptions& options() const noexcept;
   /// What runs: "fused", "fused+modules" (the plan; some mechanisms have no kernels), "modules" or
-  /// "reference"; on a GPU behind it what LibTorch runs softmax layers on, once that is chosen:
+  /// "reference"; on a GPU after it what LibTorch runs softmax layers on, once that is chosen:
   /// "fused+softmax:cudnn".
   [[nodiscard]] std::string kernels() const;
   /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"

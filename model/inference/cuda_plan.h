@@ -50,7 +50,7 @@ class CudaPlan {
   [[nodiscard]] virtual at::Tensor take_traced_tokens() = 0;
   [[nodiscard]] virtual int pending() const = 0;
 
-  /// As DevicePlan's, and behind it LibTorch's backend that softmax layers run on, once the fastest
+  /// As DevicePlan's, and after it LibTorch's backend that softmax layers run on, once the fastest
   /// for the shape at hand is chosen: "fused+softmax:cudnn" (flash, cudnn, efficient, math).
   [[nodiscard]] virtual std::string kernels() const = 0;
 };

@@ -80,7 +80,7 @@ class DevicePlan {
   /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
   void patchify(const at::Tensor& images);
   void patchify(const PixelImages& images);
-  /// Everything else, for `batch` images: what the logits of those behind patchify's are, is
+  /// Everything else, for `batch` images: what the logits of those after patchify's are, is
   /// undefined.
   void run();
   /// float32 (batch, num_classes), written by `run`.

@@ -1,6 +1,6 @@
 // A model's parameters with everything that is constant taken in, as plans of every device
 // load them:
-//   LayerNorm's weight and bias   -> the linear layer behind it
+//   LayerNorm's weight and bias   -> the linear layer after it
 //   LayerScale                    -> proj, fc2
 //   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
 //   Hedgehog's and T2R's networks -> the query and key projections
@@ -39,10 +39,10 @@ struct FoldedBlock {
   FoldedMixing mixing;
 };
 
-/// `release` drops each matrix from the model behind its use.
+/// `release` drops each matrix from the model after its use.
 FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release);
 
-/// What becomes of the tokens behind the last block.
+/// What becomes of the tokens after the last block.
 struct FoldedHead {
   at::Tensor norm_weight;
   at::Tensor norm_bias;
@@ -57,7 +57,7 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (rows * columns, D)
-  std::vector<TokenWeights> token_weights;  ///< one a layer
+  std::vector<TokenWeights> token_weights;  ///< one per layer
 };
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns,
                            PosInterp interpolation);

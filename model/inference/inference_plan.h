@@ -28,7 +28,7 @@ struct PlanOptions {
   /// Of int8: images (B, C, H, W), normalised, that show how large the channels get. May be
   /// undefined.
   at::Tensor calibration;
-  /// Share of the patch tokens that go on behind block `keep_layer`, see TokenReduction; 1: all.
+  /// Share of the patch tokens that go on after block `keep_layer`, see TokenReduction; 1: all.
   double keep_tokens = 1;
   /// By default the first layer that can drop tokens, from a quarter of the depth on.
   std::optional<std::int64_t> keep_layer;
@@ -66,9 +66,9 @@ class InferencePlan {
   at::Tensor logits(const at::Tensor& images, StageTimes* times = nullptr,
                     at::Tensor* trace = nullptr);
 
-  /// The block behind whose attention tokens are dropped; -1: none are.
+  /// The block after whose attention tokens are dropped; -1: none are.
   [[nodiscard]] std::int64_t keep_layer() const;
-  /// How many of an image's patches go on behind it.
+  /// How many of an image's patches go on after it.
   [[nodiscard]] std::int64_t kept_patches(std::int64_t patches) const;
   /// What runs: "fused", or "fused+modules" where mechanisms without kernels run as modules.
   [[nodiscard]] std::string kernels() const;

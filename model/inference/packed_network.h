@@ -63,7 +63,7 @@ struct PackedBlock {
   }
 };
 
-/// What becomes of the tokens behind the last block.
+/// What becomes of the tokens after the last block.
 struct PackedHead {
   bool average = false;          ///< mean of the patch tokens instead of the class token
   bool norm_after_pool = false;  ///< timm's fc_norm
@@ -96,7 +96,7 @@ struct ImageGeometry {
   std::int64_t grid_columns = 0;
   kernels::AlignedBuffer<float> prefix;    ///< (num_prefix, D): tokens with their position added
   kernels::AlignedBuffer<float> position;  ///< (rows * columns, D)
-  /// Weights of a token's key in the sums of mechanisms without a denominator, one a layer.
+  /// Weights of a token's key in the sums of mechanisms without a denominator, one per layer.
   struct TokenWeights {
     float prefix = 1;
     float patch = 1;

@@ -1,5 +1,5 @@
 // The memory of one executor, planned ahead for a batch of images of one size: what lives between
-// two layers, what the mechanisms keep, what each thread works in. Free of LibTorch.
+// two layers, what the mechanisms keep, what each thread works in.
 #pragma once
 
 #include "kernels/quantised_linear/quantised_linear.h"
@@ -66,7 +66,7 @@ class Workspace {
             int threads, const ExecutionOptions& options);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
-  /// Whether tokens are dropped behind this layer's attention.
+  /// Whether tokens are dropped after this layer's attention.
   [[nodiscard]] bool reduces(std::size_t layer) const {
     return reduction && std::cmp_equal(layer, reduction->layer);
   }

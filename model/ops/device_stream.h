@@ -12,7 +12,7 @@ namespace hydrascope::model::ops {
 kernels::device::Stream stream_of(const at::Tensor& x);
 
 /// Memory that kernels work in, its first `zero_bytes` zero; released memory is reused on the same
-/// stream only, behind the kernels.
+/// stream only, after the kernels.
 at::Tensor workspace_for(const at::Tensor& x, std::size_t bytes, std::size_t zero_bytes = 0);
 
 }  // namespace hydrascope::model::ops

@@ -18,7 +18,7 @@ namespace {
 using at::Tensor;
 namespace hydra = kernels::hydra;
 
-/// Tokens a tile: q, k and v of 768 features in float32 are half a megabyte, in an L2 cache.
+/// Tokens per tile: q, k and v of 768 features in float32 are half a megabyte, in an L2 cache.
 constexpr std::int64_t kTileTokens = 64;
 /// Values a thread takes at least: below, waking it costs more than it saves.
 constexpr std::int64_t kGrainValues = 1 << 15;

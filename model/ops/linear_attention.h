@@ -59,7 +59,7 @@ struct LinearOptions {
   }
 };
 
-/// y; S (B, H, F, d), z (B, H, F) and M (B, H, F; 0 without exponents) one behind the other in one
+/// y; S (B, H, F, d), z (B, H, F) and M (B, H, F; 0 without exponents) one after the other in one
 /// vector of `compute_type`; m (B, H, N) in float32, on CUDA only (elsewhere 0). The last two are
 /// empty unless they are to be saved.
 using LinearForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;

@@ -19,7 +19,7 @@ namespace {
 using at::Tensor;
 namespace linear = kernels::linear_attention;
 
-/// Tokens a tile: reading and writing its S of 128 x 64 costs a tenth of making it.
+/// Tokens per tile: reading and writing its S of 128 x 64 costs a tenth of making it.
 constexpr std::int64_t kTileTokens = 512;
 /// Values of k a thread takes at least: below, waking it costs more than it saves.
 constexpr std::int64_t kGrainValues = 1 << 12;

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-/// Calls `body(first, count)` for chunks of tokens: features of some 256 KB a head, and never so
+/// Calls `body(first, count)` for chunks of tokens: features of some 256 KB per head, and never so
 /// few tokens that the products get thin.
 template <class Body>
 void for_chunks(std::int64_t tokens, std::int64_t features, const Body& body) {

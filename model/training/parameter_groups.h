@@ -13,7 +13,7 @@ struct ParameterGroupOptions {
   double weight_decay = 0.05;
   /// Layer l of depth + 2 learns at layer_decay^(depth + 1 - l) times the rate (Clark et al. 2020,
   /// arXiv 2003.10555; as BEiT and timm's param_groups_layer_decay): the embeddings are layer 0,
-  /// block i is i + 1, the norm behind the blocks belongs to the last one, the heads are the last
+  /// block i is i + 1, the norm after the blocks belongs to the last one, the heads are the last
   /// layer.
   double layer_decay = 1;
   /// Of what an attention mechanism adds to its layer (feature maps, scales), on top of that.

@@ -71,7 +71,7 @@ NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
   return tensors;
 }
 
-/// N of "step-N", or what else `prefix` is, with `ending` behind it.
+/// N of "step-N", or what else `prefix` is, with `ending` after it.
 std::optional<std::int64_t> step_of(const std::string& name, std::string_view prefix,
                                     std::string_view ending) {
   if (!name.starts_with(prefix) || !name.ends_with(ending)) return std::nullopt;

@@ -31,7 +31,7 @@ struct SamplerOptions {
   std::uint64_t seed = 42;
   int rank = 0;
   int world_size = 1;
-  /// Each picture so many times one behind the other, differently augmented (`--aug-repeats`;
+  /// Each picture so many times one after the other, differently augmented (`--aug-repeats`;
   /// Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
   int repeats = 0;
   /// The sources (TrainingPicture::source) are drawn equally often: an epoch stays as long,
@@ -104,7 +104,7 @@ class BatchLoader {
 /// of them are kept as bytes.
 class HeldOutImages {
  public:
-  /// `on_failure` is called once a picture, one call at a time, from any thread. Throws
+  /// `on_failure` is called once per picture, one call at a time, from any thread. Throws
   /// Error(invalid_argument) for a transform without one size (`native`).
   HeldOutImages(std::vector<TrainingPicture> pictures, const image::TransformConfig& transform,
                 int workers, const FailureReport& on_failure = {},

@@ -1,5 +1,5 @@
 // Colour and geometry of 8-bit pictures as Pillow computes them (ImageOps, ImageEnhance,
-// Image.transform), bit for bit, with plain loops on the calling thread. Free of LibTorch.
+// Image.transform), bit for bit, with plain loops on the calling thread.
 #pragma once
 
 #include "model/image/decode.h"

@@ -1,5 +1,5 @@
 // Random numbers that depend on what they are for and not on who draws them when: a picture's
-// augmentation is the same whatever thread, rank or restart prepares it. Free of LibTorch.
+// augmentation is the same whatever thread, rank or restart prepares it.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,7 @@ struct Agreement {
   }
 };
 
-/// One look at the held-out images. Before any training the stage is "start", behind the start of
+/// One look at the held-out images. Before any training the stage is "start", after the start of
 /// Hydra layers "hydra start".
 struct Evaluation {
   std::string stage;

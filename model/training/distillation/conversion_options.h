@@ -55,7 +55,7 @@ struct ConversionOptions {
   double blocks_weight = 4;
   double cls_weight = 0;
   MixupOptions mixup;  ///< in the last stage
-  /// First block that the last stage trains; -1: the first converted one, behind which it must not
+  /// First block that the last stage trains; -1: the first converted one, after which it must not
   /// lie. What comes before the blocks is never trained.
   std::int64_t train_from = -1;
   bool trains_head = false;  ///< the classifier too, in the last stage

@@ -14,7 +14,7 @@
 namespace hydrascope::model::training {
 
 /// Of each of `layers` (ascending): the mean over the images of |y - t|^2 / |t|^2, where y and t
-/// are what student and teacher make of attention's output (behind `proj`) from the teacher's
+/// are what student and teacher make of attention's output (after `proj`) from the teacher's
 /// tokens; in the last block at the tokens that are read. The first `most_images` of all ranks',
 /// equally many of each; all ranks get the same.
 std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& student,

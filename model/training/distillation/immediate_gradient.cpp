@@ -18,7 +18,7 @@ at::Tensor sum_differentiated_at_once(const std::vector<at::Tensor>& parameters,
     const at::Tensor value = part.detach();
     sum = sum.defined() ? sum + value : value;
     if (!part.requires_grad()) continue;
-    // As behind a task's loss: the backward pass runs in the types of the forward pass, and what a
+    // As after a task's loss: the backward pass runs in the types of the forward pass, and what a
     // mechanism sums in float32 stays so.
     const AutocastGuard off(part.device().type(), {});
     const std::vector<at::Tensor> of_part =

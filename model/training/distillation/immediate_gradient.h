@@ -1,4 +1,4 @@
-// Losses that are sums of independent parts (one a layer, one a chunk of queries): each part is
+// Losses that are sums of independent parts (one per layer, one per chunk of queries): each part is
 // differentiated as soon as it is known, and its graph is dropped before the next begins, so that
 // memory is that of one part.
 #pragma once

@@ -17,7 +17,7 @@ class OutputsTask final : public TrainingTask {
   /// outlive the task.
   OutputsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
               double cls_weight);
-  /// Sum over the layers of the relative error of attention's output (behind `proj`); of the last
+  /// Sum over the layers of the relative error of attention's output (after `proj`); of the last
   /// block at the tokens that are read. The layers share nothing, so none waits for another; part
   /// "error" is the mean over the layers.
   StepLoss loss(const Batch& batch, std::int64_t step) override;
@@ -32,7 +32,7 @@ class OutputsTask final : public TrainingTask {
   NamedTensors parameters_;
 };
 
-/// The outputs (B, n, D) of teacher's and student's attention in one layer, behind `proj`, on the
+/// The outputs (B, n, D) of teacher's and student's attention in one layer, after `proj`, on the
 /// teacher's input; n as in `run_block`.
 struct AttentionOutputs {
   at::Tensor teacher;

@@ -30,13 +30,13 @@ AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
 at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
                      const TokenGrid& grid);
 
-/// The classifier behind `run_block` of the last layer: logits (B, num_classes), float32 or wider.
+/// The classifier after `run_block` of the last layer: logits (B, num_classes), float32 or wider.
 at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens);
 
 /// What the teacher makes of a batch. Nothing of it is part of a graph.
 struct TeacherPass {
   TokenGrid grid;
-  /// Entry i, (B, N, D), enters block i; the last one, behind the last block, has the read tokens
+  /// Entry i, (B, N, D), enters block i; the last one, after the last block, has the read tokens
   /// only. Undefined before the first block that `Teacher::compile` asks for.
   std::vector<at::Tensor> tokens;
   at::Tensor logits;  ///< (B, num_classes)
@@ -64,7 +64,7 @@ class Teacher {
   void compile(at::ScalarType dtype, std::int64_t first_layer);
 
   TeacherPass look(const at::Tensor& images);
-  /// Of `layers`, ascending; blocks behind the last of them are not computed.
+  /// Of `layers`, ascending; blocks after the last of them are not computed.
   TeacherAttention look_at_attention(const at::Tensor& images,
                                      const std::vector<std::int64_t>& layers);
   at::Tensor logits(const at::Tensor& images) { return look(images).logits; }

@@ -28,7 +28,7 @@ std::string scalars_event(double wall_time, std::int64_t step, const Scalars& sc
 class EventFile {
  public:
   /// Continues the newest event file of `folder`, or begins one that is named by the time and the
-  /// host. What the folder's event files hold behind step `resumed_step` is dropped (-1:
+  /// host. What the folder's event files hold after step `resumed_step` is dropped (-1:
   /// everything), as is a record that was cut short. Throws Error(failed).
   explicit EventFile(const std::filesystem::path& folder, std::int64_t resumed_step = -1);
   /// In the file when it returns. Throws Error(failed).

@@ -9,7 +9,7 @@
 
 namespace hydrascope::model::training {
 
-/// Cuts `file` behind its first `kept(bytes)` bytes and returns them; a file that is not there
+/// Cuts `file` after its first `kept(bytes)` bytes and returns them; a file that is not there
 /// stays so. Throws Error(failed).
 std::string keep_records(const std::filesystem::path& file,
                          const std::function<std::size_t(std::string_view)>& kept);

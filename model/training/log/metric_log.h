@@ -34,7 +34,7 @@ class MetricLog {
 
  private:
   std::filesystem::path folder_;
-  std::vector<std::string> columns_;  ///< of summary.csv, behind epoch and step
+  std::vector<std::string> columns_;  ///< of summary.csv, after epoch and step
   std::ofstream summary_;
   std::ofstream lines_;
   EventFile events_;

@@ -1,4 +1,4 @@
-// What `torchrun` (or a shell loop) tells a process of a run in its environment. Free of LibTorch.
+// What `torchrun` (or a shell loop) tells a process of a run in its environment.
 #pragma once
 
 #include <cstdint>
