@@ -37,6 +37,10 @@ add_library(hydrascope_compiler INTERFACE)
 target_compile_options(hydrascope_compiler INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion>)
 target_include_directories(hydrascope_compiler INTERFACE ${PROJECT_SOURCE_DIR})
+if(HYDRASCOPE_UNITY)
+  # A .cpp that another one includes looks like a header: what its anonymous namespace holds is no mistake there.
+  target_compile_options(hydrascope_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
 if(HYDRASCOPE_CCACHE)
   # Lets ccache hit across precompiled-header rebuilds of equal content.
   target_compile_options(hydrascope_compiler INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)

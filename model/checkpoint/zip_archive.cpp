@@ -132,7 +132,7 @@ ZipArchive::ZipArchive(std::span<const std::byte> bytes, std::string subject)
                                    static_cast<std::size_t>(directory.size)),
                     "the central directory of the zip archive", subject_);
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    if (cursor.number<std::uint32_t>() != kDirectoryHeader) cursor.fail_archive("expected an entry");
+    if (cursor.number<std::uint32_t>() != kDirectoryHeader) cursor.fail("expected an entry");
     Entry entry;
     cursor.take(4);
     entry.flags = cursor.number<std::uint16_t>();
@@ -177,12 +177,12 @@ std::span<const std::byte> ZipArchive::content(std::string_view name) const {
   const auto offset = static_cast<std::size_t>(entry.header_offset);
   ByteCursor cursor(bytes_.subspan(offset, static_cast<std::size_t>(directory_offset_) - offset),
                     "the zip archive at " + quote(name), subject_);
-  if (cursor.number<std::uint32_t>() != kLocalHeader) cursor.fail_archive("expected a local header");
+  if (cursor.number<std::uint32_t>() != kLocalHeader) cursor.fail("expected a local header");
   // The sizes here may be zero: torch.save writes them after the content.
   cursor.take(22);
   const auto name_size = cursor.number<std::uint16_t>();
   const auto extra_size = cursor.number<std::uint16_t>();
-  if (cursor.text(name_size) != name) cursor.fail_archive("the local header has another name");
+  if (cursor.text(name_size) != name) cursor.fail("the local header has another name");
   cursor.take(extra_size);
   return cursor.take(entry.size);
 }
