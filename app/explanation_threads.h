@@ -8,8 +8,8 @@
 
 namespace hydrascope::app {
 
-/// One layer's tokens are explained soon: threads that wait for each other's small products keep
-/// the processors from those that draw and decode, and from other programs.
+/// Explaining one layer's tokens takes little time: threads that wait for each other's small
+/// products keep the processors from those that draw and decode, and from other programs.
 class ExplanationThreads {
  public:
   explicit ExplanationThreads(std::int64_t tokens_of_all_layers) : before_(at::get_num_threads()) {

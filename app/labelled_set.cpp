@@ -35,7 +35,7 @@ std::optional<std::int64_t> class_of(const std::string& word, const image::Label
   if (const auto index = labels.find_id(word)) return index;
   const std::vector<std::int64_t> named = labels.find_name(word);
   if (named.size() == 1) return named.front();
-  // Of several classes that share a name, the one that has no other.
+  // Where several classes share a name, the one that has no other name is meant.
   std::optional<std::int64_t> exact;
   for (const std::int64_t index : named) {
     if (labels.at(index).names != word) continue;
@@ -99,7 +99,7 @@ std::int64_t class_of_id(const std::string& word, const image::Labels& labels,
   return checked_class(labels.find_id(word).value_or(kNoClass), word, labels, place);
 }
 
-/// Of indices or ids with blanks between them.
+/// The classes that indices or ids with blanks between them name.
 std::vector<std::int64_t> classes_of(const std::string& text, const image::Labels& labels,
                                      const std::string& place) {
   std::vector<std::int64_t> classes;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kMark = "HYDRASCOPE_STARTED_BY_RANK_0";
 
-/// Of the LocalRanks that has ranks, if there is one.
+/// The ranks of the LocalRanks that has any; null if there is none.
 const std::vector<pid_t>* g_running = nullptr;
 
 [[noreturn]] void fail(const std::string& what) {

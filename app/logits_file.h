@@ -20,9 +20,9 @@ class LogitsFile {
   /// Throws Error(unreadable) as NpyWriter does.
   LogitsFile(ProcessTeam& team, const std::filesystem::path& file, std::int64_t num_classes);
 
-  /// Of this process's next input: (num_classes) float32.
+  /// Writes the logits of this process's next input: (num_classes) float32.
   void append(const at::Tensor& logits);
-  /// Of an input that failed.
+  /// Writes the row of an input that failed.
   void append_nan();
   /// All processes must call it. Where one of them ended early, the rows end at the first input
   /// that is missing.

@@ -11,7 +11,7 @@
 
 namespace hydrascope::app {
 
-/// Of a model that is made from `source` by `command` ("convert --format-only"): created_by,
+/// What describes a model that `command` ("convert --format-only") makes of `source`: created_by,
 /// transform, labels or label_names, and where `source` is a file its sha256 and its licence.
 checkpoint::Metadata describe_descendant(const ModelSource& source, const std::string& command,
                                          const ResolvedTransform& transform,

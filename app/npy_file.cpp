@@ -88,7 +88,7 @@ NpyWriter::~NpyWriter() {
   try {
     close();
   } catch (const Error&) {
-    // Whoever cares has called close().
+    // A caller who must know of a failure has called close().
   }
 }
 

@@ -19,7 +19,7 @@ bool is_nothing(const TableCell& cell) {
          (number != nullptr && !std::isfinite(*number));
 }
 
-/// Of json where `quoted`, else of csv and tsv.
+/// A cell as json has it where `quoted`, else as csv and tsv have it.
 std::string record_text(const TableCell& cell, bool quoted) {
   if (is_nothing(cell)) return quoted ? "null" : "";
   if (const auto* integer = std::get_if<std::int64_t>(&cell)) return std::to_string(*integer);

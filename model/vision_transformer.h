@@ -35,7 +35,8 @@ struct ForwardOptions {
   std::vector<AttentionTrace>* traces = nullptr;
   /// May be null; becomes the tokens (B, N, D) that enter each block.
   std::vector<torch::Tensor>* block_inputs = nullptr;
-  /// Of the last block's stochastic depth, linear from 0 at the first; in training mode alone.
+  /// The rate of the last block's stochastic depth; it grows linearly from 0 at the first block and
+  /// applies in training mode alone.
   double drop_path_rate = 0;
   /// Blocks keep their input and compute the rest again in the backward pass; those that are traced
   /// keep everything.

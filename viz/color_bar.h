@@ -27,7 +27,7 @@ class ColorBarLayout {
                  bool steady = false);
 
   [[nodiscard]] int width() const noexcept { return width_; }
-  /// Of the lines below the bar: its label, and the power of ten that its numbers are times.
+  /// Height of the lines below the bar: its label, and the power of ten that its numbers are times.
   [[nodiscard]] int footer_height() const noexcept { return footer_height_; }
   /// The bar is `height` pixels from (x, y) down; the footer begins at `footer_y`.
   void draw(Canvas& canvas, int x, int y, int footer_y, Color text) const;

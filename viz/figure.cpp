@@ -23,7 +23,7 @@ struct Block {
   TextBlock caption;
   int caption_width;
 
-  /// Of the picture and what is below it.
+  /// The width of the picture and what is below it.
   [[nodiscard]] int left_width() const { return std::max(picture.width, caption_width); }
   [[nodiscard]] int width() const { return left_width() + (bar ? bar_gap + bar->width() : 0); }
   [[nodiscard]] int text_height() const {

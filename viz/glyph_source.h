@@ -1,4 +1,4 @@
-// One TrueType file: from characters to shapes. stb_truetype behind a door.
+// One TrueType file: from characters to shapes. Only its source includes stb_truetype.
 #pragma once
 
 #include <cstdint>

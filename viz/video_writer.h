@@ -22,7 +22,7 @@ class VideoWriter {
   VideoWriter& operator=(const VideoWriter&) = delete;
   ~VideoWriter();  ///< closes: what was added can be played
 
-  /// Of the size given; odd edges lose a pixel where the codec cannot do them.
+  /// Adds a frame of the size given; odd edges lose a pixel where the codec cannot do them.
   void add(const Canvas& frame);
   /// Writes the index, checks that what was written begins to play, and gives the file its name;
   /// without a frame nothing is left. Throws Error(unreadable).

@@ -87,7 +87,7 @@ double tiled_milliseconds(Multiply multiply) {
   return best;
 }
 
-/// Of that product by the plan's own kernel.
+/// How long that product takes with the plan's own kernel.
 template <class T>
 double own_product_milliseconds(kernels::Storage storage) {
   const std::vector<float> values = product_weight();

@@ -6,7 +6,7 @@
 
 namespace hydrascope::app {
 
-/// Of at least one sample. Percentiles interpolate linearly between order statistics.
+/// Summarises at least one sample. Percentiles interpolate linearly between order statistics.
 struct TimingSummary {
   double p50 = 0, p90 = 0, p99 = 0;
   double mean = 0;

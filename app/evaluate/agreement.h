@@ -46,7 +46,7 @@ class Agreement {
   };
   [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
 
-  /// Of the model's top-1 to the reference's, in percentage points, and its standard error over the
+  /// The model's top-1 minus the reference's, in percentage points, and its standard error over the
   /// pictures, which both saw: NaN below two pictures.
   struct Difference {
     double mean = 0;

@@ -19,7 +19,7 @@ class ErrorGallery {
   /// Makes the folder. Throws Error(unreadable) where it cannot be made.
   ErrorGallery(std::filesystem::path folder, std::size_t most);
 
-  /// Of the wrong ones, those of which the wrong class has the highest probability stay; of equal
+  /// Keeps the wrong pictures whose wrong class has the highest probability; of equal
   /// ones the earlier.
   void add(const ScoredPicture& picture);
   /// Worst first.

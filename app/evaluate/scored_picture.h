@@ -18,7 +18,7 @@ struct ScoredPicture {
   std::int64_t target = kNoClass;
   std::int64_t predicted = 0;
   double confidence = 0;  ///< probability of the predicted class
-  // Of labelled pictures.
+  // Only labelled pictures have these.
   std::int64_t rank = 0;          ///< of the target, from 1; ties go to the lower class
   double target_probability = 0;  ///< softmax over all classes
   double log_loss = 0;            ///< -ln of it

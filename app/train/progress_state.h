@@ -16,7 +16,7 @@ struct ProgressState {
   double best_top1 = -1;
   std::int64_t best_epoch = -1;
   std::int64_t judged_epochs = 0;
-  // Of the epoch that is under way.
+  // These describe the epoch that is under way.
   double epoch_loss = 0;  ///< sum over its steps
   std::int64_t epoch_steps = 0;
 };
@@ -26,7 +26,7 @@ void write_fields(const ProgressState& progress, const RunLength& length,
 /// Throws Error(decode_failed) naming `file`.
 ProgressState read_fields(const checkpoint::Metadata& fields, const std::string& file);
 
-/// Of the run that wrote the fields. Throws Error(decode_failed).
+/// The pictures per step of the run that wrote the fields. Throws Error(decode_failed).
 std::int64_t pictures_of_a_step(const checkpoint::Metadata& fields, const std::string& file);
 
 /// The step of a run of `length` at which the pictures have been seen that the state's run had seen

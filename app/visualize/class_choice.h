@@ -19,7 +19,7 @@ std::int64_t find_class(std::string_view word, const image::Labels& labels);
 
 class ClassChoice {
  public:
-  /// Of each word the class, or for `pred` those that an input is taken for: the `topk` best. No
+  /// Each word names a class, `pred` those that an input is taken for: the `topk` best. No
   /// word is `pred`; with `topk` given and no `pred` among the words, it stands in front of them.
   ClassChoice(std::span<const std::string> words, std::optional<std::int64_t> topk,
               const image::Labels& labels);

@@ -27,7 +27,7 @@ std::vector<Request> requests_for(std::span<const MapChoice> choices,
   return requests;
 }
 
-/// Of the map, or of its prefix tokens: all heads', the largest, or one's.
+/// The heat of the map or of its prefix tokens: all heads', the largest, or one's.
 at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
   if (head.kind == Head::Kind::maximum) return heat.amax(0);
   return head.kind == Head::Kind::one ? heat.select(0, head.index) : heat;

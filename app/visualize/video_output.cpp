@@ -34,7 +34,7 @@ VideoOutput::~VideoOutput() {
   try {
     close();
   } catch (const Error&) {
-    // Whoever cares has called close().
+    // A caller who must know of a failure has called close().
   }
 }
 

@@ -225,7 +225,7 @@ struct NormaliseShared {
   float of_warp[kNormaliseThreads / device::kWarpSize];
 };
 
-/// Of all threads of the block, in all of them.
+/// Reduces the values of all threads of the block; every thread gets the result.
 template <class Operation>
 __device__ __forceinline__ float block_reduce(NormaliseShared& shared, float value,
                                               Operation operation) {

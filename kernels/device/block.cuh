@@ -92,7 +92,7 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// Of groups of `width` (a power of two, at most 32) neighbouring lanes, in all of them; a tree, so
+/// Reduces groups of `width` (a power of two, at most 32) neighbouring lanes for each; a tree, so
 /// that the order of the sum is fixed.
 template <int width = kWarpSize, class Operation>
 __device__ __forceinline__ float warp_reduce(float value, Operation operation) {

@@ -33,7 +33,7 @@ class Event {
   }
   /// The host does; `what` is what errors say was waited for.
   void wait(const char* what) const { check_cuda(cudaEventSynchronize(event_), what); }
-  /// Of two with Timing::on, the later one waited for.
+  /// Both events must have Timing::on, and the later one must have been waited for.
   [[nodiscard]] float milliseconds_since(const Event& begin) const {
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, begin.event_, event_), "cudaEventElapsedTime");

@@ -37,7 +37,7 @@ inline std::string illegal(const Geometry& geometry) {
   return {};
 }
 
-/// Of an H100 and an H200, which grids and splits are made for; never the GPU's own number, so that
+/// What an H100 and an H200 have; grids and splits use it, never the GPU's own number, so that
 /// results do not depend on it.
 inline constexpr std::int64_t kMultiprocessors = 132;
 

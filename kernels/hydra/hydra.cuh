@@ -24,7 +24,7 @@
 
 namespace hydrascope::kernels::hydra::cuda {
 
-/// Of k and v; with `gradient` of q and grad_y.
+/// The rows are k and v, with `gradient` q and grad_y.
 template <class T>
 struct ProjectArguments {
   Rows<const T> x;  ///< normalised

@@ -94,7 +94,7 @@ struct BackwardParams {
   Rows<T> grad_v;
   float* grad_feature_scale;  ///< (B, D), one row an image, or null
   void* workspace;
-  /// Of `forward`; needed where feature_scale and its gradient are given.
+  /// What `forward` wrote; needed where feature_scale and its gradient are given.
   const float* sum = nullptr;
 };
 void backward(const BackwardParams<float>& params, device::Stream stream);

@@ -28,7 +28,7 @@ constexpr int packs_of(std::int64_t dim, int pack_size) {
 /// that hides the latency of an H200's memory is, if that is 0.8 us (an estimate),
 /// 4.3 TB/s * 0.8 us / 132 = 26 KB.
 constexpr int rows_in_flight(int packs) { return packs == 1 ? 4 : packs <= 3 ? 2 : 1; }
-/// Of one tensor.
+/// How many rows of one tensor a warp loads ahead.
 constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }
 
 /// Tokens that one block sums. 32 give each warp two passes at D = 768, and 8161 tokens (1088 x

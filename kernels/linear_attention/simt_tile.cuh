@@ -139,7 +139,7 @@ __device__ __forceinline__ int within_tile(std::int64_t count) {
   if (count <= 0) return 0;
   return count < kTile ? static_cast<int>(count) : kTile;
 }
-/// Of the tokens of a tile.
+/// The weights of a tile's tokens.
 class TileWeights {
  public:
   __device__ TileWeights(const TokenWeights& all, std::int64_t first_token)
@@ -154,7 +154,7 @@ class TileWeights {
   float patch_;
 };
 
-/// Of each query, for `backward`: planes of (B, H, queries).
+/// What `backward` needs of each query: planes of (B, H, queries).
 struct QueryRows {
   float* data;
   std::int64_t count;  ///< of a plane

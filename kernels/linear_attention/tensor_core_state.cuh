@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
   const T* const x_head = head_of(p.x, image, head);
   const Term* const terms = queries ? p.terms + image_head * p.tokens : nullptr;
 
-  // Of features f = 64 half + 16 warp + group + 8 row.
+  // The sums of features f = 64 half + 16 warp + group + 8 row.
   const int feature = 16 * warp + group;
   float sums[kHalves][kRowChunks][4] = {};
   float row_sums[kHalves][4] = {};
@@ -213,7 +213,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
     for (int step = 0; step < kTileRows / 16; ++step) {
       std::uint32_t words[4];
       load_left_transposed(words, u_tile, 16 * step, warp);
-      // Of tokens 16 step + pair + 0, 1, 8, 9.
+      // The terms of tokens 16 step + pair + 0, 1, 8, 9.
       Term term[4] = {};
       if (queries || (Traits::kMayNeedRow && by_row)) {
 #pragma unroll

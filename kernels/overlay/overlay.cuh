@@ -15,7 +15,7 @@
 namespace hydrascope::kernels::overlay::cuda {
 
 struct Colors {
-  device::Pack<std::uint8_t, 4> entries[256];  ///< a word each: two reads a pixel, not six
+  device::Pack<std::uint8_t, 4> entries[256];  ///< one word each: two reads per pixel, not six
 };
 
 /// n of the equation; `scale` 0: no range.

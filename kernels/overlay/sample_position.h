@@ -15,7 +15,7 @@ struct Position {
   float weight;
 };
 
-/// Of pixel `pixel` along an edge that overlay.h allows. constexpr: nvcc then lets device code call
+/// Where pixel `pixel` of an edge that overlay.h allows lies. constexpr lets device code call
 /// it.
 constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
   const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;

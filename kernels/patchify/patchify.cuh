@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(kThreads) patch_tensor_kernel(const TensorPara
   using Shape = PatchShape<patch, sizeof(T)>;
   constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  // Of the sequence of all planes of all patches, as y has them.
+  // The place in the sequence of all planes of all patches, as y has them.
   const auto plane = static_cast<unsigned>(i / Shape::kPacksOfPlane);
   const int offset = static_cast<int>(i % Shape::kPacksOfPlane) * Shape::kPack;
   const auto channels = static_cast<unsigned>(p.channels);

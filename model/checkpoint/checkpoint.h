@@ -39,7 +39,7 @@ struct NamedTensor {
   /// One tensor, or three whose rows are joined (q, k, v); of those, one that the file lacks is
   /// null.
   std::vector<const TensorView*> parts;
-  /// Of the whole; nothing when a part is missing or the parts do not fit together.
+  /// The shape of the whole; nothing when a part is missing or the parts do not fit together.
   std::optional<std::vector<std::int64_t>> shape;
 
   [[nodiscard]] bool is_complete() const;

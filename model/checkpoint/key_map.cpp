@@ -71,10 +71,10 @@ constexpr std::array kRules{
 
 constexpr std::array<std::string_view, 4> kWrappers{"module.", "_orig_mod.", "model.", "backbone."};
 constexpr std::array<std::string_view, 2> kHuggingFaceModels{"vit.", "deit."};
-/// Of the classifier, which wrappers leave outside.
+/// Names of the classifier, which wrappers leave outside.
 constexpr std::array<std::string_view, 5> kHeads{"head", "head_dist", "classifier",
                                                  "cls_classifier", "distillation_classifier"};
-/// Wrappers around wrappers: more are a joke at the reader's expense.
+/// No checkpoint in use has more wrappers around wrappers.
 constexpr std::size_t kMostWrappers = 8;
 
 bool is_head(std::string_view key) {

@@ -17,7 +17,7 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-// Of all files that are mapped: begin and length. DONTNEED on other memory would wipe it.
+// The begin and length of every file that is mapped. DONTNEED on other memory would wipe it.
 std::mutex mappings_mutex;
 std::map<const std::byte*, std::size_t> mappings;
 

@@ -84,7 +84,7 @@ class SafetensorsFile {
   /// disagree.
   static SafetensorsFile open(const std::filesystem::path& file);
 
-  /// Of all shards together; an entry on which two shards disagree is an error.
+  /// The metadata of all shards together; an entry on which two shards disagree is an error.
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
   /// Sorted by shard, then by offset.
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }

@@ -10,7 +10,8 @@
 
 namespace hydrascope::checkpoint {
 
-/// Of floating-point weights; throws Error(unsupported_format) for every other dtype.
+/// The scalar type of floating-point weights; throws Error(unsupported_format) for every other
+/// dtype.
 inline at::ScalarType scalar_type(Dtype dtype, const std::string& tensor) {
   switch (dtype) {
     case Dtype::F32: return at::kFloat;

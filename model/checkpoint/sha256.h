@@ -12,7 +12,7 @@ namespace hydrascope::checkpoint {
 /// The digest as 64 lower-case hexadecimal digits.
 std::string sha256(std::span<const std::byte> bytes);
 
-/// Of a file's content. Throws what `MappedFile` throws.
+/// The SHA-256 of a file's content. Throws what `MappedFile` throws.
 std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace hydrascope::checkpoint

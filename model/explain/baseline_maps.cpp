@@ -11,7 +11,7 @@
 namespace hydrascope::model::explain {
 namespace {
 
-/// Of `count` cells around their middle.
+/// A Gaussian over `count` cells, centred on their middle.
 at::Tensor gaussian(std::int64_t count) {
   constexpr double kSigma = 0.25;
   const auto edge = static_cast<double>(count);

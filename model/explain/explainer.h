@@ -61,7 +61,7 @@ struct Explanation {
   double total = 0;      ///< sum over all tokens and heads; for hydra g . y
   bool is_signed = false;
   std::string note;  ///< what the reader of the map must know; may be empty
-  /// Of rollouts, what became of each layer: "softmax map", "hydra skipped", ...
+  /// What rollouts made of each layer: "softmax map", "hydra skipped", ...
   std::vector<std::string> rules;
 };
 

@@ -16,7 +16,7 @@
 
 namespace hydrascope::model::explain {
 
-/// Of one logit in one block.
+/// The gradients of one logit in one block.
 struct BlockGradient {
   at::Tensor mixed;       ///< dy (1, N, D), at the mixer's output; 0 where a token is not read
   at::Tensor values;      ///< dv (1, H, N, d)

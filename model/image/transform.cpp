@@ -91,7 +91,7 @@ struct Overlap {
   std::int64_t count = 0;  ///< how many are taken
 };
 
-/// Of a picture and a window that begins at `start` of it and is inside it, or the other way round.
+/// What a picture and a window share; one is inside the other, and the window begins at `start`.
 Overlap overlap(std::int64_t picture, std::int64_t window, std::int64_t start) {
   return {std::max<std::int64_t>(0, start), std::max<std::int64_t>(0, -start),
           std::min(picture, window)};

@@ -48,7 +48,7 @@ struct TransformConfig {
 struct TransformPlan {
   Size resized;  ///< equal to the picture's size when nothing is resized
   Size cropped;
-  /// Of the window's corner in the resized picture; negative where the picture is the smaller.
+  /// The window's corner in the resized picture; negative where the picture is the smaller.
   std::int64_t window_top = 0;
   std::int64_t window_left = 0;
   Size output;       ///< what the model gets; both multiples of patch_size

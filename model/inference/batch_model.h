@@ -18,7 +18,7 @@ class BatchModel {
   virtual void submit(const ImageBatch& batch) = 0;
   /// Waits for the oldest: float32 (B, num_classes) on the CPU.
   virtual at::Tensor collect() = 0;
-  /// Of the batch that `collect` gave last, once: the tokens that entered the blocks of
+  /// Gives once, for the batch that `collect` gave last, the tokens that entered the blocks of
   /// ClassifierOptions::trace_layers, float32 (B, layers, N, D), on any device; undefined where
   /// none are traced.
   [[nodiscard]] virtual at::Tensor take_traced_tokens() { return {}; }

@@ -41,7 +41,7 @@ struct Classifier::State {
   checkpoint::LoadReport report;
   std::optional<inference::InferencePlan> plan;
   std::unique_ptr<inference::CudaPlan> cuda_plan;
-  /// Of a batch: what `collect` and `take_traced_tokens` give.
+  /// What `collect` and `take_traced_tokens` give for a batch.
   struct Finished {
     at::Tensor logits;
     at::Tensor trace;

@@ -30,7 +30,7 @@ struct ClassifierOptions {
   checkpoint::HeadOptions head;
   double keep_tokens = 1;  ///< as inference::PlanOptions
   std::optional<std::int64_t> keep_layer;
-  /// Of int8: images (B, 3, H, W), normalised, that show how large the channels get; may be
+  /// For int8: images (B, 3, H, W), normalised, that show how large the channels get; may be
   /// undefined.
   at::Tensor calibration;
   std::string calibration_source;  ///< what they are, for records

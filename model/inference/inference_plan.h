@@ -25,7 +25,7 @@ struct PlanOptions {
   at::ScalarType dtype = at::kFloat;  ///< kFloat or kBFloat16
   /// Blocks' weights and the rows they meet in 8 bits, the rest in `dtype`.
   bool int8 = false;
-  /// Of int8: images (B, C, H, W), normalised, that show how large the channels get. May be
+  /// For int8: images (B, C, H, W), normalised, that show how large the channels get. May be
   /// undefined.
   at::Tensor calibration;
   /// Share of the patch tokens that go on after block `keep_layer`, see TokenReduction; 1: all.

@@ -40,8 +40,9 @@ struct LinearLayer {
 
 /// A mechanism without kernels of its own: its module runs between two passes over the tokens.
 struct ModuleLayer {
-  /// Of `count` images of rows x columns patches, in the network's storage: queries (count, N, D),
-  /// rows `query_stride` elements apart, keys and values (count, N, 2 D) -> mixed (count, N, D).
+  /// Mixes the tokens of `count` images of rows x columns patches, in the network's storage:
+  /// queries (count, N, D), rows `query_stride` elements apart, keys and values (count, N, 2 D) ->
+  /// mixed (count, N, D).
   std::function<void(std::int64_t count, std::int64_t rows, std::int64_t columns, void* queries,
                      std::int64_t query_stride, void* keys_values, void* mixed)>
       mix;

@@ -92,7 +92,7 @@ class Executor final : public StreamingExecutor {
           layer.multiplier.empty() ? nullptr : layer.multiplier.data(), scratch.quantised});
     return {rows, scratch.quantised};
   }
-  /// Of the first `count` rows.
+  /// Computes the first `count` rows.
   void linear(const PackedLinear& layer, const Input& x, std::int64_t count, T* y,
               std::int64_t y_stride, Epilogue epilogue) const {
     if (count <= 0) return;
@@ -112,7 +112,7 @@ class Executor final : public StreamingExecutor {
     if (layer + 1 < net_.blocks.size() || net_.head.average) return work_.keys_of(layer).num_tokens;
     return std::max<std::int64_t>(1, net_.num_prefix);
   }
-  /// Of this tile.
+  /// How many rows of this tile have a query.
   [[nodiscard]] std::int64_t query_rows(std::size_t layer, const Tile& tile) const {
     if (std::holds_alternative<ModuleLayer>(net_.blocks[layer].mixing)) return tile.rows;
     return std::clamp<std::int64_t>(queries_of(layer) - tile.first, 0, tile.rows);

@@ -46,7 +46,7 @@ class StreamingExecutor {
   virtual void run(const float* images, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
-  /// Of the whole image.
+  /// The tiles of the whole image.
   [[nodiscard]] virtual TileShape tiles() const = 0;
 };
 

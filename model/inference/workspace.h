@@ -91,7 +91,7 @@ class Workspace {
   T* stored_keys(std::size_t layer, const Tile& t) {
     return stored_keys_values.data() + row(t) * net_.blocks[layer].key_value.out();
   }
-  /// Of an image.
+  /// The softmax keys of one image.
   T* softmax_keys(std::size_t layer, std::int64_t image) {
     return keys[layer % 2].data() + static_cast<std::size_t>(image) * keys_stride;
   }

@@ -8,7 +8,7 @@
 
 namespace hydrascope::model::ops {
 
-/// Of x's device; null, the default stream, where devices have none.
+/// The current stream of x's device; null, the default stream, where devices have none.
 kernels::device::Stream stream_of(const at::Tensor& x);
 
 /// Memory that kernels work in, its first `zero_bytes` zero; released memory is reused on the same

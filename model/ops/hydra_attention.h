@@ -42,7 +42,7 @@ struct HydraOptions {
 
 /// y, and what the backward pass reads of the sums: (B, D) in `compute_type`.
 using HydraForward = std::tuple<at::Tensor, at::Tensor>;
-/// Of q, k, v and, where asked for, feature_scale (D), else an empty tensor.
+/// The gradients of q, k, v and, where asked for, feature_scale (D), else an empty tensor.
 using HydraBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 /// An error unless q, k, v and feature_scale fit together.

@@ -46,7 +46,7 @@ struct LinearOptions {
            normaliser != static_cast<std::int64_t>(kernels::linear_attention::Normaliser::none);
   }
   [[nodiscard]] bool weighs() const { return prefix_weight != 1 || patch_weight != 1; }
-  /// Of `heads` heads of q and v.
+  /// The kernels' shape for `heads` heads of q and v.
   [[nodiscard]] kernels::linear_attention::Shape shape(std::int64_t heads, const at::Tensor& q,
                                                        const at::Tensor& v) const {
     return {heads,
@@ -63,7 +63,7 @@ struct LinearOptions {
 /// vector of `compute_type`; m (B, H, N) in float32, on CUDA only (elsewhere 0). The last two are
 /// empty unless they are to be saved.
 using LinearForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-/// Of q, k, v.
+/// The gradients of q, k and v.
 using LinearBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 /// What the backward pass needs beside the scalars.

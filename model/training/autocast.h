@@ -11,7 +11,7 @@ namespace hydrascope::model::training {
 
 enum class Autocast : std::uint8_t { off, bfloat16 };
 
-/// Of the products: "float32", "bfloat16".
+/// The type of the products: "float32", "bfloat16".
 constexpr std::string_view name(Autocast autocast) {
   return autocast == Autocast::off ? "float32" : "bfloat16";
 }

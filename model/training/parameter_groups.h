@@ -16,7 +16,8 @@ struct ParameterGroupOptions {
   /// block i is i + 1, the norm after the blocks belongs to the last one, the heads are the last
   /// layer.
   double layer_decay = 1;
-  /// Of what an attention mechanism adds to its layer (feature maps, scales), on top of that.
+  /// The factor for what an attention mechanism adds to its layer (feature maps, scales), on top of
+  /// that.
   double mechanism_rate_scale = 1;
   /// Patterns of names: `blocks.10.*`, `head`; a name alone means everything below it. Trained is
   /// what any of `train` matches (all when empty) and none of `freeze`.

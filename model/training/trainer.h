@@ -31,8 +31,8 @@ struct StepLoss {
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
-  /// Of a batch on the trainer's device; under autocast where the trainer uses it. `step` is that
-  /// of the update.
+  /// The loss of a batch on the trainer's device, under autocast where the trainer uses it. `step`
+  /// is that of the update.
   virtual StepLoss loss(const Batch& batch, std::int64_t step) = 0;
 
  protected:

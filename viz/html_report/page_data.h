@@ -7,12 +7,12 @@
 
 namespace hydrascope::viz::page {
 
-/// Of the whole page: colour tables and what is chosen at first. Throws Error(invalid_argument) for
-/// a colour map that does not exist.
+/// What the whole page shares: colour tables and what is chosen at first. Throws
+/// Error(invalid_argument) for a colour map that does not exist.
 std::string settings_json(const ReportOptions& options);
 
-/// Of one picture: where its grid lies, its classes and what its maps are, without their values.
-/// Throws Error(internal) for a map whose size is not the grid's.
+/// What describes one picture: where its grid lies, its classes and what its maps are, without
+/// their values. Throws Error(internal) for a map whose size is not the grid's.
 std::string about_json(const ReportPicture& picture);
 
 /// The maps' values in their order, a line each: base64 of float32, little endian, row-major.

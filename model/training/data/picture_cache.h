@@ -22,7 +22,7 @@ class PictureCache {
 
   /// From memory, or read and decoded. Any number of threads. Errors as image::read_picture.
   std::shared_ptr<const image::Picture> load(const std::filesystem::path& file);
-  /// Of the pictures that are kept.
+  /// How many bytes the kept pictures take.
   [[nodiscard]] std::int64_t bytes() const;
 
  private:

@@ -74,7 +74,7 @@ struct ConversionOptions {
   /// A JSON object of what a resumed run must have in common with the one it goes on with.
   std::string identity = "{}";
 
-  /// Of pictures; batch size, seed, rank and number of processes are filled in.
+  /// How pictures are loaded; batch size, seed, rank and number of processes are filled in.
   LoaderOptions loader;
   std::uint64_t seed = 42;
   c10::Device device{c10::kCPU};

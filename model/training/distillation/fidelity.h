@@ -13,7 +13,7 @@
 
 namespace hydrascope::model::training {
 
-/// Of each of `layers` (ascending): the mean over the images of |y - t|^2 / |t|^2, where y and t
+/// For each of `layers` (ascending) the mean over the images of |y - t|^2 / |t|^2, where y and t
 /// are what student and teacher make of attention's output (after `proj`) from the teacher's
 /// tokens; in the last block at the tokens that are read. The first `most_images` of all ranks',
 /// equally many of each; all ranks get the same.

@@ -64,7 +64,7 @@ class Teacher {
   void compile(at::ScalarType dtype, std::int64_t first_layer);
 
   TeacherPass look(const at::Tensor& images);
-  /// Of `layers`, ascending; blocks after the last of them are not computed.
+  /// The attention of `layers`, ascending; blocks after the last of them are not computed.
   TeacherAttention look_at_attention(const at::Tensor& images,
                                      const std::vector<std::int64_t>& layers);
   at::Tensor logits(const at::Tensor& images) { return look(images).logits; }

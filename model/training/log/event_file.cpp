@@ -65,7 +65,7 @@ std::string begin_event(double wall_time) {
   return event;
 }
 
-/// Of an event that `scalars_event` wrote.
+/// The step of an event that `scalars_event` wrote.
 std::optional<std::int64_t> step_of(std::string_view event) {
   constexpr std::size_t kStepAt = 1 + sizeof(double);
   if (event.size() <= kStepAt || event[kStepAt] != kStep) return std::nullopt;

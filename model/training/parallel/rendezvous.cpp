@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kPoll(20);
 /// A rank that lives sees its connections break within this.
 constexpr milliseconds kSignOfLife(1500);
-/// Of one attempt to connect; between two of them an interruption counts.
+/// How long one attempt to connect may take; between two of them an interruption counts.
 constexpr milliseconds kAttempt(3000);
 
 std::string seconds_text(milliseconds time) {

@@ -21,7 +21,7 @@ class Rendezvous {
   Rendezvous(LaunchEnvironment launch, const JoinOptions& options);
 
   [[nodiscard]] const LaunchEnvironment& launch() const noexcept { return launch_; }
-  /// Of an operation.
+  /// How long an operation may take.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
   /// For a backend, below keys of this run and of this group.
   [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const noexcept { return store_; }
