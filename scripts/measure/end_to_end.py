@@ -98,7 +98,7 @@ def measure_model(arguments: argparse.Namespace) -> float:
 
 def measure_classify(arguments: argparse.Namespace, listing: Path) -> tuple[Timing, float]:
     """The program's own account and the seconds of the whole process."""
-    command = [str(arguments.hydrascope), "classify", "-v", "--format", "jsonl", "--device", "cpu"]
+    command = [str(arguments.hydrascope), "classify", "-v", "--format", "jsonl", "--device", "cpu", "--precision", "float32"]
     command += ["--img-size", str(arguments.img_size), "--batch-size", str(arguments.batch_size)]
     command += ["--threads", str(arguments.threads)]
     if arguments.workers is not None:

@@ -37,7 +37,8 @@ def measure(program: Path, name: str, data: list[str], rounds: int) -> dict[str,
                          "--format", "json", "-q"])
         iterations = rounds if size != SIZES[-1] else max(2, rounds // 5)
         speed = run_json([str(program), "benchmark", *attention, "--img-size", size, "--warmup", "1",
-                          "--iters", str(iterations), "--format", "json", "-q"])
+                          "--iters", str(iterations), "--precision", "float32", "--kernels", "reference",
+                          "--format", "json", "-q"])
         speed = speed and speed["rows"][0]
         row["sizes"][label] = {
             "gflops": info and info["gflops_per_image"],
@@ -71,6 +72,8 @@ def describe(info: dict[str, Any]) -> str:
         text += " Also called " + ", ".join(f"`{alias}`" for alias in info["aliases"]) + "."
     text += f" {info['citation'][0].upper()}{info['citation'][1:]}. Map: {info['map']}.\n"
     for option in info["options"]:
+        if option["key"] == "form":
+            continue
         values = option.get("choices")
         said = " \\| ".join(values) if values else f"{option['minimum']:g} to {option['maximum']:g}"
         text += (f"- `{info['mechanism']}.{option['key']}` = {said} (default "
@@ -121,10 +124,12 @@ kernels; the [inference plan](inference.md) is what commands run),
 
 {table(result["rows"])}
 """
-    for name in listing["mechanisms"]:
-        info = run_json([str(program), "models", "info", name, "--format", "json"])
-        assert info is not None
-        text += describe(info)
+    infos = [run_json([str(program), "models", "info", name, "--format", "json"]) for name in listing["mechanisms"]]
+    formed = [(info["mechanism"], option) for info in infos for option in info["options"] if option["key"] == "form"]
+    (option,) = {json.dumps(option): option for _, option in formed}.values()
+    choices, names = " \\| ".join(option["choices"]), ", ".join(f"`{name}`" for name, _ in formed)
+    text += f"`NAME.form` = {choices} (default {option['default']}), for {names}: {option['help']}.\n\n"
+    text += "".join(describe(info) for info in infos)
     (ROOT / "docs" / "mechanisms.md").write_text(text.rstrip() + "\n")
 
 

@@ -29,7 +29,7 @@ TITLES = {
     "hydra": "Hydra in all layers",
 }
 STAGES = {
-    "start": "attention exchanged, nothing learned",
+    "start": "exchanged, nothing learned",
     "hydra start": "Hydra's start fitted",
     "maps": "maps imitate the rows",
     "outputs": "attention outputs matched",
@@ -157,18 +157,17 @@ def seeds_table(figures: dict[str, Any]) -> str:
 
 
 def stages_table(figures: dict[str, Any]) -> str:
-    """What each stage adds: agreement and divergence at its end, over the seeds."""
-    text = "| attention | stage | agreement % | KL |\n|---|---|---:|---:|\n"
+    """What each stage adds: agreement in % and divergence at its end, over the seeds."""
+    text = f"| attention | {' | '.join(STAGES.values())} |\n|---|{'---|' * len(STAGES)}\n"
     for key, runs in figures["seeds"].items():
-        title = TITLES[key]
-        stages = dict.fromkeys(look["stage"] for run in runs for look in run["evaluations"])
-        for stage in stages:
+        text += f"| {TITLES[key]} |"
+        for stage in STAGES:
             ends = [[look for look in run["evaluations"] if look["stage"] == stage][-1:] for run in runs]
             looks = [look for end in ends for look in end]
-            what = START_OF_OTHERS if stage == "start" and "start" in runs[0]["recipe"] else STAGES[stage]
-            text += (f"| {title} | {what} | {spread([look['agreement'] for look in looks])} | "
-                     f"{spread([look['divergence'] for look in looks], 3)} |\n")
-            title = ""
+            if looks:
+                text += f" {spread([look['agreement'] for look in looks])} % / {spread([look['divergence'] for look in looks], 3)}"
+            text += f" ({START_OF_OTHERS}) |" if stage == "start" and "start" in runs[0]["recipe"] else " |"
+        text += "\n"
     return text
 
 

@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--maps", default="", help="options of visualize alone")
     parser.add_argument("pictures", nargs="+")
     arguments = parser.parse_args(words[:split])
-    shared = words[split + 1:] + ["-q", "--no-progress"]
+    shared = ["--precision", "float32", *words[split + 1:], "-q", "--no-progress"]  # the last one of an option counts
 
     times = {"classify": [], "visualize": []}
     memory = {"classify": [], "visualize": []}
