@@ -92,8 +92,9 @@ struct Max {
   __device__ float operator()(float a, float b) const { return a > b || a != a ? a : b; }
 };
 
-/// Reduces groups of `width` (a power of two, at most 32) neighbouring lanes for each; a tree, so
-/// that the order of the sum is fixed.
+/// Reduces groups of `width` (a power of two, at most 32) neighbouring lanes; every lane gets its
+/// group's result. The order is a tree, so
+/// that it is fixed.
 template <int width = kWarpSize, class Operation>
 __device__ __forceinline__ float warp_reduce(float value, Operation operation) {
 #pragma unroll

@@ -74,7 +74,7 @@ constexpr std::array<std::string_view, 2> kHuggingFaceModels{"vit.", "deit."};
 /// Names of the classifier, which wrappers leave outside.
 constexpr std::array<std::string_view, 5> kHeads{"head", "head_dist", "classifier",
                                                  "cls_classifier", "distillation_classifier"};
-/// No checkpoint in use has more wrappers around wrappers.
+/// How many wrappers around wrappers are taken off at most.
 constexpr std::size_t kMostWrappers = 8;
 
 bool is_head(std::string_view key) {
