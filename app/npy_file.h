@@ -1,10 +1,11 @@
 // NumPy's .npy, version 1.0, float32, little-endian, C order: rows are appended as they come and
 // the header gets its row count when the file is closed, so memory does not grow. The file has its
-// name from then on. Free of LibTorch. Format:
+// name from then on. Format:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
-#include "viz/new_file.h"
+#include "kernels/new_file.h"
+
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +26,7 @@ std::string npy_header(std::span<const std::int64_t> shape);
 /// An array of shape (rows appended, ...row_shape).
 class NpyWriter {
  public:
-  /// Throws Error(unreadable) when the disk says no, as all that write do.
+  /// Throws Error(unreadable) if writing fails, as all that write do.
   explicit NpyWriter(std::filesystem::path file);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
@@ -45,9 +46,9 @@ class NpyWriter {
   void write_nan_row();
 
   std::filesystem::path file_;
-  viz::NewFile out_;
+  NewFile out_;
   std::vector<std::int64_t> shape_;  ///< of a row, once one came
-  std::int64_t row_size_ = -1;       ///< floats a row; negative until one came
+  std::int64_t row_size_ = -1;       ///< floats per row; negative until one came
   std::int64_t rows_ = 0;
   std::int64_t pending_nan_rows_ = 0;
   bool closed_ = false;

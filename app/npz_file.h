@@ -1,10 +1,11 @@
 // NumPy's .npz: a zip archive of .npy entries, float32, not compressed, so that numpy.load can map
-// them. Free of LibTorch. Format:
+// them. Format:
 // https://numpy.org/doc/stable/reference/generated/numpy.savez.html, PKWARE's APPNOTE.TXT 6.3.9,
 // sections 4.3.7, 4.3.12 and 4.3.16.
 #pragma once
 
-#include "viz/new_file.h"
+#include "kernels/new_file.h"
+
 
 #include <cstdint>
 #include <filesystem>
@@ -19,7 +20,7 @@ namespace hydrascope::app {
 /// name from `close` on; without it nothing is left.
 class NpzWriter {
  public:
-  /// Throws Error(unreadable) when the disk says no, as all that write do.
+  /// Throws Error(unreadable) if writing fails, as all that write do.
   explicit NpzWriter(const std::filesystem::path& file);
   /// `values` holds the product of `shape` floats, else Error(invalid_argument), as for a name that
   /// came before; Error(too_large) where the archive would pass 4 GiB or 65535 arrays.
@@ -38,7 +39,7 @@ class NpzWriter {
   void write(std::span<const std::byte> bytes);
 
   std::string name_;
-  viz::NewFile file_;
+  NewFile file_;
   std::set<std::string> names_;
   std::vector<Entry> entries_;
   std::uint64_t written_ = 0;

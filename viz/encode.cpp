@@ -1,8 +1,8 @@
 #include "viz/encode.h"
 
 #include "kernels/error.h"
+#include "kernels/new_file.h"
 #include "viz/encoders.h"
-#include "viz/new_file.h"
 
 #include <algorithm>
 #include <array>

@@ -1,11 +1,11 @@
 #include "viz/html_report.h"
 
 #include "kernels/error.h"
+#include "kernels/new_file.h"
 #include "viz/encode.h"
 #include "viz/html_report/markup.h"
 #include "viz/html_report/page_data.h"
 #include "viz/html_report/page_parts.h"
-#include "viz/new_file.h"
 
 #include <algorithm>
 #include <array>
@@ -127,7 +127,7 @@ struct HtmlReport::State {
   const std::string place;  ///< for errors
   NewFile file;
   bool is_whole = true;  ///< false: a piece is missing
-  std::string end;       ///< of the page, behind the pictures
+  std::string end;       ///< of the page, after the pictures
   std::int64_t counts_position = 0;
   std::int64_t pictures = 0;
   std::int64_t failures = 0;

@@ -1,9 +1,9 @@
 #include "viz/video_writer.h"
 
 #include "kernels/error.h"
+#include "kernels/new_file.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
-#include "viz/new_file.h"
 
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -115,7 +115,7 @@ VideoWriter::~VideoWriter() {
   try {
     close();
   } catch (const Error&) {
-    // Whoever cares has called close().
+    // A caller who must know of a failure has called close().
   }
 }
 

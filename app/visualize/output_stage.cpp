@@ -3,7 +3,7 @@
 #include "app/npy_file.h"
 #include "app/npz_file.h"
 #include "kernels/error.h"
-#include "viz/new_file.h"
+#include "kernels/new_file.h"
 
 #include <algorithm>
 #include <array>
@@ -28,7 +28,7 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
 /// numpy.load gives the map itself, (rows, columns).
 void write_map(const std::filesystem::path& file, const viz::HeatMap& map) {
   const std::string header = npy_header(std::array{map.rows, map.columns});
-  viz::NewFile written(file);
+  NewFile written(file);
   written.write(std::as_bytes(std::span(header)));
   written.write(std::as_bytes(std::span(map.values)));
   written.commit();
@@ -118,7 +118,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
 
 }  // namespace
 
-OutputStage::OutputStage(OutputOptions options, std::function<void(const MapRecord&)> write)
+OutputStage::OutputStage(OutputOptions options, WriteRecords write)
     : options_(std::move(options)),
       write_(std::move(write)),
       workers_(options_.threads, options_.threads + 1) {
@@ -216,12 +216,14 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
 
 void OutputStage::report(const MapRecord& failure, bool on_page) {
   ++failed_;
-  write_(failure);
+  write_({&failure, 1});
   if (page_ && on_page) page_->add(viz::ReportFailure{failure.input, failure.message});
 }
 
 void OutputStage::report(ExplainedInput& input) {
-  for (const InputMap& map : input.maps) write_(record_of(input.facts, map));
+  std::vector<MapRecord> records;
+  for (const InputMap& map : input.maps) records.push_back(record_of(input.facts, map));
+  write_(records);
   if (page_ && input.on_page) page_->add(input.page);
 }
 

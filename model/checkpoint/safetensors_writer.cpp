@@ -1,93 +1,17 @@
 #include "kernels/error.h"
+#include "kernels/new_file.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/checkpoint/safetensors_header.h"
 #include "model/checkpoint/strict_json.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <system_error>
 #include <tuple>
-#include <unistd.h>
-#include <utility>
 
 namespace hydrascope::checkpoint {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A new file in the folder of its target, which takes the target's name on `commit` and vanishes
-/// otherwise.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const fs::path& target)
-      : target_(target), folder_(target.has_parent_path() ? target.parent_path() : fs::path(".")) {
-    // Renaming would replace a device such as /dev/null by a file.
-    std::error_code ignored;
-    const fs::file_status status = fs::status(target, ignored);
-    if (fs::exists(status) && !fs::is_regular_file(status)) {
-      throw Error(ErrorCode::unreadable,
-                  "cannot be written: expected a file, found a folder or a device",
-                  target_.native());
-    }
-    constexpr int kAttempts = 100;  // another writer in this process, or what a crash left
-    const std::string prefix = ".hydrascope-" + std::to_string(::getpid()) + "-";
-    for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
-      path_ = folder_ / (prefix + std::to_string(i) + ".tmp");
-      // Not mkostemp: the file shall have the permissions that the user's umask gives.
-      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (descriptor_ < 0 && errno != EEXIST) break;
-    }
-    if (descriptor_ < 0) fail("cannot be created");
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  ~TemporaryFile() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-    if (!committed_) ::unlink(path_.c_str());
-  }
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("cannot be written");
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
-  }
-
-  /// Contents first, then the name, then the folder that holds the name: after a crash there is the
-  /// old file or the whole new one.
-  void commit() {
-    if (::fsync(descriptor_) != 0) fail("cannot be synced");
-    if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot be closed");
-    if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place");
-    committed_ = true;
-    const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return;  // a folder that may be written but not listed
-    const int error = ::fsync(folder) == 0 ? 0 : errno;
-    ::close(folder);
-    // Some network file systems have no sync of folders, and say so with EINVAL.
-    if (error != 0 && error != EINVAL) {
-      errno = error;
-      fail("is written, but its folder cannot be synced");
-    }
-  }
-
- private:
-  [[noreturn]] void fail(const char* what) const {
-    const std::string reason = std::generic_category().message(errno);
-    throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target_.native());
-  }
-
-  fs::path target_;
-  fs::path folder_;
-  fs::path path_;
-  int descriptor_ = -1;
-  bool committed_ = false;
-};
 
 [[noreturn]] void refuse_write(const std::string& what, const fs::path& file) {
   throw Error(ErrorCode::invalid_argument, what, file.native());
@@ -95,8 +19,8 @@ class TemporaryFile {
 
 [[noreturn]] void refuse_header(std::size_t bytes, const fs::path& file) {
   refuse_write("a header of at least " + std::to_string(bytes) +
-             " bytes, more than the format's limit of " + std::to_string(kMaxHeaderBytes),
-         file);
+                   " bytes, more than the format's limit of " + std::to_string(kMaxHeaderBytes),
+               file);
 }
 
 void check_text(std::string_view text, const char* what, const fs::path& file) {
@@ -194,11 +118,11 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
     length[i] = static_cast<std::byte>(header.size() >> (8 * i) & 0xFF);
   }
 
-  TemporaryFile temporary(file);
-  temporary.write(length);
-  temporary.write(std::as_bytes(std::span(header)));
-  for (const TensorView* tensor : order) temporary.write(tensor->data);
-  temporary.commit();
+  NewFile written(file);
+  written.write(length);
+  written.write(std::as_bytes(std::span(header)));
+  for (const TensorView* tensor : order) written.write(tensor->data);
+  written.commit(/*sync_name=*/true);
 }
 
 }  // namespace hydrascope::checkpoint
