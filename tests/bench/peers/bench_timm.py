@@ -93,7 +93,7 @@ def compare(arguments: argparse.Namespace) -> dict[str, object]:
     load = os.getloadavg()[0]
     print(
         f"{cpu_model()}, {arguments.threads} threads; {arguments.arch}, float32, "
-        f"batch {arguments.batch}, {arguments.img_size} px, {arguments.iters} iterations a turn; "
+        f"batch {arguments.batch}, {arguments.img_size} px, {arguments.iters} iterations per turn; "
         f"load at the start {load:.2f}"
     )
     print("round   timm img/s   hydrascope img/s   ratio   ratio of p50", flush=True)
@@ -146,7 +146,7 @@ def main() -> None:
     parser.add_argument("--arch", default="deit_tiny_patch16_224", help="timm's name of the model")
     parser.add_argument("--batch", "--batch-size", type=int, default=32)
     parser.add_argument("--img-size", type=int, default=224)
-    parser.add_argument("--iters", type=int, default=10, help="timed forward passes a turn")
+    parser.add_argument("--iters", type=int, default=10, help="timed forward passes per turn")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side")
     parser.add_argument(

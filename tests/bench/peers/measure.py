@@ -383,7 +383,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="of every contender (default: 2)")
     parser.add_argument("--rounds", type=int, help="turns of every contender (default: 5)")
     parser.add_argument(
-        "--duration", type=float, help="seconds a turn measures, slow work aside (default: 2)"
+        "--duration", type=float, help="seconds that a turn measures, slow work aside (default: 2)"
     )
     parser.add_argument(
         "--quick", action="store_true", help="DeiT-Ti at 224 pixels, 2 rounds of 0.3 s: a trial"

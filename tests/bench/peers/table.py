@@ -238,7 +238,7 @@ def remarks(result: Json) -> list[str]:
 def heading(header: Json) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     return [
-        "# hydrascope beside its peers",
+        "# hydrascope beside its peers: speed with random weights (accuracy: docs/results.md)",
         "",
         f"- processor: {header['processor']} ({header['instruction_sets']}), "
         f"{header['processors']} processors, {header['memory_gb']:.0f} GB",
@@ -262,7 +262,7 @@ def markdown(result: Json) -> str:
             text.extend(["", f"## {title}", "", *lines_of_table(head, rows)])
 
     section(
-        "Milliseconds a forward pass: median over rounds (p10 to p90)",
+        "Milliseconds per forward pass: median over rounds (p10 to p90)",
         ["work", *everyone],
         time_rows(result),
     )
