@@ -19,7 +19,7 @@ bool has_distributions(const AttentionSpec& spec) {
          (form == spec.options.end() || form->second == "bidirectional");
 }
 
-AttentionSpec with_all_options(const VitConfig& config, std::int64_t layer) {
+AttentionSpec options_of_layer(const VitConfig& config, std::int64_t layer) {
   return model::with_all_options({config.attention_of(layer)}).front();
 }
 
@@ -34,8 +34,8 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   }
   ConvertedLayers layers;
   for (std::int64_t layer = 0; layer < teacher.depth; ++layer) {
-    const AttentionSpec before = with_all_options(teacher, layer);
-    const AttentionSpec after = with_all_options(student.config(), layer);
+    const AttentionSpec before = options_of_layer(teacher, layer);
+    const AttentionSpec after = options_of_layer(student.config(), layer);
     if (before == after) continue;
     layers.all.push_back(layer);
     if (has_distributions(before) && has_distributions(after) &&
