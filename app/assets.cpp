@@ -25,7 +25,7 @@ fs::path find_assets() {
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   std::string tried;
   // The build tree's program lies in build/PRESET, its tests one deeper.
-  for (const char* relative : {"../../assets", "../../../assets", "../share/hydrascope"}) {
+  for (const char* relative : {"../../assets", "../../../assets", "../../share/hydrascope"}) {
     const fs::path candidate = (program / relative).lexically_normal();
     if (holds_assets(candidate)) return candidate;
     tried += (tried.empty() ? "" : ", ") + candidate.string();

@@ -1,6 +1,7 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
 // precision x device x kernels, beside the rate of a large matrix product in the same run.
 #include "app/assets.h"
+#include "app/auto_precision.h"
 #include "app/benchmark/chart.h"
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/measure.h"
@@ -12,6 +13,7 @@
 #include "app/console.h"
 #include "app/inputs.h"
 #include "app/model_source.h"
+#include "app/progress.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
@@ -66,18 +68,22 @@ struct Subject {
   model::Classifier classifier;
 };
 
-Subject make_subject(const ParsedOptions& run) {
+Subject make_subject(const ParsedOptions& run, bool trains, const Console& console) {
+  const auto classifier = [&](const ModelSource& source) {
+    return make_classifier(trains ? run : with_fastest_precision(run, source.config, console),
+                           source);
+  };
   const std::string& word = run.text("model");
   std::error_code ignored;
   if (model::find_architecture(word) && run.text("checkpoint").empty() && !bundled_model(word) &&
       !std::filesystem::exists(word, ignored)) {
     const ModelSource source = random_model(run, word);
     return {word, source.config, resolve_transform(run, source).config,
-            make_classifier(run, source)};
+            classifier(source)};
   }
   const ModelSource source = open_model(run);
   const image::TransformConfig transform = resolve_transform(run, source).config;
-  return {source.name, source.config, transform, make_classifier(run, source)};
+  return {source.name, source.config, transform, classifier(source)};
 }
 
 /// "key=value,key=value"
@@ -190,20 +196,35 @@ int check_baseline(const ParsedOptions& options, const BenchmarkResult& result) 
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
 
+}  // namespace
+
 int run_benchmark(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   if (!options.texts("compare").empty()) return compare_files(options);
   if (options.given("plot")) check_chart_file(options.text("plot"));
   const Console console(options);
   const std::string& stage = options.text("stage");
   std::vector<std::string> files = options.positionals();
   if (files.empty()) files = bundled_images();
+  const std::vector<std::vector<std::string>> runs = sweep(options);
   OutputFile output(options.text("output"));
   BenchmarkResult result{header_of(options), {}};
   BenchmarkWriter writer(choose_benchmark_format(options.text("format"), options.text("output")),
                          output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
   int failed = 0;
+  const std::int64_t rows_per_run = stage == "both" ? 2 : 1;
+  Progress progress("benchmark", std::ssize(runs) * rows_per_run, console.progress, "rows");
+  const auto write_row = [&](const BenchmarkRow& row) {
+    progress.hide();
+    writer.write(row);
+    result.rows.push_back(row);
+    progress.advance();
+  };
+  const auto say_error = [&](const Error& error) {
+    progress.hide();
+    print_error(error);
+    ++failed;
+  };
   const auto measure_combination = [&](const std::vector<std::string>& words, BenchmarkRow& row) {
     const ParsedOptions run = parse(single_run_spec(), words);
     // As asked for, should there be no memory for the model itself.
@@ -212,7 +233,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
     row.precision = run.text("precision");
     row.device = run.text("device");
-    Subject subject = make_subject(run);
+    Subject subject = make_subject(run, stage == "train_step", console);
     const model::ClassifierOptions& chosen = subject.classifier.options();
     const image::Size size = fitted(subject.transform);
     row.model = subject.name;
@@ -235,6 +256,9 @@ int run_benchmark(const ParsedOptions& options) {
       row = described;
       row.stage = name;
       console.detail("measuring " + row.key());
+      progress.set_detail(row.attention + " " + std::to_string(size.height) + "x" +
+                          std::to_string(size.width));
+      progress.advance(0);
       const bool whole = row.stage == "end_to_end";
       const bool trains = row.stage == "train_step";
       const Timings timings =
@@ -251,20 +275,16 @@ int run_benchmark(const ParsedOptions& options) {
       if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);
-      writer.write(row);
-      result.rows.push_back(row);
+      write_row(row);
     }
   };
-  const std::vector<std::vector<std::string>> runs = sweep(options);
   for (const std::vector<std::string>& words : runs) {
     if (stop_requested()) break;
     BenchmarkRow row;
     const auto note_out_of_memory = [&](const Error& error) {
-      print_error(error);
+      say_error(error);
       row.error = name(error.code());
-      writer.write(row);
-      result.rows.push_back(row);
-      ++failed;
+      write_row(row);
     };
     try {
       measure_combination(words, row);
@@ -276,10 +296,11 @@ int run_benchmark(const ParsedOptions& options) {
         continue;
       }
       if (runs.size() == 1) throw;
-      print_error(error);  // what the others measured is not lost
-      ++failed;
+      say_error(error);  // what the others measured is not lost
+      progress.advance(rows_per_run);
     }
   }
+  progress.finish();
   writer.finish();
   output.close();
   if (options.given("plot") && !result.rows.empty()) write_chart(result, options.text("plot"));
@@ -288,108 +309,5 @@ int run_benchmark(const ParsedOptions& options) {
   return check_baseline(options, result);
 }
 
-std::vector<Option> benchmark_output_options() {
-  std::vector<Option> list = output_options();
-  for (Option& option : list) {
-    if (option.name == "format") option.choices.emplace_back("md");
-  }
-  return list;
-}
-
-/// A shared option that takes a list here.
-Option as_list(Option option) {
-  option.comma_list = true;
-  return option;
-}
-
-std::vector<Option> swept_options() {
-  std::vector<Option> list = join({model_options(), runtime_options()});
-  for (Option& option : list) {
-    for (const char* name :
-         {"model", "batch-size", "precision", "device", "kernels", "keep-tokens"}) {
-      if (option.name == name) option = as_list(option);
-    }
-    if (option.name == "attn") option.repeatable = true;
-  }
-  for (Option& option : preprocessing_options()) {
-    if (option.name == "img-size") list.push_back(as_list(option));
-    if (option.name == "fit") list.push_back(option);
-  }
-  return list;
-}
-
-}  // namespace
-
-Command benchmark_command() {
-  CommandSpec spec;
-  spec.name = "benchmark";
-  spec.aliases = {"bench"};
-  spec.summary = "throughput, latency, memory; any parameter may be a comma list";
-  spec.positionals = "[IMAGE...]";
-  spec.options =
-      join({swept_options(),
-            {{.name = "stage",
-              .help = "tensor in, logits out; encoded files in, top classes out (the bundled "
-                      "photographs without IMAGE); both; or a step of training",
-              .default_value = "model",
-              .choices = {"model", "end_to_end", "both", "train_step"},
-              .group = "Measurement"},
-             {.name = "warmup",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "runs before",
-              .default_note = "until the times settle",
-              .minimum = 0,
-              .group = "Measurement"},
-             {.name = "iters",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "measured runs",
-              .default_note = "at least 5, and until --duration",
-              .minimum = 1,
-              .group = "Measurement"},
-             {.name = "duration",
-              .kind = ValueKind::number,
-              .placeholder = "S",
-              .help = "seconds to measure for",
-              .default_value = "2",
-              .minimum = 0,
-              .group = "Measurement"},
-             {.name = "preset",
-              .help = "1080p: softmax, Hedgehog, Hydra and both mixed at 1080x1920",
-              .choices = {"1080p"},
-              .group = "Measurement"},
-             {.name = "plot",
-              .placeholder = "FILE.html|.svg",
-              .help = "also draw images/s and memory against image size",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "compare",
-              .placeholder = "A.json B.json",
-              .help = "print the ratios of two results with their 95 % intervals and stop",
-              .values = 2,
-              .group = "Comparison",
-              .completes_files = true},
-             {.name = "baseline",
-              .placeholder = "FILE",
-              .help = "exit with 4 when a combination got slower than in this result",
-              .group = "Comparison",
-              .completes_files = true},
-             {.name = "fail-if-slower",
-              .kind = ValueKind::number,
-              .placeholder = "PCT",
-              .help = "by more than this many percent of its images/s",
-              .default_value = "5",
-              .minimum = 0,
-              .group = "Comparison"}},
-            benchmark_output_options(),
-            general_options()});
-  spec.examples = {
-      "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --plot speed.html",
-      "hydrascope benchmark --preset 1080p -m deit_base_patch16_224 --format md",
-      "hydrascope benchmark --compare before.json after.json",
-  };
-  return {std::move(spec), run_benchmark};
-}
 
 }  // namespace hydrascope::app

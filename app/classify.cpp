@@ -1,6 +1,8 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
+#include "app/auto_precision.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/input_count.h"
 #include "app/model_source.h"
 #include "app/npy_file.h"
 #include "app/pipeline.h"
@@ -39,8 +41,9 @@ void check_shareable(const ProcessTeam& team, const ParsedOptions& options,
   }
 }
 
+}  // namespace
+
 int run_classify(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   ProcessTeam team;
   const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
   const std::vector<std::string> words = input_words(options);
@@ -67,7 +70,9 @@ int run_classify(const ParsedOptions& options) {
   // Beside records it is no result, so it goes where notes go.
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   team.join(options);
-  model::Classifier classifier = make_classifier(options, source, {}, team.launch());
+  model::Classifier classifier =
+      make_classifier(with_fastest_precision(options, source.config, console, &team), source, {},
+                      team.launch());
 
   PipelineOptions pipeline =
       pipeline_options(options, transform, apply_exif(options), team.launch());
@@ -97,6 +102,8 @@ int run_classify(const ParsedOptions& options) {
     return input;
   };
   Progress progress("classify", std::nullopt, console.progress);
+  InputCount count(words, options.flag("recursive"), progress,
+                   [&](std::int64_t input) { return team.takes(input); });
   const auto report = [&](const PipelineResult& result) {
     ClassifyRecord record;
     record.input = result.input.given;
@@ -139,6 +146,7 @@ int run_classify(const ParsedOptions& options) {
       }
     }
     progress.advance();
+    count.begin();
     if (result.error) ++failed;
     return !(result.error && fail_fast) && static_cast<bool>(output.stream());
   };
@@ -161,60 +169,5 @@ int run_classify(const ParsedOptions& options) {
   return kExitOk;
 }
 
-std::vector<Option> output_options_of_ranks() {
-  std::vector<Option> options = output_options();
-  options.front().help +=
-      "; under torchrun each process writes files of its own, x.jsonl becomes x.rank0.jsonl, and "
-      "on standard output their records come as they are ready";
-  return options;
-}
-
-}  // namespace
-
-Command classify_command() {
-  CommandSpec spec;
-  spec.name = "classify";
-  spec.aliases = {"predict"};
-  spec.summary = "top-k classes of images, folders, globs, lists, video";
-  spec.positionals = "[INPUT...]";
-  spec.options =
-      join({model_options(),
-            input_options(),
-            preprocessing_options(),
-            runtime_options(),
-            launch_options(),
-            output_options_of_ranks(),
-            label_options(),
-            {{.name = "topk",
-              .kind = ValueKind::integer,
-              .placeholder = "K",
-              .help = "classes shown for every input",
-              .default_value = "5",
-              .group = "Output"},
-             {.name = "save-logits",
-              .placeholder = "FILE.npy",
-              .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "save-input",
-              .placeholder = "FILE.npy",
-              .help = "also write the model's input tensor, float32 (inputs, 3, H, W)",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "video-stride",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "classify every Nth frame of a video (default: one frame a second)",
-              .group = "Input"}},
-            general_options()});
-  spec.examples = {
-      "hydrascope classify photo.jpg",
-      "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
-      "hydrascope classify --native --fit pad photo_1920x1080.jpg",
-      "find . -name '*.jpg' | hydrascope classify -",
-      "torchrun --nproc-per-node 2 --no-python hydrascope classify pictures -o records.jsonl",
-  };
-  return {std::move(spec), run_classify};
-}
 
 }  // namespace hydrascope::app

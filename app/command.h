@@ -1,10 +1,11 @@
-// A command of the program: its options as a table, and what runs it. commands.cpp lists them all;
-// main, help and completion enumerate that list.
+// A command of the program: its table of options (app/specs/NAME.cpp), which the front and the
+// engine both hold, and what runs it (app/NAME.cpp), which the engine alone holds.
 #pragma once
 
 #include "app/options.h"
 
-#include <span>
+#include <string_view>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -17,31 +18,37 @@ enum ExitCode : int {
   kExitCheckFailed = 4,
 };
 
-struct Command {
-  CommandSpec spec;
-  /// Returns the exit code; errors leave as exceptions.
-  int (*run)(const ParsedOptions&);
-};
-
-std::span<const Command> commands();
-/// The tables alone, for help and completion.
+/// All tables, in the order of the overview.
 const std::vector<CommandSpec>& command_specs();
 /// By name or alias; nullptr when there is none.
-const Command* find_command(std::string_view name);
+const CommandSpec* find_command(std::string_view name);
 
-// One function a command, each in the file of its name.
-Command classify_command();
-Command visualize_command();
-Command benchmark_command();
-Command evaluate_command();
-Command models_command();
-Command inspect_command();
-Command convert_command();
-Command train_command();
-Command doctor_command();
-// In commands.cpp: they only show what the tables say.
-Command completion_command();
-Command version_command();
-Command help_command();
+// One table per command, in app/specs/NAME.cpp.
+CommandSpec classify_spec();
+CommandSpec visualize_spec();
+CommandSpec benchmark_spec();
+CommandSpec evaluate_spec();
+CommandSpec compare_spec();
+CommandSpec faithfulness_spec();
+CommandSpec diagnose_spec();
+CommandSpec convert_spec();
+CommandSpec train_spec();
+CommandSpec models_spec();
+CommandSpec inspect_spec();
+CommandSpec doctor_spec();
+
+// What runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
+int run_classify(const ParsedOptions& options);
+int run_visualize(const ParsedOptions& options);
+int run_benchmark(const ParsedOptions& options);
+int run_evaluate(const ParsedOptions& options);
+int run_compare(const ParsedOptions& options);       // in evaluate.cpp, as the next two
+int run_faithfulness(const ParsedOptions& options);
+int run_diagnose(const ParsedOptions& options);
+int run_convert(const ParsedOptions& options);
+int run_train(const ParsedOptions& options);
+int run_models(const ParsedOptions& options);
+int run_inspect(const ParsedOptions& options);
+int run_doctor(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -1,9 +1,12 @@
 #include "app/console.h"
 
+#include "app/report.h"
 #include "app/whole_writes.h"
 #include "kernels/error.h"
 
+#include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -36,6 +39,16 @@ void Console::detail(std::string_view text) const {
   if (verbose) std::cerr << text << '\n';
 }
 
+void fill_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    // The lowest number is free, hence this one is taken. What nobody hears of errors is no error,
+    // but results that nobody gets are: writing them fails.
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    static_cast<void>(::open("/dev/null", mode));
+  }
+}
+
 void print_error(const Error& error) { std::cerr << error_text(error) + '\n'; }
 
 std::string error_text(const Error& error) {
@@ -59,10 +72,11 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
 }
 
 void OutputFile::close() {
+  errno = 0;
   stream().flush();
   if (!stream()) {
     throw Error(ErrorCode::unreadable, "not everything could be written",
-                is_standard_output() ? "standard output" : name_, "is the disk full?");
+                is_standard_output() ? "standard output" : name_, why_not_written(errno));
   }
 }
 
@@ -74,12 +88,6 @@ void check_output_file(const std::string& file, std::string_view option) {
     throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(), place);
   if (std::filesystem::is_directory(file, ignored))
     throw Error(ErrorCode::invalid_argument, "expected a file, found a folder", place);
-}
-
-bool dump_config_requested(const ParsedOptions& options) {
-  if (!options.flag("dump-config")) return false;
-  std::cout << options.dump_config() << '\n';
-  return true;
 }
 
 }  // namespace hydrascope::app

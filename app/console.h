@@ -29,6 +29,10 @@ struct Console {
   void detail(std::string_view text) const;
 };
 
+/// Opens /dev/null in the place of standard streams that are closed: else the first file that is
+/// opened would get their number, and what is meant for the screen. Writing results still fails.
+void fill_closed_streams();
+
 /// `error: what (where)`, and the hint on a line of its own.
 std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
@@ -57,8 +61,5 @@ class OutputFile {
 /// For a file that is written when everything is computed: throws Error(invalid_argument) where it
 /// could not be, for want of its folder or because a folder has its name. `option` named it.
 void check_output_file(const std::string& file, std::string_view option);
-
-/// When `--dump-config` is given: prints the resolved options as JSON and returns true.
-bool dump_config_requested(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

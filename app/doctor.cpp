@@ -1,9 +1,11 @@
 // hydrascope doctor: what this build and this machine can do.
 #include "app/assets.h"
+#include "app/auto_precision.h"
 #include "app/build_info.h"
 #include "app/command.h"
 #include "app/console.h"
 #include "app/report.h"
+#include "app/self_test.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/attention/registry.h"
@@ -31,8 +33,18 @@ std::int64_t total_memory_bytes() {
   return 0;
 }
 
+int report_self_test(const ParsedOptions& options) {
+  OutputFile output(options.text("output"));
+  const SelfTest test = run_self_test();
+  test.table.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  output.close();
+  return test.passed ? kExitOk : kExitCheckFailed;
+}
+
+}  // namespace
+
 int run_doctor(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
+  if (options.flag("self-test")) return report_self_test(options);
   namespace device = kernels::device;
   // Before anything asks LibTorch about GPUs: it remembers the first answer.
   const std::string& why_no_cuda = model::cuda_unavailable_reason();
@@ -59,6 +71,7 @@ int run_doctor(const ParsedOptions& options) {
   report.add("libtorch_instruction_set", at::get_cpu_capability());
   report.add("processors", static_cast<std::int64_t>(std::thread::hardware_concurrency()));
   report.add("memory_bytes", total_memory_bytes());
+  report.add("auto_precision", describe_fastest_precision());
   report.add("cuda_built_in", gpus.built_in);
   report.add("cuda_runtime", gpus.runtime.empty() ? "none" : gpus.runtime);
   report.add("cuda_architectures", gpus.architectures.empty() ? "none" : gpus.architectures);
@@ -89,17 +102,6 @@ int run_doctor(const ParsedOptions& options) {
   report.write(choose_format(options.text("format"), options.text("output")), output.stream());
   output.close();
   return assets_found ? kExitOk : kExitFailed;
-}
-
-}  // namespace
-
-Command doctor_command() {
-  CommandSpec spec;
-  spec.name = "doctor";
-  spec.summary = "what this build and this machine can do";
-  spec.options = join({output_options(), general_options()});
-  spec.examples = {"hydrascope doctor", "hydrascope doctor --format json"};
-  return {std::move(spec), run_doctor};
 }
 
 }  // namespace hydrascope::app

@@ -1,14 +1,17 @@
 // hydrascope inspect: what a checkpoint's header says, without loading a tensor.
 #include "app/command.h"
 #include "app/console.h"
+#include "app/hub_cache.h"
 #include "app/report.h"
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 
 #include <nlohmann/json.hpp>
 
+#include <filesystem>
 #include <ostream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace hydrascope::app {
@@ -91,15 +94,20 @@ void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
   }
 }
 
+}  // namespace
+
 int run_inspect(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   if (options.positionals().size() != 1) {
     throw Error(ErrorCode::invalid_argument,
                 "expected one file, found " + std::to_string(options.positionals().size()),
                 "inspect");
   }
+  const std::filesystem::path given = options.positionals().front();
+  std::error_code ignored;
+  const auto cached =
+      std::filesystem::exists(given, ignored) ? std::nullopt : hub_folder(given.native());
   const checkpoint::WeightFile file =
-      checkpoint::WeightFile::open(options.positionals().front(), {options.flag("use-ema")});
+      checkpoint::WeightFile::open(cached.value_or(given), {options.flag("use-ema")});
   const Findings findings = look_at(file);
   OutputFile output(options.text("output"));
   std::ostream& out = output.stream();
@@ -116,22 +124,5 @@ int run_inspect(const ParsedOptions& options) {
   return kExitOk;
 }
 
-}  // namespace
-
-Command inspect_command() {
-  CommandSpec spec;
-  spec.name = "inspect";
-  spec.summary = "header of a checkpoint without loading it";
-  spec.positionals = "FILE";
-  spec.options = join({{{.name = "use-ema",
-                         .kind = ValueKind::flag,
-                         .help = "show the moving average of the weights",
-                         .group = "Model"}},
-                       output_options(),
-                       general_options()});
-  spec.examples = {"hydrascope inspect model.safetensors",
-                   "hydrascope inspect checkpoint.pth --format json"};
-  return {std::move(spec), run_inspect};
-}
 
 }  // namespace hydrascope::app

@@ -1,9 +1,12 @@
 #include "app/mechanism_listing.h"
 
+#include "app/command.h"
+#include "kernels/error.h"
 #include "model/attention/registry.h"
 
 #include <nlohmann/json.hpp>
 
+#include <fstream>
 #include <ostream>
 
 namespace hydrascope::app {
@@ -97,6 +100,27 @@ void write_text(const model::MechanismEntry& entry, std::ostream& out) {
 }
 
 }  // namespace
+
+int write_registrations(const std::filesystem::path& file) {
+  std::ofstream out(file);
+  const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
+  out << "// Written by the build, by hydrascope-engine.\n#include "
+         "\"model/attention/registry.h\"\n\n"
+         "namespace hydrascope::model {\nnamespace {\n\nconst MechanismRegistration kAll[] = {\n";
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    out << "    MechanismRegistration({.name = " << quoted(entry->name) << ", .options = {";
+    for (const model::MechanismOption& option : entry->options) {
+      out << "\n        {" << quoted(option.key) << ", " << quoted(option.default_value) << ", {";
+      for (const std::string& choice : option.choices) out << quoted(choice) << ", ";
+      out << "}, {}},";
+    }
+    out << "}}),\n";
+  }
+  out << "};\n\n}  // namespace\n}  // namespace hydrascope::model\n";
+  out.close();
+  if (!out) throw Error(ErrorCode::failed, "cannot be written", file.string());
+  return kExitOk;
+}
 
 std::vector<std::string> mechanism_names() {
   std::vector<std::string> names;

@@ -1,8 +1,9 @@
-// What the registry of attention mechanisms says to people and to shells. Free of LibTorch.
+// What the registry of attention mechanisms says to people and to shells.
 #pragma once
 
 #include "app/report.h"
 
+#include <filesystem>
 #include <iosfwd>
 #include <string>
 #include <vector>
@@ -20,5 +21,9 @@ std::vector<std::string> mechanism_settings();
 
 /// All that is known of one mechanism: `hydrascope models info hedgehog`.
 void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out);
+
+/// Writes C++ that registers what the command line says of the mechanisms, without what computes
+/// them: the front, which has none of their files, is built with it. Returns an exit code.
+int write_registrations(const std::filesystem::path& file);
 
 }  // namespace hydrascope::app

@@ -180,8 +180,9 @@ int path(const ParsedOptions& options, OutputFile& output) {
   return kExitOk;
 }
 
+}  // namespace
+
 int run_models(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   const std::vector<std::string>& words = options.positionals();
   const std::string action = words.empty() ? "list" : words.front();
   if (action == "create") return create(options);
@@ -203,23 +204,5 @@ int run_models(const ParsedOptions& options) {
   return code;
 }
 
-}  // namespace
-
-Command models_command() {
-  CommandSpec spec;
-  spec.name = "models";
-  spec.summary = "list, info, create (random weights), path of models";
-  spec.positionals = "[MODEL|MECHANISM]";
-  spec.subcommands = {"list", "info", "create", "path"};
-  spec.options = join({model_options(), preprocessing_options(), runtime_options(),
-                       output_options(), general_options()});
-  spec.examples = {
-      "hydrascope models list",
-      "hydrascope models info deit_base_patch16_224",
-      "hydrascope models info hedgehog",
-      "hydrascope models create --arch deit_base_patch16_224 --seed 0 -o base.safetensors",
-  };
-  return {std::move(spec), run_models};
-}
 
 }  // namespace hydrascope::app

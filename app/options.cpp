@@ -232,7 +232,8 @@ void check_positionals(const CommandSpec& command, const std::vector<std::string
 
 }  // namespace
 
-ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments) {
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
+                    ConfigFile config) {
   ParsedOptions parsed;
   for (const Option& option : command.options) {
     ParsedOptions::Entry entry{.option = option, .values = {}, .spelling = option.name};
@@ -254,7 +255,7 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
   for (const Setting& setting : line.settings) {
     if (setting.option->name == "config") parsed.config_file_ = setting.words.back();
   }
-  if (!parsed.config_file_.empty()) {
+  if (config == ConfigFile::read && !parsed.config_file_.empty()) {
     for (Setting& setting : read_config(command, parsed.config_file_)) {
       apply(setting, Source::config_file);
     }

@@ -60,6 +60,9 @@ struct CommandSpec {
 
 enum class Source { default_value, config_file, command_line };
 
+/// What `parse` does about the file of --config.
+enum class ConfigFile { read, left_alone };
+
 /// The outcome of parsing. Asking for a name that the command does not declare is a programming
 /// error (Error(internal)).
 class ParsedOptions {
@@ -105,7 +108,7 @@ class ParsedOptions {
   };
 
  private:
-  friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>);
+  friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>, ConfigFile);
   [[nodiscard]] const Entry& entry(std::string_view name) const;
   std::map<std::string, Entry, std::less<>> entries_;
   std::vector<std::string> positionals_;
@@ -118,7 +121,8 @@ class ParsedOptions {
 /// keys are errors); flags win. Throws Error(invalid_argument) with the nearest name as hint. A
 /// first positional that is no subcommand is an error; that there is none is for the command to
 /// judge.
-ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
+                    ConfigFile config = ConfigFile::read);
 
 /// The candidate closest to `word` by edit distance (letters swapped count once, case does not
 /// count), else the only one that begins with it, or "" when nothing is near.

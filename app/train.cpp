@@ -8,7 +8,6 @@
 #include "app/report.h"
 #include "app/resumption.h"
 #include "app/signal_stop.h"
-#include "app/train/options.h"
 #include "app/train/progress_state.h"
 #include "app/train/settings.h"
 #include "app/train/subject.h"
@@ -83,7 +82,7 @@ class TrainingRun {
   [[nodiscard]] std::int64_t updates() const {
     return trainer_->position().step + uncounted_updates_;
   }
-  /// The step behind `step` at which a state is due, by `--recovery-interval`.
+  /// The step after `step` at which a state is due, by `--recovery-interval`.
   [[nodiscard]] std::int64_t next_state(std::int64_t step) const;
   void take(const training::StepRecord& record);
   /// False when a signal came in the middle: the epoch is to be judged again.
@@ -390,15 +389,12 @@ int TrainingRun::run() {
   return code;
 }
 
+}  // namespace
+
 int run_train(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   LocalRanks others(local_processes(options, 1));
   const int code = TrainingRun(options).run();
   return others.wait(code);
 }
-
-}  // namespace
-
-Command train_command() { return {train_spec(), run_train}; }
 
 }  // namespace hydrascope::app

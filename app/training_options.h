@@ -28,30 +28,6 @@
 
 namespace hydrascope::app {
 
-/// opt, momentum, opt-betas, opt-eps, weight-decay, layer-decay, clip-grad, grad-accum-steps.
-std::vector<Option> optimizer_options();
-/// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation,
-/// aug-repeats.
-std::vector<Option> augmentation_options();
-/// mixup, cutmix, mixup-prob, mixup-switch-prob.
-std::vector<Option> mixing_options();
-/// model-ema, model-ema-decay, model-ema-warmup.
-std::vector<Option> average_options();
-/// resume, checkpoint-hist, recovery-interval, log-interval, max-minutes, cache-mb, amp-dtype.
-std::vector<Option> training_run_options();
-
-/// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
-/// deterministic; and processes, with that default.
-std::vector<Option> training_runtime_options(const std::string& batch_size,
-                                             const std::string& processes);
-
-/// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
-std::vector<Option> with_defaults(std::vector<Option> options,
-                                  const std::vector<std::pair<std::string, std::string>>& values);
-
-/// max-pixels, on-error: of the pictures that are learned from.
-std::vector<Option> training_input_options();
-
 /// `--processes`, or `otherwise`; 1 in a process that was started as one of several. Throws
 /// Error(invalid_argument) where a launcher says how many there are, too.
 int local_processes(const ParsedOptions& options, int otherwise);
@@ -82,7 +58,7 @@ std::string name_and_sha256(const std::filesystem::path& file);
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes);
 
-/// A step's numbers for the log: its losses, "lr" and "gradient_norm" behind `prefix`,
+/// A step's numbers for the log: its losses, "lr" and "gradient_norm" after `prefix`,
 /// "images_per_second" and "wait_share" (of the time, for the loader).
 model::training::Scalars scalars_of(const model::training::StepRecord& record,
                                     const std::string& prefix = "");

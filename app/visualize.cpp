@@ -1,6 +1,8 @@
 // hydrascope visualize: which tokens a prediction rests on, drawn over the pictures and videos.
+#include "app/auto_precision.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/input_count.h"
 #include "app/model_source.h"
 #include "app/pipeline.h"
 #include "app/progress.h"
@@ -18,6 +20,7 @@
 
 #include <atomic>
 #include <iostream>
+#include <span>
 #include <unistd.h>
 #include <utility>
 
@@ -62,8 +65,9 @@ viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& sour
   return report;
 }
 
+}  // namespace
+
 int run_visualize(const ParsedOptions& options) {
-  if (dump_config_requested(options)) return kExitOk;
   const Console console(options);
   refuse_dropped_tokens(options);
   const std::vector<std::string> words = input_words(options);
@@ -89,7 +93,7 @@ int run_visualize(const ParsedOptions& options) {
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
 
   model::Classifier classifier = make_classifier(
-      options, source,
+      with_fastest_precision(options, source.config, console), source,
       MapExplainer::traced_layers(source.config, selection.maps, map_choice.mapless));
   MapExplainer explainer(options, source, selection.maps, map_choice.mapless,
                          classifier.options().device);
@@ -117,16 +121,23 @@ int run_visualize(const ParsedOptions& options) {
   RecordStream records(choose_format(options.text("format"), ""), std::cout, map_columns());
   const LabelType label_type = parse_label_type(options.text("label-type"));
   Progress progress("visualize", std::nullopt, console.progress);
+  InputCount count(words, options.flag("recursive"), progress);
   // `| head -1` ends the run, but not in the middle of a file.
   const HeldPipeSignal held_signal;
   std::atomic<bool> reader_gone = false;
-  OutputStage output(std::move(outputs), [&](const MapRecord& record) {
+  OutputStage output(std::move(outputs), [&](std::span<const MapRecord> maps) {
     if (reader_gone) return;
     progress.hide();
+    const auto text_of = [&](const MapRecord& map) {
+      if (console.verbose) return to_verbose_text(map, label_type, console.color);
+      const bool is_first = &map == &maps.front();
+      return is_first ? to_text(maps, label_type, console.color) : std::string();
+    };
     try {
-      records.write({[&] { return to_json(record); },
-                     [&] { return std::vector<std::vector<std::string>>{to_row(record)}; },
-                     [&] { return to_text(record, label_type, console.color); }});
+      for (const MapRecord& map : maps)
+        records.write({[&] { return to_json(map); },
+                       [&] { return std::vector<std::vector<std::string>>{to_row(map)}; },
+                       [&] { return text_of(map); }});
     } catch (const Error&) {
       if (!HeldPipeSignal::reader_is_gone()) throw;
       reader_gone = true;
@@ -150,6 +161,7 @@ int run_visualize(const ParsedOptions& options) {
                      const bool failed = result.error.has_value();
                      visualization.add(result);
                      progress.advance();
+                     count.begin();
                      return !reader_gone && !(fail_fast && (failed || output.failed() > 0));
                    });
   visualization.finish();
@@ -163,25 +175,5 @@ int run_visualize(const ParsedOptions& options) {
   return kExitOk;
 }
 
-}  // namespace
-
-Command visualize_command() {
-  CommandSpec spec;
-  spec.name = "visualize";
-  spec.aliases = {"attn"};
-  spec.summary = "heatmaps over images and video, HTML report, raw arrays";
-  spec.positionals = "[INPUT...]";
-  spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
-                       heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
-                       runtime_options(), label_options(), general_options()});
-  spec.examples = {
-      "hydrascope visualize photo.jpg",
-      "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
-      "hydrascope visualize --native --attn hydra:last2 photo_1920x1080.jpg --save-raw",
-      "hydrascope visualize pictures --layer all --html maps.html -o maps",
-      "hydrascope visualize clip.mp4 --smooth 0.6",
-  };
-  return {std::move(spec), run_visualize};
-}
 
 }  // namespace hydrascope::app

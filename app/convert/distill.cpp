@@ -7,6 +7,7 @@
 #include "app/convert/options.h"
 #include "app/convert/pictures.h"
 #include "app/convert/report.h"
+#include "app/hub_cache.h"
 #include "app/labelled_set.h"
 #include "app/local_ranks.h"
 #include "app/model_metadata.h"
@@ -15,6 +16,7 @@
 #include "app/progress.h"
 #include "app/resumption.h"
 #include "app/signal_stop.h"
+#include "app/specs/training.h"
 #include "app/training_options.h"
 #include "app/validation.h"
 #include "kernels/error.h"
@@ -69,21 +71,22 @@ void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source
 }
 
 ModelSource open_source(const ParsedOptions& options) {
-  std::string word = options.text("from");
+  std::string word = options.text("model");
   std::error_code ignored;
   fs::path file = word;
   if (word.empty()) word = std::string(kDefaultModel);
   if (file.empty() || !fs::exists(file, ignored)) {
-    const auto bundled = bundled_model(word);
-    if (!bundled)
+    auto found = bundled_model(word);
+    if (!found) found = hub_folder(word);
+    if (!found)
       throw Error(ErrorCode::invalid_argument, "no such file, and no bundled model", word);
-    file = *bundled;
+    file = *found;
   }
   if (options.given("num-classes") || options.flag("reset-head")) {
     throw Error(ErrorCode::invalid_argument, "a new classifier has nothing to teach", "convert",
                 "give the model its classes with `hydrascope train` first");
   }
-  ModelSource source = open_weights(options, word, file, options.text("model"));
+  ModelSource source = open_weights(options, word, file, options.text("arch"));
   // That the attention changes is what is wanted.
   source.notes = source.weights.notes();
   apply_conversion_defaults(options, source);
@@ -165,7 +168,7 @@ class Distillation {
 void Distillation::check_files() const {
   if (output_.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
-                "-o FILE.safetensors; another format alone: --format-only IN OUT");
+                "-o FILE.safetensors; another format alone: convert IN OUT");
   }
   if (!options_.given("attn") && options_.texts("attn-opt").empty()) {
     throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",

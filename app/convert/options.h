@@ -16,14 +16,8 @@
 
 namespace hydrascope::app {
 
-CommandSpec convert_spec();
-
-/// The same with the defaults that depend on the model, whether any layer learns feature maps, and
-/// on how many processes share a batch. All below expect them.
-ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes);
-
-/// How many the program starts where `--processes` does not say: one a core does more than threads
-/// of one (docs/training.md), as far as memory goes.
+/// How many the program starts where `--processes` does not say: one per core does more than
+/// threads of one (docs/training.md), as far as memory goes.
 int default_processes(const ParsedOptions& options, const model::VitConfig& config);
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.

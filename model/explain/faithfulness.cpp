@@ -159,29 +159,6 @@ void check_maps(const WatchedPicture& picture, std::span<const at::Tensor> maps,
 
 }  // namespace
 
-const std::vector<MeasureEntry>& measures() {
-  static const std::vector<MeasureEntry> kEntries{
-      {Measure::deletion, "deletion", "class probability while the hottest patches are replaced",
-       true},
-      {Measure::insertion, "insertion",
-       "class probability while the hottest patches return to a blurred picture", false},
-      {Measure::positive, "positive",
-       "accuracy with the hottest 10 % ... 90 % of the patches replaced", true},
-      {Measure::negative, "negative",
-       "accuracy with the coldest 10 % ... 90 % of the patches replaced", false},
-  };
-  return kEntries;
-}
-
-const MeasureEntry& entry_of(Measure measure) {
-  return *std::ranges::find(measures(), measure, &MeasureEntry::measure);
-}
-
-const MeasureEntry* find_measure_or_null(std::string_view name) {
-  const auto found = std::ranges::find(measures(), name, &MeasureEntry::name);
-  return found == measures().end() ? nullptr : &*found;
-}
-
 Substrate substrate_of(Measure measure, const FaithfulnessOptions& options) {
   if (measure == Measure::insertion) return Substrate::blur;
   return options.substrate.value_or(is_perturbation(measure) ? Substrate::black : Substrate::mean);

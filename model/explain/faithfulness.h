@@ -17,6 +17,7 @@
 // Test: tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
+#include "model/explain/measure.h"
 #include "model/explain/substrate.h"
 #include "model/inference/batch_model.h"
 
@@ -31,18 +32,6 @@
 #include <vector>
 
 namespace hydrascope::model::explain {
-
-enum class Measure { deletion, insertion, positive, negative };
-
-struct MeasureEntry {
-  Measure measure;
-  std::string_view name;     ///< as `--faithfulness` spells it
-  std::string_view summary;  ///< one line for reports
-  bool lower_is_better;
-};
-const std::vector<MeasureEntry>& measures();
-const MeasureEntry& entry_of(Measure measure);
-const MeasureEntry* find_measure_or_null(std::string_view name);
 
 struct FaithfulnessOptions {
   std::vector<Measure> measures;
@@ -80,7 +69,7 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::BatchModel& 
                                                          std::span<const at::Tensor> maps,
                                                          const FaithfulnessOptions& options);
 
-/// Patches by heat, hottest first, or coldest first with `ascending`; ties, and NaN behind all
+/// Patches by heat, hottest first, or coldest first with `ascending`; ties, and NaN after all
 /// else, by index.
 std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending);
 

@@ -12,21 +12,6 @@
 
 namespace hydrascope::model::explain {
 
-const std::vector<SubstrateEntry>& substrates() {
-  static const std::vector<SubstrateEntry> kEntries{
-      {Substrate::mean, "mean"}, {Substrate::black, "black"}, {Substrate::blur, "blur"}};
-  return kEntries;
-}
-
-const SubstrateEntry& entry_of(Substrate substrate) {
-  return *std::ranges::find(substrates(), substrate, &SubstrateEntry::substrate);
-}
-
-const SubstrateEntry* find_substrate_or_null(std::string_view name) {
-  const auto found = std::ranges::find(substrates(), name, &SubstrateEntry::name);
-  return found == substrates().end() ? nullptr : &*found;
-}
-
 const at::Tensor& PictureSubstrates::get(Substrate substrate) {
   const auto found = made_.find(substrate);
   if (found != made_.end()) return found->second;

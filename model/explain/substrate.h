@@ -2,25 +2,15 @@
 // Test: tests/model/explain/substrate_test.cpp.
 #pragma once
 
+#include "model/explain/measure.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <array>
 #include <cstdint>
 #include <map>
-#include <string_view>
-#include <vector>
 
 namespace hydrascope::model::explain {
-
-enum class Substrate { mean, black, blur };
-
-struct SubstrateEntry {
-  Substrate substrate;
-  std::string_view name;  ///< as `--substrate` spells it
-};
-const std::vector<SubstrateEntry>& substrates();
-const SubstrateEntry& entry_of(Substrate substrate);
-const SubstrateEntry* find_substrate_or_null(std::string_view name);
 
 /// The substrates of one picture, each made when it is first wanted.
 class PictureSubstrates {

@@ -1,7 +1,7 @@
-#include "app/train/options.h"
-
+// The table of `hydrascope train`.
+#include "app/command.h"
 #include "app/option_builders.h"
-#include "app/training_options.h"
+#include "app/specs/training.h"
 
 #include <algorithm>
 

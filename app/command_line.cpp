@@ -1,0 +1,131 @@
+#include "app/command_line.h"
+
+#include "app/build_info.h"
+#include "app/command.h"
+#include "app/console.h"
+#include "app/inputs.h"
+#include "app/local_ranks.h"
+#include "app/signal_stop.h"
+#include "app/torchelastic.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <new>
+
+namespace hydrascope::app {
+namespace {
+
+int print_version() {
+  std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
+            << kCompiler << ")\n";
+  return kExitOk;
+}
+
+const CommandSpec& command_named(const std::string& word, const std::string& subject) {
+  if (const CommandSpec* command = find_command(word)) return *command;
+  std::vector<std::string> names;
+  for (const CommandSpec& command : command_specs()) {
+    names.push_back(command.name);
+    names.insert(names.end(), command.aliases.begin(), command.aliases.end());
+  }
+  const std::string near = nearest(word, names);
+  std::string hint =
+      near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
+  if (word.starts_with('-')) hint = "the command comes first: hydrascope classify " + word + " ...";
+  throw Error(ErrorCode::invalid_argument, "unknown command '" + word + "'", subject, hint);
+}
+
+int print_help(const ParsedOptions& options) {
+  if (options.flag("man")) {
+    std::cout << man_page(command_specs(), kVersion);
+  } else if (options.positionals().empty()) {
+    std::cout << overview_text(command_specs());
+  } else {
+    std::cout << help_text(command_named(options.positionals().front(), "help"));
+  }
+  return kExitOk;
+}
+
+int print_completion(const ParsedOptions& options) {
+  if (options.positionals().size() != 1) {
+    throw Error(ErrorCode::invalid_argument, "name a shell", "completion",
+                "hydrascope completion bash|zsh|fish");
+  }
+  std::cout << completion_script(options.positionals().front(), command_specs());
+  return kExitOk;
+}
+
+/// Whether the first word can only be a picture, or a way to name some.
+bool names_pictures(const std::string& word) {
+  if (word == "-" || word.starts_with('@')) return true;
+  if (word.starts_with('-') || find_command(word) != nullptr) return false;
+  std::error_code ignored;
+  return word.find_first_of("*?[") != std::string::npos || has_image_extension(word) ||
+         has_video_extension(word) || std::filesystem::exists(word, ignored);
+}
+
+int report(const Error& error, bool verbose) {
+  const bool is_usage = error.code() == ErrorCode::invalid_argument;
+  if (!is_usage || !LocalRanks::started_this_process()) print_error(error);
+  report_to_torchelastic(error_text(error));
+  if (verbose)
+    std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
+  return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
+}
+
+}  // namespace
+
+std::vector<std::string> with_command(std::vector<std::string> words) {
+  if (words.empty() || words.front() == "--help" || words.front() == "-h") return {"help"};
+  if (words.front() == "--version" || words.front() == "-V") {
+    words.front() = "version";
+  } else if (words.front() == "--" || names_pictures(words.front())) {
+    words.insert(words.begin(), "classify");
+  }
+  return words;
+}
+
+std::optional<int> answer_from_tables(std::span<const std::string> words) {
+  const CommandSpec& command = command_named(words.front(), "hydrascope");
+  words = words.subspan(1);
+  const ParsedOptions options = parse(command, words, ConfigFile::left_alone);
+  if (options.flag("help")) {
+    std::cout << (command.name == "help" ? overview_text(command_specs()) : help_text(command));
+    return kExitOk;
+  }
+  if (options.flag("dump-config")) {
+    std::cout << parse(command, words).dump_config();
+    return kExitOk;
+  }
+  if (command.name == "help") return print_help(options);
+  if (command.name == "version") return print_version();
+  if (command.name == "completion") return print_completion(options);
+  return std::nullopt;
+}
+
+int guarded(std::span<const std::string> words, const std::function<int()>& run) {
+  fill_closed_streams();
+  const bool verbose = std::ranges::any_of(
+      words, [](const std::string& word) { return word == "-v" || word == "--verbose"; });
+  try {
+    const int code = run();
+    OutputFile("-").close();
+    if (code == kExitSomeInputsFailed) report_to_torchelastic("finished, but some inputs failed");
+    if (code == kExitCheckFailed) report_to_torchelastic("a check failed");
+    if (code == kExitFailed) report_to_torchelastic("failed, as its messages say");
+    return code;
+  } catch (const Error& error) {
+    std::cout.flush();
+    return report(error, verbose);
+  } catch (const std::bad_alloc&) {
+    return report(Error(ErrorCode::out_of_memory, "not enough memory"), verbose);
+  } catch (const std::exception& error) {
+    std::cout.flush();
+    return report(Error(ErrorCode::internal, error.what(), "internal"), verbose);
+  }
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,26 @@
+// What the tables of options answer by themselves: help, version, completion, --dump-config, and
+// what is wrong with a command line. The front and the engine both begin with it.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// Argv without the program's name, the command first: "help" without words, "version" for
+/// "--version", "classify" before a picture.
+std::vector<std::string> with_command(std::vector<std::string> words);
+
+/// Prints what the tables know and returns the exit code; nothing when a command is to be run.
+/// Throws Error(invalid_argument) for a wrong command line, whose configuration file it leaves
+/// alone: that may be a pipe.
+std::optional<int> answer_from_tables(std::span<const std::string> words);
+
+/// The exit code of `run`. Says on stderr what went wrong, a standard output that cannot be written
+/// included. `words` are argv without the program's name.
+int guarded(std::span<const std::string> words, const std::function<int()>& run);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,70 @@
+// hydrascope-engine: the program with LibTorch, which runs what the front (front.cpp) passes on.
+#include "app/command.h"
+#include "app/command_line.h"
+#include "app/mechanism_listing.h"
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <iostream>
+#include <malloc.h>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+using Run = int (*)(const ParsedOptions&);
+
+/// Of every table that does not answer by itself.
+constexpr std::array<std::pair<std::string_view, Run>, 12> kRuns{{
+    {"classify", run_classify},
+    {"visualize", run_visualize},
+    {"benchmark", run_benchmark},
+    {"evaluate", run_evaluate},
+    {"compare", run_compare},
+    {"faithfulness", run_faithfulness},
+    {"diagnose", run_diagnose},
+    {"convert", run_convert},
+    {"train", run_train},
+    {"models", run_models},
+    {"inspect", run_inspect},
+    {"doctor", run_doctor},
+}};
+
+/// Asked by the build, for the front; no command.
+constexpr std::string_view kWriteMechanisms = "write-mechanisms";
+
+/// Activations of a batch are tens of megabytes: glibc would map and unmap them in every layer, and
+/// the kernel would clear the pages each time. Kept in the heap they are reused.
+void keep_large_blocks() {
+  constexpr int kNeverMap = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kNeverMap);
+  mallopt(M_TRIM_THRESHOLD, kNeverMap);
+}
+
+int run(std::vector<std::string> words) {
+  if (words.size() == 2 && words.front() == kWriteMechanisms)
+    return write_registrations(words.back());
+  words = with_command(std::move(words));
+  if (const auto code = answer_from_tables(words)) return *code;
+  const CommandSpec& command = *find_command(words.front());
+  words.erase(words.begin());
+  const auto found = std::ranges::find(kRuns, command.name, &decltype(kRuns)::value_type::first);
+  if (found == kRuns.end())
+    throw Error(ErrorCode::internal, "nothing runs the command", command.name);
+  return found->second(parse(command, words));
+}
+
+}  // namespace
+}  // namespace hydrascope::app
+
+int main(int argc, char** argv) {
+  namespace app = hydrascope::app;
+  app::keep_large_blocks();
+  app::install_signal_handlers();
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  const int code = app::guarded(words, [&] { return app::run(words); });
+  return code;
+}

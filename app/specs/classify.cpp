@@ -1,0 +1,64 @@
+// The table of `hydrascope classify`.
+#include "app/command.h"
+#include "app/options.h"
+
+namespace hydrascope::app {
+namespace {
+
+std::vector<Option> output_options_of_ranks() {
+  std::vector<Option> options = output_options();
+  options.front().help +=
+      "; under torchrun each process writes files of its own, x.jsonl becomes x.rank0.jsonl, and "
+      "on standard output their records come as they are ready";
+  return options;
+}
+
+}  // namespace
+
+CommandSpec classify_spec() {
+  CommandSpec spec;
+  spec.name = "classify";
+  spec.aliases = {"predict"};
+  spec.summary = "top-k classes of images, folders, globs, lists, video";
+  spec.positionals = "[INPUT...]";
+  spec.options =
+      join({model_options(),
+            input_options(),
+            preprocessing_options(),
+            runtime_options(),
+            launch_options(),
+            output_options_of_ranks(),
+            label_options(),
+            {{.name = "topk",
+              .kind = ValueKind::integer,
+              .placeholder = "K",
+              .help = "classes shown for every input",
+              .default_value = "5",
+              .group = "Output"},
+             {.name = "save-logits",
+              .placeholder = "FILE.npy",
+              .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows",
+              .group = "Output",
+              .completes_files = true},
+             {.name = "save-input",
+              .placeholder = "FILE.npy",
+              .help = "also write the model's input tensor, float32 (inputs, 3, H, W)",
+              .group = "Output",
+              .completes_files = true},
+             {.name = "video-stride",
+              .kind = ValueKind::integer,
+              .placeholder = "N",
+              .help = "classify every Nth frame of a video (default: one frame a second)",
+              .group = "Input"}},
+            general_options()});
+  spec.examples = {
+      "hydrascope classify photo.jpg",
+      "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
+      "hydrascope classify --native --fit pad photo_1920x1080.jpg",
+      "find . -name '*.jpg' | hydrascope classify -",
+      "torchrun --nproc-per-node 2 --no-python hydrascope classify pictures -o records.jsonl",
+  };
+  return spec;
+}
+
+}  // namespace hydrascope::app

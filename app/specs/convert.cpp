@@ -1,0 +1,231 @@
+// The table of `hydrascope convert`.
+#include "app/command.h"
+#include "app/option_builders.h"
+#include "app/option_table.h"
+#include "app/specs/training.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+/// Layers that learn feature maps start near the teacher, which large steps would leave, as
+/// measured (docs/training.md). Not the options' own defaults: `--dump-config` knows no model, and
+/// what it says would count as the user's choice.
+struct RecipeDefault {
+  std::string_view option;
+  std::string value;
+  std::string with_learned_maps;
+  bool is_shared = false;  ///< by the processes, each of which takes its part
+};
+const std::vector<RecipeDefault>& recipe_defaults() {
+  static const std::vector<RecipeDefault> defaults = {
+      {"lr", "1e-3", "6e-5"},           {"mechanism-lr-scale", "3", "20"},
+      {"batch-size", "32", "16", true}, {"batch-size-maps", "8", "8", true},
+      {"steps-outputs", "100", "0"},
+  };
+  return defaults;
+}
+
+/// What makes sense of the shared options, and where `-m` is the model to convert.
+std::vector<Option> parent_options() {
+  std::vector<Option> options = without(model_options(), {"checkpoint", "pos-interp"});
+  for (Option& option : options) {
+    if (option.name == "model") {
+      option.help = "the model to convert, which the result learns from";
+      option.default_note = "the bundled softmax model";
+      option.aliases = {};
+    }
+    if (option.name == "num-classes" || option.name == "reset-head")
+      option.help += " (when a checkpoint is only rewritten)";
+  }
+  const std::vector<Option> more = in_group(
+      "Model", {{.name = "arch",
+                 .placeholder = "NAME",
+                 .help = "architecture of the checkpoint",
+                 .default_note = "what its names and shapes show"},
+                {.name = "from", .help = "--model", .completes_files = true, .hidden = true}});
+  options.insert(options.end(), more.begin(), more.end());
+  return options;
+}
+
+std::vector<Option> result_options() {
+  return in_group(
+      "Conversion",
+      {{.name = "output",
+        .short_name = 'o',
+        .placeholder = "FILE.safetensors",
+        .help = "the file to write; states and logs lie beside it, in FILE.training",
+        .completes_files = true},
+       {.name = "stage",
+        .help = "train converted layers alone (maps), the model end to end (finetune), or both",
+        .default_value = "both",
+        .choices = {"maps", "finetune", "both"}},
+       number("epochs", "times through the pictures in the last stage, end to end", "5"),
+       {.name = "start",
+        .placeholder = "FILE",
+        .help = "take layers of the same attention from an earlier conversion; the last FILE wins",
+        .repeatable = true,
+        .completes_files = true},
+       {.name = "save-dtype",
+        .help = "number format of the weights in the new file",
+        .default_note = "float32; that of the checkpoint when it is only rewritten",
+        .choices = {"float32", "float16", "bfloat16"},
+        .aliases = {{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}},
+       flag("force", "replace a file that exists, begin a run anew"),
+       flag("format-only",
+            "rewrite IN as OUT, weights kept bit for bit; so do IN OUT without --attn")});
+}
+
+std::vector<Option> picture_options() {
+  return in_group(
+      "Input",
+      {{.name = "input",
+        .short_name = 'i',
+        .placeholder = "PATH",
+        .help = "pictures to learn from, no labels needed: folder, file, quoted glob, @list.txt",
+        .aliases = {{"source"}, {"data-dir"}},
+        .repeatable = true,
+        .completes_files = true},
+       {.name = "held-out",
+        .kind = ValueKind::number,
+        .placeholder = "N|SHARE",
+        .help = "pictures to choose the best state by, not learned from: a number, or a share "
+                "below 1; at most a quarter of each --input",
+        .default_value = "480",
+        .minimum = 0.001},
+       flag("balance-sources", "draw from every --input equally often, whatever its size"),
+       {.name = "eval",
+        .placeholder = "FOLDER",
+        .help = "labelled pictures to measure top-1 of the finished model on",
+        .completes_files = true},
+       {.name = "labels-csv",
+        .placeholder = "FILE",
+        .help = "labels of a flat --eval folder: columns file and class_index (or synset)",
+        .completes_files = true}});
+}
+
+/// The recipe, whose defaults are those of the bundled models.
+std::vector<Option> recipe_options() {
+  return in_group(
+      "Advanced",
+      {integer("steps-maps", "steps of stage 1, where learned maps imitate attention rows", "1600"),
+       number("lr-maps", "learning rate of stage 1", "1e-2"),
+       integer("batch-size-maps", "pictures per batch and process in stage 1", "", 1),
+       integer("query-rows", "attention rows per picture in stage 1", "49", 1),
+       integer("steps-outputs", "steps of stage 2, where layers imitate attention outputs", ""),
+       number("lr-outputs", "learning rate of Hydra layers in stage 2", "1e-3"),
+       number("outputs-lr-scale", "learning rate of other layers in stage 2, relative to Hydra's",
+              "0.5"),
+       number("outputs-cls-weight",
+              "weight of the class token's error in stage 2, beside that of "
+              "all tokens",
+              "0.5"),
+       number("hydra-deviation", "standard deviation of q and k at the start of Hydra layers",
+              "0.3", 1e-3),
+       number("hydra-offset", "mean of q and k at the start of Hydra layers", "1"),
+       integer("hydra-start-batches", "batches that the start of Hydra layers is fitted to", "4",
+               1),
+       flag("no-hydra-start", "start Hydra layers with the weights of --model as they are"),
+       number("lr", "largest learning rate of the last stage", ""),
+       number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
+       {.name = "warmup-steps",
+        .kind = ValueKind::integer,
+        .placeholder = "N",
+        .help = "steps of growing learning rate at the start of every stage",
+        .default_note = "20 in stage 1, 10 in stage 2, a twentieth of the last stage",
+        .minimum = 0},
+       number("temperature", "temperature of the logits in their divergence", "1", 0.01),
+       number("kl-weight", "weight of the logits' divergence in the loss", "1"),
+       number("blocks-weight", "weight of the blocks' relative errors in the loss", "4"),
+       number("cls-weight", "weight of the class token's error in that of a block", "0"),
+       number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
+              ""),
+       {.name = "train-from",
+        .kind = ValueKind::integer,
+        .placeholder = "LAYER",
+        .help = "first block that learns in the last stage; embeddings never do",
+        .default_note = "the first converted one",
+        .minimum = 0},
+       flag("train-head", "let the classifier learn in the last stage"),
+       integer("evaluations-maps", "how often stage 1 looks at the held-out pictures", "2", 1),
+       integer("evaluations-outputs", "how often stage 2 looks at the held-out pictures", "2", 1),
+       integer("evaluations", "how often the last stage looks at the held-out pictures", "10", 1),
+       integer("patience", "end a stage after N looks without a better state; 0: never", "0")});
+}
+
+std::vector<Option> optimizer() {
+  return with_defaults(optimizer_options(),
+                       {{"weight-decay", "0.02"}, {"opt-betas", "0.9,0.99"}, {"clip-grad", "1"}});
+}
+
+std::vector<Option> report_options() {
+  std::vector<Option> options = without(output_options(), {"output"});
+  options.push_back({.name = "report",
+                     .placeholder = "FILE.json|FILE.html",
+                     .help = "also write the report into a file; HTML has curves",
+                     .repeatable = true,
+                     .group = "Output",
+                     .completes_files = true});
+  options.push_back({.name = "require-top1",
+                     .kind = ValueKind::number,
+                     .placeholder = "PCT",
+                     .help = "exit with code 4 if top-1 on --eval is below PCT percent",
+                     .group = "Output"});
+  return options;
+}
+
+}  // namespace
+
+CommandSpec convert_spec() {
+  CommandSpec spec;
+  spec.name = "convert";
+  spec.aliases = {"distill"};
+  spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
+  spec.positionals = "[PICTURES...|IN OUT]";
+  spec.options = join(
+      {parent_options(), result_options(), picture_options(), training_input_options(),
+       report_options(), with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
+       training_runtime_options(
+           "", "one per core, up to 4, on a CPU without --threads and --batch-size"),
+       launch_options(), preprocessing_options(), without(label_options(), {"label-type"}),
+       with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
+       with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),
+       optimizer(),
+       without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
+               {"model-ema-warmup"}),
+       recipe_options(), general_options()});
+  for (const RecipeDefault& entry : recipe_defaults()) {
+    const auto option = std::ranges::find(spec.options, entry.option, &Option::name);
+    option->default_note = entry.value;
+    if (entry.with_learned_maps != entry.value)
+      option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
+    if (entry.is_shared) option->default_note += ", shared among the processes";
+  }
+  spec.examples = {
+      "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
+      "hydrascope convert -m softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
+      "hedgehog.safetensors --report hedgehog.html",
+      "hydrascope convert --attn hedgehog,hydra:last2 -i photos/ -o mixed.safetensors --save-dtype "
+      "float16 --resume auto",
+      "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
+      "--require-top1 75",
+      "hydrascope convert deit_base.pth deit_base.safetensors",
+      "hydrascope convert vit-base-patch16-224/ vit.safetensors --save-dtype float16",
+  };
+  return spec;
+}
+
+ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes) {
+  for (const RecipeDefault& entry : recipe_defaults()) {
+    if (options.given(entry.option)) continue;
+    std::string value = learns_maps ? entry.with_learned_maps : entry.value;
+    if (entry.is_shared)
+      value = std::to_string(std::max<std::int64_t>(1, to_integer(value, "") / processes));
+    options = options.with(entry.option, {std::move(value)});
+  }
+  return options;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,22 @@
+// The table of `hydrascope doctor`.
+#include "app/command.h"
+#include "app/option_builders.h"
+
+namespace hydrascope::app {
+
+CommandSpec doctor_spec() {
+  CommandSpec spec;
+  spec.name = "doctor";
+  spec.summary = "what this build and this machine can do";
+  spec.options = join(
+      {{flag("self-test",
+             "classify the bundled pictures in float32, bfloat16 and int8 on the CPU and compare "
+             "with stored answers; exit code 4 if they differ too much")},
+       output_options(),
+       general_options()});
+  spec.examples = {"hydrascope doctor", "hydrascope doctor --self-test",
+                   "hydrascope doctor --format json"};
+  return spec;
+}
+
+}  // namespace hydrascope::app

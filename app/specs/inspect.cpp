@@ -1,0 +1,23 @@
+// The table of `hydrascope inspect`.
+#include "app/command.h"
+#include "app/options.h"
+
+namespace hydrascope::app {
+
+CommandSpec inspect_spec() {
+  CommandSpec spec;
+  spec.name = "inspect";
+  spec.summary = "header of a checkpoint without loading it";
+  spec.positionals = "FILE";
+  spec.options = join({{{.name = "use-ema",
+                         .kind = ValueKind::flag,
+                         .help = "show the moving average of the weights",
+                         .group = "Model"}},
+                       output_options(),
+                       general_options()});
+  spec.examples = {"hydrascope inspect model.safetensors",
+                   "hydrascope inspect checkpoint.pth --format json"};
+  return spec;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,57 @@
+// The list of commands, and the tables of those that only show what the tables say.
+#include "app/command.h"
+#include "app/option_builders.h"
+
+#include <algorithm>
+
+namespace hydrascope::app {
+namespace {
+
+CommandSpec completion_spec() {
+  CommandSpec spec;
+  spec.name = "completion";
+  spec.summary = "completion script for bash, zsh or fish";
+  spec.subcommands = {"bash", "zsh", "fish"};
+  spec.options = general_options();
+  spec.examples = {"source <(hydrascope completion bash)"};
+  return spec;
+}
+
+CommandSpec version_spec() {
+  CommandSpec spec;
+  spec.name = "version";
+  spec.summary = "version, commit and compiler of this build";
+  spec.options = general_options();
+  return spec;
+}
+
+CommandSpec help_spec() {
+  CommandSpec spec;
+  spec.name = "help";
+  spec.summary = "this list, or the options of one command";
+  spec.positionals = "[COMMAND]";
+  spec.options = join({{flag("man", "print the manual page (troff)")}, general_options()});
+  spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
+  return spec;
+}
+
+}  // namespace
+
+const std::vector<CommandSpec>& command_specs() {
+  static const std::vector<CommandSpec> all{
+      classify_spec(),     visualize_spec(), benchmark_spec(),  evaluate_spec(), compare_spec(),
+      faithfulness_spec(), diagnose_spec(),  convert_spec(),    train_spec(),    models_spec(),
+      inspect_spec(),      doctor_spec(),    completion_spec(), version_spec(),  help_spec(),
+  };
+  return all;
+}
+
+const CommandSpec* find_command(std::string_view name) {
+  const auto found = std::ranges::find_if(command_specs(), [&](const CommandSpec& command) {
+    return command.name == name ||
+           std::ranges::find(command.aliases, name) != command.aliases.end();
+  });
+  return found == command_specs().end() ? nullptr : &*found;
+}
+
+}  // namespace hydrascope::app
