@@ -1,6 +1,53 @@
 #!/usr/bin/env bash
-# Set-up if needed, build, and the whole test suite but what is labelled slow or fuzz. Arguments go to ctest.
+# Set-up if needed, build, tests; at the end what was left out and what was skipped.
+#   scripts/test.sh            the parts that are free of LibTorch, and the program's commands: minutes after demo.sh
+#   scripts/test.sh --all      all tests but the slow ones: what continuous integration runs
+#   scripts/test.sh --nightly  all tests, long fuzzing, CUDA kernels for every architecture, a build without OpenCV
+# Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-scripts/build.sh
-exec ctest --test-dir build/release --output-on-failure -j "$(nproc)" -LE 'slow|fuzz' "$@"
+tier=quick
+case ${1:-} in
+  --all | --nightly) tier=${1#--}; shift ;;
+esac
+
+# run_tests FOLDER CTEST-ARGUMENTS...: fails at the end, after the list of skipped tests.
+run_tests() {
+  local folder=$1 status=0
+  shift
+  ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" --output-junit tests.xml \
+    --test-output-size-passed 1000000 "$@" || status=$?
+  python3 scripts/skipped_tests.py "$folder/tests.xml" --strict || status=1
+  return $status
+}
+
+case $tier in
+  quick)
+    scripts/build.sh hydrascope quick_tests
+    run_tests build/release -L quick -LE slow "$@"
+    echo "left out: modules, training, attention's gradients, maps, most of the command line, kernels under" \
+      "sanitizers, CUDA kernels on the emulator, fuzzing (scripts/test.sh --all)"
+    ;;
+  all)
+    scripts/setup.sh tests
+    scripts/build.sh
+    run_tests build/release -LE slow "$@"
+    echo "left out: slow tests, long fuzzing, CUDA for every architecture, builds without OpenCV" \
+      "(scripts/test.sh --nightly)"
+    ;;
+  nightly)
+    scripts/setup.sh tests
+    scripts/build.sh
+    HYDRASCOPE_FUZZ_SECONDS=600 run_tests build/release "$@"
+    # The decoder that reads pictures where there is no OpenCV.
+    HYDRASCOPE_OPENCV=OFF HYDRASCOPE_BUILD=build/no_opencv scripts/build.sh hydrascope unit_tests viz_tests smoke_tests
+    run_tests build/no_opencv -L quick -E '^(bench|docs|kernel_tests)' "$@"
+    # ptxas' report of every kernel on every architecture against its budget; the run of these needs a GPU.
+    if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+      HYDRASCOPE_CUDA=ON HYDRASCOPE_BUILD=build/cuda scripts/build.sh hydrascope kernel_tests gpu_kernel_tests
+      run_tests build/cuda -R '^(kernel_tests|gpu_kernel_tests)' "$@"
+    else
+      echo "left out: CUDA for every architecture, there is no nvcc"
+    fi
+    ;;
+esac

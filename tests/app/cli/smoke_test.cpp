@@ -1,0 +1,121 @@
+// The program's commands once each, as a newcomer calls them: the part of the command line's tests that
+// scripts/test.sh runs by default.
+#include "tests/app/cli/program.h"
+
+namespace hydrascope::testing {
+namespace smoke_test {
+
+namespace fs = std::filesystem;
+
+const std::string kOtters = asset("images/oakland-zoo-otters.jpg").string();
+
+/// What a picture's record calls it.
+std::string first_label(const nlohmann::json& record) {
+  return record.at("top").at(0).at("label").get<std::string>();
+}
+
+TEST(SmokeTest, SaysItsVersionAndItsCommands) {
+  EXPECT_TRUE(run({"version"}).out.starts_with("hydrascope "));
+  const Outcome help = run({"help"});
+  EXPECT_EQ(help.code, 0);
+  for (const char* command : {"classify", "visualize", "evaluate", "benchmark", "convert", "train"})
+    EXPECT_NE(help.out.find(command), std::string::npos) << command;
+}
+
+TEST(SmokeTest, RefusesWhatItDoesNotKnow) {
+  const Outcome option = run({"classify", "--topq", "3", kOtters});
+  EXPECT_EQ(option.code, 2);
+  EXPECT_NE(option.err.find("--topk"), std::string::npos) << option.err;
+  EXPECT_EQ(run({"clasify"}).code, 2);
+}
+
+TEST(SmokeTest, ClassifiesAPhotograph) {
+  const Outcome outcome = run({kOtters});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("otter"), std::string::npos) << outcome.out;
+}
+
+TEST(SmokeTest, AgreesWithItselfInEveryPrecision) {
+  for (const char* precision : {"float32", "bfloat16", "int8"}) {
+    const Outcome outcome =
+        run({"classify", "--precision", precision, "--format", "json", kOtters});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(first_label(outcome.json().at(0)), "otter") << precision;
+  }
+}
+
+TEST(SmokeTest, GoesOnAfterABrokenPicture) {
+  const TemporaryFolder folder;
+  folder.write("a.jpg", "no picture");
+  fs::copy(kOtters, folder.path() / "b.jpg");
+  const Outcome outcome = run({"classify", "--format", "jsonl", folder.path().string()});
+  EXPECT_EQ(outcome.code, 3);
+  const auto records = outcome.records();
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_TRUE(records.at(0).contains("error"));
+  EXPECT_EQ(first_label(records.at(1)), "otter");
+}
+
+TEST(SmokeTest, ReadsPathsFromStandardInput) {
+  const Outcome outcome =
+      run({"classify", "--format", "jsonl", "-"}, {.standard_input = kOtters + "\n"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.records().size(), 1U);
+}
+
+TEST(SmokeTest, RunsAConvertedModelAndARectangle) {
+  const Outcome outcome =
+      run({"classify", "-m", asset("models/deit_tiny_patch16_224.hedgehog.safetensors").string(),
+           "--img-size", "224x384", "--format", "json", kOtters});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json().at(0).at("tokens"), 14 * 24 + 1);
+}
+
+TEST(SmokeTest, DrawsWhatTheModelLookedAt) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run({"visualize", "-o", folder.path().string(), "--format", "jsonl", kOtters});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto records = outcome.records();
+  ASSERT_EQ(records.size(), 1U);
+  EXPECT_TRUE(fs::exists(records.at(0).at("files").at("heatmap").get<std::string>()));
+}
+
+TEST(SmokeTest, ScoresALabelledFolder) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "n02444819");
+  fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
+  const Outcome outcome = run({"evaluate", folder.path().string(), "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json().at("top1"), 100.0);
+}
+
+TEST(SmokeTest, MeasuresItself) {
+  const Outcome outcome = run({"benchmark", "--img-size", "32", "--duration", "0.05", "--warmup",
+                               "1", "--batch-size", "1", "--format", "jsonl"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(outcome.records().at(0).at("images_per_second"), 0.0);
+}
+
+TEST(SmokeTest, ListsModelsAndMechanisms) {
+  const Outcome outcome = run({"models", "list", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* name : {"softmax", "hydra", "hedgehog", "deit_tiny_patch16_224"})
+    EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
+}
+
+TEST(SmokeTest, WritesACheckpointThatItReadsAgain) {
+  const TemporaryFolder folder;
+  const std::string copy = (folder.path() / "copy.safetensors").string();
+  const Outcome outcome =
+      run({"convert", asset("models/deit_tiny_patch16_224.softmax.safetensors").string(), copy});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(run({"inspect", copy}).code, 0);
+  EXPECT_EQ(first_label(run({"classify", "-m", copy, "--format", "json", kOtters}).json().at(0)),
+            "otter");
+}
+
+TEST(SmokeTest, KnowsItsMachine) { EXPECT_EQ(run({"doctor"}).code, 0); }
+
+}  // namespace smoke_test
+}  // namespace hydrascope::testing
