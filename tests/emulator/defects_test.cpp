@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace hydrascope::kernels::test {
-namespace {
+namespace defects_test {
 
 using namespace device;
 using testing::AllOf;
@@ -513,5 +513,5 @@ TEST_F(FatalToTsan, ReadingTheSumsOfOtherBlocksWithoutLastBlock) {
   EXPECT_DEATH(dies(), "data race");
 }
 
-}  // namespace
+}  // namespace defects_test
 }  // namespace hydrascope::kernels::test
