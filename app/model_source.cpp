@@ -3,7 +3,9 @@
 #include "app/assets.h"
 #include "app/calibration.h"
 #include "app/console.h"
+#include "app/hub_cache.h"
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/architectures.h"
 
 #include <ATen/Context.h>
@@ -28,10 +30,6 @@ bool exists(const fs::path& path) {
 }
 
 [[noreturn]] void refuse_model(const std::string& word) {
-  if (word.starts_with("hf-hub:")) {
-    throw Error(ErrorCode::invalid_argument, "this program downloads nothing", word,
-                "fetch the repository by other means and give its folder: --model FOLDER");
-  }
   const std::vector<std::string> names = bundled_models();
   const std::string near = nearest(word, names);
   if (near.empty() && model::find_architecture(word)) {
@@ -41,6 +39,8 @@ bool exists(const fs::path& path) {
   }
   std::string hint = "a file, a folder, or one of: ";
   for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
+  if (const auto hub = parse_hub_name(word); hub && fs::path(word).extension() != ".safetensors")
+    hint = "if it is a model on Hugging Face, `" + download_command(*hub) + "` fetches it";
   throw Error(ErrorCode::invalid_argument, "there is no model of that name, and no such file", word,
               near.empty() ? hint : "did you mean " + near + "?");
 }
@@ -56,13 +56,13 @@ std::array<double, 3> three(const std::vector<double>& values, const char* optio
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
     throw Error(ErrorCode::invalid_argument,
-                "expected a number in (0, 1], found " + std::to_string(config.crop_pct),
+                "expected a number in (0, 1], found " + shortest_number(config.crop_pct),
                 "--crop-pct");
   }
   for (const double value : config.std) {
     if (!(value > 0))
       throw Error(ErrorCode::invalid_argument,
-                  "expected numbers above 0, found " + std::to_string(value), "--std");
+                  "expected numbers above 0, found " + shortest_number(value), "--std");
   }
 }
 
@@ -142,6 +142,7 @@ ModelSource open_model(const ParsedOptions& options, const std::string& word) {
   if (exists(word)) return open_weights(options, word, word, "");
   if (const auto bundled = bundled_model(word))
     return open_weights(options, bundled->stem().string(), *bundled, "");
+  if (const auto folder = hub_folder(word)) return open_weights(options, word, *folder, "");
   refuse_model(word);
 }
 
@@ -227,12 +228,9 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   for (const char* field : {"img_size", "crop_pct", "crop_mode", "interpolation", "mean", "std"}) {
     result.origins[field] = fallback;
   }
+  if (architecture) config = architecture->transform;
   config.img_size = {source.config.img_height, source.config.img_width};
   config.patch_size = source.config.patch_size;
-  if (architecture) {
-    config.crop_pct = architecture->crop_pct;
-    if (architecture->inception_mean_std) config.mean = config.std = {0.5, 0.5, 0.5};
-  }
   source.weights.hub().transform.apply_to(config, result.origins);
   if (const std::string text = source.weights.metadata("transform");
       !text.empty() && source.weights.is_own()) {

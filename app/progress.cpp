@@ -113,7 +113,10 @@ void Progress::erase_bar() {
 
 std::string Progress::status(double elapsed) const {
   const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
-  const std::string speed = fixed(rate, rate < 100 ? 1 : 0) + ' ' + options_.unit + "/s";
+  const std::string speed = fixed(rate, rate > 0 && rate < 1 ? 2
+                                        : rate < 100         ? 1
+                                                             : 0) +
+                            ' ' + options_.unit + "/s";
   const std::string detail = detail_.empty() ? "" : "  " + detail_;
   if (!options_.total || *options_.total <= 0) {
     return std::to_string(done_) + ' ' + options_.unit + "  " + speed + "  " + clock_text(elapsed) +

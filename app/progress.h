@@ -46,6 +46,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
+  [[nodiscard]] bool is_shown() const noexcept { return options_.style != ProgressStyle::off; }
+  /// 0 shows what is known anew.
   void advance(std::int64_t count = 1);
   void set_total(std::int64_t total);
   /// What else the next status says, at its end: "loss 0.41".

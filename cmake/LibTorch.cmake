@@ -70,6 +70,8 @@ if(NOT EXISTS "${torch_parent}/nvidia/cu13/lib/libcupti.so.13")
     message(FATAL_ERROR "libcupti.so.13 is missing in ${torch_parent}/nvidia/cu13/lib. Run scripts/setup.sh again.")
   endif()
 endif()
+# The modules of OpenCV lie beside the program, or above it where it is a test.
+list(APPEND HYDRASCOPE_RUNTIME_PATHS "$ORIGIN" "$ORIGIN/..")
 set(CMAKE_BUILD_RPATH ${HYDRASCOPE_RUNTIME_PATHS})
 set(CMAKE_INSTALL_RPATH ${HYDRASCOPE_RUNTIME_PATHS})
 message(STATUS "LibTorch ${HYDRASCOPE_TORCH_FOUND}: ${HYDRASCOPE_LIBTORCH}")

@@ -2,13 +2,9 @@
 
 #include "kernels/error.h"
 #include "kernels/new_file.h"
+#include "model/image/opencv/modules.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
-
-#include <opencv2/core.hpp>
-#include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
-#include <opencv2/videoio/registry.hpp>
 
 #include <algorithm>
 #include <array>
@@ -47,11 +43,6 @@ std::string lower_extension(const std::filesystem::path& file) {
   return extension;
 }
 
-/// Of reading, too: the others may be asked in turn, know nothing of the file and say so at length.
-int backend() {
-  return cv::videoio_registry::hasBackend(cv::CAP_FFMPEG) ? cv::CAP_FFMPEG : cv::CAP_ANY;
-}
-
 }  // namespace
 
 struct VideoWriter::State {
@@ -60,8 +51,7 @@ struct VideoWriter::State {
   int width = 0;
   int height = 0;
   std::optional<PendingFile> pending;
-  cv::VideoWriter writer;  // closes its file before that is removed
-  cv::Mat bgr;
+  std::unique_ptr<opencv::VideoSink> writer;  // ends its file before that is removed
   std::int64_t frames = 0;
   bool closed = false;
 };
@@ -89,20 +79,15 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height,
                 name);
   }
   state_->pending.emplace(state_->file);
-  // Colour conversion of chroma at half resolution takes even edges only.
-  const cv::Size even(width / 2 * 2, height / 2 * 2);
   std::string tried;
   for (const Codec& codec : kCodecs) {
     if (codec.extension != extension) continue;
     tried += (tried.empty() ? "" : ", ") + std::string(codec.name);
-    const auto [a, b, c, d] = codec.tag;
-    try {
-      state_->writer.open(state_->pending->path().native(), backend(),
-                          cv::VideoWriter::fourcc(a, b, c, d), frames_per_second, even);
-    } catch (const cv::Exception&) {
-      continue;  // counts as a codec that does not open
-    }
-    if (state_->writer.isOpened()) {
+    // Colour conversion of chroma at half resolution takes even edges only.
+    state_->writer =
+        opencv::video_codecs().create(state_->pending->path().native(), codec.tag,
+                                      frames_per_second, width / 2 * 2, height / 2 * 2);
+    if (state_->writer) {
       state_->codec = codec.name;
       return;
     }
@@ -130,32 +115,20 @@ void VideoWriter::add(const Canvas& frame) {
                     std::to_string(state_->height),
                 state_->file.native());
   }
-  try {
-    // A Mat header needs a mutable pointer; cvtColor only reads.
-    auto* pixels = const_cast<std::uint8_t*>(frame.rgb.data());
-    const cv::Mat rgb(frame.height, frame.width, CV_8UC3, pixels);
-    cv::cvtColor(rgb(cv::Rect(0, 0, frame.width / 2 * 2, frame.height / 2 * 2)), state_->bgr,
-                 cv::COLOR_RGB2BGR);
-    state_->writer.write(state_->bgr);
-  } catch (const cv::Exception& error) {
-    throw Error(ErrorCode::failed, "a frame cannot be encoded: " + error.err,
-                state_->file.native());
-  }
+  std::string why;
+  if (!state_->writer->write(frame.rgb.data(), frame.width, why))
+    throw Error(ErrorCode::failed, "a frame cannot be encoded: " + why, state_->file.native());
   ++state_->frames;
 }
 
 void VideoWriter::close() {
   if (std::exchange(state_->closed, true)) return;
-  state_->writer.release();
+  state_->writer.reset();
   if (state_->frames == 0) return;
   // Encoders do not report a full disk: what was written must at least begin to play.
-  cv::VideoCapture written;
-  try {
-    written.open(state_->pending->path().native(), backend());
-  } catch (const cv::Exception&) {
-    written.release();
-  }
-  if (!written.isOpened() || !written.grab()) {
+  std::string ignored;
+  const auto written = opencv::video_codecs().open(state_->pending->path().native(), ignored);
+  if (!written || !written->grab(ignored)) {
     throw Error(ErrorCode::unreadable, "was not written whole: is the disk full?",
                 state_->file.native());
   }

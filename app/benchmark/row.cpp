@@ -12,6 +12,7 @@
 #include <ostream>
 #include <sstream>
 #include <type_traits>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -61,33 +62,62 @@ std::string markdown_row(const std::vector<std::string>& values) {
   return line + "\n";
 }
 
-/// The columns that fit a terminal.
-void write_text(const std::vector<BenchmarkRow>& rows, std::ostream& out) {
-  std::vector<std::vector<std::string>> lines{
-      {"model", "attention", "size", "tokens", "batch", "precision", "device", "kernels", "stage",
-       "images/s", "ms p50", "p90", "peak MB", "GFLOP", "% of peak"}};
-  for (const BenchmarkRow& row : rows) {
-    const std::string attention =
-        row.attention + (row.approximations.empty() ? "" : " " + row.approximations);
-    const bool failed = !row.error.empty();
-    lines.push_back({row.model, attention, cell(row.img_size), cell(row.tokens), cell(row.batch),
-                     row.precision, row.device, row.kernels, row.stage,
-                     failed ? row.error : cell(row.images_per_second), cell(row.ms_p50),
-                     cell(row.ms_p90), cell(row.peak_memory_bytes / 1'000'000),
-                     cell(row.gflops_per_image), cell(row.pct_of_peak)});
+/// Four digits, at most six characters up to a million.
+std::string short_number(double value) {
+  return fixed(value, value < 10 ? 3 : value < 100 ? 2 : value < 1000 ? 1 : 0);
+}
+
+/// The columns of the text form with their widths, 98 in all; the first is filled on the right.
+constexpr std::array<std::pair<std::string_view, std::size_t>, 10> kTextColumns{{{"attention", 24},
+                                                                                 {"HxW", 10},
+                                                                                 {"batch", 6},
+                                                                                 {"precision", 10},
+                                                                                 {"images/s", 9},
+                                                                                 {"ms p50", 8},
+                                                                                 {"ms p90", 8},
+                                                                                 {"peak MB", 8},
+                                                                                 {"GFLOP", 7},
+                                                                                 {"% peak", 8}}};
+
+/// A first cell that is too wide stands on a line of its own.
+std::string text_line(const std::vector<std::string>& cells) {
+  std::string line = cells.front();
+  const std::size_t first = kTextColumns.front().second;
+  if (line.size() > first)
+    line += '\n' + std::string(first, ' ');
+  else
+    line.resize(first, ' ');
+  for (std::size_t i = 1; i < cells.size(); ++i) {
+    const std::size_t width = kTextColumns[i].second;
+    line += std::string(width - std::min(width - 1, cells[i].size()), ' ') + cells[i];
   }
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
+  return line + '\n';
+}
+
+std::string text_header() {
+  std::vector<std::string> names;
+  for (const auto& [name, width] : kTextColumns) names.emplace_back(name);
+  return text_line(names);
+}
+
+/// What every text table of one model on one device has above it.
+std::string text_group(const BenchmarkRow& row) { return row.model + " on " + row.device; }
+
+std::string text_row(const BenchmarkRow& row) {
+  std::string what = row.attention;
+  for (const std::string& unusual : {row.approximations, row.kernels, row.stage})
+    if (!unusual.empty() && unusual != "fused" && unusual != "model") what += ' ' + unusual;
+  std::vector<std::string> cells{what, cell(row.img_size), cell(row.batch), row.precision};
+  if (!row.error.empty()) {
+    std::string line = text_line(cells);
+    return line.insert(line.size() - 1, "  " + row.error);
   }
-  for (const auto& line : lines) {
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      const std::string padding(widths[i] - line[i].size(), ' ');
-      const bool is_text = i < 3 || (i > 4 && i < 9);
-      out << (i == 0 ? "" : "  ") << (is_text ? line[i] + padding : padding + line[i]);
-    }
-    out << '\n';
-  }
+  for (const double value : {row.images_per_second, row.ms_p50, row.ms_p90})
+    cells.push_back(short_number(value));
+  cells.push_back(cell(row.peak_memory_bytes / 1'000'000));
+  for (const double value : {row.gflops_per_image, row.pct_of_peak})
+    cells.push_back(short_number(value));
+  return text_line(cells);
 }
 
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
@@ -156,16 +186,21 @@ void BenchmarkWriter::write(const BenchmarkRow& row) {
     case BenchmarkFormat::tsv: out_ << delimited_row(cells(row), Format::tsv); break;
     case BenchmarkFormat::md: out_ << markdown_row(cells(row)); break;
     case BenchmarkFormat::text:
+      if (group_.empty())
+        for (const auto& [key, value] : result_.header) out_ << key << ": " << value << '\n';
+      if (text_group(row) != group_) {
+        group_ = text_group(row);
+        out_ << '\n' << group_ << '\n' << text_header();
+      }
+      out_ << text_row(row);
+      break;
     case BenchmarkFormat::json: return;
   }
   flush_results(out_);
 }
 
 void BenchmarkWriter::finish() {
-  if (format_ == BenchmarkFormat::text) {
-    for (const auto& [key, value] : result_.header) out_ << key << ": " << value << '\n';
-    write_text(result_.rows, out_);
-  } else if (format_ == BenchmarkFormat::json) {
+  if (format_ == BenchmarkFormat::json) {
     OrderedJson rows = OrderedJson::array();
     for (const BenchmarkRow& row : result_.rows) rows.push_back(to_json(row));
     const OrderedJson whole = {{"schema", 1}, {"header", result_.header}, {"rows", rows}};

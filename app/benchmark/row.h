@@ -88,8 +88,9 @@ enum class BenchmarkFormat { text, json, jsonl, csv, tsv, md };
 /// `--format`, else the extension of `output`, else text.
 BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output);
 
-/// Rows are written as soon as they are measured, but for `json` and `text`, whose shape needs all
-/// of them.
+/// Rows are written as soon as they are measured, but for `json`, whose shape needs all of them. The
+/// text is a table of at most 100 columns for each model and device; what is not as usual (a stage,
+/// kernels, approximations) stands beside the attention.
 class BenchmarkWriter {
  public:
   BenchmarkWriter(BenchmarkFormat format, std::ostream& out, BenchmarkHeader header);
@@ -100,6 +101,7 @@ class BenchmarkWriter {
   BenchmarkFormat format_;
   std::ostream& out_;
   BenchmarkResult result_;
+  std::string group_;  ///< of the text table at hand: its model and device
 };
 
 /// Reads what `json` or `jsonl` wrote. Throws Error(failed) naming the file and what is wrong.

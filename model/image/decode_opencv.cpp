@@ -4,30 +4,23 @@
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 #include "model/image/captured_messages.h"
+#include "model/image/opencv/modules.h"
 #include "model/image/tiff_directory.h"
 #include "model/image/webp_still.h"
 
-#include <opencv2/core.hpp>
-#include <opencv2/core/utils/logger.hpp>
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
+#include <opencv2/core/version.hpp>
 #endif
 
+#include <bit>
+#include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::image {
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 namespace {
-
-/// Keeps OpenCV's logger off the terminal, as what fails is in the error, and OpenCV on the calling
-/// thread: pictures are decoded side by side, not each by many threads.
-const bool kIsConfigured = [] {
-  cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
-  cv::setNumThreads(1);
-  return true;
-}();
 
 /// OpenCV wraps its reasons: "imdecode_(''): can't read data: OpenCV(4.6.0) FILE:LINE: error:
 /// (-2:Unspecified error) REASON in function 'readData'".
@@ -38,8 +31,9 @@ std::string unwrap(std::string reason) {
   return reason.substr(0, reason.find(" in function"));
 }
 
-[[noreturn]] void fail(const std::string& reason) {
-  const std::string unwrapped = unwrap(reason);
+/// With what was printed, where OpenCV gives no reason.
+[[noreturn]] void fail(const std::string& reason, const CapturedMessages& messages) {
+  const std::string unwrapped = unwrap(reason.empty() ? messages.text() : reason);
   throw Error(ErrorCode::decode_failed,
               "OpenCV cannot decode it" + (unwrapped.empty() ? "" : ": " + unwrapped));
 }
@@ -58,58 +52,41 @@ void check_tiff(ByteView file) {
   }
 }
 
-cv::Mat view_of(std::span<const std::byte> bytes) {
-  // imdecode takes its input by const reference but a Mat header needs a mutable pointer.
-  auto* data = const_cast<std::byte*>(bytes.data());
-  return cv::Mat(1, static_cast<int>(bytes.size()), CV_8UC1, data);
-}
-
 /// For formats of 8-bit grey or colour without alpha: no second copy of the pixels.
 Picture decode_opaque(std::span<const std::byte> bytes, const Header& header,
                       const CapturedMessages& messages) {
   Picture picture = make_picture(header.width, header.height);
-  cv::Mat pixels(picture.height, picture.width, CV_8UC3, picture.rgb.data());
-  const cv::Mat decoded =
-      cv::imdecode(view_of(bytes), cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION, &pixels);
-  if (decoded.empty()) fail(messages.text());
-  if (decoded.data != picture.rgb.data()) fail("its size is not the one its header declares");
-  cv::cvtColor(decoded, pixels, cv::COLOR_BGR2RGB);
+  std::string why;
+  if (!opencv::picture_codecs().decode_opaque(bytes, picture.width, picture.height,
+                                              picture.rgb.data(), why))
+    fail(why, messages);
   return picture;
 }
 
 /// Drops the low byte of 16-bit samples, as libpng's png_set_strip_16 does.
-void keep_high_bytes(cv::Mat& pixels) {
-  cv::Mat high(pixels.rows, pixels.cols, CV_MAKETYPE(CV_8U, pixels.channels()));
-  const int row_samples = pixels.cols * pixels.channels();
-  for (int y = 0; y < pixels.rows; ++y) {
-    const auto* from = pixels.ptr<std::uint16_t>(y);
-    auto* to = high.ptr<std::uint8_t>(y);
-    for (int i = 0; i < row_samples; ++i) to[i] = static_cast<std::uint8_t>(from[i] >> 8);
-  }
-  pixels = high;
+void keep_high_bytes(std::vector<std::uint8_t>& bytes) {
+  static_assert(std::endian::native == std::endian::little);
+  for (std::size_t i = 0; i < bytes.size() / 2; ++i) bytes[i] = bytes[2 * i + 1];
 }
 
 Picture decode_any(std::span<const std::byte> bytes, const Header& header, const Colour& background,
                    const CapturedMessages& messages) {
-  cv::Mat pixels = cv::imdecode(view_of(bytes), cv::IMREAD_UNCHANGED);
-  if (pixels.empty()) fail(messages.text());
+  opencv::Samples samples;
+  std::string why;
+  if (!opencv::picture_codecs().decode(bytes, samples, why)) fail(why, messages);
   // OpenCV reads 8-bit TIFF through libtiff's RGBA interface, which multiplies by alpha.
-  const bool premultiplied = header.format == "tiff" && pixels.depth() == CV_8U;
-  const SampleLayout layout{.channels = pixels.channels(),
+  const bool premultiplied = header.format == "tiff" && samples.bits == 8;
+  const SampleLayout layout{.channels = samples.channels,
                             .order = ChannelOrder::bgr,
                             .alpha = premultiplied ? Alpha::premultiplied : Alpha::straight};
-  if (pixels.depth() == CV_16U) keep_high_bytes(pixels);
-  if (pixels.depth() != CV_8U || pixels.channels() > 4) {
+  if (samples.bits == 16) keep_high_bytes(samples.bytes);
+  if (samples.bits == 0 || samples.channels > 4) {
     throw Error(ErrorCode::unsupported_format,
                 "samples that are neither 8-bit nor 16-bit unsigned integers, or more than four "
                 "channels");
   }
-  Picture picture = make_picture(pixels.cols, pixels.rows);
-  const std::size_t row = static_cast<std::size_t>(pixels.cols);
-  for (int y = 0; y < pixels.rows; ++y) {
-    to_rgb8(pixels.ptr<std::uint8_t>(y), layout, background,
-            picture.rgb.data() + static_cast<std::size_t>(y) * row * 3, row);
-  }
+  Picture picture = make_picture(samples.width, samples.height);
+  to_rgb8(samples.bytes.data(), layout, background, picture.rgb.data(), picture.rgb.size() / 3);
   return picture;
 }
 
@@ -148,13 +125,12 @@ Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& heade
     }
     if (header.format == "tiff") check_tiff(ByteView(bytes));
     return decode_any(bytes, header, background, messages);
-  } catch (const cv::Exception& error) {
-    if (error.code == cv::Error::StsNoMem) throw Error(ErrorCode::out_of_memory, error.err);
-    fail(error.err);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "no memory to decode the picture");
   }
 }
 
-std::string opencv_name() { return "OpenCV " + cv::getVersionString(); }
+std::string opencv_name() { return "OpenCV " CV_VERSION; }
 
 #else
 

@@ -5,11 +5,7 @@
 #ifdef HYDRASCOPE_WITH_OPENCV
 #include "model/image/captured_messages.h"
 #include "model/image/decoders.h"
-
-#include <opencv2/core.hpp>
-#include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
-#include <opencv2/videoio/registry.hpp>
+#include "model/image/opencv/modules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -23,14 +19,14 @@ namespace hydrascope::image {
 
 struct VideoReader::State {
   MutedCodecThreads muted;
-  cv::VideoCapture capture;
+  std::unique_ptr<opencv::VideoSource> source;
   VideoFacts facts;
   std::int64_t position = 0;  ///< number of the next frame in the file
   std::int64_t frame_index = -1;
 
   /// Moves to the next frame that the stride selects; false at the end.
-  bool grab() {
-    while (capture.grab()) {
+  bool grab(std::string& why) {
+    while (source->grab(why)) {
       const std::int64_t index = position++;
       if (index % facts.stride == 0) {
         frame_index = index;
@@ -41,15 +37,6 @@ struct VideoReader::State {
   }
 };
 
-namespace {
-
-/// Left to itself OpenCV asks its camera backends about the file, too, which look for devices.
-int file_backend() {
-  return cv::videoio_registry::hasBackend(cv::CAP_FFMPEG) ? cv::CAP_FFMPEG : cv::CAP_ANY;
-}
-
-}  // namespace
-
 VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
     : state_(std::make_unique<State>()) {
   std::error_code ignored;
@@ -57,43 +44,38 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
     throw Error(ErrorCode::not_found, "no such file", file.string());
   }
   const CapturedMessages messages;
-  try {
-    state_->capture.open(file.string(), file_backend());
-  } catch (const cv::Exception& error) {
-    throw Error(ErrorCode::decode_failed, error.err, file.string());
-  }
-  if (!state_->capture.isOpened()) {
-    const std::string reason = messages.text();
+  std::string why;
+  state_->source = opencv::video_codecs().open(file.string(), why);
+  if (!state_->source) {
+    if (why.empty()) why = messages.text();
     throw Error(ErrorCode::decode_failed,
-                "is no video that OpenCV reads" + (reason.empty() ? "" : ": " + reason),
-                file.string());
+                "is no video that OpenCV reads" + (why.empty() ? "" : ": " + why), file.string());
   }
   constexpr double kImplausible = 1000;
   constexpr double kMostFrames = 1e12;
-  const double declared = state_->capture.get(cv::CAP_PROP_FPS);
+  const double declared = state_->source->frames_per_second();
   VideoFacts& facts = state_->facts;
   if (declared > 0 && declared < kImplausible) facts.frames_per_second = declared;
   const std::int64_t one_second = std::llround(facts.frames_per_second);
   facts.stride = std::max<std::int64_t>(stride > 0 ? stride : one_second, 1);
-  const double frames = state_->capture.get(cv::CAP_PROP_FRAME_COUNT);
+  const double frames = state_->source->num_frames();
   if (frames > 0 && frames < kMostFrames) facts.num_frames = static_cast<std::int64_t>(frames);
 }
 
 std::optional<Picture> VideoReader::next() {
   const CapturedMessages messages;
-  try {
-    cv::Mat frame;
-    if (!state_->grab() || !state_->capture.retrieve(frame) || frame.empty()) return std::nullopt;
-    if (frame.type() != CV_8UC3) {
-      throw Error(ErrorCode::unsupported_format, "the frames are not 8-bit colour");
-    }
-    Picture picture = make_picture(frame.cols, frame.rows);
-    cv::Mat rgb(frame.rows, frame.cols, CV_8UC3, picture.rgb.data());
-    cv::cvtColor(frame, rgb, cv::COLOR_BGR2RGB);
-    return picture;
-  } catch (const cv::Exception& error) {
-    throw Error(ErrorCode::decode_failed, error.err);
+  std::string why;
+  int width = 0;
+  int height = 0;
+  bool is_colour = false;
+  if (!state_->grab(why) || !state_->source->retrieve(width, height, is_colour, why)) {
+    if (!why.empty()) throw Error(ErrorCode::decode_failed, why);
+    return std::nullopt;
   }
+  if (!is_colour) throw Error(ErrorCode::unsupported_format, "the frames are not 8-bit colour");
+  Picture picture = make_picture(width, height);
+  state_->source->copy_rgb(picture.rgb.data());
+  return picture;
 }
 
 std::int64_t VideoReader::frame_index() const noexcept { return state_->frame_index; }

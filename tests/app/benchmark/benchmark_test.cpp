@@ -106,6 +106,39 @@ TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
   EXPECT_THAT(md.str(), HasSubstr("| a\\|b |"));
 }
 
+TEST(BenchmarkWriterTest, TextRowsComeAsTheyAreMeasuredInAHundredColumns) {
+  std::ostringstream text;
+  BenchmarkWriter writer(BenchmarkFormat::text, text, {{"cpu", "X"}});
+  BenchmarkRow first = row("softmax", 12.5);
+  first.kernels = "fused";
+  writer.write(first);
+  EXPECT_EQ(text.str(),
+            "cpu: X\n\ndeit \"tiny\" on cpu\n"
+            "attention                      HxW batch precision images/s  ms p50  ms p90 peak MB  "
+            "GFLOP  % peak\n"
+            "softmax                    224x224     1   float32    80.00   12.50   0.000     200  "
+            "2.500   0.000\n");
+  text.str("");
+  BenchmarkRow unusual = row("softmax:0-9,hydra:10-11", 123456.7);
+  unusual.approximations = "keep_tokens=0.5,keep_layer=3";
+  unusual.kernels = "fused+modules";
+  unusual.stage = "end_to_end";
+  unusual.img_size = {1088, 1920};
+  unusual.peak_memory_bytes = 123'456'000'000;
+  writer.write(unusual);
+  EXPECT_THAT(text.str(),
+              ::testing::StartsWith("softmax:0-9,hydra:10-11 keep_tokens=0.5,keep_layer=3 "
+                                    "fused+modules end_to_end\n            "));
+  unusual.device = "cuda:0";
+  unusual.error = "out_of_memory";
+  writer.write(unusual);
+  writer.finish();
+  EXPECT_THAT(text.str(), HasSubstr("\n\ndeit \"tiny\" on cuda:0\nattention "));
+  EXPECT_THAT(text.str(), HasSubstr("float32  out_of_memory\n"));
+  std::istringstream lines(text.str());
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
+}
+
 TEST(BenchmarkWriterTest, ARowThatDidNotFitSaysSo) {
   BenchmarkRow failed = row("softmax", 0);
   failed.error = "out_of_memory";

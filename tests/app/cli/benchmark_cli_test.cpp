@@ -48,6 +48,22 @@ TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
   EXPECT_EQ(rows[3].at("stage"), "end_to_end");
 }
 
+TEST(BenchmarkCliTest, PrecisionIsTheFasterOneUnlessItIsNamed) {
+  const auto precisions = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--format", "json", "--device", "cpu"});
+    const Outcome outcome = benchmark(more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::set<std::string> found;
+    for (const Json& row : outcome.json().at("rows")) found.insert(row.at("precision"));
+    return found;
+  };
+  using Names = std::set<std::string>;
+  EXPECT_THAT(precisions({}), ::testing::AnyOf(Names{"float32"}, Names{"bfloat16"}));
+  EXPECT_EQ(precisions({"--deterministic"}), Names{"float32"});
+  EXPECT_EQ(precisions({"--stage", "train_step"}), Names{"float32"});
+  EXPECT_EQ(precisions({"--precision", "float32,bfloat16"}), (Names{"bfloat16", "float32"}));
+}
+
 TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "a.jsonl").string();
