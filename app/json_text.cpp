@@ -1,5 +1,7 @@
 #include "app/json_text.h"
 
+#include "model/checkpoint/strict_json.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -9,6 +11,24 @@
 #include <utility>
 
 namespace hydrascope::app {
+namespace {
+
+std::string percent_encoded(std::string_view bytes) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  constexpr std::string_view kKept =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
+  std::string text;
+  for (const char letter : bytes) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (kKept.find(letter) != std::string_view::npos)
+      text += letter;
+    else
+      text += {'%', kHex[byte >> 4U], kHex[byte & 15U]};
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string json_string(std::string_view text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -57,6 +77,13 @@ JsonObject& JsonObject::add(std::string_view key, std::string_view json) {
 
 JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
   return add(key, std::to_string(value));
+}
+
+JsonObject& JsonObject::add_path(std::string_view key, std::string_view path) {
+  add(key, json_string(path));
+  if (checkpoint::find_bad_utf8(path) < path.size())
+    add(std::string(key) + "_bytes", json_string(percent_encoded(path)));
+  return *this;
 }
 
 std::string JsonObject::text(int indent) const {

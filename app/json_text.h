@@ -1,6 +1,6 @@
 // Pieces of JSON as text. Records are put together from them instead of from a document tree
 // because of their numbers: a printer of doubles gives every digit (0.9312000274658203) or an
-// exponent. Free of LibTorch.
+// exponent.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,9 @@ class JsonObject {
   /// `json` is a complete JSON value.
   JsonObject& add(std::string_view key, std::string_view json);
   JsonObject& add(std::string_view key, std::int64_t value);
+  /// A file's name as a string. Where it is not UTF-8, which JSON cannot hold, also its bytes,
+  /// percent-encoded (RFC 3986), as KEY_bytes: two such names stay apart and can be had back.
+  JsonObject& add_path(std::string_view key, std::string_view path);
   /// `{"a":1,"b":[2]}`, or one member a line where `indent` is positive.
   [[nodiscard]] std::string text(int indent = 0) const;
 

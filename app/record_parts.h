@@ -1,5 +1,5 @@
 // What the records of `classify` and of `visualize` begin with: whose they are, or why there is no
-// more to say. `Record` has input, frame, error and message. Free of LibTorch.
+// more to say. `Record` has input, frame, error and message.
 #pragma once
 
 #include "app/report.h"
@@ -14,7 +14,7 @@ namespace hydrascope::app {
 template <class Record>
 JsonObject begin_json(const Record& record) {
   JsonObject object;
-  object.add("schema", 1).add("input", json_string(record.input));
+  object.add("schema", 1).add_path("input", record.input);
   if (record.frame) object.add("frame", *record.frame);
   if (record.error) {
     JsonObject error;

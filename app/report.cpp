@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 namespace hydrascope::app {
 namespace {
@@ -66,11 +68,17 @@ std::string record_error_code(ErrorCode code) {
 }
 
 void flush_results(std::ostream& out) {
+  errno = 0;
   out.flush();
-  if (!out) {
-    throw Error(ErrorCode::failed, "cannot write the results", "output",
-                "is there space left on the disk?");
-  }
+  if (!out)
+    throw Error(ErrorCode::failed, "cannot write the results", "output", why_not_written(errno));
+}
+
+std::string why_not_written(int error) {
+  // The write that failed may be long ago, and mostly it is a full disk.
+  if (error == 0 || error == ENOSPC) return "is there space left on the disk?";
+  if (error == EBADF) return "standard output is closed";
+  return std::generic_category().message(error);
 }
 
 void KeyValueReport::add(std::string key, std::string value) {

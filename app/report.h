@@ -1,5 +1,4 @@
 // Records: what commands print. One writer per format; a record is flushed as soon as it exists.
-// Free of LibTorch.
 #pragma once
 
 #include "app/json_text.h"
@@ -68,9 +67,10 @@ struct ClassifyRecord {
 };
 
 /// Writes records to `out` and flushes each. Odd file names are no error: bytes that are not UTF-8
-/// become U+FFFD in JSON and are kept as they are in text, csv and tsv; newlines, control
-/// characters and separators are quoted. Probabilities have six significant digits, logits four
-/// decimals, seconds six. Throws Error(failed) when `out` cannot be written to (a full disk).
+/// become U+FFFD in JSON, which then has `input_bytes`, too (JsonObject::add_path), and are kept as
+/// they are in text, csv and tsv; newlines, control characters and separators are quoted.
+/// Probabilities have six significant digits, logits four decimals, seconds six. Throws
+/// Error(failed) when `out` cannot be written to (a full disk).
 class ClassifyWriter {
  public:
   virtual ~ClassifyWriter() = default;
@@ -122,5 +122,7 @@ class KeyValueReport {
 
 /// Flushes `out`; throws Error(failed) if it, or a write before, did not succeed.
 void flush_results(std::ostream& out);
+/// A hint at why a stream could not be written; `error` is errno after its flush, 0 if unknown.
+std::string why_not_written(int error);
 
 }  // namespace hydrascope::app

@@ -148,6 +148,18 @@ TEST(JsonLines, HostileNamesAndNumbersStayJson) {
   EXPECT_TRUE(parsed["top"][1]["prob"].is_number_float());
 }
 
+TEST(JsonLines, NamesThatAreNotUtf8HaveTheirBytes) {
+  const auto record_of = [](const std::string& name) {
+    ClassifyRecord record = broken();
+    record.input = name;
+    return nlohmann::json::parse(written(Format::jsonl, {record}));
+  };
+  const auto odd = record_of("a b/\xFF\xC3\xA9%.ppm");
+  EXPECT_EQ(odd["input"], "a b/\xEF\xBF\xBD\xC3\xA9%.ppm");
+  EXPECT_EQ(odd["input_bytes"], "a%20b/%FF%C3%A9%25.ppm") << "RFC 3986";
+  EXPECT_FALSE(record_of("a b/\xC3\xA9%.ppm").contains("input_bytes"));
+}
+
 TEST(JsonLines, CodesThatAreNoneOfRecordsAreInternal) {
   for (const ErrorCode code : {ErrorCode::failed, ErrorCode::invalid_argument}) {
     ClassifyRecord record = broken();

@@ -41,7 +41,7 @@ TEST_F(SignalStopTest, NothingIsRequestedAtFirst) {
 }
 
 TEST_F(SignalStopTest, TheFirstSignalOnlyRaisesTheFlag) {
-  for (const int number : {SIGINT, SIGTERM}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
     EXPECT_EXIT(
         {
           install_signal_handlers();
@@ -79,6 +79,17 @@ TEST_F(SignalStopTest, InheritedIgnoranceIsUndone) {
         install_signal_handlers();
         ::raise(SIGINT);
         end(stop_requested());
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST_F(SignalStopTest, WhatNohupAskedForStays) {
+  EXPECT_EXIT(
+      {
+        ::signal(SIGHUP, SIG_IGN);
+        install_signal_handlers();
+        ::raise(SIGHUP);
+        end(!stop_requested());
       },
       ::testing::ExitedWithCode(0), "");
 }

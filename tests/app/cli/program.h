@@ -13,6 +13,7 @@
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
@@ -45,6 +46,8 @@ struct RunOptions {
   std::string standard_input = {};
   std::filesystem::path working_directory = {};
   std::map<std::string, std::string> environment = {};
+  std::filesystem::path standard_output = {};  ///< instead of what `Outcome::out` gets
+  std::vector<int> closed = {};                ///< streams that the program begins without
 };
 
 /// A child process with its three streams.
@@ -59,8 +62,10 @@ class Program {
     child_ = fork();
     if (child_ == 0) {
       dup2(in[0], STDIN_FILENO);
-      dup2(open(out_file.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      const auto& output = options.standard_output.empty() ? out_file : options.standard_output;
+      dup2(open(output.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err_file.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
+      for (const int stream : options.closed) close(stream);
       if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0)
         _exit(126);
       for (const auto& [key, value] : options.environment) setenv(key.c_str(), value.c_str(), 1);
@@ -90,23 +95,40 @@ class Program {
   void signal(int number) { kill(child_, number); }
   [[nodiscard]] pid_t pid() const { return child_; }
   [[nodiscard]] std::string output_so_far() const { return read_bytes(folder_.path() / "out"); }
+  [[nodiscard]] std::string errors_so_far() const { return read_bytes(folder_.path() / "err"); }
 
-  /// Waits until the program has written `file`, a minute at most.
-  static void wait_for(const std::filesystem::path& file) {
+  /// Waits until `holds`, a minute at most; then the test fails.
+  template <class Condition>
+  static void wait_until(const std::string& what, Condition holds) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!std::filesystem::exists(file) && std::chrono::steady_clock::now() < deadline)
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() >= deadline)
+        throw std::runtime_error("a minute is over without " + what);
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  /// The same until the program has written `file`.
+  static void wait_for(const std::filesystem::path& file) {
+    wait_until(file.string(), [&] { return std::filesystem::exists(file); });
   }
 
   Outcome wait() {
     close_input();
     return wait_with_open_input();
   }
+  /// Four minutes at most: ctest's limit is five, and says nothing of what hangs.
   Outcome wait_with_open_input() {
     int status = 0;
-    waitpid(child_, &status, 0);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(4);
+    while (waitpid(child_, &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() >= deadline) {
+        ADD_FAILURE() << "the program does not end; so far: " << output_so_far();
+        kill(child_, SIGKILL);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
     return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), output_so_far(),
-            read_bytes(folder_.path() / "err")};
+            errors_so_far()};
   }
 
  private:

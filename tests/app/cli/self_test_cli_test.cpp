@@ -1,0 +1,160 @@
+// File -> decoded -> transformed -> logits, through the program, against timm with Pillow:
+// assets/self_test.safetensors, made by scripts/make/make_goldens.py.
+#include "model/checkpoint/safetensors.h"
+#include "tests/app/cli/npy.h"
+#include "tests/app/cli/program.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+namespace hydrascope::testing {
+namespace self_test_cli_test {
+
+namespace fs = std::filesystem;
+using checkpoint::SafetensorsFile;
+using Json = nlohmann::json;
+
+std::vector<float> values_of(const SafetensorsFile& file, const char* name) {
+  const checkpoint::TensorView& view = *file.find(name);
+  std::vector<float> values(view.data.size() / sizeof(float));
+  std::memcpy(values.data(), view.data.data(), view.data.size());
+  return values;
+}
+
+struct Distance {
+  double largest = 0;
+  double relative = 0;  ///< L2
+};
+Distance distance(std::span<const float> found, std::span<const float> expected) {
+  Distance distance;
+  double difference = 0;
+  double size = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double by = double{found[i]} - double{expected[i]};
+    distance.largest = std::max(distance.largest, std::abs(by));
+    difference += by * by;
+    size += double{expected[i]} * double{expected[i]};
+  }
+  distance.relative = std::sqrt(difference / size);
+  return distance;
+}
+
+std::ptrdiff_t best(std::span<const float> logits) {
+  return std::ranges::max_element(logits) - logits.begin();
+}
+
+/// (pictures, 3, 224, 224) -> (pictures, 3, 14, 14).
+std::vector<float> patch_means(const Npy& input) {
+  constexpr std::size_t kSize = 224;
+  constexpr std::size_t kPatch = 16;
+  constexpr std::size_t kGrid = kSize / kPatch;
+  std::vector<float> means;
+  for (std::size_t plane = 0; plane < input.values.size() / (kSize * kSize); ++plane) {
+    std::vector<double> sums(kGrid * kGrid);
+    for (std::size_t i = 0; i < kSize * kSize; ++i)
+      sums[i / kSize / kPatch * kGrid + i % kSize / kPatch] +=
+          double{input.values[plane * kSize * kSize + i]};
+    for (const double sum : sums) means.push_back(static_cast<float>(sum / (kPatch * kPatch)));
+  }
+  return means;
+}
+
+TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
+  const auto golden = SafetensorsFile::open(asset("self_test.safetensors"));
+  const std::vector<float> expected = values_of(golden, "logits");
+  const TemporaryFolder folder;
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  std::vector<std::string> words{"classify",
+                                 "-m",
+                                 golden.metadata().at("model"),
+                                 "--device",
+                                 "cpu",
+                                 "--save-logits",
+                                 path("logits.npy"),
+                                 "--save-input",
+                                 path("input.npy"),
+                                 "-o",
+                                 path("records.jsonl")};
+  const auto files = Json::parse(golden.metadata().at("files"));
+  ASSERT_GE(files.size(), 4U);
+  for (const auto& file : files)
+    words.push_back(asset("images/" + file.get<std::string>()).string());
+  // Pillow and this decoder, and their resampling, are that far apart in float32; then comes what 8
+  // bits of mantissa, and integers of 8 bits, do to this model.
+  struct Case {
+    const char* precision;
+    double largest;
+    double relative;
+  };
+  for (const auto& [precision, largest, relative] :
+       {Case{"float32", 0.03, 0.01}, {"bfloat16", 0.5, 0.03}, {"int8", 1.5, 0.09}}) {
+    SCOPED_TRACE(precision);
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"--precision", precision});
+    const Outcome outcome = run(all);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const Npy logits(folder.path() / "logits.npy");
+    ASSERT_EQ(logits.values.size(), expected.size());
+    const Distance found = distance(logits.values, expected);
+    EXPECT_LT(found.largest, largest);
+    EXPECT_LT(found.relative, relative);
+    for (std::size_t row = 0; row < files.size(); ++row) {
+      const auto of_row = [&](const std::vector<float>& values) {
+        return std::span(values).subspan(row * 1000, 1000);
+      };
+      EXPECT_EQ(best(of_row(logits.values)), best(of_row(expected))) << files[row];
+    }
+    const std::vector<float> means = patch_means(Npy(folder.path() / "input.npy"));
+    const std::vector<float> wanted = values_of(golden, "patch_means");
+    ASSERT_EQ(means.size(), wanted.size());
+    EXPECT_LT(distance(means, wanted).largest, 1e-3);
+  }
+}
+
+TEST(SelfTestCliTest, DoctorComparesAndSaysHowFar) {
+  const Outcome outcome = run({"doctor", "--self-test", "--format", "json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const Json rows = outcome.json();
+  ASSERT_EQ(rows.size(), 3U);
+  for (const std::size_t row : {0U, 1U, 2U}) {
+    EXPECT_EQ(rows[row].at("precision"), std::vector{"float32", "bfloat16", "int8"}[row]);
+    EXPECT_EQ(rows[row].at("result"), "ok");
+    EXPECT_EQ(rows[row].at("top1_equal"), rows[row].at("pictures"));
+    EXPECT_GT(rows[row].at("relative_error"), 0);
+    EXPECT_LT(rows[row].at("relative_error"), rows[row].at("bound"));
+    EXPECT_GT(rows[row].at("largest_difference"), 0);
+  }
+  EXPECT_LT(rows[0].at("relative_error"), rows[1].at("relative_error"));
+  EXPECT_NE(run({"doctor", "--self-test"}).out.find("bfloat16"), std::string::npos);
+}
+
+TEST(SelfTestCliTest, DoctorNoticesWrongAnswers) {
+  // An installation whose stored answers are others, in one class of one picture.
+  const TemporaryFolder folder;
+  for (const char* name : {"models", "labels", "images", "fonts"})
+    fs::create_directory_symlink(asset(name), folder.path() / name);
+  const auto golden = SafetensorsFile::open(asset("self_test.safetensors"));
+  std::vector<float> logits = values_of(golden, "logits");
+  logits[123] += 100;
+  std::vector<checkpoint::TensorView> tensors = golden.tensors();
+  std::ranges::find(tensors, "logits", &checkpoint::TensorView::name)->data =
+      std::as_bytes(std::span(logits));
+  write_safetensors(folder.path() / "self_test.safetensors", tensors, golden.metadata());
+  RunOptions elsewhere;
+  elsewhere.environment = {{"HYDRASCOPE_ASSETS", folder.path().string()}};
+  const Outcome outcome = run({"doctor", "--self-test", "--format", "jsonl"}, elsewhere);
+  EXPECT_EQ(outcome.code, 4) << outcome.err;
+  for (const Json& row : outcome.records()) {
+    EXPECT_EQ(row.at("result"), "wrong");
+    EXPECT_EQ(row.at("top1_equal").get<int>() + 1, row.at("pictures").get<int>());
+  }
+  fs::remove(folder.path() / "self_test.safetensors");
+  const Outcome without = run({"doctor", "--self-test"}, elsewhere);
+  EXPECT_EQ(without.code, 1);
+  EXPECT_NE(without.err.find("self_test.safetensors"), std::string::npos) << without.err;
+}
+
+}  // namespace self_test_cli_test
+}  // namespace hydrascope::testing
