@@ -19,7 +19,8 @@ from timm.data.auto_augment import NAME_TO_OP
 FILE = (
     Path(__file__).resolve().parents[2] / "tests" / "data" / "augmentations" / "cases.json"
 )
-HEIGHT, WIDTH = 21, 16  # enough pixels for equalize to do something
+# Enough pixels for equalize to do something; then a pixel, lines, and what filters cannot reach into.
+SIZES = [(21, 16), (1, 1), (1, 9), (9, 1), (2, 2)]
 FILL = (124, 116, 104)
 
 # Operation here, operation of timm, arguments.
@@ -43,13 +44,13 @@ CASES = [
 MOVING = {"rotate", "shear_x", "shear_y", "translate_x", "translate_y"}
 
 
-def picture() -> Image.Image:
-    y, x, c = np.meshgrid(np.arange(HEIGHT), np.arange(WIDTH), np.arange(3), indexing="ij")
+def picture(height: int, width: int) -> Image.Image:
+    y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
     values = 20 + (x * (11 + 2 * c) + y * (7 - c) * 2 + (x * y // 3) * (c + 1) + 40 * c) % 200
     return Image.fromarray(values.astype(np.uint8))
 
 
-def cases() -> list[dict[str, object]]:
+def cases(height: int, width: int) -> list[dict[str, object]]:
     made = []
     for name, timm_name, arguments in CASES:
         for argument in arguments:
@@ -57,10 +58,11 @@ def cases() -> list[dict[str, object]]:
                 values = () if argument is None else (argument,)
                 resample = getattr(Image.Resampling, interpolation.upper())
                 image = NAME_TO_OP[timm_name](
-                    picture(), *values, fillcolor=FILL, resample=resample
+                    picture(height, width), *values, fillcolor=FILL, resample=resample
                 )
                 made.append({
                     "operation": name, "argument": argument or 0, "interpolation": interpolation,
+                    "height": height, "width": width,
                     "rgb": image.tobytes().hex(),
                 })
     return made
@@ -70,7 +72,7 @@ def main() -> None:
     FILE.parent.mkdir(parents=True, exist_ok=True)
     document = {
         "made_with": {"timm": timm.__version__, "Pillow": PIL.__version__},
-        "height": HEIGHT, "width": WIDTH, "fill": FILL, "cases": cases(),
+        "fill": FILL, "cases": [case for size in SIZES for case in cases(*size)],
     }
     FILE.write_text(json.dumps(document, indent=1) + "\n")
 

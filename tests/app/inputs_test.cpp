@@ -1,5 +1,6 @@
 #include "app/inputs.h"
 
+#include "tests/as_nobody.h"
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -203,18 +204,15 @@ TEST_F(InputStreamTest, PipesInAFolderAreLeftOutButMayBeNamed) {
 TEST_F(InputStreamTest, AFolderThatCannotBeListed) {
   folder_.write("a/x.jpg");
   folder_.write("b/x.jpg");
-  fs::permissions(folder_.path(), fs::perms::all);
   fs::permissions(folder_.path() / "a", fs::perms::none);
-  // Permissions do not bind root, hence somebody else for a moment.
-  const bool is_root = ::geteuid() == 0;
-  if (is_root) {
-    ASSERT_EQ(::seteuid(65534), 0);
-  }
-  const auto recursive = names({folder_.path()}, true);
-  const auto named = names({at("a"), at("a/x.jpg")});
-  const auto matched = names({at("*/*.jpg")});
-  if (is_root) {
-    ASSERT_EQ(::seteuid(0), 0);
+  std::vector<std::string> recursive;
+  std::vector<std::string> named;
+  std::vector<std::string> matched;
+  {
+    const hydrascope::testing::AsNobody nobody(folder_.path());
+    recursive = names({folder_.path()}, true);
+    named = names({at("a"), at("a/x.jpg")});
+    matched = names({at("*/*.jpg")});
   }
   fs::permissions(folder_.path() / "a", fs::perms::owner_all);
   EXPECT_THAT(recursive, ElementsAre("~/a !unreadable", "~/b/x.jpg"));

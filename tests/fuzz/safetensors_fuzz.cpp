@@ -1,14 +1,15 @@
 // Fuzzes what hydrascope reads of hostile checkpoints: parse_safetensors and the index of shards.
-// With clang: -fsanitize=fuzzer. Without libFuzzer, HYDRASCOPE_FUZZ_DRIVER adds a main that mutates
-// valid files, the same for the same arguments: safetensors_fuzz ITERATIONS [SEED].
 
 #include "kernels/error.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/checkpoint/shard_index.h"
+#include "tests/fuzz/fuzz_driver.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -19,13 +20,7 @@ namespace {
 using hydrascope::Error;
 using hydrascope::ErrorCode;
 namespace checkpoint = hydrascope::checkpoint;
-
-/// An assertion that is there in every build.
-void require(bool holds, const char* invariant) {
-  if (holds) return;
-  std::fprintf(stderr, "broken invariant: %s\n", invariant);
-  std::abort();
-}
+using hydrascope::fuzz::require;
 
 void check_tensors(std::span<const std::byte> bytes, const checkpoint::SafetensorsIndex& index) {
   std::set<std::string_view> names;
@@ -84,13 +79,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
-#ifdef HYDRASCOPE_FUZZ_DRIVER
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <random>
-
 namespace {
 
 std::string length(std::uint64_t value) {
@@ -119,118 +107,75 @@ const std::array kSeeds{
              R"("weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}})"},
 };
 
-/// What a random byte would hardly ever build.
-constexpr std::array<std::string_view, 42> kTokens{"{",
-                                                   "}",
-                                                   "[",
-                                                   "]",
-                                                   ",",
-                                                   ":",
-                                                   "\"",
-                                                   "{}",
-                                                   "[]",
-                                                   "null",
-                                                   "true",
-                                                   "-1",
-                                                   "-0",
-                                                   "0",
-                                                   "1.0",
-                                                   "1e3",
-                                                   "9223372036854775807",
-                                                   "9223372036854775808",
-                                                   "18446744073709551615",
-                                                   "18446744073709551616",
-                                                   "4294967296",
-                                                   "\"dtype\":",
-                                                   "\"shape\":",
-                                                   "\"data_offsets\":",
-                                                   "\"__metadata__\":{},",
-                                                   "\"F32\"",
-                                                   "\"F64\"",
-                                                   "\"F8_E8M0\"",
-                                                   "\"F4\"",
-                                                   "\"\\ud800\"",
-                                                   "\"\\u0000\"",
-                                                   "\"..\"",
-                                                   "\"/a\"",
-                                                   "\xFF",
-                                                   "\xC3\xA9",
-                                                   "\xED\xA0\x80",
-                                                   "PK\x03\x04",
-                                                   "GGUF",
-                                                   "<html",
-                                                   "\x80\x02",
-                                                   "\n",
-                                                   " "};
+/// What random bytes would hardly ever build.
+const std::vector<std::string> kTokens{"{",
+                                       "}",
+                                       "[",
+                                       "]",
+                                       ",",
+                                       ":",
+                                       "\"",
+                                       "{}",
+                                       "[]",
+                                       "null",
+                                       "true",
+                                       "-1",
+                                       "-0",
+                                       "0",
+                                       "1.0",
+                                       "1e3",
+                                       "9223372036854775807",
+                                       "9223372036854775808",
+                                       "18446744073709551615",
+                                       "18446744073709551616",
+                                       "4294967296",
+                                       "\"dtype\":",
+                                       "\"shape\":",
+                                       "\"data_offsets\":",
+                                       "\"__metadata__\":{},",
+                                       "\"F32\"",
+                                       "\"F64\"",
+                                       "\"F8_E8M0\"",
+                                       "\"F4\"",
+                                       "\"\\ud800\"",
+                                       "\"\\u0000\"",
+                                       "\"..\"",
+                                       "\"/a\"",
+                                       "\xFF",
+                                       "\xC3\xA9",
+                                       "\xED\xA0\x80",
+                                       "PK\x03\x04",
+                                       "GGUF",
+                                       "<html",
+                                       "\x80\x02",
+                                       "\n",
+                                       " "};
 
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+/// A number near the one that follows `at`, so that offsets and shapes stay almost right.
+void change_number(hydrascope::fuzz::Mutator& random, std::string& text, std::size_t at) {
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t begin = text.find_first_of(kDigits, at);
+  if (begin == std::string::npos) return;
+  const std::size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
+  const std::uint64_t old = std::strtoull(text.substr(begin, end - begin).c_str(), nullptr, 10);
+  text.replace(begin, end - begin, std::to_string(old + random.below(5) - 2));
+}
 
-  std::string next() {
-    Seed seed = kSeeds[below(kSeeds.size())];
-    // Half of the headers are changed before their length is written: else nearly every mutation
-    // would end at the first check.
-    const bool is_file = !seed.header.empty();
-    const bool inside = is_file && below(2) == 0;
-    if (inside) mutate(seed.header);
-    std::string input = is_file ? length(seed.header.size()) + seed.header + seed.rest : seed.rest;
-    if (!inside || below(4) == 0) mutate(input);
-    return input;
-  }
+std::string next_input(hydrascope::fuzz::Mutator& random) {
+  Seed seed = kSeeds[random.below(kSeeds.size())];
+  // Half of the headers are changed before their length is written: else nearly every mutation
+  // would end at the first check.
+  const bool is_file = !seed.header.empty();
+  const bool inside = is_file && random.below(2) == 0;
+  if (inside) random.mutate(seed.header);
+  std::string input = is_file ? length(seed.header.size()) + seed.header + seed.rest : seed.rest;
+  if (!inside || random.below(4) == 0) random.mutate(input);
+  return input;
+}
 
- private:
-  std::size_t below(std::size_t bound) {
-    // Not a distribution of the library: theirs may differ between standard libraries.
-    return bound == 0 ? 0 : static_cast<std::size_t>(random_() % bound);
-  }
-
-  void mutate(std::string& text) {
-    for (std::size_t left = 1 + below(4); left > 0; --left) mutate_once(text);
-  }
-
-  void mutate_once(std::string& text) {
-    const std::size_t at = below(text.size() + 1);
-    const std::size_t count = below(std::min<std::size_t>(text.size() - at, 40) + 1);
-    const std::string_view token = kTokens[below(kTokens.size())];
-    switch (below(8)) {
-      case 0:
-        if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        if (at < text.size()) text[at] = static_cast<char>(below(256));
-        break;
-      case 2: text.erase(at, count); break;
-      case 3: text.insert(below(text.size() + 1), text.substr(at, count)); break;
-      case 4: text.insert(at, token); break;
-      case 5: text.replace(at, count, token); break;
-      case 6: replace_number(text, at); break;
-      default:
-        if (below(4) == 0) text.resize(at);
-        break;
-    }
-  }
-
-  /// A number near the one that follows `at`, so that offsets and shapes stay almost right.
-  void replace_number(std::string& text, std::size_t at) {
-    constexpr std::string_view kDigits = "0123456789";
-    const std::size_t begin = text.find_first_of(kDigits, at);
-    if (begin == std::string::npos) return;
-    const std::size_t end = std::min(text.find_first_not_of(kDigits, begin), text.size());
-    const std::uint64_t old = std::strtoull(text.substr(begin, end - begin).c_str(), nullptr, 10);
-    text.replace(begin, end - begin, std::to_string(old + below(5) - 2));
-  }
-
-  std::mt19937_64 random_;
-};
-
-/// At the end of its own allocation, so that AddressSanitizer sees the first byte read beyond it.
-bool try_input(const std::string& input) {
-  const auto copy = std::make_unique<std::uint8_t[]>(input.size());
-  std::copy(input.begin(), input.end(), copy.get());
-  LLVMFuzzerTestOneInput(copy.get(), input.size());
+bool is_accepted(std::span<const std::byte> bytes) {
   try {
-    checkpoint::parse_safetensors(std::as_bytes(std::span(copy.get(), input.size())), "fuzz");
+    checkpoint::parse_safetensors(bytes, "fuzz");
     return true;
   } catch (const Error&) {
     return false;
@@ -239,24 +184,13 @@ bool try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: %s ITERATIONS [SEED]\n", argv[0]);
-    return 2;
+hydrascope::fuzz::Campaign hydrascope::fuzz::make_campaign(std::uint64_t seed) {
+  Campaign campaign{{}, is_accepted, {}};
+  for (const Seed& valid : kSeeds) {
+    if (!valid.header.empty())
+      campaign.valid.push_back(length(valid.header.size()) + valid.header + valid.rest);
   }
-  const std::uint64_t iterations = std::strtoull(argv[1], nullptr, 10);
-  Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0);
-  for (const Seed& seed : kSeeds) {
-    if (seed.header.empty()) continue;
-    require(try_input(length(seed.header.size()) + seed.header + seed.rest), "seeds are valid");
-  }
-  std::uint64_t accepted = 0;
-  for (std::uint64_t i = 0; i < iterations; ++i) accepted += try_input(mutator.next()) ? 1 : 0;
-  std::printf("%llu inputs, %llu of them accepted\n", static_cast<unsigned long long>(iterations),
-              static_cast<unsigned long long>(accepted));
-  // A fuzzer whose inputs are all refused, or all accepted, tests nothing.
-  require(iterations < 1000 || (accepted > 0 && accepted < iterations), "inputs differ");
-  return 0;
+  const auto mutator = std::make_shared<Mutator>(seed, kTokens, change_number);
+  campaign.next = [mutator] { return next_input(*mutator); };
+  return campaign;
 }
-
-#endif  // HYDRASCOPE_FUZZ_DRIVER

@@ -1,34 +1,30 @@
 // Fuzzes what hydrascope reads of files of torch.save: the zip archive, the legacy container and
-// the pickle machine. With clang: -fsanitize=fuzzer. Without libFuzzer, HYDRASCOPE_FUZZ_DRIVER adds
-// a main that mutates valid files, the same for the same arguments:
-// torch_pickle_fuzz ITERATIONS [SEED].
-
+// the pickle machine.
 #include "kernels/error.h"
 #include "model/checkpoint/pickle_machine.h"
 #include "model/checkpoint/safetensors_header.h"
 #include "model/checkpoint/torch_pickle.h"
+#include "tests/fuzz/fuzz_driver.h"
+#include "tests/model/checkpoint/pickle_bytes.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace {
 
 using hydrascope::Error;
 using hydrascope::ErrorCode;
 namespace checkpoint = hydrascope::checkpoint;
-
-/// An assertion that is there in every build.
-void require(bool holds, const char* invariant) {
-  if (holds) return;
-  std::fprintf(stderr, "broken invariant: %s\n", invariant);
-  std::abort();
-}
+using hydrascope::fuzz::require;
 
 bool lies_in(std::span<const std::byte> part, std::span<const std::byte> whole) {
   const std::less_equal<> before;
@@ -95,17 +91,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   });
   return 0;
 }
-
-#ifdef HYDRASCOPE_FUZZ_DRIVER
-
-#include "tests/model/checkpoint/pickle_bytes.h"
-
-#include <algorithm>
-#include <array>
-#include <memory>
-#include <random>
-#include <utility>
-#include <vector>
 
 namespace {
 
@@ -177,8 +162,8 @@ const std::array kSeeds{
     Seed{Container::none, training(), {}},
 };
 
-/// What a random byte would hardly ever build.
-const std::array kTokens{
+/// What random bytes would hardly ever build.
+const std::vector<std::string> kTokens{
     global("posix", "system"),
     global("toy", "Net"),
     global("collections", "OrderedDict"),
@@ -230,76 +215,32 @@ const std::array kTokens{
     "\0\0\0\0"s,
 };
 
-class Mutator {
- public:
-  explicit Mutator(std::uint64_t seed) : random_(seed) {}
+/// Another value for an integer that follows `at`: near the old one, or of any magnitude.
+void change_number(hydrascope::fuzz::Mutator& random, std::string& bytes, std::size_t at) {
+  constexpr std::string_view kInteger = "\x8a\x08";
+  const std::size_t found = bytes.find(kInteger, at);
+  if (found == std::string::npos || bytes.size() - found < 10) return;
+  std::uint64_t value = 0;
+  for (std::size_t i = 8; i-- > 0;)
+    value = value << 8 | static_cast<unsigned char>(bytes[found + 2 + i]);
+  value = random.below(2) == 0 ? value + random.below(5) - 2 : std::uint64_t{1} << random.below(64);
+  bytes.replace(found + 2, 8, little(value, 8));
+}
 
-  std::string next() {
-    Seed seed = kSeeds[below(kSeeds.size())];
-    // Most pickles are changed before their container is written: else nearly every mutation would
-    // end at the container's checks.
-    const bool inside = below(4) != 0;
-    if (inside) mutate(seed.root);
-    std::string input = seed.file();
-    if (!inside || below(4) == 0) mutate(input);
-    return input;
-  }
+std::string next_input(hydrascope::fuzz::Mutator& random) {
+  Seed seed = kSeeds[random.below(kSeeds.size())];
+  // Most pickles are changed before their container is written: else nearly every mutation would
+  // end at the container's checks.
+  const bool inside = random.below(4) != 0;
+  if (inside) random.mutate(seed.root);
+  std::string input = seed.file();
+  if (!inside || random.below(4) == 0) random.mutate(input);
+  return input;
+}
 
- private:
-  std::size_t below(std::size_t bound) {
-    // Not a distribution of the library: theirs may differ between standard libraries.
-    return bound == 0 ? 0 : static_cast<std::size_t>(random_() % bound);
-  }
-
-  void mutate(std::string& bytes) {
-    for (std::size_t left = 1 + below(4); left > 0; --left) mutate_once(bytes);
-  }
-
-  void mutate_once(std::string& bytes) {
-    const std::size_t at = below(bytes.size() + 1);
-    const std::size_t count = below(std::min<std::size_t>(bytes.size() - at, 40) + 1);
-    const std::string& token = kTokens[below(kTokens.size())];
-    switch (below(8)) {
-      case 0:
-        if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        if (at < bytes.size()) bytes[at] = static_cast<char>(below(256));
-        break;
-      case 2: bytes.erase(at, count); break;
-      case 3: bytes.insert(below(bytes.size() + 1), bytes.substr(at, count)); break;
-      case 4: bytes.insert(at, token); break;
-      case 5: bytes.replace(at, std::min(count, token.size()), token); break;
-      case 6: change_number(bytes, at); break;
-      default:
-        if (below(4) == 0) bytes.resize(at);
-        break;
-    }
-  }
-
-  /// Another value for an integer that follows `at`: near the old one, or of any magnitude.
-  void change_number(std::string& bytes, std::size_t at) {
-    constexpr std::string_view kInteger = "\x8a\x08";
-    const std::size_t found = bytes.find(kInteger, at);
-    if (found == std::string::npos || bytes.size() - found < 10) return;
-    std::uint64_t value = 0;
-    for (std::size_t i = 8; i-- > 0;) {
-      value = value << 8 | static_cast<unsigned char>(bytes[found + 2 + i]);
-    }
-    value = below(2) == 0 ? value + below(5) - 2 : std::uint64_t{1} << below(64);
-    bytes.replace(found + 2, 8, little(value, 8));
-  }
-
-  std::mt19937_64 random_;
-};
-
-/// At the end of its own allocation, so that AddressSanitizer sees the first byte read beyond it.
-bool try_input(const std::string& input) {
-  const auto copy = std::make_unique<std::uint8_t[]>(input.size());
-  std::copy(input.begin(), input.end(), copy.get());
-  LLVMFuzzerTestOneInput(copy.get(), input.size());
+bool is_accepted(std::span<const std::byte> bytes) {
   try {
-    checkpoint::TorchPickleFile::parse(std::as_bytes(std::span(copy.get(), input.size())), "fuzz");
+    checkpoint::TorchPickleFile::parse(bytes, "fuzz");
     return true;
   } catch (const Error&) {
     return false;
@@ -308,23 +249,11 @@ bool try_input(const std::string& input) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  if (argc < 2 || argc > 3) {
-    std::fprintf(stderr, "usage: %s ITERATIONS [SEED]\n", argv[0]);
-    return 2;
-  }
-  const std::uint64_t iterations = std::strtoull(argv[1], nullptr, 10);
-  Mutator mutator(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0);
-  for (const Seed& seed : kSeeds) {
-    if (seed.container != Container::none) require(try_input(seed.file()), "seeds are valid");
-  }
-  std::uint64_t accepted = 0;
-  for (std::uint64_t i = 0; i < iterations; ++i) accepted += try_input(mutator.next()) ? 1 : 0;
-  std::printf("%llu inputs, %llu of them accepted\n", static_cast<unsigned long long>(iterations),
-              static_cast<unsigned long long>(accepted));
-  // A fuzzer whose inputs are all refused, or all accepted, tests nothing.
-  require(iterations < 1000 || (accepted > 0 && accepted < iterations), "inputs differ");
-  return 0;
+hydrascope::fuzz::Campaign hydrascope::fuzz::make_campaign(std::uint64_t seed) {
+  Campaign campaign{{}, is_accepted, {}};
+  for (const Seed& valid : kSeeds)
+    if (valid.container != Container::none) campaign.valid.push_back(valid.file());
+  const auto mutator = std::make_shared<Mutator>(seed, kTokens, change_number);
+  campaign.next = [mutator] { return next_input(*mutator); };
+  return campaign;
 }
-
-#endif  // HYDRASCOPE_FUZZ_DRIVER

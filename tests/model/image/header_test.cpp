@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <memory>
 #include <random>
 #include <string>
 #include <string_view>
@@ -16,7 +18,13 @@ using testing::bytes_of;
 using testing::data_folder;
 using testing::read_file;
 
-Header probe_text(std::string_view text) { return probe(bytes_of(text)); }
+/// In an allocation of just these bytes: AddressSanitizer (parser_tests_asan) sees what is read
+/// outside.
+Header probe_text(std::string_view text) {
+  const auto bytes = std::make_unique<char[]>(text.size());
+  std::ranges::copy(text, bytes.get());
+  return probe(bytes_of({bytes.get(), text.size()}));
+}
 
 void expect_header(std::string_view text, std::string_view format, std::int64_t width,
                    std::int64_t height, int orientation = 1) {
@@ -125,8 +133,8 @@ TEST(Header, OtherContentIsUnknown) {
   }
 }
 
-// Sizes, offsets and lengths that point anywhere: nothing may be read outside the bytes (the
-// sanitizer build notices) and nothing may hang.
+// Sizes, offsets and lengths that point anywhere: nothing may be read outside the bytes, and nothing
+// may hang.
 TEST(Header, HostileBytes) {
   std::mt19937 random(7);
   for (const auto& entry : std::filesystem::directory_iterator(data_folder("images"))) {

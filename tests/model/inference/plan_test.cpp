@@ -1,14 +1,18 @@
 // The plan against the modules, which are the definition.
 #include "model/attention/registry.h"
 #include "model/autocast_guard.h"
+#include "model/inference/classifier.h"
 #include "model/inference/inference_plan.h"
+#include "model/precision_guard.h"
 #include "tests/error_matchers.h"
+#include "tests/model/inference/rounding_twin.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -228,6 +232,36 @@ TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
   }
 }
 
+// Rounding hides from the comparisons with the modules what a float64 twin that rounds alike shows.
+TEST(PlanTest, NarrowPrecisionsRoundWhereTheyShouldAndNowhereElse) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({4, 3, 64, 72});
+  for (const char* attention : {"softmax", "hydra", "hydra:0,softmax:1-2"}) {
+    for (const bool int8 : {false, true}) {
+      SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " bfloat16"));
+      VisionTransformer model = filled(small(attention));
+      PlanOptions chosen = options(at::kBFloat16);
+      chosen.int8 = int8;
+      const at::Tensor found = InferencePlan(model, chosen).logits(images);
+      const auto distance = [&](Mistake mistake) {
+        return relative(found, RoundingTwin(model, int8, mistake).logits(images));
+      };
+      // Sums in another order, and a few values that they round the other way.
+      constexpr double kBound = 2e-3;
+      EXPECT_LT(distance(Mistake::none), kBound);
+      std::cout << "none " << distance(Mistake::none) << " modules "
+                << relative(found, module_logits(model, images)) << '\n';
+      for (const Mistake mistake :
+           {Mistake::quick_gelu, Mistake::no_last_key, Mistake::no_query_bias,
+            Mistake::no_proj_bias, Mistake::no_fc2_bias, Mistake::no_head_bias}) {
+        // Hydra normalises queries over all features: theirs is seen as all others are.
+        EXPECT_GT(distance(mistake), 2 * kBound) << "mistake " << static_cast<int>(mistake);
+        std::cout << static_cast<int>(mistake) << ' ' << distance(mistake) << '\n';
+      }
+    }
+  }
+}
+
 TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
   at::manual_seed(5);
   VisionTransformer model = filled(small("softmax"));
@@ -269,18 +303,51 @@ TEST(PlanTest, StageTimesCoverTheRun) {
   InferencePlan plan(model, options(at::kFloat, 1));
   const at::Tensor images = at::randn({1, 3, 256, 256});
   (void)plan.logits(images);
-  StageTimes times;
-  const auto begin = std::chrono::steady_clock::now();
-  (void)plan.logits(images, &times);
-  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
-  double sum = 0;
-  for (const Stage stage : {Stage::patch_embed, Stage::layer_norm, Stage::qkv, Stage::attention,
-                            Stage::proj, Stage::mlp, Stage::head}) {
-    EXPECT_GT(times.seconds[static_cast<std::size_t>(stage)], 0);
-    sum += times.seconds[static_cast<std::size_t>(stage)];
+  double covered = 0;
+  // Between two stages another program may get the processor, hence not the first run but the best.
+  for (int run = 0; run < 20 && covered <= 0.8; ++run) {
+    StageTimes times;
+    const auto begin = std::chrono::steady_clock::now();
+    (void)plan.logits(images, &times);
+    const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+    double sum = 0;
+    for (const Stage stage : {Stage::patch_embed, Stage::layer_norm, Stage::qkv, Stage::attention,
+                              Stage::proj, Stage::mlp, Stage::head}) {
+      EXPECT_GT(times.seconds[static_cast<std::size_t>(stage)], 0);
+      sum += times.seconds[static_cast<std::size_t>(stage)];
+    }
+    EXPECT_LE(sum, whole.count());
+    covered = std::max(covered, sum / whole.count());
   }
-  EXPECT_LE(sum, whole.count());
-  EXPECT_GT(sum, 0.8 * whole.count());
+  EXPECT_GT(covered, 0.8);
+}
+
+TEST(PrecisionGuardTest, LeavesThePrecisionOfTheProcessAsItWas) {
+  at::Context& context = at::globalContext();
+  const auto settings = [&] {
+    return std::vector<bool>{context.allowTF32CuBLAS(), context.allowTF32CuDNN(),
+                             context.deterministicAlgorithms()};
+  };
+  const std::vector<bool> before = settings();
+  {
+    const PrecisionGuard tf32(true, true);
+    EXPECT_EQ(settings(), (std::vector<bool>{true, true, true}));
+    {
+      const PrecisionGuard exact(false, false);
+      EXPECT_EQ(settings(), (std::vector<bool>{false, false, true}))
+          << "a process that is deterministic stays so";
+    }
+    EXPECT_EQ(settings(), (std::vector<bool>{true, true, true}));
+  }
+  EXPECT_EQ(settings(), before);
+  ClassifierOptions options;
+  options.kernels = Kernels::reference;
+  options.deterministic = true;
+  options.precision.tf32 = true;
+  Classifier classifier(small(), options);
+  EXPECT_EQ(settings(), before);
+  classifier.logits(at::zeros({1, 3, 64, 64}));
+  EXPECT_EQ(settings(), before);
 }
 
 }  // namespace plan_test

@@ -2,6 +2,7 @@
 
 #include "kernels/stopwatch.h"
 #include "tests/error_matchers.h"
+#include "tests/free_port.h"
 #include "tests/model/training/parallel/ranks.h"
 
 #include <ATen/ATen.h>
@@ -105,7 +106,7 @@ TEST(ProcessGroupTest, WaitingForOthersCanBeInterrupted) {
   JoinOptions options;
   options.interrupted = [&] { return seconds_since(begin) > 0.2; };
   EXPECT_ERROR(join_process_group(c10::kCPU, options), failed, "waited for rank 1");
-  EXPECT_LT(seconds_since(begin), 2);
+  EXPECT_LT(seconds_since(begin), 30) << "the time limit is minutes";
 }
 
 TEST(ProcessGroupTest, AMasterThatIsNotThere) {
@@ -122,7 +123,7 @@ TEST(ProcessGroupTest, AMasterThatIsNotThere) {
 
 TEST(ProcessGroupTest, RankZeroServesTheStoreOfAShellLoop) {
   if (run_as_ranks(2, {.environment = {{"TORCHELASTIC_USE_AGENT_STORE", "False"},
-                                       {"MASTER_PORT", std::to_string(20000 + getpid() % 20000)}}}))
+                                       {"MASTER_PORT", std::to_string(testing::free_port())}}}))
     return;
   const auto group = join_process_group(c10::kCPU);
   const at::Tensor one = at::ones({1});

@@ -1,0 +1,115 @@
+"""Lists the tests that ctest skipped, and why; exits with 1 if one of them may not be skipped.
+
+    ctest --output-junit FILE.xml --test-output-size-passed 1000000 ...
+    python3 scripts/skipped_tests.py FILE.xml [--strict]
+
+Programs that run many tests in one process say in their output what they skip; the rest is a test of
+its own. What may be skipped is in tests/allowed_skips.txt: a line per rule, `test | reason | why`, the
+first two with the wildcards of a shell. Without --strict an unlisted skip is only marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import re
+import sys
+import xml.etree.ElementTree
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+ALLOWED = Path(__file__).resolve().parents[1] / "tests" / "allowed_skips.txt"
+# What gtest prints of one test that skips itself; the reason may have several lines.
+GTEST_SKIP = re.compile(
+    r"^[^\n]+:\d+: Skipped\n(?P<reason>.*?)\n*^\[  SKIPPED \] (?P<test>\S+) \(\d+ ms\)$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Skip:
+    test: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    test: str
+    reason: str
+
+    def allows(self, skip: Skip) -> bool:
+        return fnmatch.fnmatchcase(skip.test, self.test) and fnmatch.fnmatchcase(
+            skip.reason, self.reason
+        )
+
+
+def read_rules(text: str) -> list[Rule]:
+    rules = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = [field.strip() for field in line.split("|")]
+        if len(fields) != 3 or not all(fields):
+            raise ValueError(f"line {number}: expected test | reason | why, found: {line}")
+        rules.append(Rule(fields[0], fields[1]))
+    return rules
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def read_skips(junit: str) -> list[Skip]:
+    """Every skipped test of a JUnit file of ctest."""
+    skips = []
+    for case in xml.etree.ElementTree.fromstring(junit).iter("testcase"):
+        name = case.get("name", "")
+        output = case.findtext("system-out") or ""
+        inside = [
+            Skip(found["test"], one_line(found["reason"])) for found in GTEST_SKIP.finditer(output)
+        ]
+        if inside:
+            is_alone = len(inside) == 1 and case.find("skipped") is not None
+            skips += [Skip(name, inside[0].reason)] if is_alone else inside
+        elif case.find("skipped") is not None or case.get("status") == "notrun":
+            said = re.search(r"^skipped: (.*)$", output, re.MULTILINE | re.IGNORECASE)
+            skips.append(Skip(name, one_line(said[1]) if said else "says nothing"))
+    return skips
+
+
+def report(skips: list[Skip], rules: list[Rule]) -> tuple[list[str], list[Skip]]:
+    """The lines to print, and what no rule allows."""
+    unexpected = [skip for skip in skips if not any(rule.allows(skip) for rule in rules)]
+    by_reason = defaultdict(list)
+    for skip in skips:
+        by_reason[skip.reason].append(skip)
+    lines = [f"skipped: {len(skips)} tests"]
+    for reason, found in sorted(by_reason.items()):
+        names = [skip.test + (" (UNEXPECTED)" if skip in unexpected else "") for skip in found]
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        lines.append(f"  {len(found):4}  {reason}: {shown}")
+    return lines, unexpected
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("junit", type=Path, help="what ctest wrote with --output-junit")
+    parser.add_argument("--strict", action="store_true", help="an unlisted skip is a failure")
+    arguments = parser.parse_args()
+    lines, unexpected = report(
+        read_skips(arguments.junit.read_text(errors="replace")), read_rules(ALLOWED.read_text())
+    )
+    print("\n".join(lines))
+    if not unexpected or not arguments.strict:
+        return 0
+    for skip in unexpected:
+        print(f"error: {skip.test} may not be skipped: {skip.reason}", file=sys.stderr)
+    print(f"hint: a test that may be skipped stands in {ALLOWED.name}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

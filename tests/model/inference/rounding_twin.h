@@ -1,0 +1,163 @@
+// The plan's arithmetic once more: naive products in float64, rounded where the plan stores, so that
+// narrow precisions can be compared closely. Softmax and Hydra, a class token, no calibration.
+#pragma once
+
+#include "model/attention/attention.h"
+#include "model/inference/folded_network.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <variant>
+
+namespace hydrascope::model::inference {
+
+/// What could be wrong with a plan; a twin that makes it shows whether a test would see it.
+enum class Mistake {
+  none,
+  quick_gelu,
+  no_last_key,
+  no_query_bias,
+  no_proj_bias,
+  no_fc2_bias,
+  no_head_bias
+};
+
+class RoundingTwin {
+ public:
+  RoundingTwin(VisionTransformer model, bool int8, Mistake mistake = Mistake::none)
+      : model_(std::move(model)), int8_(int8), mistake_(mistake) {}
+
+  /// `keep_layer` and `patches`: as PlanOptions::keep_layer and what `kept_patches` says; all
+  /// patches go on by default.
+  at::Tensor logits(const at::Tensor& images, std::int64_t keep_layer = -1,
+                    std::int64_t patches = 0) {
+    const at::NoGradGuard no_grad;
+    const VitConfig& config = model_->config();
+    const std::int64_t size = config.patch_size;
+    const Embeddings embeddings =
+        make_embeddings(*model_, images.size(2) / size, images.size(3) / size, PosInterp::timm);
+    const Affine embed = fold_patch_embed(*model_);
+    const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
+    const at::Tensor patch_tokens =
+        stored(stored(embeddings.position) +
+               stored(pixels.transpose(1, 2)).matmul(stored(embed.weight).t()) + embed.bias);
+    at::Tensor x =
+        at::cat({stored(embeddings.prefix).expand({images.size(0), -1, -1}), patch_tokens}, 1);
+    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+      const FoldedBlock block = fold_block(*model_, layer, /*release=*/false);
+      const at::Tensor rows = norm(x);
+      const Parts parts{stored(linear(rows, block.query, Mistake::no_query_bias)),
+                        stored(linear(rows, block.key_value))};
+      auto [mixed, heat] = mix(parts, block, embeddings.token_weights.at(as_index(layer)));
+      if (layer == keep_layer) keep_best(patches, heat, x, mixed);
+      x = stored(x + linear(mixed, block.proj, Mistake::no_proj_bias));
+      const at::Tensor hidden = linear(norm(x), block.fc1);
+      const at::Tensor active =
+          mistake_ == Mistake::quick_gelu ? hidden * (1.702 * hidden).sigmoid() : at::gelu(hidden);
+      x = stored(x + linear(stored(active), block.fc2, Mistake::no_fc2_bias));
+    }
+    const FoldedHead head = fold_head(*model_);
+    const at::Tensor pooled = plain_norm(x.select(1, 0)) * head.norm_weight + head.norm_bias;
+    at::Tensor logits = pooled.matmul(head.classifier.weight.t());
+    if (mistake_ != Mistake::no_head_bias) logits = logits + head.classifier.bias;
+    return logits.to(at::kFloat);
+  }
+
+ private:
+  struct Parts {
+    at::Tensor q;          ///< (B, N, D)
+    at::Tensor key_value;  ///< (B, N, 2 D)
+  };
+
+  static std::size_t as_index(std::int64_t i) { return static_cast<std::size_t>(i); }
+  static at::Tensor stored(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
+  [[nodiscard]] at::Tensor plain_norm(const at::Tensor& x) const {
+    const at::Tensor centred = x - x.mean(-1, true);
+    const double eps = model_->config().layer_norm_eps;
+    return centred / (centred.square().mean(-1, true) + eps).sqrt();
+  }
+  [[nodiscard]] at::Tensor norm(const at::Tensor& x) const { return stored(plain_norm(x)); }
+
+  /// Unrounded; `without_bias` if that is the mistake.
+  [[nodiscard]] at::Tensor linear(const at::Tensor& x, const Affine& affine,
+                                  Mistake without_bias = Mistake::none) const {
+    const at::Tensor product = int8_ ? int8_rows(x).matmul(int8_weight(affine.weight).t())
+                                     : x.matmul(stored(affine.weight).t());
+    const bool is_lost = mistake_ != Mistake::none && mistake_ == without_bias;
+    return is_lost ? product : product + affine.bias;
+  }
+
+  /// kernels/quantised_linear/quantised_linear.h has the equations.
+  static at::Tensor int8_rows(const at::Tensor& x) {
+    const at::Tensor values = x.to(at::kFloat);
+    const at::Tensor least = values.amin(-1, true);
+    const at::Tensor range = values.amax(-1, true) - least;
+    const at::Tensor steps = ((values - least) * (255.0F / range)).round();
+    return (range / 255.0F).to(at::kDouble) * steps.to(at::kDouble) + least.to(at::kDouble);
+  }
+  static at::Tensor int8_weight(const at::Tensor& weight) {
+    const at::Tensor values = weight.to(at::kFloat);
+    const at::Tensor scale = values.abs().amax(1, true) / 127.0F;
+    return scale.to(at::kDouble) * (values / scale).round().to(at::kDouble);
+  }
+
+  /// Mixed tokens (B, N, D), and what each token gives to the class token (B, N).
+  [[nodiscard]] std::tuple<at::Tensor, at::Tensor> mix(const Parts& parts, const FoldedBlock& block,
+                                                       const TokenWeights& weights) const {
+    const at::Tensor k = parts.key_value.chunk(2, 2)[0];
+    const at::Tensor v = parts.key_value.chunk(2, 2)[1];
+    if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing))
+      return mix_hydra(*hydra, parts.q, k, v, weights);
+    if (!std::holds_alternative<FusedSoftmax>(block.mixing))
+      throw std::logic_error("a twin of softmax and Hydra");
+    const std::int64_t heads = model_->config().num_heads;
+    at::Tensor scores = split_heads(parts.q, heads).matmul(split_heads(k, heads).transpose(-1, -2));
+    if (mistake_ == Mistake::no_last_key) scores.select(-1, scores.size(-1) - 1).fill_(-1e9);
+    const at::Tensor raised = (scores - scores.amax(-1, true)).exp();
+    const at::Tensor rounded = stored(raised);
+    const at::Tensor mixed = rounded.matmul(split_heads(v, heads)) / rounded.sum(-1, true);
+    const at::Tensor heat = (raised / raised.sum(-1, true)).select(2, 0).mean(1);
+    return {stored(mixed.transpose(1, 2).flatten(2)), heat};
+  }
+
+  [[nodiscard]] std::tuple<at::Tensor, at::Tensor> mix_hydra(const FusedHydra& hydra,
+                                                             const at::Tensor& q,
+                                                             const at::Tensor& k,
+                                                             const at::Tensor& v,
+                                                             const TokenWeights& weights) const {
+    const auto length = [&](const at::Tensor& x) {
+      return x.norm(2, {-1}, true).clamp_min(static_cast<double>(hydra.kernel.eps));
+    };
+    at::Tensor of_token = at::full({q.size(1), 1}, weights.patch, at::kDouble);
+    of_token[0] = weights.prefix;
+    if (mistake_ == Mistake::no_last_key) of_token[-1] = 0;
+    at::Tensor given = of_token * (k / length(k)) * v;
+    if (hydra.feature_scale.defined()) given = given * hydra.feature_scale.to(at::kDouble);
+    const at::Tensor q_hat = stored(q / length(q));
+    const at::Tensor heat = (q_hat.narrow(1, 0, 1) * given).square().sum(-1);
+    return {stored(q_hat * given.sum(1, true)), heat};
+  }
+
+  /// The class token and the best patches of each image, in their order.
+  static void keep_best(std::int64_t patches, const at::Tensor& heat, at::Tensor& x,
+                        at::Tensor& mixed) {
+    const at::Tensor best =
+        std::get<1>(heat.narrow(1, 1, heat.size(1) - 1).topk(patches)) + 1;  // (B, patches)
+    const at::Tensor first = at::zeros({best.size(0), 1}, best.options());
+    const at::Tensor order = std::get<0>(at::cat({first, best}, 1).sort(1));
+    const at::Tensor index = order.unsqueeze(-1).expand({-1, -1, x.size(2)});
+    x = x.gather(1, index);
+    mixed = mixed.gather(1, index);
+  }
+
+  VisionTransformer model_;
+  bool int8_;
+  Mistake mistake_;
+};
+
+}  // namespace hydrascope::model::inference
