@@ -17,6 +17,16 @@ int most_ticks(int height, double text_pixels) {
   return std::clamp(static_cast<int>(height / (2.2 * text_pixels)), 2, 9);
 }
 
+constexpr const char* kLow = "low";
+constexpr const char* kHigh = "high";
+
+Ticks marks_of(const ColorBar& bar, int most) {
+  if (!bar.words) return ticks_of(bar.range, most);
+  Ticks ends{{{bar.range.low, kLow}}, 0};
+  if (bar.range.high > bar.range.low) ends.ticks.push_back({bar.range.high, kHigh});
+  return ends;
+}
+
 std::vector<std::string> footer_lines(const ColorBar& bar, const Ticks& ticks) {
   std::vector<std::string> lines;
   if (!bar.label.empty()) lines.push_back(bar.label);
@@ -39,7 +49,7 @@ ColorBarLayout::ColorBarLayout(const ColorBar& bar, int height, const Font& font
       bar_width_(whole(text_pixels)),
       tick_length_(whole(text_pixels / 4)),
       text_gap_(whole(text_pixels / 4)),
-      ticks_(ticks_of(bar.range, most_ticks(height, text_pixels))),
+      ticks_(marks_of(bar, most_ticks(height, text_pixels))),
       width_(bar_width_),
       footer_(footer_lines(bar, ticks_), font, text_pixels, whole(8 * text_pixels)),
       footer_height_(footer_.height()) {
@@ -48,6 +58,10 @@ ColorBarLayout::ColorBarLayout(const ColorBar& bar, int height, const Font& font
     const int text_width = font.measure(number, text_pixels).width;
     width_ = std::max(width_, bar_width_ + tick_length_ + text_gap_ + text_width);
   };
+  if (bar.words) {
+    for (const char* word : {kLow, kHigh}) make_room(word);
+    return;
+  }
   if (!steady) {
     for (const Tick& tick : ticks_.ticks) make_room(tick.text);
     width_ = std::max(width_, footer_.width());

@@ -16,7 +16,8 @@ namespace hydrascope::viz {
 struct ColorBar {
   const Colormap* colormap = nullptr;  ///< must be set
   ValueRange range;
-  std::string label;  ///< what the numbers are; may be empty
+  std::string label;   ///< what the numbers are; may be empty
+  bool words = false;  ///< the ends are "low" and "high" instead of numbers
 };
 
 /// A bar laid out for a height: first measured, then drawn.

@@ -37,7 +37,7 @@ double legible_text(const std::vector<Canvas>& pictures) {
   double area = 0;
   for (const Canvas& picture : pictures)
     area = std::max(area, static_cast<double>(picture.width) * picture.height);
-  return std::round(std::max(12.0, 6 + 0.0155 * std::sqrt(area)));
+  return std::round(std::max(12.0, 6 + 0.03 * std::sqrt(area)));
 }
 
 Canvas sized(const Canvas& picture, const FigureStyle& style) {

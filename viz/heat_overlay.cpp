@@ -14,6 +14,8 @@ namespace {
 
 namespace overlay = kernels::overlay;
 
+constexpr Color kSeenFrame{235, 235, 235};
+
 /// A pixel's centre p + 1/2 lies at ((p + 1/2) resized / picture - window_start) cells / output
 /// cells, all times 2 picture output to be whole. Cells mostly divide the output, which leaves the
 /// numbers small.
@@ -154,6 +156,21 @@ void draw_heat(Canvas& picture, const HeatMap& map, const ValueRange& range,
   params.alpha = static_cast<float>(style.alpha);
   params.unseen_brightness = static_cast<float>(style.unseen_brightness);
   overlay::overlay(params, 0, params.vertical.pixels);
+}
+
+void frame_seen(Canvas& picture, const Placement& placement, int thickness) {
+  const SeenRange rows = seen(placement.vertical);
+  const SeenRange columns = seen(placement.horizontal);
+  const int top = static_cast<int>(rows.begin);
+  const int bottom = static_cast<int>(rows.end);
+  const int left = static_cast<int>(columns.begin);
+  const int right = static_cast<int>(columns.end);
+  if (top >= bottom || left >= right) return;
+  const int width = right - left + 2 * thickness;
+  fill_rectangle(picture, left - thickness, top - thickness, width, thickness, kSeenFrame);
+  fill_rectangle(picture, left - thickness, bottom, width, thickness, kSeenFrame);
+  fill_rectangle(picture, left - thickness, top, thickness, bottom - top, kSeenFrame);
+  fill_rectangle(picture, right, top, thickness, bottom - top, kSeenFrame);
 }
 
 void outline_cells(Canvas& picture, const std::vector<std::uint8_t>& cells,

@@ -18,12 +18,16 @@ struct OverlayStyle {
   double alpha = 0.5;                  ///< share of the colour, 0..1
   bool fade = false;  ///< the share falls with the heat (by magnitude for diverging maps)
   Sampling sampling = Sampling::bilinear;
-  double unseen_brightness = 0.35;  ///< of what the model did not see: never a colour of the map
+  double unseen_brightness = 0.6;  ///< of what the model did not see
 };
 
 /// Over all of `picture`, whose size is `placement`'s. Cells of NaN show the picture.
 void draw_heat(Canvas& picture, const HeatMap& map, const ValueRange& range,
                const Placement& placement, const OverlayStyle& style);
+
+/// A light line `thickness` pixels wide around what the model saw, over what it did not see. None
+/// where it saw the whole picture.
+void frame_seen(Canvas& picture, const Placement& placement, int thickness);
 
 /// The border of a set of cells (rows * columns, 1 for those in it) in white with a dark edge,
 /// `thickness` pixels wide, clipped to what the model saw.

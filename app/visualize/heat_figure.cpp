@@ -3,6 +3,8 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <tuple>
 #include <utility>
 
 namespace hydrascope::app {
@@ -17,7 +19,9 @@ const viz::Colormap& default_colormap(bool diverging) {
 }
 
 /// Edge of a panel's picture: a sheet stays near two to three thousand pixels.
-int longest_panel_edge(std::size_t panels) {
+int longest_panel_edge(std::size_t panels, std::size_t columns) {
+  constexpr std::size_t kMostOfASquareSheet = 4;
+  if (columns > kMostOfASquareSheet) panels = std::max(panels, columns * columns);
   if (panels <= 2) return 1280;
   if (panels <= 4) return 800;
   if (panels <= 9) return 640;
@@ -32,9 +36,10 @@ void draw_map(viz::Canvas& picture, const viz::Placement& placement, const Shown
   style.fade = options.fade;
   style.sampling = options.sampling;
   viz::draw_heat(picture, shown.map, shown.range, placement, style);
+  const int shorter_edge = std::min(picture.width, picture.height);
+  viz::frame_seen(picture, placement, std::max(1, shorter_edge / 540));
   if (options.outlined_mass) {
-    constexpr int kPixelsByThickness = 360;
-    const int thickness = std::max(2, std::min(picture.width, picture.height) / kPixelsByThickness);
+    const int thickness = std::max(2, shorter_edge / 360);
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
@@ -48,16 +53,41 @@ viz::Canvas letterboxed(viz::Canvas picture, viz::Size size) {
   return canvas;
 }
 
-/// Panels of a row where rows are layers or methods and columns heads or classes, a few of which
-/// stand side by side; 0: any.
-int panels_a_row(std::span<const ShownMap> maps, const FigureOptions& options) {
-  constexpr int kMostSideBySide = 4;
-  const auto of_first_row = static_cast<int>(
-      std::ranges::count(maps, maps.front().layout_group, &ShownMap::layout_group));
-  const bool is_one_row = std::cmp_equal(of_first_row, maps.size());
-  const int panels = of_first_row + (options.beside ? 1 : 0);
-  if (is_one_row) return panels <= kMostSideBySide ? panels : 0;
-  return of_first_row > 1 && !options.beside ? of_first_row : 0;
+using Row = std::vector<const ShownMap*>;
+
+/// Rows of a sheet: of layers where there are several, else of what a method has; one row where
+/// none would hold several maps.
+std::vector<Row> rows_of(std::span<const ShownMap> maps) {
+  const bool by_layer = std::ranges::any_of(
+      maps, [&](const ShownMap& map) { return map.choice.layer != maps.front().choice.layer; });
+  // A class counts by its place: frames of a video may have different ones there.
+  using Key = std::tuple<model::explain::Method, std::string, std::ptrdiff_t>;
+  std::vector<Key> keys;
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < maps.size(); ++i) {
+    const MapChoice& choice = maps[i].choice;
+    Key key{choice.method, "", 0};
+    if (by_layer)
+      key = {choice.method, to_text(choice.head),
+             std::ranges::count(maps.first(i), choice, &ShownMap::choice)};
+    const auto row = static_cast<std::size_t>(std::ranges::find(keys, key) - keys.begin());
+    if (row == keys.size()) {
+      keys.push_back(std::move(key));
+      rows.emplace_back();
+    }
+    rows[row].push_back(&maps[i]);
+  }
+  if (std::ranges::any_of(rows, [](const Row& row) { return row.size() > 1; })) return rows;
+  Row all;
+  for (const ShownMap& map : maps) all.push_back(&map);
+  return {all};
+}
+
+/// 0, as square as it gets, for a single row that is long.
+std::size_t columns_of(const std::vector<Row>& rows, bool beside) {
+  constexpr std::size_t kMostSideBySide = 4;
+  const std::size_t longest = std::ranges::max(rows, {}, &Row::size).size() + (beside ? 1 : 0);
+  return rows.size() == 1 && longest > kMostSideBySide ? 0 : longest;
 }
 
 }  // namespace
@@ -72,8 +102,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.range = viz::range_of(shown.map, shown.colormap->diverging, options.outlier_percent);
   shown.caption = caption(map, options.label_type);
   shown.quantity = quantity(map);
-  shown.layout_group = std::string(model::explain::entry_of(map.choice.method).name) + "." +
-                       std::to_string(map.choice.layer);
+  shown.choice = map.choice;
   return shown;
 }
 
@@ -81,9 +110,11 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
                         std::span<const ShownMap> maps, const FigureOptions& options,
                         const viz::Font* font, std::optional<viz::Size> frame) {
   const bool is_sheet = maps.size() > 1;
+  const std::vector<Row> rows = rows_of(maps);
+  const std::size_t columns = columns_of(rows, options.beside);
   viz::Size size = frame.value_or(viz::size_of(picture));
   if (is_sheet) {
-    const int edge = longest_panel_edge(maps.size() + (options.beside ? 1 : 0));
+    const int edge = longest_panel_edge(maps.size() + (options.beside ? 1 : 0), columns);
     if (std::max(size.width, size.height) > edge) size = viz::fitted_size(size, edge, edge);
   }
   viz::Placement placed = placement;
@@ -98,20 +129,30 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
     return letterboxed(std::move(picture), size);
   }
   if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
-  std::vector<viz::Panel> panels;
-  if (options.beside) panels.push_back({letterboxed(picture, size), {}, std::nullopt});
-  for (const ShownMap& shown : maps) {
-    viz::Panel& panel = panels.emplace_back();
-    viz::Canvas drawn = picture;
-    draw_map(drawn, placed, shown, options);
-    panel.picture = letterboxed(std::move(drawn), size);
-    if (is_sheet || options.caption) panel.caption = shown.caption;
-    if (is_sheet || options.colorbar)
-      panel.bar = viz::ColorBar{shown.colormap, shown.range, shown.quantity};
-  }
   viz::FigureStyle style;
+  const auto without_map = [&](viz::Canvas shown) {
+    return viz::Panel{letterboxed(std::move(shown), size), {}, std::nullopt};
+  };
+  std::vector<viz::Panel> panels;
+  for (const Row& row : rows) {
+    const viz::Canvas blank = viz::filled(size.width, size.height, style.background);
+    while (columns > 0 && panels.size() % columns != 0) panels.push_back(without_map(blank));
+    if (options.beside) panels.push_back(without_map(panels.empty() ? picture : blank));
+    for (const ShownMap* shown : row) {
+      viz::Panel& panel = panels.emplace_back();
+      viz::Canvas drawn = picture;
+      draw_map(drawn, placed, *shown, options);
+      panel.picture = letterboxed(std::move(drawn), size);
+      if (is_sheet || options.caption) panel.caption = shown->caption;
+      if (options.colorbar_numbers) {
+        panel.bar = viz::ColorBar{shown->colormap, shown->range, shown->quantity};
+      } else if (options.colorbar) {
+        panel.bar = viz::ColorBar{shown->colormap, shown->range, {}, true};
+      }
+    }
+  }
   style.steady = frame.has_value();
-  style.columns = panels_a_row(maps, options);
+  style.columns = static_cast<int>(columns);
   return viz::make_figure(panels, style, *font);
 }
 

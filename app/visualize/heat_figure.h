@@ -23,16 +23,17 @@ struct FigureOptions {
   double alpha = 0.5;
   bool fade = false;
   viz::Sampling sampling = viz::Sampling::bilinear;
-  bool colorbar = false;  ///< contact sheets have bars and captions always
-  bool caption = false;
-  bool beside = false;  ///< the picture as it is in front of the maps
+  bool colorbar = false;
+  bool colorbar_numbers = false;  ///< of the bar, instead of "low" and "high"
+  bool caption = false;           ///< contact sheets have captions always
+  bool beside = false;            ///< the picture as it is in front of the maps
   double outlier_percent = 0;
   std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
   LabelType label_type = LabelType::name;  ///< of captions
 
   /// Whether a figure of so many maps is more than a picture, and needs a font.
   [[nodiscard]] bool has_extras(std::size_t maps) const {
-    return maps > 1 || colorbar || caption || beside;
+    return maps > 1 || colorbar || colorbar_numbers || caption || beside;
   }
 };
 
@@ -43,12 +44,13 @@ struct ShownMap {
   const viz::Colormap* colormap = nullptr;
   std::vector<std::string> caption;
   std::string quantity;
-  std::string layout_group;  ///< what maps of one row of a sheet have in common
+  MapChoice choice;
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
-/// One map without extras at the picture's own size; else panels of a size by their number. `font`
-/// may be null where there are no extras. With `frame`, for a video, the picture is shown in the
+/// One map without extras at the picture's own size; else panels of a size by their number. Where
+/// there are several layers they stand side by side, and a row is a method, head and class; else a
+/// row is a method. `font` may be null where there are no extras. With `frame`, for a video, the picture is shown in the
 /// middle of that size, as large as it fits, and the figure's layout is the same for all frames of
 /// as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,

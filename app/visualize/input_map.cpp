@@ -57,8 +57,6 @@ std::string note_of(const InputMap& map) {
   const auto add = [&](const std::string& clause) {
     if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
   };
-  if (!map.choice.reason.empty())
-    add("auto took " + std::string(method_name(map)) + ": " + map.choice.reason);
   add(map.note);
   add(describe_rules(map.rules));
   return text;

@@ -5,7 +5,6 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 namespace hydrascope::app {
@@ -15,11 +14,7 @@ using model::VitConfig;
 using model::explain::MaplessLayers;
 using model::explain::Method;
 
-constexpr std::string_view kAutomatic = "auto";
-
-/// Nothing for `auto`.
-std::optional<Method> parse_method(const std::string& word) {
-  if (word == kAutomatic) return std::nullopt;
+Method parse_method(const std::string& word) {
   if (const auto* entry = model::explain::find_method_or_null(word)) return entry->method;
   const std::vector<std::string> names = method_words();
   const std::string near = nearest(word, names);
@@ -93,17 +88,6 @@ void require_method(const VitConfig& config, Method method, std::int64_t layer,
                                         ", layer " + std::to_string(layer));
 }
 
-model::explain::Choice choose_automatically(const VitConfig& config, std::int64_t layer,
-                                            bool of_class) {
-  model::explain::Choice choice = model::explain::choose_method(config, layer);
-  if (of_class && !model::explain::entry_of(choice.method).of_class &&
-      model::explain::why_not(config, Method::hydra, layer).empty()) {
-    choice = {Method::hydra, std::string(model::explain::entry_of(choice.method).name) +
-                                 " is the same for every class"};
-  }
-  return choice;
-}
-
 }  // namespace
 
 std::string to_text(const Head& head) {
@@ -116,7 +100,7 @@ std::string to_text(const Head& head) {
 }
 
 std::vector<std::string> method_words() {
-  std::vector<std::string> words{std::string(kAutomatic)};
+  std::vector<std::string> words;
   for (const model::explain::MethodEntry& entry : model::explain::methods())
     words.emplace_back(entry.name);
   return words;
@@ -126,7 +110,7 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
   const Layers layers = parse_layers(words.layers, config);
   const std::vector<Head> heads = parse_heads(words.heads, config);
   MapSelection selection;
-  const auto add = [&](Method method, std::int64_t layer, const std::string& reason) {
+  const auto add = [&](Method method, std::int64_t layer) {
     for (const Head& head : heads) {
       if (head.kind != Head::Kind::mean && !model::explain::entry_of(method).by_head) {
         throw Error(ErrorCode::invalid_argument,
@@ -138,35 +122,32 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
         return other.method == method && other.layer == layer && other.head == head;
       };
       if (std::ranges::none_of(selection.maps, is_same))
-        selection.maps.push_back({method, layer, head, reason});
+        selection.maps.push_back({method, layer, head});
     }
   };
 
   std::vector<std::string> methods = words.methods;
-  if (methods.empty()) methods.emplace_back(kAutomatic);
+  if (methods.empty()) methods.emplace_back(model::explain::entry_of(Method::hydra).name);
   for (const std::string& word : methods) {
-    const std::optional<Method> named = parse_method(word);
+    const Method method = parse_method(word);
     std::vector<std::int64_t> skipped;
     for (const std::int64_t layer : layers.indices) {
-      if (!named) {
-        const auto choice = choose_automatically(config, layer, words.of_class);
-        add(choice.method, layer, choice.reason);
-      } else if (model::explain::why_not(config, *named, layer, words.mapless).empty()) {
-        add(*named, layer, "");
+      if (model::explain::why_not(config, method, layer, words.mapless).empty()) {
+        add(method, layer);
       } else if (layers.are_all) {
         skipped.push_back(layer);
       } else {
-        require_method(config, *named, layer, words.mapless);
+        require_method(config, method, layer, words.mapless);
       }
     }
-    if (named && words.of_class && !model::explain::entry_of(*named).of_class)
+    if (words.of_class && !model::explain::entry_of(method).of_class)
       selection.notes.push_back(word + " is the same for every class: one map");
     if (skipped.size() == layers.indices.size())
-      require_method(config, *named, skipped.back(), words.mapless);
+      require_method(config, method, skipped.back(), words.mapless);
     if (!skipped.empty())
       selection.notes.push_back(
           "layers " + model::explain::layer_ranges(skipped) +
-          " left out: " + model::explain::why_not(config, *named, skipped.front(), words.mapless));
+          " left out: " + model::explain::why_not(config, method, skipped.front(), words.mapless));
   }
   return selection;
 }

@@ -1,4 +1,4 @@
-// `--method`, `--layer` and `--head`: which maps are made of a class. Free of LibTorch.
+// `--method`, `--layer` and `--head`: which maps are made of a class.
 #pragma once
 
 #include "model/config.h"
@@ -28,25 +28,25 @@ struct MapChoice {
   model::explain::Method method = model::explain::Method::attention;
   std::int64_t layer = 0;
   Head head;
-  std::string reason;  ///< why `auto` took the method, one clause; "" where it was named
+  friend bool operator==(const MapChoice&, const MapChoice&) = default;
 };
 
 /// The words of the command line; no word is the default.
 struct MapWords {
-  std::vector<std::string> methods;  ///< names, or "auto"
+  std::vector<std::string> methods;  ///< names
   std::vector<std::string> layers;   ///< numbers from 0, "last", "all"
   std::vector<std::string> heads;    ///< numbers from 0, "mean", "max", "all"
-  /// Classes are asked for: `auto` takes a method that depends on the class.
-  bool of_class = false;
+  bool of_class = false;             ///< classes are asked for
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;  ///< of rollouts
 };
 
-/// What `--method` takes: "auto", then the methods.
+/// What `--method` takes.
 std::vector<std::string> method_words();
 
 struct MapSelection {
-  std::vector<MapChoice> maps;     ///< by method, layer, head
-  std::vector<std::string> notes;  ///< layers of `all` that a method cannot explain, a line each
+  std::vector<MapChoice> maps;  ///< by method, layer, head
+  /// Layers of `all` that a method cannot explain, methods that know no classes: a line each.
+  std::vector<std::string> notes;
 };
 
 /// Throws Error(invalid_argument) for an unknown method (with the nearest name), a layer or head

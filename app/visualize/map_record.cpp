@@ -3,6 +3,8 @@
 #include "app/record_parts.h"
 #include "app/terminal_text.h"
 
+#include <algorithm>
+
 namespace hydrascope::app {
 namespace {
 
@@ -19,9 +21,9 @@ std::string class_json(const Prediction& prediction) {
       .text();
 }
 
-std::string class_text(const Prediction& prediction, LabelType label_type) {
-  return printable(label_text(prediction, label_type)) + " " + fixed(prediction.prob * 100, 2) +
-         " %";
+std::string class_text(const Prediction& prediction, LabelType label_type, int decimals) {
+  return printable(label_text(prediction, label_type)) + " " +
+         fixed(prediction.prob * 100, decimals) + " %";
 }
 
 }  // namespace
@@ -34,8 +36,8 @@ std::string to_json(const MapRecord& record) {
       .add("layer", record.layer);
   if (record.head != "mean") object.add("head", json_string(record.head));
   JsonObject files;
-  files.add("heatmap", json_string(record.heatmap_file));
-  if (!record.map_file.empty()) files.add("map", json_string(record.map_file));
+  files.add_path("heatmap", record.heatmap_file);
+  if (!record.map_file.empty()) files.add_path("map", record.map_file);
   object.add("grid", json_array(record.grid))
       .add("min", json_number(significant(record.minimum, kMapDigits)))
       .add("max", json_number(significant(record.maximum, kMapDigits)))
@@ -127,14 +129,32 @@ std::vector<std::string> to_row(const MapRecord& record) {
           ""};
 }
 
-std::string to_text(const MapRecord& record, LabelType label_type, bool color) {
+std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool color) {
+  const MapRecord& first = maps.front();
+  std::string line = begin_text(first, color);
+  if (first.error) return line;
+  std::string classes;
+  std::vector<std::int64_t> named;
+  for (const MapRecord& map : maps) {
+    if (std::ranges::find(named, map.of_class.index) != named.end()) continue;
+    named.push_back(map.of_class.index);
+    classes += (classes.empty() ? "" : ", ") + class_text(map.of_class, label_type, 1);
+  }
+  line += "  " + styled(classes, Style::green, color) + "  ";
+  if (maps.size() > 1) line += std::to_string(maps.size()) + " maps ";
+  line += "-> " + printable(first.heatmap_file);
+  if (!first.map_file.empty()) line += ", " + printable(first.map_file);
+  return line + '\n';
+}
+
+std::string to_verbose_text(const MapRecord& record, LabelType label_type, bool color) {
   std::string line = begin_text(record, color);
   if (record.error) return line;
   constexpr int kTextDigits = 3;
   constexpr double kMilliseconds = 1e3;
   line += "  " + size_text(record.width, record.height) + " -> " +
           size_text(record.model_size[1], record.model_size[0]) + "  " +
-          styled(class_text(record.of_class, label_type), Style::green, color) + "  " +
+          styled(class_text(record.of_class, label_type, 2), Style::green, color) + "  " +
           record.method + " layer " + std::to_string(record.layer);
   if (record.head != "mean") line += " head " + record.head;
   line += "  " + size_text(record.grid[1], record.grid[0]) + "  " +

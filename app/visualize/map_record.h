@@ -1,4 +1,4 @@
-// The record of a map: schema 1 of `visualize`. Free of LibTorch.
+// The record of a map: schema 1 of `visualize`.
 #pragma once
 
 #include "app/report.h"
@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,10 +47,15 @@ struct MapRecord {
 std::string to_json(const MapRecord& record);
 std::vector<std::string> map_columns();
 std::vector<std::string> to_row(const MapRecord& record);
-/// A line:
+/// What people read: one line for all maps of an input, which name its file and its classes.
+///
+///     otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png
+///     otters.jpg  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/otters.heatmap.png
+std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool color);
+/// All of one map, for --verbose:
 ///
 ///     otters.jpg  1920x1080 -> 224x224  otter 67.47 %  hydra layer 11  14x14  -0.031..0.42
 ///     cls 12.1 %  61.2 ms  heatmaps/otters.heatmap.png
-std::string to_text(const MapRecord& record, LabelType label_type, bool color);
+std::string to_verbose_text(const MapRecord& record, LabelType label_type, bool color);
 
 }  // namespace hydrascope::app

@@ -1,5 +1,5 @@
 // What is left when an input's maps are known: drawing, encoding and writing on threads of its own,
-// records and the page in input order. A few pictures are in memory, never all. Free of LibTorch.
+// records and the page in input order. A few pictures are in memory, never all.
 #pragma once
 
 #include "app/ordered_workers.h"
@@ -18,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,9 +53,11 @@ struct ExplainedInput {
 
 class OutputStage {
  public:
-  /// `write` gets a record a map, or one of a failure, in input order and one at a time, on any
-  /// thread. Makes the folder. Throws Error(unreadable) where it cannot be made.
-  OutputStage(OutputOptions options, std::function<void(const MapRecord&)> write);
+  using WriteRecords = std::function<void(std::span<const MapRecord>)>;
+  /// `write` gets the records of an input: one per map, or one of a failure; in input order, one
+  /// input at a time, on any thread. Makes the folder. Throws Error(unreadable) where it cannot be
+  /// made.
+  OutputStage(OutputOptions options, WriteRecords write);
 
   /// Waits while enough is under way. A picture that cannot be encoded becomes a failure, as does
   /// every frame of a video that cannot be written; what else goes wrong (a full disk) ends the
@@ -82,7 +85,7 @@ class OutputStage {
   void report(ExplainedInput& input);
 
   OutputOptions options_;
-  std::function<void(const MapRecord&)> write_;
+  WriteRecords write_;
   std::optional<viz::HtmlReport> page_;
   std::atomic<std::int64_t> failed_ = 0;
   OrderedWorkers workers_;  // last: its threads use the others

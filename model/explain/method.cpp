@@ -95,14 +95,4 @@ std::vector<std::string_view> supported_methods(const VitConfig& config, std::in
   return names;
 }
 
-Choice choose_method(const VitConfig& config, std::int64_t layer) {
-  const MechanismEntry& mechanism = mechanism_of(config, layer);
-  if (!mechanism.has_map)
-    return {Method::hydra,
-            mechanism.name + " has no attention map, but what each token contributes is exact"};
-  if (mechanism.non_negative) return {Method::attention, mechanism.name + " has non-negative rows"};
-  return {Method::hydra,
-          mechanism.name + " has signed rows, but what each token contributes is exact"};
-}
-
 }  // namespace hydrascope::model::explain

@@ -45,11 +45,4 @@ std::vector<std::string_view> supported_methods(const VitConfig& config, std::in
 /// "2, 4-11" of ascending layers.
 std::string layer_ranges(const std::vector<std::int64_t>& layers);
 
-/// What `auto` takes for a layer, and why, in one clause ("softmax has non-negative rows").
-struct Choice {
-  Method method;
-  std::string reason;
-};
-Choice choose_method(const VitConfig& config, std::int64_t layer);
-
 }  // namespace hydrascope::model::explain

@@ -144,6 +144,26 @@ TEST(FigureTest, TheBarStandsBesideThePictureFromTheHighestColourDown) {
   EXPECT_GT(values.pixels, 100) << "values beside the bar";
 }
 
+TEST(FigureTest, ABarOfWordsHasNoNumbers) {
+  const auto drawn = [](ValueRange range, bool words, bool steady) {
+    ColorBar colors = bar("inferno", range);
+    colors.words = words;
+    FigureStyle style;
+    style.steady = steady;
+    return make_figure({{filled(224, 224, kBlue), {}, colors}}, style, bundled_font());
+  };
+  const Canvas small = drawn({0, 0.0035F}, true, false);
+  EXPECT_EQ(small.rgb, drawn({-12000, 12000}, true, false).rgb) << "whatever the values are";
+  EXPECT_NE(small.rgb, drawn({0, 0.0035F}, false, false).rgb);
+  EXPECT_EQ(drawn({0, 1}, true, true).rgb, drawn({0, 2e-7F}, true, true).rgb);
+  // Two words, at the ends of the bar.
+  const Box picture = box_of(small, kBlue);
+  const Box words = ink_of(small, picture.right + 24, 0, small.width, small.height);
+  const Box middle = ink_of(small, picture.right + 24, 60, small.width, small.height - 60);
+  EXPECT_GT(words.pixels, 50);
+  EXPECT_EQ(middle.pixels, 0);
+}
+
 TEST(FigureTest, ContactSheetsFillRows) {
   const std::vector<Panel> panels(12, Panel{filled(100, 100, kBlue), {"layer"}, {}});
   const Canvas square = make_figure(panels, {}, bundled_font());

@@ -15,7 +15,7 @@ namespace heat_overlay_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr Color kGrey{100, 100, 100};
-constexpr Color kDimmed{35, 35, 35};
+constexpr Color kDimmed{60, 60, 60};
 
 Color color_at(const Canvas& canvas, std::int64_t x, std::int64_t y) {
   const auto i = static_cast<std::size_t>((y * canvas.width + x) * 3);
@@ -148,6 +148,24 @@ TEST_P(HeatOverlayPlacementTest, OutlinesStayWithinWhatIsSeen) {
                                           std::min(x - columns.begin, columns.end - 1 - x));
       const bool is_untouched = !is_seen || depth > 2;
       ASSERT_TRUE(!is_untouched || color_at(picture, x, y) == kGrey) << y << ", " << x;
+    }
+  }
+}
+
+TEST_P(HeatOverlayPlacementTest, TheFrameLiesAroundWhatIsSeenAndOverNoneOfIt) {
+  const Placement& placement = GetParam().placement;
+  const SeenRange rows = seen(placement.vertical);
+  const SeenRange columns = seen(placement.horizontal);
+  for (const int thickness : {1, 3}) {
+    Canvas picture = grey(placement);
+    frame_seen(picture, placement, thickness);
+    for (std::int64_t y = 0; y < picture.height; ++y) {
+      for (std::int64_t x = 0; x < picture.width; ++x) {
+        const std::int64_t outside =
+            std::max({rows.begin - y, y - rows.end + 1, columns.begin - x, x - columns.end + 1});
+        const bool is_line = outside > 0 && outside <= thickness;
+        ASSERT_EQ(color_at(picture, x, y) == kGrey, !is_line) << y << ", " << x;
+      }
     }
   }
 }

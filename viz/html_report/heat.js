@@ -81,13 +81,24 @@ function blend(a, b, weight) {
   return weight === 1 ? b : a + (b - a) * weight;
 }
 
+const kSeenFrame = 235;
+
+/** 1 where a pixel, or one `reach` away, was seen (`near` of Axis.samples). */
+function withinReach(near, reach) {
+  const around = pixel => near.slice(Math.max(0, pixel - reach), pixel + reach + 1);
+  return near.map((_, pixel) => around(pixel).some(cell => cell >= 0));
+}
+
 /**
  * Heat (of heatOf) over `base`, both RGBA: viz/heat_overlay.h. Cells of NaN show the picture, what
- * the model did not see is dimmed.
+ * the model did not see is dimmed beyond a thin line.
  */
 function drawHeat(base, target, heat, vertical, horizontal, look, unseenBrightness) {
   const rows = vertical.samples(look.smooth);
   const columns = horizontal.samples(look.smooth);
+  const reach = Math.max(1, Math.floor(Math.min(vertical.shown, horizontal.shown) / 540));
+  const rowsOfLine = withinReach(rows.near, reach);
+  const columnsOfLine = withinReach(columns.near, reach);
   const {shares} = heat;
   const {colors, diverging} = heat.table;
   let at = 0;
@@ -98,7 +109,10 @@ function drawHeat(base, target, heat, vertical, horizontal, look, unseenBrightne
       const near = columns.near[x];
       target[at + 3] = 255;
       if (nearRow < 0 || near < 0) {
-        for (let c = 0; c < 3; ++c) target[at + c] = base[at + c] * unseenBrightness;
+        const isLine = rowsOfLine[y] && columnsOfLine[x];
+        for (let c = 0; c < 3; ++c) {
+          target[at + c] = isLine ? kSeenFrame : base[at + c] * unseenBrightness;
+        }
         continue;
       }
       const far = columns.far[x];

@@ -15,7 +15,7 @@ using model::explain::Method;
 
 InputMap input_map(Method method, std::vector<float> values, bool is_signed) {
   InputMap map;
-  map.choice = {method, 11, {}, ""};
+  map.choice = {method, 11, {}};
   map.of_class = {1, 360, "n02444819", "otter", 0.6747, 11.8};
   map.map = {2, 2, std::move(values)};
   map.is_signed = is_signed;
@@ -46,13 +46,9 @@ TEST(InputMapTest, Names) {
 TEST(InputMapTest, NotesAreJoinedAndRulesGathered) {
   InputMap map = input_map(Method::rollout, {0, 1, 2, 3}, false);
   EXPECT_EQ(note_of(map), "");
-  map.choice.reason = "rows are non-negative";
   map.note = "approximate";
   map.rules = {"softmax map", "softmax map", "skipped"};
-  EXPECT_EQ(
-      note_of(map),
-      "auto took rollout: rows are non-negative; approximate; layers 0-1 softmax map, layer 2 "
-      "skipped");
+  EXPECT_EQ(note_of(map), "approximate; layers 0-1 softmax map, layer 2 skipped");
 }
 
 TEST(ShownMapTest, TwoSignsAreShownAroundZero) {
@@ -111,11 +107,123 @@ TEST(DrawFigureTest, AnOutlineSurroundsTheHeat) {
   EXPECT_EQ(with.rgb.at(0), 128) << "far from the hot cell nothing changes";
 }
 
+TEST(DrawFigureTest, WhatTheModelDidNotSeeIsDimmedBehindAThinLine) {
+  // The middle 30 x 30 of 40 x 30 pixels.
+  const viz::Placement crop{viz::Axis::whole(30, 2), {40, 40, 5, 30, 30, 2}};
+  FigureOptions options;
+  options.alpha = 0;
+  const std::vector<ShownMap> maps{
+      shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
+  const viz::Canvas figure = draw_figure(grey(40, 30), crop, maps, options, nullptr);
+  const auto red = [&](int x) {
+    return figure.rgb.at(static_cast<std::size_t>((10 * 40 + x) * 3));
+  };
+  EXPECT_EQ(red(3), 77) << "0.6 of 128";
+  EXPECT_GT(red(4), 200);
+  EXPECT_EQ(red(5), 128);
+  EXPECT_EQ(red(34), 128);
+  EXPECT_GT(red(35), 200);
+  EXPECT_EQ(red(36), 77);
+}
+
+/// Where the panels of a figure lie: their corners, row by row. Panels are of one colour.
+std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t red) {
+  const auto is_panel = [&](int x, int y) {
+    const auto in = [&](int px, int py) {
+      return px >= 0 && py >= 0 &&
+             figure.rgb.at(static_cast<std::size_t>((py * figure.width + px) * 3)) == red;
+    };
+    return in(x, y) && !in(x - 1, y) && !in(x, y - 1) && in(x + 1, y) && in(x, y + 1) &&
+           in(x + 8, y + 8);
+  };
+  std::vector<std::vector<int>> rows;
+  for (int y = 0; y + 8 < figure.height; ++y) {
+    std::vector<int> row;
+    for (int x = 0; x + 8 < figure.width; ++x)
+      if (is_panel(x, y)) row.push_back(x);
+    if (!row.empty()) rows.push_back(row);
+  }
+  return rows;
+}
+
+viz::Font bundled_font() {
+  return viz::Font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+}
+
+TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
+  const viz::Font font = bundled_font();
+  FigureOptions options;
+  options.alpha = 0;
+  const auto rows_of_panels = [&](std::vector<std::int64_t> layers, int classes, int heads,
+                                  bool beside) {
+    options.beside = beside;
+    std::vector<ShownMap> maps;
+    for (const std::int64_t layer : layers) {
+      for (int head = 0; head < heads; ++head) {
+        for (int k = 0; k < classes; ++k) {
+          InputMap map = input_map(Method::hydra, {0, 0, 0, 1}, true);
+          map.choice.layer = layer;
+          map.choice.head = {Head::Kind::one, head};
+          map.of_class.index = k;
+          maps.push_back(shown_map(map, options));
+        }
+      }
+    }
+    std::vector<std::size_t> sizes;
+    for (const auto& row :
+         panel_rows(draw_figure(grey(40, 40), whole(40, 40), maps, options, &font), 128))
+      sizes.push_back(row.size());
+    return sizes;
+  };
+  using Sizes = std::vector<std::size_t>;
+  const std::vector<std::int64_t> twelve{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+  EXPECT_EQ(rows_of_panels(twelve, 3, 1, false), (Sizes{12, 12, 12})) << "a row per class";
+  EXPECT_EQ(rows_of_panels({10, 11}, 1, 3, false), (Sizes{2, 2, 2})) << "a row per head";
+  EXPECT_EQ(rows_of_panels({10, 11}, 2, 1, true), (Sizes{3, 2})) << "the picture comes once";
+  EXPECT_EQ(rows_of_panels({11}, 3, 1, false), (Sizes{3})) << "classes of one layer";
+  const Sizes square = rows_of_panels(twelve, 1, 1, false);
+  EXPECT_GT(square.size(), 1U) << "one long row is broken";
+  EXPECT_LT(square.size(), 12U);
+}
+
+TEST(DrawFigureTest, ALayerThatAMethodLacksLeavesItsRowShorter) {
+  const viz::Font font = bundled_font();
+  FigureOptions options;
+  options.alpha = 0;
+  std::vector<ShownMap> maps;
+  for (const auto& [method, layer] :
+       {std::pair{Method::attention, 0}, {Method::hydra, 0}, {Method::hydra, 1}}) {
+    InputMap map = input_map(method, {0, 0, 0, 1}, true);
+    map.choice.layer = layer;
+    maps.push_back(shown_map(map, options));
+  }
+  const auto rows = panel_rows(draw_figure(grey(40, 40), whole(40, 40), maps, options, &font), 128);
+  ASSERT_EQ(rows.size(), 2U);
+  ASSERT_EQ(rows[0].size(), 1U);
+  ASSERT_EQ(rows[1].size(), 2U);
+  EXPECT_EQ(rows[0][0], rows[1][0]);
+}
+
+TEST(DrawFigureTest, BarsAreDrawnWhereAskedForAndHaveNumbersWhereAskedFor) {
+  const viz::Font font = bundled_font();
+  const auto width = [&](bool bar, bool numbers) {
+    FigureOptions options;
+    options.colorbar = bar;
+    options.colorbar_numbers = numbers;
+    const std::vector<ShownMap> maps(
+        2, shown_map(input_map(Method::hydra, {0.00011F, 0, 0, 0.00023F}, true), options));
+    return draw_figure(grey(200, 200), whole(200, 200), maps, options, &font).width;
+  };
+  EXPECT_LT(width(false, false), width(true, false)) << "a sheet has none by itself";
+  EXPECT_LT(width(true, false), width(false, true)) << "low and high are short words";
+  EXPECT_EQ(width(true, true), width(false, true));
+}
+
 TEST(DrawFigureTest, FramesHaveOneLayout) {
-  const viz::Font font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+  const viz::Font font = bundled_font();
   FigureOptions options;
   options.caption = true;
-  options.colorbar = true;
+  options.colorbar_numbers = true;
   const auto frame = [&](const std::string& label, float largest, viz::Size picture,
                          std::size_t count) {
     InputMap map = input_map(Method::attention, {0, 0, 0, largest}, false);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace hydrascope::app {
 namespace map_record_test {
@@ -65,6 +66,18 @@ TEST(MapRecordTest, WhatIsNotUsualHasItsOwnFields) {
   EXPECT_TRUE(json.at("min").is_null());
 }
 
+TEST(MapRecordTest, NamesThatAreNotUtf8HaveTheirBytes) {
+  MapRecord record = example();
+  EXPECT_FALSE(nlohmann::json::parse(to_json(record)).contains("input_bytes"));
+  record.input = "\xFF.jpg";
+  record.heatmap_file = "maps/\xFF.heatmap.png";
+  record.map_file = "maps/\xFF.map.npy";
+  const auto json = nlohmann::json::parse(to_json(record));
+  EXPECT_EQ(json.at("input_bytes"), "%FF.jpg");
+  EXPECT_EQ(json.at("files").at("heatmap_bytes"), "maps/%FF.heatmap.png");
+  EXPECT_EQ(json.at("files").at("map_bytes"), "maps/%FF.map.npy");
+}
+
 TEST(MapRecordTest, AFailureIsInputAndError) {
   MapRecord record = example();
   record.error = ErrorCode::failed;
@@ -92,13 +105,52 @@ TEST(MapRecordTest, RowsHaveACellAColumn) {
   EXPECT_EQ(cell("error_code"), "");
 }
 
-TEST(MapRecordTest, TextIsALine) {
-  const std::string line = to_text(example(), LabelType::name, false);
+std::string text(const std::vector<MapRecord>& maps, LabelType label_type = LabelType::name) {
+  return to_text(maps, label_type, false);
+}
+
+TEST(MapRecordTest, TextIsALineThatNamesTheFileAndItsClasses) {
+  EXPECT_EQ(text({example()}), "otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png\n");
+  EXPECT_EQ(text({example()}, LabelType::id),
+            "otters.jpg  n02444819 67.5 %  -> heatmaps/otters.heatmap.png\n");
+  MapRecord saved = example();
+  saved.frame = 3;
+  saved.map_file = "heatmaps/otters.map.npy";
+  EXPECT_EQ(text({saved}),
+            "otters.jpg  frame 3  otter 67.5 %  -> heatmaps/otters.heatmap.png, "
+            "heatmaps/otters.map.npy\n");
+  const std::vector<MapRecord> one{example()};
+  EXPECT_NE(to_text(one, LabelType::name, true).find('\x1b'), std::string::npos);
+}
+
+TEST(MapRecordTest, TextOfManyMapsIsOneLineAndNamesAClassOnce) {
+  std::vector<MapRecord> maps;
+  for (std::int64_t layer = 0; layer < 12; ++layer) {
+    for (const auto& [index, label, prob] :
+         {std::tuple{360, "otter", 0.6747}, std::tuple{337, "beaver", 0.0468}}) {
+      MapRecord map = example();
+      map.layer = layer;
+      map.of_class = {1, index, "", label, prob, 0};
+      maps.push_back(map);
+    }
+  }
+  EXPECT_EQ(text(maps),
+            "otters.jpg  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/otters.heatmap.png\n");
+}
+
+TEST(MapRecordTest, TextOfAFailureSaysWhy) {
+  MapRecord record = example();
+  record.error = ErrorCode::not_found;
+  record.message = "no such file";
+  EXPECT_EQ(text({record}), "otters.jpg  error: not_found: no such file\n");
+  EXPECT_EQ(to_verbose_text(record, LabelType::name, false), text({record}));
+}
+
+TEST(MapRecordTest, VerboseTextSaysAllOfAMap) {
+  const std::string line = to_verbose_text(example(), LabelType::name, false);
   EXPECT_EQ(line,
             "otters.jpg  1920x1080 -> 224x224  otter 67.47 %  hydra layer 11  14x14  "
             "-0.0312..0.423  cls 12.1 %  61.2 ms  heatmaps/otters.heatmap.png\n");
-  EXPECT_NE(to_text(example(), LabelType::id, false).find("n02444819 67.47 %"), std::string::npos);
-  EXPECT_NE(to_text(example(), LabelType::name, true).find('\x1b'), std::string::npos);
 }
 
 }  // namespace map_record_test

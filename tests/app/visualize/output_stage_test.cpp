@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace hydrascope::app {
 namespace {
@@ -19,7 +20,7 @@ using hydrascope::testing::TemporaryFolder;
 
 InputMap map_of(std::int64_t rows, std::int64_t columns) {
   InputMap map;
-  map.choice = {model::explain::Method::attention, 11, {}, ""};
+  map.choice = {model::explain::Method::attention, 11, {}};
   map.map = {rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns), 1)};
   map.map.values.front() = 2;
   return map;
@@ -43,7 +44,10 @@ class OutputStageTest : public ::testing::Test {
     options.folder = folder_.path();
     options.threads = 2;
     return std::make_unique<OutputStage>(
-        std::move(options), [this](const MapRecord& record) { records_.push_back(record); });
+        std::move(options), [this](std::span<const MapRecord> maps) {
+          records_.insert(records_.end(), maps.begin(), maps.end());
+          ++inputs_;
+        });
   }
   [[nodiscard]] std::shared_ptr<VideoOutput> video() const {
     return std::make_shared<VideoOutput>(folder_.path() / "clip.mp4", fs::path(), 10);
@@ -51,7 +55,28 @@ class OutputStageTest : public ::testing::Test {
 
   TemporaryFolder folder_;
   std::vector<MapRecord> records_;
+  std::size_t inputs_ = 0;
 };
+
+TEST_F(OutputStageTest, RecordsOfAnInputComeTogetherAndInOrder) {
+  OutputOptions options;
+  options.font = std::make_shared<const viz::Font>(
+      std::vector<fs::path>{HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+  const auto output = stage(options);
+  ExplainedInput two = explained("two");
+  two.maps.push_back(two.maps.front());
+  two.maps.back().choice.layer = 3;
+  two.shown.push_back(shown_map(two.maps.back(), {}));
+  output->add(std::move(two));
+  output->add(explained("one"));
+  output->finish();
+  ASSERT_EQ(records_.size(), 3U);
+  EXPECT_EQ(inputs_, 2U);
+  EXPECT_EQ(records_[0].layer, 11);
+  EXPECT_EQ(records_[1].layer, 3);
+  EXPECT_EQ(records_[1].input, "two");
+  EXPECT_EQ(records_[2].input, "one");
+}
 
 TEST_F(OutputStageTest, AVideoThatCannotBeWrittenIsNotTheEndOfTheOthers) {
   fs::create_directory(folder_.path() / "clip.mp4");

@@ -22,26 +22,32 @@ FigureOptions figure(const std::vector<std::string>& arguments) {
   return figure_options(parsed(arguments));
 }
 
-TEST(FigureOptionsTest, DefaultsDrawTheMapAlone) {
+TEST(FigureOptionsTest, DefaultsDrawTheEvidenceForTheClassAlone) {
   const FigureOptions options = figure({});
-  EXPECT_EQ(options.sign, viz::Sign::both);
+  EXPECT_EQ(options.sign, viz::Sign::positive);
   EXPECT_EQ(options.colormap, nullptr);
-  EXPECT_DOUBLE_EQ(options.alpha, 0.5);
+  EXPECT_DOUBLE_EQ(options.alpha, 0.8);
+  EXPECT_TRUE(options.fade);
+  EXPECT_DOUBLE_EQ(options.outlier_percent, 4);
   EXPECT_FALSE(options.outlined_mass.has_value());
   EXPECT_FALSE(options.has_extras(1));
   EXPECT_TRUE(options.has_extras(2));
 }
 
 TEST(FigureOptionsTest, EveryOptionArrives) {
-  EXPECT_EQ(figure({"--sign", "positive"}).sign, viz::Sign::positive);
+  EXPECT_EQ(figure({"--sign", "both"}).sign, viz::Sign::both);
   EXPECT_EQ(figure({"--sign", "absolute"}).sign, viz::Sign::absolute);
   EXPECT_EQ(figure({"--cmap", "viridis"}).colormap, viz::find_colormap_or_null("viridis"));
   EXPECT_DOUBLE_EQ(figure({"--alpha", "0.9"}).alpha, 0.9);
+  EXPECT_FALSE(figure({"--no-fade"}).fade);
   EXPECT_TRUE(figure({"--fade"}).fade);
   EXPECT_EQ(figure({"--blocks"}).sampling, viz::Sampling::nearest);
   EXPECT_DOUBLE_EQ(figure({"--outlier_perc", "2"}).outlier_percent, 2);
   EXPECT_DOUBLE_EQ(figure({"--threshold", "0.6"}).outlined_mass.value(), 0.6);
-  for (const char* extra : {"--colorbar", "--caption", "--beside"})
+  EXPECT_TRUE(figure({"--colorbar"}).colorbar);
+  EXPECT_FALSE(figure({"--colorbar"}).colorbar_numbers);
+  EXPECT_TRUE(figure({"--colorbar-numbers"}).colorbar_numbers);
+  for (const char* extra : {"--colorbar", "--colorbar-numbers", "--caption", "--beside"})
     EXPECT_TRUE(figure({extra}).has_extras(1)) << extra;
 }
 
@@ -59,6 +65,12 @@ TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
   EXPECT_EQ(words.mapless, model::explain::MaplessLayers::skip);
   EXPECT_EQ(map_words(parsed({"--mapless", "cosine"})).mapless,
             model::explain::MaplessLayers::cosine);
+  const MapWords usual = map_words(parsed({}));
+  EXPECT_EQ(usual.methods, (std::vector<std::string>{"hydra"}));
+  EXPECT_EQ(usual.layers, (std::vector<std::string>{"last"}));
+  EXPECT_EQ(map_words(parsed({"--method", "auto,gradcam"})).methods,
+            (std::vector<std::string>{"hydra", "gradcam"}))
+      << "auto is an earlier word for the default";
   EXPECT_FALSE(topk(parsed({})).has_value());
   EXPECT_EQ(topk(parsed({"--topk", "3"})), 3);
 }

@@ -89,8 +89,8 @@ ReportPicture sample_picture(std::string name, int width, int height, const Plac
   return picture;
 }
 
-/// What the program draws at full opacity: the colour of every `kStep`th pixel; null where the
-/// model saw nothing.
+/// What the program draws at full opacity: the colour of every `kStep`th pixel; null where it is the
+/// picture, dimmed.
 Json expected_colors(const ReportPicture& picture, const ReportMap& map,
                      const ReportOptions& options) {
   constexpr int kStep = 7;
@@ -107,13 +107,15 @@ Json expected_colors(const ReportPicture& picture, const ReportMap& map,
       map.range.value_or(range_of(heat, style.colormap->diverging, options.outlier_percent));
   draw_heat(drawn, heat, range, picture.placement, style);
   outline_cells(drawn, smallest_set(heat, options.outlined_mass), picture.placement, kThickness);
+  frame_seen(drawn, picture.placement, 1);
   Json colors = Json::array();
   for (int y = 0; y < drawn.height; y += kStep) {
     for (int x = 0; x < drawn.width; x += kStep) {
       const bool is_seen = cell_at(picture.placement.vertical, y) >= 0 &&
                            cell_at(picture.placement.horizontal, x) >= 0;
       const std::uint8_t* rgb = &drawn.rgb[(static_cast<std::size_t>(y) * drawn.width + x) * 3];
-      colors.push_back({x, y, is_seen ? Json{rgb[0], rgb[1], rgb[2]} : Json()});
+      const bool is_line = !is_seen && rgb[0] > 0;
+      colors.push_back({x, y, is_seen || is_line ? Json{rgb[0], rgb[1], rgb[2]} : Json()});
     }
   }
   return colors;
