@@ -66,22 +66,21 @@ def table(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def describe(info: dict[str, Any]) -> str:
-    text = f"### `{info['mechanism']}`\n{info['summary'][0].upper()}{info['summary'][1:]}."
-    if info["aliases"]:
-        text += " Also called " + ", ".join(f"`{alias}`" for alias in info["aliases"]) + "."
-    text += f" {info['citation'][0].upper()}{info['citation'][1:]}. Map: {info['map']}.\n"
-    for option in info["options"]:
-        if option["key"] == "form":
-            continue
-        values = option.get("choices")
-        said = " \\| ".join(values) if values else f"{option['minimum']:g} to {option['maximum']:g}"
-        text += (f"- `{info['mechanism']}.{option['key']}` = {said} (default "
-                 f"{option['default']}): {option['help']}\n")
-    for parameter in info["parameters"]:
-        text += (f"- adds `{parameter['name']}` {parameter['shape']}, initialised: "
-                 f"{parameter['initialisation']}\n")
-    return text + "\n"
+def option_text(option: dict[str, Any]) -> str:
+    values = option.get("choices")
+    others = (", ".join(value for value in values if value != option["default"]) if values
+              else f"{option['minimum']:g} to {option['maximum']:g}")
+    return f"`{option['key']}` {option['default']} ({others})"
+
+
+def definitions(infos: list[dict[str, Any]]) -> str:
+    text = "| mechanism | what | map | options: default (others) | source |\n|---|---|---|---|---|\n"
+    for info in infos:
+        names = ", ".join(f"`{name}`" for name in [info["mechanism"], *info["aliases"]])
+        options = "; ".join(option_text(option) for option in info["options"] if option["key"] != "form")
+        cells = [names, info["summary"], info["map"], options, info["citation"]]
+        text += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+    return text.replace("|  |", "| |")
 
 
 def main() -> None:
@@ -125,11 +124,12 @@ kernels; the [inference plan](inference.md) is what commands run),
 {table(result["rows"])}
 """
     infos = [run_json([str(program), "models", "info", name, "--format", "json"]) for name in listing["mechanisms"]]
-    formed = [(info["mechanism"], option) for info in infos for option in info["options"] if option["key"] == "form"]
-    (option,) = {json.dumps(option): option for _, option in formed}.values()
-    choices, names = " \\| ".join(option["choices"]), ", ".join(f"`{name}`" for name, _ in formed)
-    text += f"`NAME.form` = {choices} (default {option['default']}), for {names}: {option['help']}.\n\n"
-    text += "".join(describe(info) for info in infos)
+    formed = ", ".join(f"`{info['mechanism']}`" for info in infos
+                       if any(option["key"] == "form" for option in info["options"]))
+    text += f"""`hydrascope models info NAME` says what every option does, which parameters a mechanism adds and what they start with.
+The option `form` is bidirectional (every token sees all tokens) or causal (those up to itself), of {formed}.
+
+{definitions(infos)}"""
     (ROOT / "docs" / "mechanisms.md").write_text(text.rstrip() + "\n")
 
 
