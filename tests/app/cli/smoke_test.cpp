@@ -115,7 +115,11 @@ TEST(SmokeTest, WritesACheckpointThatItReadsAgain) {
             "otter");
 }
 
-TEST(SmokeTest, KnowsItsMachine) { EXPECT_EQ(run({"doctor"}).code, 0); }
+TEST(SmokeTest, KnowsItsMachineAndAnswersAsItShouldThere) {
+  EXPECT_EQ(run({"doctor"}).code, 0);
+  const Outcome outcome = run({"doctor", "--self-test"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+}
 
 }  // namespace smoke_test
 }  // namespace hydrascope::testing

@@ -134,7 +134,7 @@ class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage,
 
 TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
   const PackedNetwork network = make_network(GetParam().first, GetParam().second);
-  const float tolerance = GetParam().first == Storage::float32 ? 1e-4F : 0.1F;
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.01F;
   for (const auto& [rows, columns] :
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
     const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
@@ -175,7 +175,8 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
     block.fc1 = quantised_linear(3 * kDim, kDim, 10 * layer + 5);
     block.fc2 = quantised_linear(kDim, 3 * kDim, 10 * layer + 6);
   }
-  expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.3F);
+  // That all of it is there, and where, is seen by plan_test.cpp's twin.
+  expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.05F);
 }
 
 TEST(StreamingExecutorOptions, DroppedTokensAndFixedTiles) {
