@@ -1,35 +1,19 @@
 // Commands as torchrun starts them: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
 // environment.
+#include "tests/app/cli/npy.h"
 #include "tests/app/cli/program.h"
+#include "tests/free_port.h"
 #include "tests/picture_files.h"
 
-#include <arpa/inet.h>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <memory>
 #include <set>
-#include <sys/socket.h>
 
 namespace hydrascope::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// One that nobody listens at right now.
-int free_port() {
-  const int descriptor = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  const bool is_bound =
-      bind(descriptor, generic, size) == 0 && getsockname(descriptor, generic, &size) == 0;
-  close(descriptor);
-  if (!is_bound) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
-}
 
 std::map<std::string, std::string> rank_environment(int rank, int world_size, int port) {
   return {{"RANK", std::to_string(rank)},
@@ -63,14 +47,6 @@ void write_set(const TemporaryFolder& folder) {
   }
 }
 
-std::vector<float> npy_values(const fs::path& file) {
-  const std::string bytes = read_bytes(file);
-  const std::size_t begin = bytes.find('\n') + 1;
-  std::vector<float> values((bytes.size() - begin) / sizeof(float));
-  std::memcpy(values.data(), bytes.data() + begin, values.size() * sizeof(float));
-  return values;
-}
-
 TEST(ManyProcessesCliTest, EvaluateScoresTheWholeSetOnce) {
   const TemporaryFolder folder;
   write_set(folder);
@@ -92,8 +68,8 @@ TEST(ManyProcessesCliTest, EvaluateScoresTheWholeSetOnce) {
   for (const char* key : {"top1", "top5", "images", "failed", "model", "img_size"})
     EXPECT_EQ(two[0].json().at(key), one.json().at(key)) << key;
 
-  const std::vector<float> expected = npy_values(folder.path() / "alone.npy");
-  const std::vector<float> found = npy_values(folder.path() / "shared.npy");
+  const std::vector<float> expected = Npy(folder.path() / "alone.npy").values;
+  const std::vector<float> found = Npy(folder.path() / "shared.npy").values;
   ASSERT_EQ(found.size(), 6 * 1000U);
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -131,7 +107,7 @@ TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
     for (std::string line; std::getline(lines, line); ++count)
       inputs.insert(nlohmann::json::parse(line).at("input").get<std::string>());
     EXPECT_EQ(count, rank == 0 ? 3U : 2U);
-    EXPECT_EQ(npy_values(folder.path() / ("logits." + name + ".npy")).size(), count * 1000);
+    EXPECT_EQ(Npy(folder.path() / ("logits." + name + ".npy")).values.size(), count * 1000);
   }
   EXPECT_EQ(inputs.size(), 5U);
   EXPECT_EQ(std::set<std::string>(inputs.begin(), inputs.end()).size(), 5U);
@@ -440,7 +416,9 @@ TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {
       {{"classify", "-"}, "standard input cannot be shared"},
       {{"classify", "set", "--format", "csv"}, "--format csv"},
       {{"classify", "set", "--format", "json", "-o", "-"}, "--format json"},
-      {{"evaluate", "set", "--faithfulness", "deletion"}, "--faithfulness"}};
+      {{"evaluate", "set", "--faithfulness", "deletion"}, "--faithfulness"},
+      {{"compare", "set", "--against-attn", "hydra"}, "(compare)"},
+      {{"diagnose", "set"}, "(diagnose)"}};
   for (const auto& [arguments, text] : cases) {
     const Outcome outcome = run(arguments, second);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
@@ -513,7 +491,7 @@ TEST_F(SlowTorchrunTest, SharesTheInputsOfOneOutput) {
     EXPECT_EQ(record.at("top").size(), 1000U);
     inputs.insert(record.at("input").get<std::string>());
   }
-  EXPECT_EQ(inputs.size(), 4U) << log;
+  EXPECT_EQ(inputs.size(), 5U) << log;
 }
 
 TEST_F(SlowTorchrunTest, ShowsTheErrorOfARankAndFails) {

@@ -12,9 +12,9 @@ const fs::path kOtters = asset("images/oakland-zoo-otters.jpg");
 TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "n02444819");
-  fs::create_directories(folder.path() / "dome");
+  fs::create_directories(folder.path() / "triumphal arch");
   fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
-  fs::copy(asset("images/roman-colosseum.jpg"), folder.path() / "dome/b.jpg");
+  fs::copy(asset("images/colosseum-arches.jpg"), folder.path() / "triumphal arch/b.jpg");
   const Outcome outcome =
       run({"evaluate", folder.path().string(), "--format", "json", "--device", "cpu"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
