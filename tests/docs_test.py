@@ -99,6 +99,8 @@ class Docs(unittest.TestCase):
         every = set().union(*(options_of(command) or set() for command in table))
         for page in PAGES:
             where, text = page.relative_to(ROOT), page.read_text()
+            if where.parts[0] == "tests":
+                continue  # they say what made their files, some of them with earlier versions
             for line in re.findall(r"hydrascope ([a-z]+ [^\n`]*)", text):
                 known = options_of(line.split()[0])
                 for option in OPTION.findall(line.split(" # ")[0]) if known else []:

@@ -49,6 +49,6 @@ for model in "${models[@]}"; do
       exit 2
       ;;
   esac
-  "$program" convert "${recipe[@]}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$seed" --precision float16 \
+  "$program" convert "${recipe[@]}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$seed" --save-dtype float16 \
     --resume auto --force -o "$file" --report "${file%.safetensors}.json" --report "${file%.safetensors}.html"
 done
