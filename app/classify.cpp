@@ -59,9 +59,6 @@ int run_classify(const ParsedOptions& options) {
   }
   check_shareable(team, options, words);
   const std::int64_t topk = options.integer("topk");
-  if (topk < 1)
-    throw Error(ErrorCode::invalid_argument, "expected 1 or more, found " + std::to_string(topk),
-                "--topk");
   const image::Labels labels = resolve_labels(options, source);
   if (options.text("label-type") == "id" && !labels.has_ids()) {
     throw Error(ErrorCode::invalid_argument, "the labels have no ids", "--label-type id");

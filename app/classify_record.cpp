@@ -34,9 +34,7 @@ std::string pad_left(std::string text, std::size_t width) {
 std::string input_line(const ClassifyRecord& record, bool color) {
   std::string line = begin_text(record, color);
   if (record.error) return line;
-  line += "  " + size_text(record.width, record.height) + " -> " +
-          size_text(record.model_size[1], record.model_size[0]) + "  " +
-          std::to_string(record.tokens) + " tokens";
+  line += "  " + sizes_text(record) + "  " + std::to_string(record.tokens) + " tokens";
   if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
   line += "  " + duration(record.seconds);
   std::string how;

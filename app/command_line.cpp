@@ -5,7 +5,9 @@
 #include "app/console.h"
 #include "app/inputs.h"
 #include "app/local_ranks.h"
+#include "app/option_table.h"
 #include "app/signal_stop.h"
+#include "app/terminal_text.h"
 #include "app/torchelastic.h"
 #include "kernels/error.h"
 
@@ -38,13 +40,23 @@ const CommandSpec& command_named(const std::string& word, const std::string& sub
   throw Error(ErrorCode::invalid_argument, "unknown command '" + word + "'", subject, hint);
 }
 
+/// The subcommand where `positionals` begin with one.
+CommandSpec of_words(const CommandSpec& command, std::span<const std::string> positionals) {
+  const bool has_one = !command.subcommands.empty() && !positionals.empty();
+  return has_one ? subcommand_spec(command, positionals.front()) : command;
+}
+
 int print_help(const ParsedOptions& options) {
   if (options.flag("man")) {
     std::cout << man_page(command_specs(), kVersion);
   } else if (options.positionals().empty()) {
-    std::cout << overview_text(command_specs());
+    std::cout << overview_text(command_specs(), output_columns());
   } else {
-    std::cout << help_text(command_named(options.positionals().front(), "help"));
+    const std::vector<std::string>& words = options.positionals();
+    const CommandSpec& command = command_named(words.front(), "help");
+    // Where words follow they are checked as the command's own.
+    parse(command, std::span(words).subspan(1), ConfigFile::left_alone);
+    std::cout << help_text(of_words(command, std::span(words).subspan(1)), output_columns());
   }
   return kExitOk;
 }
@@ -92,8 +104,11 @@ std::optional<int> answer_from_tables(std::span<const std::string> words) {
   const CommandSpec& command = command_named(words.front(), "hydrascope");
   words = words.subspan(1);
   const ParsedOptions options = parse(command, words, ConfigFile::left_alone);
-  if (options.flag("help")) {
-    std::cout << (command.name == "help" ? overview_text(command_specs()) : help_text(command));
+  if (options.flag("help") || options.flag("usage")) {
+    const CommandSpec spec = of_words(command, options.positionals());
+    std::cout << (command.name == "help" ? overview_text(command_specs(), output_columns())
+                  : options.flag("help") ? help_text(spec, output_columns())
+                                         : brief_help_text(spec, output_columns()));
     return kExitOk;
   }
   if (options.flag("dump-config")) {

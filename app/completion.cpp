@@ -39,6 +39,14 @@ std::vector<std::string> command_names(const CommandSpec& command) {
   return names;
 }
 
+/// Files, or whatever else is no option.
+bool takes_arguments(const CommandSpec& command) {
+  return !command.positionals.empty() ||
+         std::ranges::any_of(command.subcommands, [](const Subcommand& subcommand) {
+           return !subcommand.positionals.empty();
+         });
+}
+
 /// "--precision" and "--dtype", "-d": what may precede a value of the option.
 std::vector<std::string> value_spellings(const Option& option) {
   std::vector<std::string> result = {"--" + option.name};
@@ -127,9 +135,9 @@ std::string bash_script(std::span<const CommandSpec> commands) {
     out += "    " + join_words(command_names(command), "|", "|") + ")\n";
     out += "      options=" + shell_quoted(words(long_options(command))) + "\n";
     if (!command.subcommands.empty()) {
-      out += "      subcommands=" + shell_quoted(words(command.subcommands)) + "\n";
+      out += "      subcommands=" + shell_quoted(words(subcommand_names(command))) + "\n";
     }
-    if (!command.positionals.empty()) out += "      arguments=1\n";
+    if (takes_arguments(command)) out += "      arguments=1\n";
     out += "      case $option in\n";
     for (const Option& option : command.options) {
       if (option.kind == ValueKind::flag) continue;
@@ -166,7 +174,7 @@ void append_zsh_option(std::string& out, const Option& option) {
   const auto append = [&](const std::string& spelling, const std::string& action) {
     const std::string many = option.repeatable ? "*" : "";
     out += " \\\n        " +
-           shell_quoted(many + spelling + "[" + zsh_escaped(option.help) + "]" + action);
+           shell_quoted(many + spelling + "[" + zsh_escaped(brief(option)) + "]" + action);
   };
   const bool takes_value = option.kind != ValueKind::flag;
   append("--" + option.name + (takes_value ? "=" : ""), zsh_action(option));
@@ -205,9 +213,10 @@ std::string zsh_script(std::span<const CommandSpec> commands) {
     out += "    " + join_words(command_names(command), "|", "|") + ")\n      _arguments -s -S";
     for (const Option& option : command.options) append_zsh_option(out, option);
     if (!command.subcommands.empty()) {
-      out += " \\\n        " + shell_quoted("1:subcommand:(" + words(command.subcommands) + ")");
+      out +=
+          " \\\n        " + shell_quoted("1:subcommand:(" + words(subcommand_names(command)) + ")");
     }
-    if (!command.positionals.empty()) out += " \\\n        '*:argument:_files'";
+    if (takes_arguments(command)) out += " \\\n        '*:argument:_files'";
     out += " ;;\n";
   }
   out +=
@@ -244,9 +253,9 @@ std::string fish_script(std::span<const CommandSpec> commands) {
     if (!command.subcommands.empty()) {
       out += "complete -c hydrascope -n " +
              fish_quoted(here + "; and __hydrascope_words_before 2") + " -a " +
-             fish_quoted(words(command.subcommands)) + "\n";
+             fish_quoted(words(subcommand_names(command))) + "\n";
     }
-    if (!command.positionals.empty()) {
+    if (takes_arguments(command)) {
       const std::string after =
           command.subcommands.empty() ? "" : "; and not __hydrascope_words_before 2";
       out += "complete -c hydrascope -n " + fish_quoted(here + after) + " -F\n";
@@ -262,7 +271,7 @@ std::string fish_script(std::span<const CommandSpec> commands) {
           if (!value_words(option).empty()) out += " -a " + fish_quoted(words(value_words(option)));
         }
       }
-      out += " -d " + fish_quoted(option.help) + "\n";
+      out += " -d " + fish_quoted(brief(option)) + "\n";
       for (const OptionAlias& alias : option.aliases) {
         if (alias.implied.empty()) continue;
         out += start + " -l " + alias.name + " -d " +

@@ -1,6 +1,7 @@
 // Help, overview and man page, all from the table of options.
 #include "app/option_table.h"
 #include "app/options.h"
+#include "kernels/error.h"
 
 #include <algorithm>
 #include <string>
@@ -58,14 +59,18 @@ std::string option_label(const Option& option) {
   return label;
 }
 
+enum class Detail { brief, all };
+
 /// "(default: auto; also --dtype; --fp16 = float16)", or "".
-std::string option_notes(const Option& option) {
+std::string option_notes(const Option& option, Detail detail) {
   std::vector<std::string> notes;
+  if (detail == Detail::all && !option.subcommands.empty())
+    notes.push_back("of " + join_words(option.subcommands, ", ", " and "));
   if (!option.choices.empty() && !option.placeholder.empty()) {
     notes.push_back(join_words(option.choices, "|", "|"));
   }
-  if (option.repeatable) notes.emplace_back("repeatable");
-  if (option.comma_list) notes.emplace_back("comma list");
+  if (detail == Detail::all && option.repeatable) notes.emplace_back("repeatable");
+  if (detail == Detail::all && option.comma_list) notes.emplace_back("comma list");
   if (!option.default_value.empty()) {
     notes.push_back("default: " + option.default_value);
   } else if (!option.default_note.empty()) {
@@ -73,23 +78,25 @@ std::string option_notes(const Option& option) {
   }
   std::vector<std::string> also;
   for (const OptionAlias& alias : option.aliases) {
-    if (alias.implied.empty()) also.push_back("--" + alias.name);
+    if (detail == Detail::all && alias.implied.empty()) also.push_back("--" + alias.name);
   }
   if (!also.empty()) notes.push_back("also " + join_words(also, ", ", ", "));
   for (const OptionAlias& alias : option.aliases) {
-    if (!alias.implied.empty()) notes.push_back("--" + alias.name + " = " + alias.implied);
+    if (detail == Detail::all && !alias.implied.empty())
+      notes.push_back("--" + alias.name + " = " + alias.implied);
   }
   return notes.empty() ? "" : "(" + join_words(notes, "; ", "; ") + ")";
 }
 
-std::string option_description(const Option& option) {
-  const std::string notes = option_notes(option);
-  return notes.empty() || option.help.empty() ? option.help + notes : option.help + " " + notes;
+std::string option_description(const Option& option, Detail detail = Detail::all) {
+  const std::string notes = option_notes(option, detail);
+  const std::string help = detail == Detail::all ? option.help : std::string(brief(option));
+  return notes.empty() || help.empty() ? help + notes : help + " " + notes;
 }
 
 std::string usage(const CommandSpec& command) {
   std::string line = "hydrascope " + command.name;
-  if (!command.subcommands.empty()) line += " " + join_words(command.subcommands, "|", "|");
+  if (!command.subcommands.empty()) line += " " + join_words(subcommand_names(command), "|", "|");
   if (!command.options.empty()) line += " [OPTIONS]";
   if (!command.positionals.empty()) line += " " + command.positionals;
   return line;
@@ -110,18 +117,45 @@ std::vector<std::string> headings(const CommandSpec& command) {
   return result;
 }
 
-/// Name, then description at kDescriptionColumn, on a line of its own where the name is too long.
+/// Name, then description at `column`, on a line of its own where the name is too long.
 void append_entry(std::string& out, const std::string& label, const std::string& description,
-                  std::size_t width) {
+                  std::size_t width, std::size_t column = kDescriptionColumn) {
   std::string line(kProgramIndent, ' ');
   line += label;
-  if (line.size() + 2 > kDescriptionColumn) {
+  if (line.size() + 2 > column) {
     out += line + "\n";
     line.clear();
   }
-  line.resize(kDescriptionColumn, ' ');
+  line.resize(column, ' ');
   out += line;
-  append_wrapped(out, description, kDescriptionColumn, kDescriptionColumn, width);
+  append_wrapped(out, description, column, column, width);
+}
+
+/// "usage: ...", what the command does, its other names.
+std::string help_head(const CommandSpec& command, std::size_t width) {
+  constexpr std::string_view kUsage = "usage: ";
+  std::string out(kUsage);
+  append_wrapped(out, usage(command), kUsage.size(), kUsage.size(), width);
+  out += '\n';
+  append_wrapped(out, command.summary, 0, 0, width);
+  return out;
+}
+
+void append_subcommands(std::string& out, const CommandSpec& command, std::size_t width) {
+  if (command.subcommands.empty()) return;
+  out += "\nSubcommands:\n";
+  for (const Subcommand& subcommand : command.subcommands) {
+    std::string label = subcommand.name;
+    if (!subcommand.positionals.empty()) label += " " + subcommand.positionals;
+    append_entry(out, label, subcommand.summary, width);
+  }
+}
+
+void append_examples(std::string& out, const CommandSpec& command, std::size_t most) {
+  if (command.examples.empty()) return;
+  out += "\nExamples:\n";
+  for (std::size_t i = 0; i < std::min(most, command.examples.size()); ++i)
+    out += "  " + command.examples[i] + "\n";
 }
 
 std::string command_label(const CommandSpec& command) {
@@ -171,14 +205,11 @@ void append_man_options(std::string& out, const CommandSpec& command) {
 std::string help_text(const CommandSpec& whole, int columns) {
   const CommandSpec command = shown(whole);
   const std::size_t width = usable(columns);
-  constexpr std::string_view kUsage = "usage: ";
-  std::string out(kUsage);
-  append_wrapped(out, usage(command), kUsage.size(), kUsage.size(), width);
-  out += '\n';
-  append_wrapped(out, command.summary, 0, 0, width);
+  std::string out = help_head(command, width);
   if (!command.aliases.empty()) {
     append_wrapped(out, "Also: hydrascope " + join_words(command.aliases, ", ", ", "), 0, 0, width);
   }
+  append_subcommands(out, command, width);
   for (const std::string& title : headings(command)) {
     out += "\n" + title + ":\n";
     for (const Option& option : command.options) {
@@ -187,18 +218,51 @@ std::string help_text(const CommandSpec& whole, int columns) {
       }
     }
   }
-  if (!command.examples.empty()) out += "\nExamples:\n";
-  for (const std::string& example : command.examples) out += "  " + example + "\n";
+  append_examples(out, command, command.examples.size());
   return out;
+}
+
+std::string brief_help_text(const CommandSpec& command, int columns) {
+  constexpr std::size_t kExamples = 4;
+  const std::size_t width = usable(columns);
+  std::string out = help_head(command, width);
+  append_subcommands(out, command, width);
+  if (!command.common.empty()) out += "\nCommon options:\n";
+  for (const std::string& name : command.common) {
+    const OptionMatch match = find_option(command, name);
+    if (!match) throw Error(ErrorCode::internal, "no such option", "--" + name);
+    append_entry(out, option_label(*match.option), option_description(*match.option, Detail::brief),
+                 width);
+  }
+  append_examples(out, command, kExamples);
+  return out + "\nAll options: hydrascope " + command.name + " --help\n";
 }
 
 std::string overview_text(std::span<const CommandSpec> commands, int columns) {
   const std::size_t width = usable(columns);
-  std::string out = "usage: hydrascope COMMAND [OPTIONS] [INPUT...]\n\nCommands:\n";
+  std::string out;
+  append_wrapped(out,
+                 "hydrascope classifies pictures of any size with vision transformers, shows what "
+                 "they looked at, and gives them attention whose cost grows with the pixels, not "
+                 "with their square.",
+                 0, 0, width);
+  out +=
+      "\nusage: hydrascope COMMAND [OPTIONS] [INPUT...]\n"
+      "       hydrascope PICTURE...            as hydrascope classify\n";
+  std::vector<std::string> groups;
   for (const CommandSpec& command : commands) {
-    append_entry(out, command_label(command), command.summary, width);
+    if (std::ranges::find(groups, command.group) == groups.end()) groups.push_back(command.group);
   }
-  out += "\nhydrascope help COMMAND lists the options of a command.\n";
+  for (const std::string& group : groups) {
+    out += "\n" + (group.empty() ? "Commands" : group) + ":\n";
+    for (const CommandSpec& command : commands) {
+      if (command.group == group) append_entry(out, command_label(command), command.summary, width);
+    }
+  }
+  out +=
+      "\nExample:\n"
+      "  hydrascope visualize photo.jpg       heatmaps/photo.heatmap.png\n"
+      "\nhydrascope COMMAND -h shows the common options of a command, --help all of them.\n";
   return out;
 }
 

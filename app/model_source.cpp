@@ -45,12 +45,9 @@ bool exists(const fs::path& path) {
               near.empty() ? hint : "did you mean " + near + "?");
 }
 
-std::array<double, 3> three(const std::vector<double>& values, const char* option) {
-  if (values.size() != 3) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected three numbers, found " + std::to_string(values.size()), option);
-  }
-  return {values[0], values[1], values[2]};
+std::array<double, 3> three_values(const ParsedOptions& options, const char* name) {
+  const std::vector<double> values = options.numbers(name);
+  return {values.at(0), values.at(1), values.at(2)};
 }
 
 void check_transform(const image::TransformConfig& config) {
@@ -248,8 +245,6 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   };
   take("input-size", "img_size", [&] {
     const std::vector<std::string>& words = options.texts("input-size");
-    if (words.size() != 3)
-      throw Error(ErrorCode::invalid_argument, "expected C H W", "--input-size");
     if (to_integer(words[0], "--input-size") != source.config.in_chans) {
       throw Error(ErrorCode::invalid_argument,
                   "the model takes " + std::to_string(source.config.in_chans) +
@@ -264,8 +259,8 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
        [&] { config.crop_mode = image::parse_crop_mode(options.text("crop-mode")); });
   take("interpolation", "interpolation",
        [&] { config.interpolation = image::parse_interpolation(options.text("interpolation")); });
-  take("mean", "mean", [&] { config.mean = three(options.numbers("mean"), "--mean"); });
-  take("std", "std", [&] { config.std = three(options.numbers("std"), "--std"); });
+  take("mean", "mean", [&] { config.mean = three_values(options, "mean"); });
+  take("std", "std", [&] { config.std = three_values(options, "std"); });
   config.fit = image::parse_fit(options.text("fit"));
   if (options.flag("native")) {
     if (options.given("img-size") || options.given("input-size")) {
@@ -434,12 +429,7 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
   pipeline.decode.apply_exif = apply_exif;
   pipeline.decode.max_pixels = options.integer("max-pixels");
   pipeline.workers = loader_workers(options, launch);
-  if (options.given("batch-size")) {
-    pipeline.batch_size = options.integer("batch-size");
-    if (pipeline.batch_size < 1) {
-      throw Error(ErrorCode::invalid_argument, "expected 1 or more", "--batch-size");
-    }
-  }
+  if (options.given("batch-size")) pipeline.batch_size = options.integer("batch-size");
   return pipeline;
 }
 

@@ -2,6 +2,7 @@
 #include "app/assets.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/convert/format_only.h"
 #include "app/mechanism_listing.h"
 #include "app/model_source.h"
 #include "app/report.h"
@@ -157,11 +158,7 @@ int create(const ParsedOptions& options) {
   model::validate(config);
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   const model::VisionTransformer model(config);
-  const std::string& precision = options.text("precision");
-  checkpoint::Dtype dtype = checkpoint::Dtype::F32;
-  if (precision == "float16") dtype = checkpoint::Dtype::F16;
-  if (precision == "bfloat16") dtype = checkpoint::Dtype::BF16;
-  checkpoint::save_checkpoint(file, *model, dtype,
+  checkpoint::save_checkpoint(file, *model, weights_dtype(options).value_or(checkpoint::Dtype::F32),
                               {{"created_by", "hydrascope models create, seed " +
                                                   std::to_string(options.integer("seed"))}});
   Console(options).note("wrote " + file + ": " + name + " with random weights, attention " +
@@ -187,22 +184,11 @@ int run_models(const ParsedOptions& options) {
   const std::string action = words.empty() ? "list" : words.front();
   if (action == "create") return create(options);
   OutputFile output(options.text("output"));
-  int code = kExitUsage;
-  if (action == "list") {
-    code = list(options, output);
-  } else if (action == "info") {
-    code = info(options, output);
-  } else if (action == "path") {
-    code = path(options, output);
-  } else {
-    const std::vector<std::string> known{"list", "info", "create", "path"};
-    const std::string near = nearest(action, known);
-    throw Error(ErrorCode::invalid_argument, "unknown action '" + action + "'", "models",
-                near.empty() ? "actions: list, info, create, path" : "did you mean " + near + "?");
-  }
+  const int code = action == "info"   ? info(options, output)
+                   : action == "path" ? path(options, output)
+                                      : list(options, output);
   output.close();
   return code;
 }
-
 
 }  // namespace hydrascope::app

@@ -133,6 +133,36 @@ OptionMatch find_short_option(const CommandSpec& command, char name) {
   return found == command.options.end() ? OptionMatch{} : OptionMatch{&*found, nullptr};
 }
 
+std::vector<std::string> subcommand_names(const CommandSpec& command) {
+  std::vector<std::string> names;
+  for (const Subcommand& subcommand : command.subcommands) names.push_back(subcommand.name);
+  return names;
+}
+
+bool taken_by(const Option& option, std::string_view subcommand) {
+  return option.subcommands.empty() ||
+         std::ranges::find(option.subcommands, subcommand) != option.subcommands.end();
+}
+
+CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name) {
+  const auto found = std::ranges::find(command.subcommands, name, &Subcommand::name);
+  if (found == command.subcommands.end())
+    throw Error(ErrorCode::internal, "no such subcommand", std::string(name));
+  CommandSpec spec = command;
+  spec.name += " " + found->name;
+  spec.aliases.clear();
+  spec.subcommands.clear();
+  if (!found->summary.empty()) spec.summary = found->summary;
+  spec.positionals = found->positionals;
+  std::erase_if(spec.options, [&](const Option& option) { return !taken_by(option, name); });
+  for (Option& option : spec.options) option.subcommands.clear();
+  std::erase_if(spec.common, [&](const std::string& word) { return !find_option(spec, word); });
+  std::erase_if(spec.examples, [&](const std::string& example) {
+    return !example.starts_with("hydrascope " + spec.name);
+  });
+  return spec;
+}
+
 CommandSpec shown(CommandSpec command) {
   std::erase_if(command.options, [](const Option& option) { return option.hidden; });
   return command;
@@ -151,6 +181,10 @@ std::vector<std::string> option_spellings(const CommandSpec& command) {
     for (const OptionAlias& alias : option.aliases) result.push_back(alias.name);
   }
   return result;
+}
+
+std::string_view brief(const Option& option) {
+  return std::string_view(option.help).substr(0, option.help.find("; "));
 }
 
 bool holds_several(const Option& option) {

@@ -35,12 +35,22 @@ std::string with_dashes(std::string_view name);
 OptionMatch find_option(const CommandSpec& command, std::string_view name);
 OptionMatch find_short_option(const CommandSpec& command, char name);
 
+/// {"list", "info"}.
+std::vector<std::string> subcommand_names(const CommandSpec& command);
+/// "models list" as a command of its own: with the options and examples of that subcommand.
+CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name);
+/// Whether a subcommand takes `option`; any does where the option names none.
+bool taken_by(const Option& option, std::string_view subcommand);
+
 /// The command as help and completion show it: without its hidden options.
 CommandSpec shown(CommandSpec command);
 std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
 
 /// All long spellings, names and aliases.
 std::vector<std::string> option_spellings(const CommandSpec& command);
+
+/// The help up to its first "; ".
+std::string_view brief(const Option& option);
 
 /// True if the option may hold several values.
 bool holds_several(const Option& option);

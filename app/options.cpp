@@ -210,23 +210,32 @@ CommandLine read_command_line(const CommandSpec& command, std::span<const std::s
   return result;
 }
 
-void check_positionals(const CommandSpec& command, const std::vector<std::string>& positionals) {
-  if (positionals.empty()) return;
-  const std::string& first = positionals.front();
-  if (!command.subcommands.empty()) {
-    if (std::ranges::find(command.subcommands, first) == command.subcommands.end()) {
-      const std::string near = nearest(first, command.subcommands);
-      throw Error(
-          ErrorCode::invalid_argument,
-          "expected " + join_words(command.subcommands, ", ", " or ") + ", found '" + first + "'",
-          command.name, near.empty() ? "" : "did you mean " + near + "?");
-    }
-  }
-  const std::size_t accepted = command.subcommands.empty() ? 0 : 1;
-  if (command.positionals.empty() && positionals.size() > accepted) {
+void check_positionals(const CommandSpec& command, std::span<const std::string> positionals) {
+  if (!command.positionals.empty() || positionals.empty()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "expected no further argument, found '" + positionals.front() + "'", command.name);
+}
+
+/// The first positional, what follows it and the options that go with it.
+void check_subcommand(const CommandSpec& command, const CommandLine& line) {
+  if (line.positionals.empty()) return;
+  const std::string& name = line.positionals.front();
+  const std::vector<std::string> names = subcommand_names(command);
+  if (std::ranges::find(names, name) == names.end()) {
+    const std::string near = nearest(name, names);
     throw Error(ErrorCode::invalid_argument,
-                "expected no further argument, found '" + positionals[accepted] + "'",
-                command.name);
+                "expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
+                command.name, near.empty() ? "" : "did you mean " + near + "?");
+  }
+  check_positionals(subcommand_spec(command, name), std::span(line.positionals).subspan(1));
+  for (const Setting& setting : line.settings) {
+    if (taken_by(*setting.option, name)) continue;
+    std::vector<std::string> others;
+    for (const std::string& other : setting.option->subcommands)
+      others.push_back(command.name + " " + other);
+    throw Error(ErrorCode::invalid_argument, "takes no --" + setting.spelling,
+                command.name + " " + name,
+                join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
   }
 }
 
@@ -262,7 +271,11 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
   }
   for (Setting& setting : line.settings) apply(setting, Source::command_line);
 
-  check_positionals(command, line.positionals);
+  if (command.subcommands.empty()) {
+    check_positionals(command, line.positionals);
+  } else {
+    check_subcommand(command, line);
+  }
   parsed.positionals_ = std::move(line.positionals);
   return parsed;
 }

@@ -28,8 +28,10 @@ struct Option {
   std::string name;        ///< "img-size"
   char short_name = '\0';  ///< 'm' or none
   ValueKind kind = ValueKind::text;
-  std::string placeholder = {};    ///< "N|HxW", shown in help
-  std::string help = {};           ///< one sentence, lower case, no full stop
+  std::string placeholder = {};  ///< "N|HxW", shown in help
+  /// One sentence, lower case, no full stop, which says everything where it stands alone. What
+  /// follows its first "; " is for --help: -h and completion leave it out.
+  std::string help = {};
   std::string default_value = {};  ///< "" = not set
   std::string default_note = {};   ///< without a default value, what happens: "chosen by size"
   std::vector<std::string> choices = {};             ///< a closed set of words; empty = any
@@ -44,18 +46,27 @@ struct Option {
   bool completes_files = false;               ///< shell completion offers files
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< an earlier spelling: it works, but help and completion do not show it
+  std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
+};
+
+/// What the first positional of a command may be: `models list`.
+struct Subcommand {
+  std::string name;
+  std::string summary = {};
+  std::string positionals = {};  ///< after it: "[NAME]"; "" = none are accepted
 };
 
 struct CommandSpec {
   std::string name;
   std::vector<std::string> aliases = {};
   std::string summary;  ///< one line for the list of commands
-  std::string positionals =
-      {};  ///< "[INPUT...]", after the subcommand if there are some; "" = none are accepted
+  /// "[INPUT...]"; "" = none are accepted. With subcommands each has its own.
+  std::string positionals = {};
   std::vector<Option> options = {};
-  std::vector<std::string> examples = {};  ///< complete command lines
-  std::vector<std::string> subcommands =
-      {};  ///< first positional is one of these ("list", "info"); empty = none
+  std::vector<std::string> examples = {};    ///< complete command lines
+  std::vector<Subcommand> subcommands = {};  ///< empty = none
+  std::string group = {};                    ///< heading in the overview
+  std::vector<std::string> common = {};      ///< names of the options that -h shows, in that order
 };
 
 enum class Source { default_value, config_file, command_line };
@@ -133,8 +144,10 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
 std::int64_t to_integer(std::string_view word, std::string_view subject);
 double to_number(std::string_view word, std::string_view subject);
 
-/// Text of `hydrascope help COMMAND`, wrapped to `columns`.
+/// Text of `hydrascope help COMMAND`, every option, wrapped to `columns`.
 std::string help_text(const CommandSpec& command, int columns = 100);
+/// Text of `hydrascope COMMAND -h`: the common options and the first examples.
+std::string brief_help_text(const CommandSpec& command, int columns = 100);
 /// Text of `hydrascope help`.
 std::string overview_text(std::span<const CommandSpec> commands, int columns = 100);
 /// Completion script for "bash", "zsh" or "fish"; throws Error(invalid_argument) otherwise.

@@ -24,7 +24,7 @@ constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
 /// These steer the reading and writing of configurations, so none of them belongs into one.
 bool belongs_to_the_command_line(std::string_view name) {
-  return name == "config" || name == "dump-config" || name == "help";
+  return name == "config" || name == "dump-config" || name == "help" || name == "usage";
 }
 
 std::string_view expected(const Option& option) {

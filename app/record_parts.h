@@ -36,8 +36,14 @@ std::string begin_text(const Record& record, bool color) {
   return line + "  " + styled(text, Style::red, color) + '\n';
 }
 
-inline std::string size_text(std::int64_t width, std::int64_t height) {
-  return std::to_string(width) + 'x' + std::to_string(height);
+/// "2160x3840 -> 224x224 (HxW)": of the picture and of what the model saw.
+template <class Record>
+std::string sizes_text(const Record& record) {
+  const auto size = [](std::int64_t height, std::int64_t width) {
+    return std::to_string(height) + 'x' + std::to_string(width);
+  };
+  return size(record.height, record.width) + " -> " +
+         size(record.model_size[0], record.model_size[1]) + " (HxW)";
 }
 
 }  // namespace hydrascope::app

@@ -1,6 +1,9 @@
 #include "app/terminal_text.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 namespace hydrascope::app {
 namespace {
@@ -40,6 +43,19 @@ std::size_t columns(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
   }));
+}
+
+int output_columns() {
+  constexpr int kUnknown = 100;
+  constexpr int kMost = 120;
+  winsize size{};
+  int columns = 0;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    columns = size.ws_col;
+  } else if (const char* told = std::getenv("COLUMNS")) {
+    columns = std::atoi(told);
+  }
+  return columns > 0 ? std::min(columns, kMost) : kUnknown;
 }
 
 std::string styled(std::string_view text, Style style, bool color) {

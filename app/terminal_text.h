@@ -15,6 +15,10 @@ std::string printable(std::string_view text);
 /// Code points of UTF-8; wide and combining characters are counted as one column.
 std::size_t columns(std::string_view text);
 
+/// Of standard output: as its terminal says, else the environment's COLUMNS, else 100; at most 120,
+/// which longer lines of text are hard to read beyond.
+int output_columns();
+
 enum class Style { plain, bold, dim, green, red };
 /// `text` in ANSI escapes when `color`, else as it is.
 std::string styled(std::string_view text, Style style, bool color);

@@ -36,9 +36,7 @@ std::string short_number(double value) {
 
 std::array<double, 2> pair_value(const ParsedOptions& options, const char* name) {
   const std::vector<double> values = options.numbers(name);
-  if (values.size() != 2)
-    throw Error(ErrorCode::invalid_argument, "expected two numbers", "--" + std::string(name));
-  return {values[0], values[1]};
+  return {values.at(0), values.at(1)};
 }
 
 std::array<double, 2> range_value(const ParsedOptions& options, const char* name, double maximum) {

@@ -41,20 +41,20 @@ CommandSpec benchmark_spec() {
   CommandSpec spec;
   spec.name = "benchmark";
   spec.aliases = {"bench"};
-  spec.summary = "throughput, latency, memory; any parameter may be a comma list";
+  spec.summary = "measure throughput, latency and memory of any combination";
+  spec.group = "Measure";
   spec.positionals = "[IMAGE...]";
   spec.options =
       join({swept_options(),
             {{.name = "stage",
-              .help = "tensor in, logits out; encoded files in, top classes out (the bundled "
-                      "photographs without IMAGE); both; or a step of training",
+              .help = "what is timed: tensor to logits, file to classes, both, or a training step",
               .default_value = "model",
               .choices = {"model", "end_to_end", "both", "train_step"},
               .group = "Measurement"},
              {.name = "warmup",
               .kind = ValueKind::integer,
               .placeholder = "N",
-              .help = "runs before",
+              .help = "runs before the measured ones",
               .default_note = "until the times settle",
               .minimum = 0,
               .group = "Measurement"},
@@ -68,12 +68,12 @@ CommandSpec benchmark_spec() {
              {.name = "duration",
               .kind = ValueKind::number,
               .placeholder = "S",
-              .help = "seconds to measure for",
+              .help = "seconds to measure every row for",
               .default_value = "2",
               .minimum = 0,
               .group = "Measurement"},
              {.name = "preset",
-              .help = "1080p: softmax, Hedgehog, Hydra and both mixed at 1080x1920",
+              .help = "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
               .choices = {"1080p"},
               .group = "Measurement"},
              {.name = "plot",
@@ -83,24 +83,26 @@ CommandSpec benchmark_spec() {
               .completes_files = true},
              {.name = "compare",
               .placeholder = "A.json B.json",
-              .help = "print the ratios of two results with their 95 % intervals and stop",
+              .help = "print the ratios of two results, with 95 % intervals, and stop",
               .values = 2,
               .group = "Comparison",
               .completes_files = true},
              {.name = "baseline",
               .placeholder = "FILE",
-              .help = "exit with 4 when a combination got slower than in this result",
+              .help = "exit with code 4 if a row is slower than in this result",
               .group = "Comparison",
               .completes_files = true},
              {.name = "fail-if-slower",
               .kind = ValueKind::number,
               .placeholder = "PCT",
-              .help = "by more than this many percent of its images/s",
+              .help = "images/s may be PCT percent below those of --baseline",
               .default_value = "5",
               .minimum = 0,
               .group = "Comparison"}},
             benchmark_output_options(),
             general_options()});
+  spec.common = {"model",  "attn",  "img-size", "batch-size", "precision",
+                 "device", "stage", "preset",   "output",     "format"};
   spec.examples = {
       "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --plot speed.html",
       "hydrascope benchmark --preset 1080p -m deit_base_patch16_224 --format md",

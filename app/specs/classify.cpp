@@ -20,6 +20,7 @@ CommandSpec classify_spec() {
   spec.name = "classify";
   spec.aliases = {"predict"};
   spec.summary = "top-k classes of images, folders, globs, lists, video";
+  spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options =
       join({model_options(),
@@ -34,6 +35,7 @@ CommandSpec classify_spec() {
               .placeholder = "K",
               .help = "classes shown for every input",
               .default_value = "5",
+              .minimum = 1,
               .group = "Output"},
              {.name = "save-logits",
               .placeholder = "FILE.npy",
@@ -48,9 +50,13 @@ CommandSpec classify_spec() {
              {.name = "video-stride",
               .kind = ValueKind::integer,
               .placeholder = "N",
-              .help = "classify every Nth frame of a video (default: one frame a second)",
+              .help = "classify every Nth frame of a video",
+              .default_note = "one frame per second",
+              .minimum = 1,
               .group = "Input"}},
             general_options()});
+  spec.common = {"model",  "attn",      "native", "img-size", "precision",
+                 "device", "recursive", "topk",   "output",   "format"};
   spec.examples = {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",

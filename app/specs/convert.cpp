@@ -65,14 +65,12 @@ std::vector<Option> result_options() {
        number("epochs", "times through the pictures in the last stage, end to end", "5"),
        {.name = "start",
         .placeholder = "FILE",
-        .help = "take layers of the same attention from an earlier conversion; the last FILE wins",
+        .help =
+            "take layers of the same attention from an earlier conversion; they are trained in the "
+            "last stage alone, and of several models the last one wins",
         .repeatable = true,
         .completes_files = true},
-       {.name = "save-dtype",
-        .help = "number format of the weights in the new file",
-        .default_note = "float32; that of the checkpoint when it is only rewritten",
-        .choices = {"float32", "float16", "bfloat16"},
-        .aliases = {{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}},
+       save_dtype("float32; that of the checkpoint when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew"),
        flag("format-only",
             "rewrite IN as OUT, weights kept bit for bit; so do IN OUT without --attn")});
@@ -84,15 +82,16 @@ std::vector<Option> picture_options() {
       {{.name = "input",
         .short_name = 'i',
         .placeholder = "PATH",
-        .help = "pictures to learn from, no labels needed: folder, file, quoted glob, @list.txt",
+        .help = "pictures to learn from, without labels: folder, file, quoted glob or @list.txt",
         .aliases = {{"source"}, {"data-dir"}},
         .repeatable = true,
         .completes_files = true},
        {.name = "held-out",
         .kind = ValueKind::number,
         .placeholder = "N|SHARE",
-        .help = "pictures to choose the best state by, not learned from: a number, or a share "
-                "below 1; at most a quarter of each --input",
+        .help =
+            "pictures to choose the best state by: a number, or a share below 1; none of them is "
+            "learned from, and of each --input at most a quarter is taken",
         .default_value = "480",
         .minimum = 0.001},
        flag("balance-sources", "draw from every --input equally often, whatever its size"),
@@ -182,7 +181,8 @@ CommandSpec convert_spec() {
   CommandSpec spec;
   spec.name = "convert";
   spec.aliases = {"distill"};
-  spec.summary = "give a trained model another attention, or rewrite a checkpoint of others";
+  spec.summary = "give a trained model another attention, or rewrite a checkpoint";
+  spec.group = "Make and inspect models";
   spec.positionals = "[PICTURES...|IN OUT]";
   spec.options = join(
       {parent_options(), result_options(), picture_options(), training_input_options(),
@@ -203,6 +203,8 @@ CommandSpec convert_spec() {
       option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
     if (entry.is_shared) option->default_note += ", shared among the processes";
   }
+  spec.common = {"model", "attn",         "input",      "output", "epochs",
+                 "eval",  "require-top1", "save-dtype", "resume", "processes"};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "

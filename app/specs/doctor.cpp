@@ -8,12 +8,14 @@ CommandSpec doctor_spec() {
   CommandSpec spec;
   spec.name = "doctor";
   spec.summary = "what this build and this machine can do";
+  spec.group = "This program";
   spec.options = join(
       {{flag("self-test",
              "classify the bundled pictures in float32, bfloat16 and int8 on the CPU and compare "
              "with stored answers; exit code 4 if they differ too much")},
        output_options(),
        general_options()});
+  spec.common = {"self-test", "output", "format"};
   spec.examples = {"hydrascope doctor", "hydrascope doctor --self-test",
                    "hydrascope doctor --format json"};
   return spec;

@@ -7,14 +7,16 @@ namespace hydrascope::app {
 CommandSpec inspect_spec() {
   CommandSpec spec;
   spec.name = "inspect";
-  spec.summary = "header of a checkpoint without loading it";
+  spec.summary = "print the header of a checkpoint without loading it";
+  spec.group = "Make and inspect models";
   spec.positionals = "FILE";
   spec.options = join({{{.name = "use-ema",
                          .kind = ValueKind::flag,
-                         .help = "show the moving average of the weights",
+                         .help = "show the moving average of the weights that the file holds",
                          .group = "Model"}},
                        output_options(),
                        general_options()});
+  spec.common = {"use-ema", "output", "format"};
   spec.examples = {"hydrascope inspect model.safetensors",
                    "hydrascope inspect checkpoint.pth --format json"};
   return spec;

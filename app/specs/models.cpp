@@ -1,17 +1,52 @@
 // The table of `hydrascope models`.
 #include "app/command.h"
-#include "app/options.h"
+#include "app/option_builders.h"
+
+#include <algorithm>
 
 namespace hydrascope::app {
+namespace {
+
+Option seed() {
+  std::vector<Option> options = runtime_options();
+  Option option = *std::ranges::find(options, "seed", &Option::name);
+  option.help = "start of the random weights of `create`";
+  option.group = "Create";
+  return option;
+}
+
+std::vector<std::string> subcommands_of(const Option& option) {
+  if (option.name == "model") return {"info", "create", "path"};
+  for (const char* name : {"num-classes", "attn", "attn-opt", "img-size"})
+    if (option.name == name) return {"info", "create"};
+  if (option.name == "format") return {"list", "info"};
+  if (option.group == "Model" || option.group == "Preprocessing") return {"info"};
+  if (option.group == "Create") return {"create"};
+  return {};
+}
+
+}  // namespace
 
 CommandSpec models_spec() {
   CommandSpec spec;
   spec.name = "models";
-  spec.summary = "list, info, create (random weights), path of models";
-  spec.positionals = "[MODEL|MECHANISM]";
-  spec.subcommands = {"list", "info", "create", "path"};
-  spec.options = join({model_options(), preprocessing_options(), runtime_options(),
-                       output_options(), general_options()});
+  spec.summary = "list models and attention mechanisms, describe or create one";
+  spec.group = "Make and inspect models";
+  spec.subcommands = {{"list", "bundled models, architectures and attention mechanisms"},
+                      {"info", "what a model or an attention mechanism is", "[MODEL|MECHANISM]"},
+                      {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
+                      {"path", "where the file of a bundled model lies", "[MODEL]"}};
+  // `info` shows the transform, which all of them change.
+  spec.options =
+      join({hide(model_options(), {"pos-interp"}),
+            hide(preprocessing_options(), {"input-size", "crop-pct", "crop-mode", "interpolation",
+                                           "mean", "std", "exif", "print-transform"}),
+            in_group("Create", {save_dtype("float32")}),
+            {seed()},
+            output_options(),
+            general_options()});
+  for (Option& option : spec.options) option.subcommands = subcommands_of(option);
+  spec.common = {"model", "attn", "img-size", "num-classes", "seed", "output", "format"};
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",

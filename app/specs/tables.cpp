@@ -11,7 +11,8 @@ CommandSpec completion_spec() {
   CommandSpec spec;
   spec.name = "completion";
   spec.summary = "completion script for bash, zsh or fish";
-  spec.subcommands = {"bash", "zsh", "fish"};
+  spec.group = "This program";
+  spec.subcommands = {{"bash"}, {"zsh"}, {"fish"}};
   spec.options = general_options();
   spec.examples = {"source <(hydrascope completion bash)"};
   return spec;
@@ -21,6 +22,7 @@ CommandSpec version_spec() {
   CommandSpec spec;
   spec.name = "version";
   spec.summary = "version, commit and compiler of this build";
+  spec.group = "This program";
   spec.options = general_options();
   return spec;
 }
@@ -28,9 +30,11 @@ CommandSpec version_spec() {
 CommandSpec help_spec() {
   CommandSpec spec;
   spec.name = "help";
-  spec.summary = "this list, or the options of one command";
-  spec.positionals = "[COMMAND]";
+  spec.summary = "this list, or every option of a command";
+  spec.group = "This program";
+  spec.positionals = "[COMMAND [SUBCOMMAND]]";
   spec.options = join({{flag("man", "print the manual page (troff)")}, general_options()});
+  spec.common = {"man"};
   spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
   return spec;
 }

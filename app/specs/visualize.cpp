@@ -13,7 +13,7 @@ std::string method_help() {
   for (const model::explain::MethodEntry& entry : model::explain::methods())
     help +=
         (help.empty() ? "" : "; ") + std::string(entry.name) + ": " + std::string(entry.summary);
-  return "how tokens get their heat, one or several methods. " + help;
+  return "how tokens get their heat, by one or several methods; " + help;
 }
 
 std::vector<std::string> colormap_names() {
@@ -37,32 +37,34 @@ std::vector<Option> map_options() {
            .suggestions = method_words()},
           {.name = "layer",
            .placeholder = "last|all|N,...",
-           .help = "layers, from 0; of rollouts the last one that is rolled through",
+           .help = "layers that are explained, from 0; rollouts go up to them",
            .default_value = "last",
            .comma_list = true,
            .suggestions = {"last", "all"}},
           {.name = "head",
            .placeholder = "mean|max|all|N,...",
-           .help = "what becomes of the heads: mean (of hydra the sum, which is the exact map), "
-                   "maximum by cell, a map each, or head N alone",
+           .help = "heads in a map: their mean, their maximum, each in its own (all), or head N; "
+                   "of hydra "
+                   "mean is the sum, which is the exact map",
            .default_value = "mean",
            .comma_list = true,
            .suggestions = {"mean", "max", "all"}},
           {.name = "class",
-           .placeholder = "pred|INDEX|NAME|SYNSET",
-           .help = "class that is explained: the predicted one, or the one named",
+           .placeholder = "CLASS",
+           .help = "class that is explained, by index, name or synset; pred is the predicted one",
            .default_note = "pred",
            .repeatable = true,
            .suggestions = {"pred"}},
           {.name = "topk",
            .kind = ValueKind::integer,
            .placeholder = "K",
-           .help = "explain the K best classes of an input",
+           .help = "explain the K best classes of every input",
            .default_note = "1",
            .minimum = 1},
           {.name = "mapless",
-           .help = "rollouts through a layer without an attention map: skip it, or take the "
-                   "cosine of its queries and keys",
+           .help =
+               "rollouts through a layer without attention map: skip it, or take the cosine of its "
+               "queries and keys",
            .default_value = "skip",
            .choices = {"skip", "cosine"}},
       });
@@ -73,11 +75,11 @@ std::vector<Option> drawing_options() {
       "Drawing",
       {
           {.name = "sign",
-           .help = "of maps with two signs: show both, what speaks for the class, or magnitudes",
+           .help = "draw what speaks for the class, what speaks against it too, or magnitudes",
            .default_value = "positive",
            .choices = {"both", "positive", "absolute"}},
           {.name = "cmap",
-           .help = "colours",
+           .help = "colours of the heat",
            .default_note = std::string(viz::kDefaultColormap) + "; " +
                            std::string(viz::kDefaultDivergingColormap) +
                            " where there are two signs",
@@ -85,7 +87,7 @@ std::vector<Option> drawing_options() {
           {.name = "alpha",
            .kind = ValueKind::number,
            .placeholder = "SHARE",
-           .help = "share of the colours over the picture, 0 to 1",
+           .help = "opacity of the colours, 0 to 1",
            .default_value = "0.8",
            .minimum = 0,
            .maximum = 1},
@@ -94,29 +96,28 @@ std::vector<Option> drawing_options() {
            .help = "let little heat show more of the picture",
            .default_value = "true",
            .aliases = {{"no-fade", "false"}}},
-          flag("blocks", "every patch in one colour, nothing between them"),
+          flag("blocks", "draw patches in one colour each, without smoothing"),
           flag("colorbar", "a bar of the colours from low to high beside the map"),
           flag("colorbar-numbers", "the bar with the values of the map's colours"),
-          flag("caption", "class, probability, method, layer and head below the picture"),
-          flag("beside", "the picture as it is beside the map"),
+          flag("caption", "write class, probability, method, layer and head below the picture"),
+          flag("beside", "draw the picture as it is beside the heatmap"),
           {.name = "outlier-perc",
            .kind = ValueKind::number,
            .placeholder = "P",
            .help = "percentage of the cells that may lie beyond the colours, half at each end",
-           .default_value = "4",
+           .default_value = "20",
            .minimum = 0,
            .maximum = 99},
           {.name = "threshold",
            .kind = ValueKind::number,
            .placeholder = "MASS",
-           .help = "outline the smallest set of patches that holds this share of the positive "
-                   "heat, 0 to 1",
+           .help = "outline the fewest patches that hold this share of the positive heat, 0 to 1",
            .minimum = 0,
            .maximum = 1},
           {.name = "font",
            .placeholder = "FILE.ttf",
-           .help = "font of captions, asked before the one that comes along; a font file is "
-                   "trusted: take none from strangers",
+           .help =
+               "font of captions; the bundled ones draw what it lacks; take no font from strangers",
            .completes_files = true},
       });
 }
@@ -126,7 +127,7 @@ std::vector<Option> heatmap_output_options() {
   for (Option& option : options) {
     if (option.name == "output") {
       option.placeholder = "FOLDER";
-      option.help = "where heatmaps and raw maps are written; it is made if need be";
+      option.help = "folder for heatmaps and raw maps";
       option.default_value = "heatmaps";
       std::erase_if(option.aliases,
                     [](const OptionAlias& alias) { return alias.name == "results-file"; });
@@ -137,71 +138,75 @@ std::vector<Option> heatmap_output_options() {
       option.default_note = "";
     }
   }
-  const std::vector<Option> more = in_group(
-      "Output",
-      {
-          {.name = "image-format",
-           .help = "of the heatmaps",
-           .default_value = "png",
-           .choices = {"png", "jpeg", "webp"},
-           .synonyms = {{"jpg", "jpeg"}}},
-          {.name = "quality",
-           .kind = ValueKind::integer,
-           .placeholder = "N",
-           .help = "of jpeg and webp, 1 to 100",
-           .default_value = "90",
-           .minimum = 1,
-           .maximum = 100},
-          flag("save-raw",
-               "also write the numbers: NAME.map.npy, float32 (rows, columns); "
-               "NAME.map.npz where an input has several maps; of a video a row a frame"),
-          {.name = "html",
-           .placeholder = "FILE.html",
-           .help = "also write one page with all pictures, their maps and classes; of a video "
-                   "at most one frame a second",
-           .completes_files = true},
-      });
+  const std::vector<Option> more =
+      in_group("Output", {
+                             {.name = "image-format",
+                              .help = "file format of the heatmaps",
+                              .default_value = "png",
+                              .choices = {"png", "jpeg", "webp"},
+                              .synonyms = {{"jpg", "jpeg"}}},
+                             {.name = "quality",
+                              .kind = ValueKind::integer,
+                              .placeholder = "N",
+                              .help = "quality of jpeg and webp heatmaps, 1 to 100",
+                              .default_value = "90",
+                              .minimum = 1,
+                              .maximum = 100},
+                             flag("save-raw",
+                                  "also write the numbers, float32 (rows, columns), as "
+                                  "NAME.map.npy; NAME.map.npz if an "
+                                  "input has several maps, and one row per frame of a video"),
+                             {.name = "html",
+                              .placeholder = "FILE.html",
+                              .help = "also write one page with all pictures, their maps and "
+                                      "classes; of a video at most one "
+                                      "frame per second",
+                              .completes_files = true},
+                         });
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
 std::vector<Option> heatmap_video_options() {
   return in_group(
-      "Video", {
-                   {.name = "video-stride",
-                    .kind = ValueKind::integer,
-                    .placeholder = "N",
-                    .help = "take every Nth frame of a video",
-                    .default_value = "1",
-                    .minimum = 1},
-                   {.name = "smooth",
-                    .kind = ValueKind::number,
-                    .placeholder = "S",
-                    .help = "how much a frame keeps of the maps before it, 0 to below 1; what is "
-                            "saved and recorded is smoothed, too. What the colours stand for "
-                            "always keeps at least 0.9",
-                    .default_value = "0",
-                    .minimum = 0,
-                    .maximum = 0.999},
-                   {.name = "frames-as-video",
-                    .kind = ValueKind::number,
-                    .placeholder = "FPS",
-                    .help = "make one video of all pictures, so many a second; folders and globs "
-                            "give them by number: frame_2 before frame_10",
-                    .minimum = 0.01,
-                    .maximum = 1000},
-               });
+      "Video",
+      {
+          {.name = "video-stride",
+           .kind = ValueKind::integer,
+           .placeholder = "N",
+           .help = "take every Nth frame of a video only",
+           .default_value = "1",
+           .minimum = 1},
+          {.name = "smooth",
+           .kind = ValueKind::number,
+           .placeholder = "S",
+           .help = "share of the earlier frames in the map of a frame, 0 to below 1; also in what "
+                   "is saved "
+                   "and recorded",
+           .default_value = "0",
+           .minimum = 0,
+           .maximum = 0.999},
+          {.name = "frames-as-video",
+           .kind = ValueKind::number,
+           .placeholder = "FPS",
+           .help = "make one video of all pictures, FPS per second; frame_2 comes before frame_10",
+           .minimum = 0.01,
+           .maximum = 1000},
+      });
 }
 
 CommandSpec visualize_spec() {
   CommandSpec spec;
   spec.name = "visualize";
   spec.aliases = {"attn"};
-  spec.summary = "heatmaps over images and video, HTML report, raw arrays";
+  spec.summary = "draw heatmaps over images and videos: what the model looked at";
+  spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
                        heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
                        runtime_options(), label_options(), general_options()});
+  spec.common = {"model", "attn",      "native", "method", "layer",
+                 "class", "precision", "output", "html",   "save-raw"};
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",

@@ -152,12 +152,11 @@ std::string to_verbose_text(const MapRecord& record, LabelType label_type, bool 
   if (record.error) return line;
   constexpr int kTextDigits = 3;
   constexpr double kMilliseconds = 1e3;
-  line += "  " + size_text(record.width, record.height) + " -> " +
-          size_text(record.model_size[1], record.model_size[0]) + "  " +
+  line += "  " + sizes_text(record) + "  " +
           styled(class_text(record.of_class, label_type, 2), Style::green, color) + "  " +
           record.method + " layer " + std::to_string(record.layer);
   if (record.head != "mean") line += " head " + record.head;
-  line += "  " + size_text(record.grid[1], record.grid[0]) + "  " +
+  line += "  " + std::to_string(record.grid[0]) + 'x' + std::to_string(record.grid[1]) + "  " +
           significant(record.minimum, kTextDigits) + ".." +
           significant(record.maximum, kTextDigits) + "  cls " + fixed(record.cls_share * 100, 1) +
           " %  " + fixed(record.seconds * kMilliseconds, 1) + " ms  " +

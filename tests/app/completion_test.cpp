@@ -31,10 +31,9 @@ std::vector<CommandSpec> commands() {
                             runtime_options(), general_options()})},
           {.name = "models",
            .summary = "the models at hand",
-           .positionals = "[NAME]",
            .options = general_options(),
-           .subcommands = {"list", "info"}},
-          {.name = "completion", .summary = "scripts", .subcommands = {"bash", "zsh", "fish"}}};
+           .subcommands = {{.name = "list"}, {.name = "info", .positionals = "[NAME]"}}},
+          {.name = "completion", .summary = "scripts", .subcommands = {{"bash"}, {"zsh"}, {"fish"}}}};
 }
 
 std::string shell_quoted(const std::string& word) {

@@ -1,4 +1,6 @@
 // Help, overview and man page.
+#include "app/command.h"
+#include "app/option_table.h"
 #include "app/options.h"
 
 #include <gmock/gmock.h>
@@ -24,6 +26,16 @@ CommandSpec classify() {
           .examples = {"hydrascope classify photo.jpg", "hydrascope classify -m 'a b' *.png"}};
 }
 
+CommandSpec models() {
+  return {.name = "models",
+          .summary = "about models",
+          .options = {{.name = "seed", .help = "a seed", .subcommands = {"info"}},
+                      {.name = "format", .help = "a form"}},
+          .examples = {"hydrascope models list", "hydrascope models info x"},
+          .subcommands = {{"list", "what is there"}, {"info", "what one is", "[NAME]"}},
+          .common = {"seed", "format"}};
+}
+
 std::vector<std::string> lines(const std::string& text) {
   std::vector<std::string> result;
   std::istringstream stream(text);
@@ -40,11 +52,11 @@ TEST(HelpText, BeginsWithUsageAndSummary) {
 }
 
 TEST(HelpText, ShowsSubcommandsInTheUsage) {
-  EXPECT_THAT(help_text({.name = "models",
-                         .summary = "",
-                         .positionals = "[NAME]",
-                         .subcommands = {"list", "info"}}),
-              StartsWith("usage: hydrascope models list|info [NAME]\n"));
+  EXPECT_THAT(help_text(models()), StartsWith("usage: hydrascope models list|info [OPTIONS]\n"));
+  EXPECT_THAT(help_text(models()),
+              HasSubstr("\nSubcommands:\n  list                        what is there\n"
+                        "  info [NAME]                 what one is\n"));
+  EXPECT_THAT(help_text(models()), HasSubstr("--seed TEXT             a seed (of info)\n"));
 }
 
 TEST(HelpText, GroupsOptionsUnderHeadings) {
@@ -62,11 +74,13 @@ TEST(HelpText, GroupsOptionsUnderHeadings) {
 
 TEST(HelpText, ShowsNamesChoicesDefaultsAndAliases) {
   const std::string text = help_text(classify(), 200);
-  EXPECT_THAT(text, HasSubstr("  -m, --model NAME|FILE|FOLDER|hf-hub:org/name[@rev]\n"));
+  EXPECT_THAT(text, HasSubstr("  -m, --model MODEL           name, file or folder of the model"));
   EXPECT_THAT(text, HasSubstr("(default: the bundled checkpoint; also --arch)"));
-  EXPECT_THAT(text, HasSubstr("--precision auto|float32|tf32|float16|bfloat16|int8\n"));
-  EXPECT_THAT(text,
-              HasSubstr("(default: auto; also --dtype; --fp16 = float16; --bf16 = bfloat16)"));
+  EXPECT_THAT(text, HasSubstr("      --precision FORMAT      number format"));
+  EXPECT_THAT(help_text(classify(), 1000),
+              HasSubstr("(auto|float32|tf32|float16|bfloat16|int8; default: auto; also --dtype; "
+                        "--fp16 = float16; --bf16 = bfloat16)\n"));
+  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference\n"));
   EXPECT_THAT(text, HasSubstr("(default: chosen by size)"));
   EXPECT_THAT(text, HasSubstr("(repeatable)"));
   EXPECT_THAT(text, HasSubstr("      --deterministic         the same bits"));
@@ -91,20 +105,77 @@ TEST(HelpText, IsWrapped) {
   }
 }
 
+TEST(HelpText, OfASubcommandHasWhatThatTakes) {
+  const std::string list = help_text(subcommand_spec(models(), "list"));
+  EXPECT_THAT(list, StartsWith("usage: hydrascope models list [OPTIONS]\n\nwhat is there\n"));
+  EXPECT_THAT(list, Not(HasSubstr("--seed")));
+  EXPECT_THAT(list, HasSubstr("--format"));
+  EXPECT_THAT(list, ::testing::EndsWith("\nExamples:\n  hydrascope models list\n"));
+  const std::string info = help_text(subcommand_spec(models(), "info"));
+  EXPECT_THAT(info, StartsWith("usage: hydrascope models info [OPTIONS] [NAME]\n"));
+  EXPECT_THAT(info, HasSubstr("--seed TEXT             a seed\n"));
+  EXPECT_THAT(brief_help_text(subcommand_spec(models(), "list")), Not(HasSubstr("--seed")));
+}
+
+TEST(BriefHelp, ShowsTheCommonOptionsInTheirOrder) {
+  CommandSpec command = classify();
+  command.common = {"precision", "model"};
+  command.options.push_back({.name = "shape", .help = "what it is; and more"});
+  command.common.emplace_back("shape");
+  command.examples.assign(6, "hydrascope classify a.jpg");
+  EXPECT_EQ(
+      brief_help_text(command),
+      "usage: hydrascope classify [OPTIONS] [INPUT...]\n"
+      "\n"
+      "top-k classes of images\n"
+      "\n"
+      "Common options:\n"
+      "      --precision FORMAT      number format of the computation\n"
+      "                              (auto|float32|tf32|float16|bfloat16|int8; default: auto)\n"
+      "  -m, --model MODEL           name, file or folder of the model (default: the bundled\n"
+      "                              checkpoint)\n"
+      "      --shape TEXT            what it is\n"
+      "\n"
+      "Examples:\n"
+      "  hydrascope classify a.jpg\n"
+      "  hydrascope classify a.jpg\n"
+      "  hydrascope classify a.jpg\n"
+      "  hydrascope classify a.jpg\n"
+      "\n"
+      "All options: hydrascope classify --help\n");
+}
+
+TEST(BriefHelp, IsShortForEveryCommand) {
+  for (const CommandSpec& command : command_specs()) {
+    const std::vector<std::string> text = lines(brief_help_text(command));
+    EXPECT_LE(text.size(), 30U) << command.name;
+    for (const std::string& name : command.common) {
+      const OptionMatch match = find_option(shown(command), name);
+      EXPECT_TRUE(match && match.alias == nullptr) << command.name << " --" << name;
+    }
+    EXPECT_FALSE(command.group.empty()) << command.name;
+  }
+}
+
 TEST(HelpText, SurvivesAnyWidth) {
   const std::string narrow = help_text(classify(), -5);
   EXPECT_EQ(narrow, help_text(classify(), 0));
   EXPECT_THAT(narrow, HasSubstr("--deterministic"));
 }
 
-TEST(OverviewText, ListsCommandsWithAliasesAndSummaries) {
-  const std::vector<CommandSpec> commands = {
+TEST(OverviewText, ListsCommandsInGroupsWithAliasesAndSummaries) {
+  std::vector<CommandSpec> commands = {
       classify(), {.name = "evaluate", .aliases = {"eval", "validate"}, .summary = "top-1/top-5"}};
+  commands[0].group = "Look";
+  commands[1].group = "Measure";
   const std::string text = overview_text(commands);
-  EXPECT_THAT(text, StartsWith("usage: hydrascope COMMAND [OPTIONS] [INPUT...]\n"));
-  EXPECT_THAT(text, HasSubstr("  classify (predict)          top-k classes of images\n"));
-  EXPECT_THAT(text, HasSubstr("  evaluate (eval, validate)   top-1/top-5\n"));
-  EXPECT_THAT(text, HasSubstr("hydrascope help COMMAND"));
+  EXPECT_THAT(text, HasSubstr("\nusage: hydrascope COMMAND [OPTIONS] [INPUT...]\n"));
+  EXPECT_THAT(text, HasSubstr("\nLook:\n  classify (predict)          top-k classes of images\n"));
+  EXPECT_THAT(text, HasSubstr("\nMeasure:\n  evaluate (eval, validate)   top-1/top-5\n"));
+  EXPECT_THAT(text, HasSubstr("hydrascope COMMAND -h"));
+  for (const std::string& line : lines(overview_text(command_specs(), 80)))
+    EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_LE(lines(overview_text(command_specs())).size(), 40U);
 }
 
 TEST(ManPage, HoldsCommandsOptionsExamplesAndExitCodes) {

@@ -253,14 +253,39 @@ TEST(Positionals, AreRefusedByCommandsWithoutAny) {
 }
 
 TEST(Positionals, BeginWithTheSubcommandWhereThereAreSome) {
-  CommandSpec models = {.name = "models", .summary = "", .subcommands = {"list", "info"}};
+  const CommandSpec models = {
+      .name = "models",
+      .summary = "",
+      .subcommands = {{.name = "list"}, {.name = "info", .positionals = "[NAME]"}}};
   EXPECT_EQ(parse(models, Words{"list"}).positionals(), Words{"list"});
   EXPECT_NO_THROW(parse(models, Words{}));
   EXPECT_ERROR(parse(models, Words{"lst"}), invalid_argument, "expected list or info, found 'lst'",
                "did you mean list?");
-  EXPECT_ERROR(parse(models, Words{"info", "x"}), invalid_argument, "'x'");
-  models.positionals = "[NAME]";
+  EXPECT_ERROR(parse(models, Words{"list", "x"}), invalid_argument, "'x'", "models list");
   EXPECT_EQ(parse(models, Words{"info", "x"}).positionals(), (Words{"info", "x"}));
+}
+
+TEST(Subcommands, RefuseOptionsOfOthers) {
+  const CommandSpec models = {
+      .name = "models",
+      .summary = "",
+      .options = {{.name = "seed", .subcommands = {"create"}},
+                  {.name = "attn", .subcommands = {"info", "create"}},
+                  {.name = "format"}},
+      .subcommands = {{.name = "list"}, {.name = "info"}, {.name = "create"}}};
+  EXPECT_NO_THROW(parse(models, Words{"create", "--seed", "1", "--attn", "x", "--format", "y"}));
+  EXPECT_NO_THROW(parse(models, Words{"--format", "y", "list"}));
+  EXPECT_ERROR(parse(models, Words{"info", "--seed", "1"}), invalid_argument, "takes no --seed",
+               "models info", "models create does");
+  EXPECT_ERROR(parse(models, Words{"--attn=x", "list"}), invalid_argument, "takes no --attn",
+               "models list", "models info and models create do");
+}
+
+TEST(ConfigFiles, AreLeftAloneWhereThatIsAsked) {
+  const CommandSpec command = {.name = "x", .summary = "", .options = general_options()};
+  const Words words{"--config", "/nonexistent"};
+  EXPECT_ERROR(parse(command, words), invalid_argument, "cannot read");
+  EXPECT_EQ(parse(command, words, ConfigFile::left_alone).text("config"), "/nonexistent");
 }
 
 TEST(CommaLists, CheckEveryMember) {

@@ -221,7 +221,7 @@ TEST(Tsv, EscapesWhatSeparates) {
 
 TEST(Text, IsACompactTable) {
   EXPECT_EQ(written(Format::text, {otter(), broken()}),
-            "otters.jpg  3840x2160 -> 256x224  225 tokens  13.4 ms  cpu float32 softmax\n"
+            "otters.jpg  2160x3840 -> 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 softmax\n"
             "  1  93.12 %  otter  (n02444819)\n"
             "  2   3.40 %  mink   (n02442845)\n"
             "bad.jpg  error: decode_failed: ends after 12 rows\n");
@@ -233,7 +233,7 @@ TEST(Text, FrameNoteAndSeconds) {
   record.note = "padded";
   record.seconds = 2.345;
   EXPECT_THAT(written(Format::text, {record}),
-              StartsWith("otters.jpg  frame 12  3840x2160 -> 256x224  225 tokens  padded  2.3"));
+              StartsWith("otters.jpg  frame 12  2160x3840 -> 224x256 (HxW)  225 tokens  padded  2.3"));
 }
 
 TEST(Text, ColumnsKeepTheirPlaces) {

@@ -72,7 +72,8 @@ const std::vector<Row> kContract = {
     {"quiet", 'q', {}},
     {"no-progress", 0, {}},
     {"color", 0, {}},
-    {"help", 'h', {}},
+    {"usage", 'h', {}},
+    {"help", 0, {}},
 };
 
 TEST(SharedOptions, AreTheContract) {

@@ -48,6 +48,7 @@ struct RunOptions {
   std::map<std::string, std::string> environment = {};
   std::filesystem::path standard_output = {};  ///< instead of what `Outcome::out` gets
   std::vector<int> closed = {};                ///< streams that the program begins without
+  std::filesystem::path program = HYDRASCOPE_PROGRAM;
 };
 
 /// A child process with its three streams.
@@ -70,11 +71,11 @@ class Program {
         _exit(126);
       for (const auto& [key, value] : options.environment) setenv(key.c_str(), value.c_str(), 1);
       std::vector<std::string> words = arguments;
-      words.insert(words.begin(), HYDRASCOPE_PROGRAM);
+      words.insert(words.begin(), options.program.string());
       std::vector<char*> pointers;
       for (std::string& word : words) pointers.push_back(word.data());
       pointers.push_back(nullptr);
-      execv(HYDRASCOPE_PROGRAM, pointers.data());
+      execv(options.program.c_str(), pointers.data());
       _exit(127);
     }
     close(in[0]);

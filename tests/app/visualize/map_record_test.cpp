@@ -149,7 +149,7 @@ TEST(MapRecordTest, TextOfAFailureSaysWhy) {
 TEST(MapRecordTest, VerboseTextSaysAllOfAMap) {
   const std::string line = to_verbose_text(example(), LabelType::name, false);
   EXPECT_EQ(line,
-            "otters.jpg  1920x1080 -> 224x224  otter 67.47 %  hydra layer 11  14x14  "
+            "otters.jpg  1080x1920 -> 224x224 (HxW)  otter 67.47 %  hydra layer 11  14x14  "
             "-0.0312..0.423  cls 12.1 %  61.2 ms  heatmaps/otters.heatmap.png\n");
 }
 
