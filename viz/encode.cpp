@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/new_file.h"
+#include "model/image/opencv/modules.h"
 #include "viz/encoders.h"
 
 #include <algorithm>
@@ -86,6 +87,14 @@ void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageF
   NewFile written(file);
   written.write(encode(canvas, format, options));
   written.commit();
+}
+
+std::jthread prepare_to_encode() {
+#ifdef HYDRASCOPE_WITH_OPENCV
+  return opencv::load_picture_codecs_ahead();
+#else
+  return {};
+#endif
 }
 
 }  // namespace hydrascope::viz

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::viz {
@@ -26,5 +27,7 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
 /// Under a temporary name, then renamed. Throws also Error(unreadable) if writing fails.
 void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
                  const EncodeOptions& options = {});
+/// Begins to load what encodes, on a thread of its own: for who has something else to do meanwhile.
+[[nodiscard]] std::jthread prepare_to_encode();
 
 }  // namespace hydrascope::viz

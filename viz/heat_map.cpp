@@ -4,24 +4,18 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <iterator>
 #include <numeric>
+#include <span>
 
 namespace hydrascope::viz {
 namespace {
 
-/// The finite values, by magnitude where asked.
-std::vector<float> numbers(const HeatMap& map, bool magnitudes) {
+std::vector<float> finite_values(const HeatMap& map) {
   std::vector<float> found;
-  found.reserve(map.values.size());
-  for (const float value : map.values)
-    if (std::isfinite(value)) found.push_back(magnitudes ? std::abs(value) : value);
+  std::ranges::copy_if(map.values, std::back_inserter(found),
+                       [](float value) { return std::isfinite(value); });
   return found;
-}
-
-float nth_smallest(std::vector<float>& values, std::size_t n) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(n);
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
 }
 
 }  // namespace
@@ -35,16 +29,26 @@ HeatMap with_sign(HeatMap map, Sign sign) {
 }
 
 ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent) {
-  std::vector<float> values = numbers(map, symmetric);
+  std::vector<float> values = finite_values(map);
   if (values.empty()) return {};
-  const std::size_t last = values.size() - 1;
-  const double beyond = std::clamp(outlier_percent, 0.0, 100.0) / 100.0 *
-                        static_cast<double>(values.size()) / (symmetric ? 1 : 2);
-  // At least one value is left.
-  const std::size_t dropped =
-      std::min(static_cast<std::size_t>(beyond), symmetric ? last : last / 2);
-  const float high = nth_smallest(values, last - dropped);
-  return {symmetric ? -high : nth_smallest(values, dropped), high};
+  std::ranges::sort(values);
+  const double centre = symmetric ? 0 : double{values[values.size() / 2]};
+  const auto distance = [&](float value) { return std::abs(double{value} - centre); };
+  std::ranges::stable_sort(values, std::greater(), distance);
+  const auto add = [&](double sum, float value) { return sum + distance(value); };
+  const double most = std::clamp(outlier_percent, 0.0, 100.0) / 100.0 *
+                      std::accumulate(values.begin(), values.end(), 0.0, add);
+  std::size_t dropped = 0;
+  double beyond = 0;
+  while (dropped + 1 < values.size()) {
+    beyond = add(beyond, values[dropped]);
+    if (beyond > most) break;
+    ++dropped;
+  }
+  const auto [low, high] = std::ranges::minmax(std::span(values).subspan(dropped));
+  if (!symmetric) return {low, high};
+  const float reach = std::max(std::abs(low), std::abs(high));
+  return {-reach, reach};
 }
 
 std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass) {

@@ -22,9 +22,10 @@ struct ValueRange {
   float low = 0;
   float high = 0;
 };
-/// Smallest and largest value; with `symmetric` -m .. m, m the largest magnitude. `outlier_percent`
-/// of the cells may lie beyond (half of them at each end, or by magnitude): `--outlier-perc`. NaN
-/// is left out; a map without a number, or of one value, has an empty range that `draw` still
+/// Smallest and largest value; with `symmetric` -m .. m, m the largest magnitude. The farthest cells
+/// lie beyond as long as they hold no more than `outlier_percent` of the heat, which is the sum of
+/// distances from the median, or from 0 with `symmetric`: a small object keeps its colours, as a
+/// share of the cells would not let it. NaN is left out; a map without a number, or of one value, has an empty range that `draw` still
 /// draws.
 ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent);
 

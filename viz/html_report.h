@@ -85,7 +85,7 @@ struct ReportOptions {
   bool beside = false;  ///< the original beside the overlay
   Sign sign = Sign::both;
   double outlined_mass = 0;    ///< 0..1: the smallest set of cells that holds it
-  double outlier_percent = 0;  ///< of a map's cells: range_of. Not to be chosen in the page.
+  double outlier_percent = 0;  ///< of a map's heat: range_of. Not to be chosen in the page.
 };
 
 class HtmlReport {

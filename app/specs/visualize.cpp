@@ -104,7 +104,7 @@ std::vector<Option> drawing_options() {
           {.name = "outlier-perc",
            .kind = ValueKind::number,
            .placeholder = "P",
-           .help = "percentage of the cells that may lie beyond the colours, half at each end",
+           .help = "percentage of the heat that may lie beyond the colours",
            .default_value = "20",
            .minimum = 0,
            .maximum = 99},

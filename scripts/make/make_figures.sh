@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the heatmaps of the README: the otters at 1080p, whole and unscaled, by the bundled models with softmax, Hedgehog and
-# Hydra attention, and a contact sheet of methods at 224x224. The program must be built.
+# Makes assets/figures: the README's strip (a photograph, what speaks for its class at 224x224, and at 1080x1920
+# without a resize) and a contact sheet of methods at 224x224. The program must be built, python3 needs Pillow, and the
+# times under the strip are true where the machine does nothing else.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -10,15 +11,46 @@ photo=assets/images/oakland-zoo-otters.jpg
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-heatmap() {  # NAME MODEL METHOD
-  "$program" visualize -q --no-progress --native -m "deit_tiny_patch16_224.$2" --method "$3" --class otter --sign positive --fade --alpha 0.8 \
-    --caption --colorbar --image-format jpeg --quality 82 -o "$work" "$photo"
-  mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_1080p_$1.jpg"
+heatmap() {  # NAME OPTION...: draws it five times, a record each
+  local name=$1
+  shift
+  "$program" visualize -q --no-progress -m deit_tiny_patch16_224.hedgehog --precision bfloat16 -b 1 --class otter --format jsonl \
+    -o "$work/$name" "$@" "$photo" "$photo" "$photo" "$photo" "$photo" >"$work/$name.jsonl"
 }
-heatmap softmax softmax attention
-heatmap hedgehog hedgehog attention
-heatmap hydra hydra_last2 hydra
+heatmap small
+heatmap native --native
 
-"$program" visualize -q --no-progress --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam --class otter \
-  --sign positive --fade --alpha 0.8 --image-format jpeg --quality 85 -o "$work" "$photo"
+python3 - "$photo" "$work" "$figures/strip.jpg" <<'PYTHON'
+import json
+import sys
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFont
+
+WIDTH, GAP, TEXT = 640, 10, 25  # pixels: of a panel, between panels, of letters
+photo, work, strip = map(Path, sys.argv[1:])
+
+panels = [(photo, "the photograph, 1080x1920")]
+for name in ("small", "native"):
+    records = [json.loads(line) for line in (work / f"{name}.jsonl").read_text().splitlines()]
+    seconds = min(record["seconds"] for record in records)  # of the model and the map
+    time = f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
+    rows, columns = records[0]["grid"]
+    size = "x".join(map(str, (records[0]["height"], records[0]["width"]) if name == "native" else records[0]["model_size"]))
+    panels.append((records[0]["files"]["heatmap"], f"{records[0]['class']['label']} at {size}: {rows}x{columns} patches, {time}"))
+
+pictures = [Image.open(file).convert("RGB") for file, _ in panels]
+height = round(WIDTH * pictures[0].height / pictures[0].width)
+sheet = Image.new("RGB", (3 * WIDTH + 2 * GAP, height + 2 * TEXT), "white")
+draw = ImageDraw.Draw(sheet)
+font = ImageFont.truetype("assets/fonts/DejaVuSans-subset.ttf", TEXT)
+for i, (picture, (_, caption)) in enumerate(zip(pictures, panels)):
+    left = i * (WIDTH + GAP)
+    sheet.paste(picture.resize((WIDTH, height), Image.Resampling.LANCZOS), (left, 0))
+    draw.text((left + WIDTH / 2, height + TEXT), caption, "#202020", font, anchor="mm")
+sheet.save(strip, quality=88, optimize=True)
+PYTHON
+
+"$program" visualize -q --no-progress --class otter --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam \
+  --image-format jpeg --quality 85 -o "$work" "$photo"
 mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_methods.jpg"

@@ -54,12 +54,26 @@ TEST(HeatMapTest, TheRangeIsFromTheSmallestToTheLargestNumber) {
 }
 
 TEST(HeatMapTest, OutliersLieBeyondTheRange) {
-  expect_range(range_of(falling(100), false, 0), 1, 100);
-  expect_range(range_of(falling(100), false, 10), 6, 95);
-  expect_range(range_of(falling(100), true, 10), -90, 90);
-  expect_range(range_of(falling(100), false, 1.9), 1, 100);
+  expect_range(range_of(falling(101), false, 0), 1, 101);
+  // Distances from the median, 51, are 50, 50, 49, 49 and so on: 2550 in all.
+  expect_range(range_of(falling(101), false, 1.9), 1, 101);
+  expect_range(range_of(falling(101), false, 4), 2, 100);
   expect_range(range_of(falling(101), false, 100), 51, 51);
+  // 5050 in all, from 0.
+  expect_range(range_of(falling(100), true, 3.9), -99, 99);
   expect_range(range_of(falling(3), true, 100), -1, 1);
+  expect_range(range_of(row({5}), true, 100), -5, 5);
+  expect_range(range_of(row({7, 7, 7}), false, 50), 7, 7);
+}
+
+TEST(HeatMapTest, OutliersAreAShareOfTheHeatSoThatSmallObjectsKeepTheirColours) {
+  HeatMap map{68, 120, std::vector<float>(68 * 120, 0)};
+  for (std::size_t i = 0; i < 1000; ++i) map.values[8 * i] = 0.001F;  // here and there a little
+  for (std::size_t i = 0; i < 20; ++i) map.values[4000 + i] = 1 + 0.1F * static_cast<float>(i);
+  const ValueRange range = range_of(map, false, 20);
+  EXPECT_EQ(range.low, 0);
+  EXPECT_GT(range.high, 2) << "of 1 to 2.9, far above the rest";
+  EXPECT_LT(range.high, 2.9F);
 }
 
 TEST(HeatMapTest, TheSmallestSetHoldsTheMass) {

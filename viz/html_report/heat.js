@@ -20,14 +20,21 @@ function withSign(values, sign) {
 
 /** range_of of viz/heat_map.h: what the first and the last colour stand for. */
 function rangeOf(values, isSymmetric, outlierPercent) {
-  const numbers = values.filter(Number.isFinite);
+  const numbers = values.filter(Number.isFinite).sort();
   if (numbers.length === 0) return {low: 0, high: 0};
-  const ascending = (isSymmetric ? numbers.map(Math.abs) : numbers).sort();
-  const last = ascending.length - 1;
-  const beyond = outlierPercent / 100 * ascending.length / (isSymmetric ? 1 : 2);
-  const dropped = Math.min(Math.floor(beyond), isSymmetric ? last : Math.floor(last / 2));
-  const high = ascending[last - dropped];
-  return {low: isSymmetric ? -high : ascending[dropped], high};
+  const centre = isSymmetric ? 0 : numbers[Math.floor(numbers.length / 2)];
+  const distance = value => Math.abs(value - centre);
+  const farthest = [...numbers].sort((a, b) => distance(b) - distance(a));
+  const most = outlierPercent / 100 * farthest.reduce((sum, value) => sum + distance(value), 0);
+  let dropped = 0;
+  for (let beyond = 0; dropped + 1 < farthest.length; ++dropped) {
+    beyond += distance(farthest[dropped]);
+    if (beyond > most) break;
+  }
+  const kept = farthest.slice(dropped).sort((a, b) => a - b);
+  const [low, high] = [kept[0], kept[kept.length - 1]];
+  const reach = Math.max(Math.abs(low), Math.abs(high));
+  return isSymmetric ? {low: -reach, high: reach} : {low, high};
 }
 
 /** 0 at the first colour, 1 at the last; a map of one value is the neutral or the first colour. */

@@ -1,9 +1,11 @@
+#include "tests/app/cli/npy.h"
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
 namespace hydrascope::testing {
@@ -63,16 +65,15 @@ TEST_F(VisualizeCliTest, AHeatmapOfThePicturesOwnSizeAndTheRecordOfTheContract) 
   EXPECT_EQ(keys,
             (std::vector<std::string>{"schema", "input", "class", "method", "layer", "grid", "min",
                                       "max", "cls_share", "files", "width", "height", "model_size",
-                                      "attention", "device", "precision", "note", "seconds"}));
+                                      "attention", "device", "precision", "seconds"}));
   EXPECT_EQ(record.at("class").at("index"), 360);
   EXPECT_EQ(record.at("class").at("label"), "otter");
-  EXPECT_EQ(record.at("method"), "attention");
+  EXPECT_EQ(record.at("method"), "hydra");
   EXPECT_EQ(record.at("layer"), 11);
   EXPECT_EQ(record.at("grid"), (Json{14, 14}));
-  EXPECT_LT(record.at("min").get<double>(), record.at("max").get<double>());
-  EXPECT_GT(record.at("cls_share").get<double>(), 0);
+  EXPECT_LT(record.at("min").get<double>(), 0) << "records are of both signs, whatever is drawn";
+  EXPECT_GT(record.at("max").get<double>(), 0);
   EXPECT_EQ(record.at("files").at("heatmap"), "heatmaps/oakland-zoo-otters.heatmap.png");
-  EXPECT_NE(record.at("note").get<std::string>().find("auto took attention"), std::string::npos);
   EXPECT_EQ(png_size(path("heatmaps/oakland-zoo-otters.heatmap.png")), (std::pair{1920, 1080}));
 }
 
@@ -141,7 +142,6 @@ TEST_F(VisualizeCliTest, AllLayersAllHeadsAndTheBestClasses) {
   EXPECT_EQ(heads[4].at("head"), "1");
   const std::vector<Json> classes = records({"p.ppm", "--topk", "3"});
   ASSERT_EQ(classes.size(), 3U);
-  EXPECT_EQ(classes[0].at("method"), "hydra") << "attention is the same for every class";
   EXPECT_GE(classes[0].at("class").at("prob"), classes[1].at("class").at("prob"));
 }
 
@@ -163,23 +163,102 @@ TEST_F(VisualizeCliTest, EveryMethodForSoftmaxHydraAndAMixture) {
   }
 }
 
-TEST_F(VisualizeCliTest, WaysToDraw) {
-  picture("p.ppm", 96, 64);
-  const auto drawn = [&](std::vector<std::string> how) {
-    how.insert(how.begin(), {"p.ppm", "--method", "hydra", "--img-size", "64"});
-    records(how);
-    return read_bytes(path("heatmaps/p.heatmap.png"));
+/// What the bundled pictures show has to be where the heat is.
+TEST_F(VisualizeCliTest, TheHeatLiesOnTheObject) {
+  struct Case {
+    const char* picture;
+    const char* label;
+    // Part of the 14 x 14 cells, half-open, that holds the object and little else.
+    int top, left, bottom, right;
   };
-  const std::string plain = drawn({});
-  const std::string changed = drawn({"--sign", "positive", "--cmap", "viridis", "--blocks",
-                                     "--alpha", "0.9", "--threshold", "0.5"});
-  EXPECT_NE(changed, plain);
-  const auto [width, height] = png_size(path("heatmaps/p.heatmap.png"));
-  EXPECT_EQ((std::pair{width, height}), (std::pair{96, 64}));
-  drawn({"--colorbar", "--caption", "--beside"});
-  EXPECT_GT(png_size(path("heatmaps/p.heatmap.png")).first, 2 * width);
-  EXPECT_GT(png_size(path("heatmaps/p.heatmap.png")).second, height);
-  EXPECT_EQ(drawn({}), plain) << "the same bits again";
+  for (const auto& [name, label, top, left, bottom, right] :
+       {Case{"oakland-zoo-otters.jpg", "otter", 3, 1, 11, 14},
+        Case{"otter-head.jpg", "otter", 8, 4, 14, 14},
+        Case{"lake-sherburne.jpg", "alp", 2, 0, 10, 14}}) {
+    SCOPED_TRACE(name);
+    const auto record =
+        records({asset("images/" + std::string(name)).string(), "--save-raw"}).at(0);
+    EXPECT_EQ(record.at("class").at("label"), label);
+    const Npy map(path(record.at("files").at("map")));
+    ASSERT_EQ(map.values.size(), 196U);
+    double inside = 0;
+    double all = 0;
+    for (int cell = 0; cell < 196; ++cell) {
+      const int row = cell / 14;
+      const int column = cell % 14;
+      const double heat = std::max(0.0F, map.values[static_cast<std::size_t>(cell)]);
+      all += heat;
+      if (row >= top && row < bottom && column >= left && column < right) inside += heat;
+    }
+    EXPECT_GT(inside / all, 0.85);
+  }
+}
+
+TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
+  picture("p.ppm", 96, 64);
+  struct Drawn {
+    std::string heatmap;
+    std::string map;
+    std::pair<int, int> size;
+  };
+  const auto drawn = [&](std::vector<std::string> how) {
+    how.insert(how.begin(), {"p.ppm", "--img-size", "64", "--save-raw", "--precision", "float32"});
+    records(how);
+    return Drawn{read_bytes(path("heatmaps/p.heatmap.png")), read_bytes(path("heatmaps/p.map.npy")),
+                 png_size(path("heatmaps/p.heatmap.png"))};
+  };
+  const Drawn plain = drawn({});
+  EXPECT_EQ(plain.size, (std::pair{96, 64}));
+  EXPECT_EQ(drawn({}).heatmap, plain.heatmap) << "the same bits again";
+  const std::vector<std::vector<std::string>> over_the_picture{
+      {"--sign", "both"}, {"--sign", "absolute"}, {"--cmap", "viridis"},    {"--blocks"},
+      {"--alpha", "0.4"}, {"--no-fade"},          {"--outlier-perc", "60"}, {"--threshold", "0.5"}};
+  std::set<std::string> different{plain.heatmap};
+  for (const auto& option : over_the_picture) {
+    const Drawn changed = drawn(option);
+    EXPECT_TRUE(different.insert(changed.heatmap).second) << option.front();
+    EXPECT_EQ(changed.size, plain.size) << option.front();
+    EXPECT_EQ(changed.map, plain.map) << option.front() << " changes what is drawn alone";
+  }
+  EXPECT_EQ(drawn({"--sign", "positive", "--alpha", "0.8", "--fade", "--method", "hydra"}).heatmap,
+            plain.heatmap)
+      << "the defaults by their names";
+  EXPECT_EQ(drawn({"--method", "auto"}).heatmap, plain.heatmap);
+  EXPECT_NE(drawn({"--method", "attention"}).map, plain.map);
+
+  const auto grows = [&](const std::vector<std::string>& option, bool wider, bool higher) {
+    const auto [width, height] = drawn(option).size;
+    EXPECT_EQ(width > 2 * 96, wider) << option.front();
+    EXPECT_EQ(height > 64 + 2 * 12, higher) << option.front();
+  };
+  grows({"--caption"}, false, true);
+  grows({"--beside"}, true, false);
+  EXPECT_GT(drawn({"--colorbar"}).size.first, 96 + 12);
+  EXPECT_GT(drawn({"--colorbar-numbers"}).size.first, drawn({"--colorbar"}).size.first);
+}
+
+TEST_F(VisualizeCliTest, TextIsOneShortLinePerInput) {
+  picture("p.ppm", 64, 64);
+  const auto printed = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"visualize", "p.ppm", kOtters, "--device", "cpu",
+                                         "--no-progress", "--precision", "float32"});
+    const Outcome outcome = run(arguments, {"", folder_.path(), {}});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.lines();
+  };
+  const std::vector<std::string> one = printed({});
+  ASSERT_EQ(one.size(), 2U);
+  EXPECT_EQ(one[1], kOtters + "  otter 67.5 %  -> heatmaps/oakland-zoo-otters.heatmap.png");
+  const std::vector<std::string> many = printed({"--layer", "all", "--topk", "2"});
+  ASSERT_EQ(many.size(), 2U);
+  EXPECT_EQ(
+      many[1],
+      kOtters + "  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/oakland-zoo-otters.heatmap.png");
+  const auto [width, height] = png_size(path("heatmaps/oakland-zoo-otters.heatmap.png"));
+  EXPECT_GT(width, 4 * height) << "twelve layers side by side, a row per class";
+  const std::vector<std::string> verbose = printed({"--layer", "0,11", "-v"});
+  ASSERT_EQ(verbose.size(), 4U);
+  EXPECT_NE(verbose[3].find("hydra layer 11"), std::string::npos) << verbose[3];
 }
 
 TEST_F(VisualizeCliTest, FileFormats) {
@@ -288,20 +367,23 @@ TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
     return read_bytes(path("page.html"));
   };
   const std::string usual = page_of({});
-  for (const char* text : {R"("sign":"both")", R"("mass":0.0)", R"("colormap":"inferno")",
-                           R"("signedColormap":"blue-orange")", R"("outlierPercent":0.0)"})
+  for (const char* text : {R"("sign":"positive")", R"("mass":0.0)", R"("colormap":"inferno")",
+                           R"("signedColormap":"blue-orange")", R"("outlierPercent":20.0)",
+                           R"("opacity":0.8)", R"("fade":true)"})
     EXPECT_NE(usual.find(text), std::string::npos) << text;
-  // Signed heat in blue and orange has a range about 0, magnitudes have none below.
-  const std::string other = page_of(
-      {"--sign", "absolute", "--threshold", "0.5", "--cmap", "viridis", "--outlier-perc", "2"});
-  for (const char* text : {R"("sign":"absolute")", R"("mass":0.5)", R"("colormap":"viridis")",
-                           R"("signedColormap":"viridis")", R"("outlierPercent":2.0)"})
+  const std::string other =
+      page_of({"--sign", "both", "--threshold", "0.5", "--cmap", "blue-orange", "--outlier-perc",
+               "2", "--no-fade", "--alpha", "0.25"});
+  for (const char* text : {R"("sign":"both")", R"("mass":0.5)", R"("colormap":"blue-orange")",
+                           R"("signedColormap":"blue-orange")", R"("outlierPercent":2.0)",
+                           R"("opacity":0.25)", R"("fade":false)"})
     EXPECT_NE(other.find(text), std::string::npos) << text;
+  // What speaks for the class begins at 0; signed heat in blue and orange has a range about 0.
   const std::string range = R"("range":{"low":)";
   ASSERT_NE(usual.find(range), std::string::npos);
-  EXPECT_EQ(usual[usual.find(range) + range.size()], '-');
+  EXPECT_NE(usual[usual.find(range) + range.size()], '-');
   ASSERT_NE(other.find(range), std::string::npos);
-  EXPECT_NE(other[other.find(range) + range.size()], '-');
+  EXPECT_EQ(other[other.find(range) + range.size()], '-');
 }
 
 TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
