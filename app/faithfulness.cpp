@@ -19,20 +19,6 @@ namespace explain = model::explain;
 /// Enough for their mean to say where chance lies; each costs as much as a method.
 constexpr std::int64_t kRandomDraws = 5;
 
-template <class Entries>
-std::vector<std::string> names_of(const Entries& entries) {
-  std::vector<std::string> names;
-  for (const auto& entry : entries) names.emplace_back(entry.name);
-  return names;
-}
-
-std::vector<std::string> map_names() {
-  std::vector<std::string> names = names_of(explain::methods());
-  names.emplace_back(kRandomMap);
-  names.emplace_back(kCenterMap);
-  return names;
-}
-
 std::int64_t layer_of(const ParsedOptions& options, std::int64_t depth) {
   const std::string& word = options.text("layer");
   if (word == "last") return depth - 1;
@@ -49,15 +35,15 @@ std::vector<explain::Request> requests_of(const ParsedOptions& options,
                                           const model::VitConfig& config, std::int64_t layer) {
   const std::vector<std::string_view> supported = explain::supported_methods(config, layer);
   const std::vector<std::string_view> wanted =
-      options.given("maps") ? std::vector<std::string_view>(options.texts("maps").begin(),
-                                                            options.texts("maps").end())
-                            : supported;
+      options.given("method") ? std::vector<std::string_view>(options.texts("method").begin(),
+                                                              options.texts("method").end())
+                              : supported;
   std::vector<explain::Request> requests;
   for (const std::string_view word : wanted) {
     const explain::MethodEntry* entry = explain::find_method_or_null(word);
     if (entry == nullptr) continue;  // random or centre, which are always there
     explain::require_supported(config, entry->method, layer, explain::MaplessLayers::skip,
-                               "--maps " + std::string(word));
+                               options.origin("method") + " " + std::string(word));
     if (std::ranges::find(requests, entry->method, &explain::Request::method) == requests.end())
       requests.push_back({.method = entry->method, .layer = layer});
   }
@@ -66,67 +52,20 @@ std::vector<explain::Request> requests_of(const ParsedOptions& options,
 
 }  // namespace
 
-std::vector<Option> faithfulness_options() {
-  std::vector<Option> options{
-      {.name = "faithfulness",
-       .placeholder = "MEASURE,...",
-       .help = "also measure how faithful maps are: the model on pictures whose patches are "
-               "replaced in the order of their heat",
-       .choices = names_of(explain::measures()),
-       .comma_list = true},
-      {.name = "maps",
-       .placeholder = "METHOD,...",
-       .help = "which maps; random and center are always beside",
-       .default_note = "all that the layer supports",
-       .choices = map_names(),
-       .comma_list = true},
-      {.name = "steps",
-       .kind = ValueKind::integer,
-       .placeholder = "N",
-       .help = "steps of deletion and insertion; a map costs as many forward passes a picture",
-       .default_value = "14",
-       .minimum = 1},
-      {.name = "substrate",
-       .help = "what takes a patch's place (insertion starts from a blurred picture always)",
-       .default_note = "mean for deletion, black for positive and negative",
-       .choices = names_of(explain::substrates())},
-      {.name = "class",
-       .help = "the class that is explained and watched: predicted or labelled",
-       .default_value = "pred",
-       .choices = {"pred", "target"}},
-      {.name = "layer",
-       .placeholder = "last|N",
-       .help = "layer that is explained, from 0",
-       .default_value = "last"},
-  };
-  for (Option& option : options) option.group = "Faithfulness";
-  return options;
-}
-
 std::vector<std::int64_t> FaithfulnessPlan::traced_layers(const model::VitConfig& config) const {
   return explain::Explainer::traced_layers(config, requests);
 }
 
-std::optional<FaithfulnessPlan> plan_faithfulness(const ParsedOptions& options,
-                                                  const model::VitConfig& config,
-                                                  const image::TransformConfig& transform) {
-  if (!options.given("faithfulness")) {
-    for (const char* name : {"maps", "steps", "substrate", "class", "layer"}) {
-      if (options.given(name))
-        throw Error(ErrorCode::invalid_argument, "maps are measured with --faithfulness only",
-                    options.origin(name), "add --faithfulness deletion,insertion");
-    }
-    return std::nullopt;
-  }
+FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::VitConfig& config,
+                                   const image::TransformConfig& transform) {
   if (options.given("keep-tokens"))
-    throw Error(ErrorCode::invalid_argument, "maps need all tokens",
-                "--faithfulness with --keep-tokens");
+    throw Error(ErrorCode::invalid_argument, "maps need all tokens", options.origin("keep-tokens"));
   FaithfulnessPlan plan;
   plan.layer = layer_of(options, config.depth);
   plan.requests = requests_of(options, config, plan.layer);
   plan.of_target = options.text("class") == "target";
   plan.seed = options.integer("seed");
-  for (const std::string& word : options.texts("faithfulness")) {
+  for (const std::string& word : options.texts("measure")) {
     const explain::Measure measure = explain::find_measure_or_null(word)->measure;
     if (std::ranges::find(plan.options.measures, measure) == plan.options.measures.end())
       plan.options.measures.push_back(measure);
@@ -231,7 +170,7 @@ bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std
   report_.map_seconds += map_seconds;
   report_.blur_sigma = explain::blur_sigma(result.model_size.height, result.model_size.width);
   ++report_.images;
-  // The random maps come last, and share a row a measure.
+  // The random maps come last, and share one row per measure.
   const std::size_t num_measures = plan_.options.measures.size();
   const std::size_t first_random = report_.rows.size() - num_measures;
   for (std::size_t row = 0; row < report_.rows.size(); ++row) {

@@ -1,4 +1,4 @@
-// `evaluate --faithfulness`: the maps of every picture, measured on the model that they explain.
+// What `faithfulness` computes: the maps of every picture, measured on the model that they explain.
 #pragma once
 
 #include "app/faithfulness_report.h"
@@ -15,9 +15,6 @@
 
 namespace hydrascope::app {
 
-/// faithfulness, maps, steps, substrate, class, layer.
-std::vector<Option> faithfulness_options();
-
 /// What the options ask for, checked against the model before any weight is loaded.
 struct FaithfulnessPlan {
   std::vector<model::explain::Request> requests;  ///< the maps but random and centre
@@ -29,11 +26,10 @@ struct FaithfulnessPlan {
   [[nodiscard]] std::vector<std::int64_t> traced_layers(const model::VitConfig& config) const;
 };
 
-/// Nothing without `--faithfulness`. Throws Error(invalid_argument): a method that the model does
-/// not support, a layer that it does not have, options that go together and do not.
-std::optional<FaithfulnessPlan> plan_faithfulness(const ParsedOptions& options,
-                                                  const model::VitConfig& config,
-                                                  const image::TransformConfig& transform);
+/// Throws Error(invalid_argument): a method that the model does not support, a layer that it does
+/// not have, options that do not go together.
+FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::VitConfig& config,
+                                   const image::TransformConfig& transform);
 
 class FaithfulnessRun {
  public:

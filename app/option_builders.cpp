@@ -18,6 +18,13 @@ std::vector<Option> without(std::vector<Option> options,
   return options;
 }
 
+std::vector<Option> hide(std::vector<Option> options,
+                         std::initializer_list<std::string_view> names) {
+  for (Option& option : options)
+    option.hidden |= std::ranges::find(names, option.name) != names.end();
+  return options;
+}
+
 Option flag(std::string name, std::string help, char short_name) {
   return {.name = std::move(name),
           .short_name = short_name,
@@ -47,6 +54,14 @@ Option share(std::string name, std::string help, std::string default_value) {
   Option option = number(std::move(name), std::move(help), std::move(default_value));
   option.maximum = 1;
   return option;
+}
+
+Option save_dtype(std::string default_note) {
+  return {.name = "save-dtype",
+          .help = "number format of the weights in the new file",
+          .default_note = std::move(default_note),
+          .choices = {"float32", "float16", "bfloat16"},
+          .aliases = {{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}};
 }
 
 }  // namespace hydrascope::app

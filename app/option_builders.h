@@ -1,4 +1,4 @@
-// Words for writing tables of options. Free of LibTorch.
+// Words for writing tables of options.
 #pragma once
 
 #include "app/options.h"
@@ -15,11 +15,18 @@ std::vector<Option> in_group(const std::string& group, std::vector<Option> optio
 std::vector<Option> without(std::vector<Option> options,
                             std::initializer_list<std::string_view> names);
 
+/// The same, those of `names` hidden.
+std::vector<Option> hide(std::vector<Option> options,
+                         std::initializer_list<std::string_view> names);
+
 Option flag(std::string name, std::string help, char short_name = '\0');
 /// At least `minimum`.
 Option number(std::string name, std::string help, std::string default_value, double minimum = 0);
 Option integer(std::string name, std::string help, std::string default_value, double minimum = 0);
 /// Between 0 and 1.
 Option share(std::string name, std::string help, std::string default_value);
+
+/// Of commands that write weights; elsewhere `--precision` is that of the computation.
+Option save_dtype(std::string default_note);
 
 }  // namespace hydrascope::app

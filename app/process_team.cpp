@@ -24,15 +24,11 @@ training::JoinOptions join_options(const ParsedOptions& options) {
 ProcessTeam::ProcessTeam()
     : launch_(training::read_launch_environment()), group_(training::make_single_process()) {}
 
-void ProcessTeam::refuse(const ParsedOptions& options,
-                         std::initializer_list<const char*> names) const {
+void ProcessTeam::refuse(const std::string& subject) const {
   if (!has_others()) return;
-  for (const char* name : names) {
-    if (!options.given(name)) continue;
-    throw Error(ErrorCode::invalid_argument,
-                "cannot be shared by " + std::to_string(launch_.world_size) + " processes",
-                options.origin(name), "run it in one process, without torchrun");
-  }
+  throw Error(ErrorCode::invalid_argument,
+              "cannot be shared by " + std::to_string(launch_.world_size) + " processes", subject,
+              "run it in one process, without torchrun");
 }
 
 void ProcessTeam::join(const ParsedOptions& options) {

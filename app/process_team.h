@@ -30,9 +30,8 @@ class ProcessTeam {
   [[nodiscard]] bool is_first() const noexcept { return launch_.is_first(); }
   [[nodiscard]] bool has_others() const noexcept { return launch_.has_others(); }
 
-  /// Throws Error(invalid_argument) for the first of `names` that was given, among several
-  /// processes.
-  void refuse(const ParsedOptions& options, std::initializer_list<const char*> names) const;
+  /// Throws Error(invalid_argument) with `subject`, which is for one process alone, among several.
+  void refuse(const std::string& subject) const;
 
   /// Waits until all are there, `--ddp-timeout` at most. Afterwards they wait for each other
   /// without end, because shares take different times; one that dies is an error at once. Throws

@@ -62,7 +62,7 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
         // What decides how a step is computed or when a run ends, not what it learns.
         "grad-checkpointing", "patience",
         // Where the weights lie and what the result is called; which they are is below.
-        "checkpoint", "from", "labels", "model", "precision",
+        "checkpoint", "labels", "model", "arch", "save-dtype",
         // The transform is below, wherever it comes from.
         "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
     identity.erase(name);

@@ -25,13 +25,13 @@ struct Files {
 
 Files files_of(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
-  if (options.given("from")) words.insert(words.begin(), options.text("from"));
+  if (options.given("model")) words.insert(words.begin(), options.text("model"));
   if (options.given("output")) words.push_back(options.text("output"));
   if (words.size() != 2) {
     throw Error(ErrorCode::invalid_argument,
                 "expected a checkpoint and the file to write, found " +
                     std::to_string(words.size()) + " names",
-                "convert", "hydrascope convert --format-only in.pth out.safetensors");
+                "convert", "hydrascope convert in.pth out.safetensors");
   }
   return {words[0], words[1]};
 }
@@ -57,7 +57,7 @@ void prepare_output(const fs::path& file, bool force) {
 }
 
 std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options) {
-  const std::string& word = options.text("precision");
+  const std::string& word = options.text("save-dtype");
   if (word == "float32") return checkpoint::Dtype::F32;
   if (word == "float16") return checkpoint::Dtype::F16;
   if (word == "bfloat16") return checkpoint::Dtype::BF16;
@@ -67,7 +67,7 @@ std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options) {
 int rewrite_checkpoint(const ParsedOptions& options) {
   const Files files = files_of(options);
   const Console console(options);
-  const ModelSource source = open_weights(options, files.from, files.from, options.text("model"));
+  const ModelSource source = open_weights(options, files.from, files.from, options.text("arch"));
   prepare_output(files.to, options.flag("force"));
   for (const std::string& note : source.notes) console.note("note: " + note);
 

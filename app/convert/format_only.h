@@ -10,13 +10,13 @@
 
 namespace hydrascope::app {
 
-/// IN OUT, or --from and --output in their places. Returns the exit code.
+/// IN OUT, or --model and --output in their places. Returns the exit code.
 int rewrite_checkpoint(const ParsedOptions& options);
 
 /// Throws Error(invalid_argument) for a file that is none of this program's format, or that exists
 /// without `force`; makes its folder.
 void prepare_output(const std::filesystem::path& file, bool force);
-/// `--precision`; nothing where it is not given.
+/// `--save-dtype`; nothing where it is not given.
 std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

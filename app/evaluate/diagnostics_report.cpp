@@ -41,8 +41,7 @@ ResultTable DiagnosticsReport::table() const {
   return table;
 }
 
-std::string DiagnosticsReport::json() const {
-  JsonObject object;
+std::string DiagnosticsReport::json(JsonObject object) const {
   object.add("model", json_string(model)).add("attention", json_string(attention));
   if (!against.empty()) {
     object.add("against", json_string(against))
@@ -70,27 +69,34 @@ void DiagnosticsReport::write_text(std::ostream& out) const {
   flush_results(out);
 }
 
-void check_diagnostics_file(const std::string& file) {
+void DiagnosticsReport::write(Format format, std::ostream& out) const {
+  if (format == Format::text) {
+    write_text(out);
+  } else if (format == Format::csv || format == Format::tsv) {
+    table().write(format, out);
+  } else {
+    out << json(JsonObject().add("schema", std::int64_t{1})) << '\n';
+  }
+  flush_results(out);
+}
+
+void check_diagnostics_file(const std::string& file, const std::string& option) {
   if (file == "-" || std::ranges::find(kExtensions, lower_extension(file)) != kExtensions.end())
     return;
   throw Error(ErrorCode::invalid_argument,
               "expected a file ending in .json, .html, .csv, .tsv or .txt, or -",
-              "--diagnostics " + file);
+              option + " " + file);
 }
 
-void write_diagnostics(const DiagnosticsReport& report, const std::string& file) {
-  const std::string extension = lower_extension(file);
-  OutputFile output(file, "--diagnostics");
-  if (extension == ".json") {
-    output.stream() << report.json() << '\n';
-  } else if (extension == ".html") {
+void write_diagnostics(const DiagnosticsReport& report, const std::string& file,
+                       const std::string& option) {
+  OutputFile output(file, option);
+  if (lower_extension(file) == ".html") {
     output.stream() << report.page();
-  } else if (extension == ".txt") {
-    report.write_text(output.stream());
+    flush_results(output.stream());
   } else {
-    report.table().write(extension == ".csv" ? Format::csv : Format::tsv, output.stream());
+    report.write(choose_format("", file), output.stream());
   }
-  flush_results(output.stream());
   output.close();
 }
 

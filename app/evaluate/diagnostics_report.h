@@ -1,7 +1,8 @@
-// The table of `evaluate --diagnostics`: what the attention of every layer and head is like. Free
+// The table of `diagnose`: what the attention of every layer and head is like. Free
 // of LibTorch.
 #pragma once
 
+#include "app/json_text.h"
 #include "app/result_table.h"
 
 #include <cstdint>
@@ -39,18 +40,20 @@ struct DiagnosticsReport {
   /// Leaves out columns without a number.
   void drop_empty_columns();
   [[nodiscard]] ResultTable table() const;
-  /// One object: facts, what the columns are, rows.
-  [[nodiscard]] std::string json() const;
-  /// The table, then a line a column.
+  /// One object: what `object` holds, facts, what the columns are, rows.
+  [[nodiscard]] std::string json(JsonObject object = {}) const;
+  /// The table, then one line per column.
   void write_text(std::ostream& out) const;
-  /// A self-contained page: a chart a column over the layers, and the table.
+  void write(Format format, std::ostream& out) const;
+  /// A self-contained page: one chart per column over the layers, and the table.
   [[nodiscard]] std::string page() const;
 };
 
-/// Whether `file` has an extension that `write_diagnostics` knows. Throws Error(invalid_argument)
-/// where it has not: better before an evaluation than after it.
-void check_diagnostics_file(const std::string& file);
+/// Throws Error(invalid_argument) if `file`, which `option` named, has no extension that
+/// `write_diagnostics` knows: better before an evaluation than after it.
+void check_diagnostics_file(const std::string& file, const std::string& option);
 /// By the extension: .json, .html, .csv, .tsv or .txt.
-void write_diagnostics(const DiagnosticsReport& report, const std::string& file);
+void write_diagnostics(const DiagnosticsReport& report, const std::string& file,
+                       const std::string& option);
 
 }  // namespace hydrascope::app

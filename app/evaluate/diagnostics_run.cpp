@@ -47,8 +47,11 @@ std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
 
 DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
                                   const ModelSource* reference, LabelledSet set,
-                                  const PipelineOptions& pipeline, c10::Device device,
+                                  std::int64_t images, const image::TransformConfig& transform,
                                   const Console& console) {
+  const c10::Device device = choose_device(options);
+  const image::DecodeOptions decode{.apply_exif = apply_exif_if_asked(options),
+                                    .max_pixels = options.integer("max-pixels")};
   DiagnosticsReport report;
   report.model = source.name;
   report.attention = model::to_text(source.config.attention);
@@ -67,13 +70,13 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
   explain::AttentionDiagnostics diagnostics(
       *modules, reference == nullptr ? nullptr : &*reference_modules,
       options.text("pos-interp") == "hf" ? model::PosInterp::hf : model::PosInterp::timm);
-  thin_out(set, static_cast<std::size_t>(options.integer("diagnostics-images")));
+  thin_out(set, static_cast<std::size_t>(images));
   Progress progress("diagnostics", std::ssize(set.pictures), console.progress);
   for (const LabelledPicture& picture : set.pictures) {
     if (stop_requested()) break;
     try {
-      const at::Tensor image = image::apply_transform(
-          pipeline.transform, image::read_picture(picture.file, pipeline.decode));
+      const at::Tensor image =
+          image::apply_transform(transform, image::read_picture(picture.file, decode));
       const std::int64_t patch = source.config.patch_size;
       const ExplanationThreads threads(source.config.depth * (image.size(1) / patch) *
                                        (image.size(2) / patch));

@@ -1,4 +1,4 @@
-// `evaluate --diagnostics`: the attention of some pictures, by layer and head.
+// What `diagnose` computes: the attention of some pictures, by layer and head.
 #pragma once
 
 #include "app/console.h"
@@ -6,18 +6,17 @@
 #include "app/labelled_set.h"
 #include "app/model_source.h"
 #include "app/options.h"
-#include "app/pipeline.h"
 
-#include <c10/core/Device.h>
+#include <cstdint>
 
 namespace hydrascope::app {
 
-/// Over `--diagnostics-images` of the set's pictures, evenly spread, by modules in float32 on
-/// `device`; `reference` may be null. Pictures that cannot be read are left out with a note. Ends
-/// early when a stop is requested.
+/// Over `images` of the set's pictures, evenly spread, by modules in float32 on `--device`;
+/// `reference` may be null. Pictures that cannot be read are left out with a note. Ends early when
+/// a stop is requested.
 DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
                                   const ModelSource* reference, LabelledSet set,
-                                  const PipelineOptions& pipeline, c10::Device device,
+                                  std::int64_t images, const image::TransformConfig& transform,
                                   const Console& console);
 
 }  // namespace hydrascope::app

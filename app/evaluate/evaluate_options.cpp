@@ -2,9 +2,12 @@
 
 #include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
+#include "app/faithfulness_report.h"
 #include "app/option_builders.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
+#include "model/explain/measure.h"
+#include "model/explain/method.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -15,35 +18,62 @@
 namespace hydrascope::app {
 namespace {
 
+namespace explain = model::explain;
+
 std::vector<std::string> precision_choices() {
   std::vector<Option> options = runtime_options();
   return std::ranges::find(options, "precision", &Option::name)->choices;
 }
 
+template <class Entries>
+std::vector<std::string> names_of(const Entries& entries) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries) names.emplace_back(entry.name);
+  return names;
+}
+
+std::vector<std::string> map_names() {
+  std::vector<std::string> names = names_of(explain::methods());
+  names.emplace_back(kRandomMap);
+  names.emplace_back(kCenterMap);
+  return names;
+}
+
 }  // namespace
+
+SetJobs jobs_of_evaluate(const ParsedOptions& options) {
+  return {.command = "evaluate",
+          .scores = true,
+          .compares = compares_models(options),
+          .measures_maps = options.given("measure"),
+          .diagnoses = options.given("diagnostics")};
+}
+
+std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options) {
+  std::vector<EarlierSpelling> found;
+  for (const auto& [option, command] : {std::pair("against", "compare"),
+                                        {"against-attn", "compare"},
+                                        {"against-attn-opt", "compare"},
+                                        {"against-precision", "compare"},
+                                        {"measure", "faithfulness"},
+                                        {"diagnostics", "diagnose"}}) {
+    if (options.given(option) && (found.empty() || found.back().command != command))
+      found.push_back({options.origin(option), command});
+  }
+  return found;
+}
 
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
-      "Labels",
-      {{.name = "labels-csv",
-        .placeholder = "FILE",
-        .help = "labels of a flat folder: a header with file and class_index (or synset) columns; "
-                "a column real_labels holds several valid ones a picture, with blanks between them",
-        .completes_files = true},
-       {.name = "real-labels",
-        .placeholder = "FILE.json",
-        .help = "lists of valid class indices, one a picture in the set's order (ImageNet's "
-                "validation pictures by their number): the share whose prediction is valid, "
-                "top1_real, over the pictures that have a valid one",
-        .completes_files = true},
-       {.name = "no-labels",
-        .kind = ValueKind::flag,
-        .help = "the pictures have none: agreement and diagnostics alone; so is a folder without "
-                "folders where these are asked for"}});
+      "Labels", {{.name = "labels-csv",
+                  .placeholder = "FILE",
+                  .help = "labels of a flat folder: columns file and class_index (or synset)",
+                  .completes_files = true},
+                 flag("no-labels", "the pictures have no labels, whatever folders they lie in")});
   labels.push_back({.name = "limit-images",
                     .kind = ValueKind::integer,
                     .placeholder = "N",
-                    .help = "only so many pictures, evenly spread over the set",
+                    .help = "use N pictures only, evenly spread over the set",
                     .default_note = "all",
                     .minimum = 1,
                     .group = "Input"});
@@ -51,86 +81,141 @@ std::vector<Option> labelled_set_options() {
 }
 
 std::vector<Option> score_options() {
-  std::vector<Option> options =
-      in_group("Output", {{.name = "require-top1",
-                           .kind = ValueKind::number,
-                           .placeholder = "PCT",
-                           .help = "exit with 4 when top-1 is below"},
-                          {.name = "save-logits",
-                           .placeholder = "FILE.npy",
-                           .help = "also write float32 logits (images, classes)",
-                           .completes_files = true}});
-  const std::vector<Option> tables = in_group(
+  return in_group(
       "Scores",
-      {{.name = "per-class",
+      {{.name = "real-labels",
+        .placeholder = "FILE.json",
+        .help = "also score by lists of valid classes, one per picture (ImageNet ReaL); a column "
+                "real_labels of --labels-csv does the same",
+        .completes_files = true},
+       {.name = "require-top1",
+        .kind = ValueKind::number,
+        .placeholder = "PCT",
+        .help = "exit with code 4 if top-1 is below PCT percent"},
+       {.name = "per-class",
         .placeholder = "FILE|-",
-        .help = "a row a class: pictures, right ones, top-1, top-5, the class it is most often "
-                "taken for; - puts it beside the summary",
+        .help = "write a table of accuracy by class; - prints it after the summary",
         .completes_files = true},
        {.name = "confusions",
         .kind = ValueKind::integer,
         .placeholder = "N",
-        .help = "the N most frequent wrong pairs of classes, beside the summary",
+        .help = "print the N most frequent confusions of two classes",
         .minimum = 1},
        {.name = "save-errors",
         .placeholder = "FOLDER",
-        .help = "contact sheets of the misclassified pictures, worst first (by the probability of "
-                "the wrong class), and errors.csv",
+        .help = "write contact sheets of misclassified pictures, worst first, and errors.csv",
         .completes_files = true},
        {.name = "most-errors",
         .kind = ValueKind::integer,
         .placeholder = "N",
-        .help = "at most so many pictures on the sheets",
+        .help = "put at most N pictures on the sheets of --save-errors",
         .default_value = "100",
-        .minimum = 1}});
-  options.insert(options.end(), tables.begin(), tables.end());
-  return options;
+        .minimum = 1},
+       {.name = "save-logits",
+        .placeholder = "FILE.npy",
+        .help = "write the logits, float32 (images, classes)",
+        .completes_files = true}});
+}
+
+std::vector<Option> layer_reference_options() {
+  return in_group("Comparison",
+                  {{.name = "against",
+                    .placeholder = "NAME|FILE",
+                    .help = "the other model; it sees the same pictures, through its own transform",
+                    .default_note = "the model itself",
+                    .completes_files = true},
+                   {.name = "against-attn",
+                    .placeholder = "SPEC",
+                    .help = "attention of the other model, as --attn takes it"},
+                   {.name = "against-attn-opt",
+                    .placeholder = "MECHANISM.KEY=VALUE",
+                    .help = "setting of the other model's attention, as --attn-opt takes it",
+                    .repeatable = true}});
 }
 
 std::vector<Option> agreement_options() {
-  return in_group(
-      "Agreement",
-      {{.name = "against",
-        .placeholder = "NAME|FILE",
-        .help = "a reference model over the same pictures, with its own transform: shares of equal "
-                "top-1, KL(reference || model), differences of logits, who is right where, the "
-                "difference of top-1 with its standard error, and the exact McNemar test; needs no "
-                "labels",
-        .completes_files = true},
-       {.name = "against-attn",
-        .placeholder = "SPEC",
-        .help = "the reference's attention, as --attn; without --against that of the same weights"},
-       {.name = "against-attn-opt",
-        .placeholder = "MECHANISM.KEY=VALUE",
-        .help = "a setting of it, as --attn-opt",
-        .repeatable = true},
-       {.name = "against-precision",
-        .help = "the reference's precision",
-        .default_note = "the model's",
-        .choices = precision_choices()}});
+  std::vector<Option> options = layer_reference_options();
+  options.push_back({.name = "against-precision",
+                     .help = "number format of the other model's computation",
+                     .default_note = "as --precision",
+                     .choices = precision_choices(),
+                     .group = "Comparison"});
+  return options;
 }
 
-std::vector<Option> diagnostics_options() {
+std::vector<Option> faithfulness_options() {
   return in_group(
-      "Diagnostics",
-      {{.name = "diagnostics",
-        .placeholder = "FILE.json|FILE.html|-",
-        .help = "attention by layer and head: entropy of the rows, divergence from softmax's and "
-                "cosine of the outputs, monotonicity, Hydra's global vector, and with --against "
-                "the distance from its layers; a table (also .csv, .tsv, .txt) or a page with "
-                "charts; - puts the table beside the summary",
-        .completes_files = true},
-       {.name = "diagnostics-images",
+      "Faithfulness",
+      {{.name = "measure",
+        .placeholder = "NAME,...",
+        .help = "how maps are measured; positive and negative need labels",
+        .default_value = "deletion,insertion",
+        .choices = names_of(explain::measures()),
+        .comma_list = true},
+       {.name = "method",
+        .placeholder = "NAME,...",
+        .help = "methods whose maps are measured, besides random maps and the centre",
+        .default_note = "all that the layer supports",
+        .choices = map_names(),
+        .aliases = {{"maps"}},
+        .comma_list = true},
+       {.name = "steps",
         .kind = ValueKind::integer,
         .placeholder = "N",
-        .help = "over so many pictures, evenly spread over the set",
-        .default_value = "32",
-        .minimum = 1}});
+        .help = "steps of deletion and insertion, each a forward pass per picture and map",
+        .default_value = "14",
+        .minimum = 1},
+       {.name = "substrate",
+        .help = "what takes a patch's place; insertion starts from blur in any case",
+        .default_note = "mean for deletion, black for positive and negative",
+        .choices = names_of(explain::substrates())},
+       {.name = "class",
+        .help = "class that is explained and watched: the predicted or the labelled one",
+        .default_value = "pred",
+        .choices = {"pred", "target"}},
+       {.name = "layer",
+        .placeholder = "last|N",
+        .help = "layer that is explained, from 0",
+        .default_value = "last"}});
+}
+
+std::vector<Option> earlier_evaluate_options() {
+  std::vector<Option> options = join(
+      {agreement_options(),
+       faithfulness_options(),
+       {{.name = "diagnostics", .placeholder = "FILE.json|FILE.html|-", .completes_files = true},
+        {.name = "diagnostics-images",
+         .kind = ValueKind::integer,
+         .default_value = "32",
+         .minimum = 1}}});
+  for (Option& option : options) {
+    option.hidden = true;
+    if (option.name == "measure") option.aliases = {{"faithfulness"}};
+  }
+  return options;
+}
+
+bool names_another_model(const ParsedOptions& options) {
+  return options.given("against") || options.given("against-attn") ||
+         options.given("against-attn-opt");
 }
 
 bool compares_models(const ParsedOptions& options) {
-  return options.given("against") || options.given("against-attn") ||
-         options.given("against-attn-opt") || options.given("against-precision");
+  return names_another_model(options) || options.given("against-precision");
+}
+
+std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
+  if (jobs.scores) {
+    for (const char* name : {"require-top1", "per-class", "confusions", "save-errors"})
+      if (options.given(name)) return options.origin(name);
+  }
+  if (jobs.measures_maps) {
+    for (const std::string& measure : options.texts("measure"))
+      if (measure == "positive" || measure == "negative")
+        return options.origin("measure") + " " + measure;
+    if (options.text("class") == "target") return options.origin("class") + " target";
+  }
+  return "";
 }
 
 void check_evaluate_options(const ParsedOptions& options, Format format) {
@@ -139,6 +224,13 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
     if (options.given(name) && !options.given(needed))
       throw Error(ErrorCode::invalid_argument, "works with --" + std::string(needed) + " only",
                   options.origin(name));
+  }
+  if (!options.given("measure")) {
+    for (const char* name : {"method", "steps", "substrate", "class", "layer"}) {
+      if (options.given(name))
+        throw Error(ErrorCode::invalid_argument, "maps are measured with --faithfulness only",
+                    options.origin(name), "hydrascope faithfulness measures them");
+    }
   }
   std::map<std::filesystem::path, std::string> files;
   for (const char* name : {"output", "save-logits", "per-class", "diagnostics"}) {
@@ -151,16 +243,17 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
       throw Error(ErrorCode::invalid_argument, "names the same file as " + other->second,
                   options.origin(name) + " " + file);
   }
-  if (options.given("diagnostics")) check_diagnostics_file(options.text("diagnostics"));
+  if (options.given("diagnostics"))
+    check_diagnostics_file(options.text("diagnostics"), options.origin("diagnostics"));
   if (options.given("diagnostics") && options.given("keep-tokens"))
     throw Error(ErrorCode::invalid_argument, "diagnostics need all tokens",
                 "--diagnostics with --keep-tokens");
   if (format != Format::csv && format != Format::tsv) return;
   std::vector<std::string> tables;
-  for (const char* name : {"faithfulness", "confusions", "per-class", "diagnostics"}) {
+  for (const char* name : {"measure", "confusions", "per-class", "diagnostics"}) {
     const bool is_file = name == std::string("per-class") || name == std::string("diagnostics");
     if (options.given(name) && !(is_file && options.text(name) != "-"))
-      tables.push_back("--" + std::string(name));
+      tables.push_back(options.origin(name));
   }
   if (tables.size() > 1)
     throw Error(ErrorCode::invalid_argument, "csv and tsv hold one table",

@@ -1,24 +1,54 @@
-// The options that `evaluate` has beside the shared ones. Free of LibTorch.
+// The options that `evaluate`, `compare`, `faithfulness` and `diagnose` have beside the shared
+// ones.
 #pragma once
 
 #include "app/options.h"
 #include "app/report.h"
 
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
 
-std::vector<Option> labelled_set_options();  // labels-csv, real-labels, no-labels, limit-images
-std::vector<Option> score_options();         // require-top1, save-logits, per-class, confusions,
-                                             // save-errors, most-errors
-std::vector<Option> agreement_options();     // against, against-attn, ...-attn-opt, ...-precision
-std::vector<Option> diagnostics_options();   // diagnostics, diagnostics-images
+/// What a pass over a set of pictures is for. Each is a command; `evaluate` still takes the options
+/// of the others, which it once was.
+struct SetJobs {
+  std::string command;
+  bool scores = false;         ///< `evaluate`: tables by class, files of logits and errors, checks
+  bool compares = false;       ///< `compare`
+  bool measures_maps = false;  ///< `faithfulness`
+  bool diagnoses = false;      ///< `diagnose`
 
-/// Whether a second model is asked for.
+  /// Whether any of it says something about pictures without labels.
+  [[nodiscard]] bool may_lack_labels() const { return compares || measures_maps || diagnoses; }
+};
+SetJobs jobs_of_evaluate(const ParsedOptions& options);
+/// An option of `evaluate` that has become a command.
+struct EarlierSpelling {
+  std::string option;  ///< as it was written: "--against-attn"
+  std::string command;
+};
+/// Those that were given, one per command.
+std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options);
+
+std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-images
+std::vector<Option> score_options();         // real-labels, require-top1, save-logits, per-class,
+                                             // confusions, save-errors, most-errors
+std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
+std::vector<Option> agreement_options();        // the same, against-precision
+std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
+/// What was `evaluate`'s: the two before, and diagnostics, diagnostics-images; hidden.
+std::vector<Option> earlier_evaluate_options();
+
+/// Whether another model is named, of which layers can be compared, too.
+bool names_another_model(const ParsedOptions& options);
+/// The same, or another precision.
 bool compares_models(const ParsedOptions& options);
+/// The option that cannot do without labels, as it was written; "" where there is none.
+std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs);
 
-/// Throws Error(invalid_argument) where options ask for more tables than `format` holds, or go
-/// together and do not.
+/// Throws Error(invalid_argument) where options of `evaluate` ask for more tables than `format`
+/// holds, or go together and do not.
 void check_evaluate_options(const ParsedOptions& options, Format format);
 
 }  // namespace hydrascope::app

@@ -1,12 +1,12 @@
 #include "app/evaluate/evaluated_set.h"
 
-#include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/real_labels.h"
-#include "app/folder_walk.h"
+#include "app/folder_listing.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,15 +15,18 @@
 namespace hydrascope::app {
 namespace {
 
-std::string folder_of(const ParsedOptions& options) {
+bool is_folder(const std::string& word) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(word, ignored);
+}
+
+std::string folder_of(const ParsedOptions& options, const std::string& command) {
   const std::vector<std::string> words = input_words(options);
   if (words.size() != 1) {
     throw Error(ErrorCode::invalid_argument,
-                "expected one folder, found " + std::to_string(words.size()), "evaluate");
+                "expected one folder, found " + std::to_string(words.size()), command);
   }
-  std::error_code ignored;
-  if (!std::filesystem::is_directory(words[0], ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  if (!is_folder(words[0])) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
   return words[0];
 }
 
@@ -33,41 +36,24 @@ bool holds_folders(const std::string& folder) {
   });
 }
 
-LabelledSet read_unlabelled(const std::string& folder, bool recursive) {
-  LabelledSet set;
-  set.has_labels = false;
-  set.rule = "none";
-  FolderWalk walk(folder, folder, recursive);
-  while (const std::optional<Input> input = walk.next()) {
-    if (input->error) throw Error(*input->error, input->message, input->given);
-    if (!input->is_video) set.pictures.push_back({input->path});
-  }
-  return set;
-}
-
-void refuse_scores(const ParsedOptions& options) {
-  for (const char* name :
-       {"require-top1", "per-class", "confusions", "save-errors", "faithfulness"}) {
-    if (options.given(name))
-      throw Error(ErrorCode::invalid_argument, "the pictures have no labels", options.origin(name),
-                  "name them with --labels-csv FILE");
-  }
-}
-
-LabelledSet read_pictures(const ParsedOptions& options, const image::Labels& labels) {
-  const std::string folder = folder_of(options);
+LabelledSet read_pictures(const ParsedOptions& options, const SetJobs& jobs,
+                          const image::Labels& labels) {
   const std::string& csv = options.text("labels-csv");
-  if (options.flag("no-labels")) {
-    if (!csv.empty())
-      throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
-    refuse_scores(options);
-    return read_unlabelled(folder, options.flag("recursive"));
-  }
-  if (!csv.empty()) return read_labels_csv(csv, folder, labels);
-  if (compares_models(options) || options.given("diagnostics")) {
-    if (!holds_folders(folder)) return read_unlabelled(folder, /*recursive=*/false);
-  }
-  return read_folder_classes(folder, labels);
+  if (options.flag("no-labels") && !csv.empty())
+    throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
+  if (!csv.empty()) return read_labels_csv(csv, folder_of(options, jobs.command), labels);
+  const std::vector<std::string> words = input_words(options);
+  const bool is_of_classes = words.size() == 1 && is_folder(words[0]) && holds_folders(words[0]);
+  if (options.flag("no-labels") || (jobs.may_lack_labels() && !is_of_classes))
+    return read_unlabelled(words, options.flag("recursive"), jobs.command);
+  return read_folder_classes(folder_of(options, jobs.command), labels);
+}
+
+void require_labels(const ParsedOptions& options, const SetJobs& jobs) {
+  const std::string option = option_that_needs_labels(options, jobs);
+  if (option.empty()) return;
+  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", option,
+              "name them with --labels-csv FILE");
 }
 
 void check_targets(const LabelledSet& set, std::int64_t num_classes) {
@@ -94,12 +80,32 @@ void thin_out(LabelledSet& set, std::size_t count) {
   set.pictures.resize(count);
 }
 
-LabelledSet read_evaluated_set(const ParsedOptions& options, const image::Labels& labels,
-                               std::int64_t num_classes) {
-  LabelledSet set = read_pictures(options, labels);
-  if (const std::string& file = options.text("real-labels"); !file.empty())
-    read_real_labels(file, num_classes, set);
-  if (!set.has_labels) refuse_scores(options);
+LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
+                            const std::string& command) {
+  if (words.empty())
+    throw Error(ErrorCode::invalid_argument, "name pictures or a folder of them", command);
+  LabelledSet set;
+  set.has_labels = false;
+  set.rule = "none";
+  InputStream inputs(words, recursive, std::cin);
+  while (const std::optional<Input> input = inputs.next()) {
+    if (input->error) {
+      throw Error(
+          *input->error == ErrorCode::not_found ? ErrorCode::invalid_argument : *input->error,
+          input->message, input->given);
+    }
+    if (!input->is_video) set.pictures.push_back({input->path});
+  }
+  if (set.pictures.empty()) throw Error(ErrorCode::empty, "no pictures, videos alone", command);
+  return set;
+}
+
+LabelledSet read_evaluated_set(const ParsedOptions& options, const SetJobs& jobs,
+                               const image::Labels& labels, std::int64_t num_classes) {
+  LabelledSet set = read_pictures(options, jobs, labels);
+  if (jobs.scores && options.given("real-labels"))
+    read_real_labels(options.text("real-labels"), num_classes, set);
+  if (!set.has_labels) require_labels(options, jobs);
   check_targets(set, num_classes);
   if (options.given("limit-images"))
     thin_out(set, static_cast<std::size_t>(options.integer("limit-images")));

@@ -1,6 +1,7 @@
-// Which pictures `evaluate` takes, with which labels. Free of LibTorch.
+// Which pictures `evaluate` and its sisters take, with which labels.
 #pragma once
 
+#include "app/evaluate/evaluate_options.h"
 #include "app/inputs.h"
 #include "app/labelled_set.h"
 #include "app/options.h"
@@ -8,16 +9,23 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
 /// The folder that the options name, by `--labels-csv`, `--real-labels`, `--no-labels` and
-/// `--limit-images`. Without a label file, a folder without folders has no labels where something
-/// is asked for that needs none. Throws Error(invalid_argument) also for a target that is no class
-/// of the model, and for options that need labels where there are none; Error(empty) without
-/// pictures.
-LabelledSet read_evaluated_set(const ParsedOptions& options, const image::Labels& labels,
-                               std::int64_t num_classes);
+/// `--limit-images`. Jobs that need no labels take any pictures: without a label file, a folder of
+/// folders has labels, everything else has none. Throws Error(invalid_argument) also for a target
+/// that is no class of the model, and for options that need labels where there are none;
+/// Error(empty) without pictures.
+LabelledSet read_evaluated_set(const ParsedOptions& options, const SetJobs& jobs,
+                               const image::Labels& labels, std::int64_t num_classes);
+
+/// Pictures without labels: files, folders, globs and lists, as InputStream has them; videos are
+/// left out. Throws Error with `command` as its subject where `words` name nothing.
+LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
+                            const std::string& command);
 
 /// For a pipeline: a picture, whatever its name ends in.
 Input input_of(const LabelledPicture& picture);

@@ -28,7 +28,7 @@ std::vector<std::size_t> share_of(const LabelledSet& set, const ProcessTeam& tea
 
 }  // namespace
 
-Evaluation::Evaluation(const ParsedOptions& options, const LabelledSet& set,
+Evaluation::Evaluation(const ParsedOptions& options, const SetJobs& jobs, const LabelledSet& set,
                        model::Classifier& classifier, const PipelineOptions& pipeline,
                        const Console& console, ProcessTeam& team)
     : set_(set),
@@ -37,12 +37,13 @@ Evaluation::Evaluation(const ParsedOptions& options, const LabelledSet& set,
       classifier_(classifier),
       pipeline_(pipeline),
       fail_fast_(options.text("on-error") == "fail"),
-      progress_("evaluate", std::ssize(own_), console.progress),
+      progress_(jobs.command, std::ssize(own_), console.progress),
       scores_(set) {
   pipeline_.notice = [&](const std::string& text) {
     progress_.hide();
     console.note(text);
   };
+  if (!jobs.scores) return;
   if (options.given("save-logits"))
     logits_.emplace(team, options.text("save-logits"), classifier.config().num_classes);
   if (options.given("save-errors") && team.is_first()) {

@@ -1,8 +1,9 @@
-// One pass of `evaluate` over its pictures: everything that scores them is fed here.
+// One pass over a set of pictures: everything that scores them is fed here.
 #pragma once
 
 #include "app/console.h"
 #include "app/evaluate/error_gallery.h"
+#include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/reference_model.h"
 #include "app/evaluate/scores.h"
 #include "app/faithfulness.h"
@@ -28,8 +29,9 @@ class Evaluation {
  public:
   /// Opens the files of `--save-logits` and `--save-errors`. Of several processes each evaluates
   /// its share of the set. All must outlive it.
-  Evaluation(const ParsedOptions& options, const LabelledSet& set, model::Classifier& classifier,
-             const PipelineOptions& pipeline, const Console& console, ProcessTeam& team);
+  Evaluation(const ParsedOptions& options, const SetJobs& jobs, const LabelledSet& set,
+             model::Classifier& classifier, const PipelineOptions& pipeline, const Console& console,
+             ProcessTeam& team);
 
   /// `faithfulness` and `reference` may be null. A stop ends it early; what it interrupts counts
   /// nowhere.

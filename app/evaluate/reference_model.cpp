@@ -18,8 +18,9 @@ ParsedOptions with_calibration_where_wanted(const ParsedOptions& options) {
   return options.text("precision") == "int8" ? options : options.with("calibration", {});
 }
 
+/// What opens the reference.
 ParsedOptions options_of_reference(const ParsedOptions& options) {
-  ParsedOptions own = options.with("keep-tokens", {}).with("keep-layer", {});
+  ParsedOptions own = options;
   if (options.given("against")) {
     own = own.with("model", options.texts("against"));
     for (const char* name :
@@ -30,6 +31,12 @@ ParsedOptions options_of_reference(const ParsedOptions& options) {
     own = own.with("attn", options.texts("against-attn")).with("attn-opt", {});
   if (options.given("against-attn-opt"))
     own = own.with("attn-opt", words_of(options, "against-attn-opt"));
+  return own;
+}
+
+/// And what runs it.
+ParsedOptions run_options_of_reference(const ParsedOptions& options) {
+  ParsedOptions own = options_of_reference(options).with("keep-tokens", {}).with("keep-layer", {});
   if (options.given("against-precision"))
     own = own.with("precision", options.texts("against-precision"));
   return with_calibration_where_wanted(own);
@@ -53,17 +60,21 @@ ParsedOptions options_beside_reference(const ParsedOptions& options) {
                                                      : options;
 }
 
-ReferenceModel::ReferenceModel(const ParsedOptions& options, const ModelSource& model)
-    : options_(options_of_reference(options)),
-      source_(open_as_reference(options_)),
-      transform_(resolve_transform(options_, source_)) {
-  if (source_.config.num_classes != model.config.num_classes) {
+ModelSource open_reference(const ParsedOptions& options, const ModelSource& model) {
+  ModelSource source = open_as_reference(options_of_reference(options));
+  if (source.config.num_classes != model.config.num_classes) {
     throw Error(ErrorCode::invalid_argument,
-                "has " + std::to_string(source_.config.num_classes) + " classes, " + model.name +
+                "has " + std::to_string(source.config.num_classes) + " classes, " + model.name +
                     " has " + std::to_string(model.config.num_classes),
-                "--against " + source_.name);
+                "--against " + source.name);
   }
+  return source;
 }
+
+ReferenceModel::ReferenceModel(const ParsedOptions& options, const ModelSource& model)
+    : options_(run_options_of_reference(options)),
+      source_(open_reference(options, model)),
+      transform_(resolve_transform(options_, source_)) {}
 
 void ReferenceModel::load(const Console& console) {
   for (const std::string& note : source_.notes) console.note("note: --against: " + note);
@@ -99,12 +110,6 @@ void ReferenceModel::add_facts(KeyValueReport& summary) const {
   summary.add("against_img_size",
               std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
   summary.add("against_precision", std::string(classifier_->options().precision.name()));
-}
-
-std::optional<ReferenceModel> open_reference(const ParsedOptions& options,
-                                             const ModelSource& model) {
-  if (!compares_models(options)) return std::nullopt;
-  return ReferenceModel(options, model);
 }
 
 }  // namespace hydrascope::app

@@ -1,4 +1,4 @@
-// `evaluate --against`: a second model over the same pictures.
+// The other model of `compare` and `diagnose`.
 #pragma once
 
 #include "app/console.h"
@@ -19,13 +19,17 @@
 
 namespace hydrascope::app {
 
+/// Opens what `--against`, `--against-attn` and `--against-attn-opt` name. Where `--against` names
+/// another file, `--checkpoint`, `--use-ema`, `--attn`, `--attn-opt`, `--num-classes` and
+/// `--reset-head` are the first model's alone. Throws Error(invalid_argument) for a model of other
+/// classes than `model`.
+ModelSource open_reference(const ParsedOptions& options, const ModelSource& model);
+
+/// That model over the same pictures.
 class ReferenceModel {
  public:
-  /// Opens what `--against...` name, nothing else. What else the options say of a run (device,
-  /// kernels, sizes) goes for both; `--keep-tokens` and `--keep-layer` are the first model's alone,
-  /// and where `--against` names another file so are `--checkpoint`, `--use-ema`, `--attn`,
-  /// `--attn-opt`, `--num-classes` and `--reset-head`. Throws Error(invalid_argument) for a model
-  /// of other classes than `model`.
+  /// Opens it, as above. What else the options say of a run (device, kernels, sizes) goes for both;
+  /// `--keep-tokens` and `--keep-layer` are the first model's alone.
   ReferenceModel(const ParsedOptions& options, const ModelSource& model);
 
   /// Loads the weights, with notes on what the user must know.
@@ -48,9 +52,5 @@ class ReferenceModel {
 
 /// The first model's: without `--calibration` where that is the reference's alone.
 ParsedOptions options_beside_reference(const ParsedOptions& options);
-
-/// Nothing unless a second model is asked for.
-std::optional<ReferenceModel> open_reference(const ParsedOptions& options,
-                                             const ModelSource& model);
 
 }  // namespace hydrascope::app

@@ -173,7 +173,16 @@ TrainingSubject open_subject(const ParsedOptions& options) {
     subject.validation = read_named_classes(*folders.validation, subject.labels,
                                             "name its folders as those that are learned from")
                              .pictures;
-  } else if (const double share = options.number("held-out"); share > 0) {
+  } else if (const double held_out = options.number("held-out"); held_out > 0) {
+    constexpr double kMostShare = 0.9;
+    const double share =
+        held_out < 1 ? held_out : held_out / static_cast<double>(subject.training.size());
+    if (share > kMostShare) {
+      throw Error(ErrorCode::invalid_argument,
+                  "too few pictures would be left to learn from, of " +
+                      std::to_string(subject.training.size()),
+                  "--held-out " + options.text("held-out"));
+    }
     model::training::Split split = model::training::hold_out(
         std::move(subject.training), share, static_cast<std::uint64_t>(options.integer("seed")));
     subject.training = std::move(split.training);

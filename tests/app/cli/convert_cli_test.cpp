@@ -1,4 +1,4 @@
-// Checkpoints of others on the command line: convert --format-only, inspect, and the configuration
+// Checkpoints of others on the command line: convert IN OUT, inspect, and the configuration
 // beside the weights.
 #include "model/checkpoint/safetensors.h"
 #include "model/checkpoint/sha256.h"
@@ -161,16 +161,56 @@ TEST(ConvertCliTest, PrecisionAttentionAndArchitectureAreStored) {
   for (const auto& [word, dtype] : {std::pair{"float32", checkpoint::Dtype::F32},
                                     {"float16", checkpoint::Dtype::F16},
                                     {"bfloat16", checkpoint::Dtype::BF16}}) {
-    ASSERT_EQ(convert(source, out, {"--precision", word, "--force"}).code, 0);
+    ASSERT_EQ(convert(source, out, {"--save-dtype", word, "--force"}).code, 0);
     const SafetensorsFile file = SafetensorsFile::open(out);
     for (const TensorView& view : file.tensors()) EXPECT_EQ(view.dtype, dtype);
+  }
+  for (const auto& [words, dtype] :
+       {std::pair(std::vector<std::string>{"--force", "--precision", "float32"},
+                  checkpoint::Dtype::F32),
+        {{"--force", "--fp16"}, checkpoint::Dtype::F16}}) {
+    ASSERT_EQ(convert(source, out, words).code, 0);
+    EXPECT_EQ(SafetensorsFile::open(out).find("head.weight")->dtype, dtype) << words.back();
   }
   EXPECT_EQ(convert(source, out, {"--force", "--num-classes", "9", "--attn", "softmax"}).code, 0);
   EXPECT_EQ(SafetensorsFile::open(out).metadata().at("num_classes"), "9");
   EXPECT_EQ(SafetensorsFile::open(out).find("head.weight")->dtype, checkpoint::Dtype::F16);
-  const Outcome wrong = convert(source, out, {"--force", "-m", "deit_tiny_patch16_224"});
+  const Outcome wrong = convert(source, out, {"--force", "--arch", "deit_tiny_patch16_224"});
   EXPECT_EQ(wrong.code, 1);
   expect_text(wrong.err, {"does not fit deit_tiny_patch16_224", "mismatched", "pos_embed"});
+  EXPECT_EQ(wrong.err.find("note: -m"), std::string::npos);
+}
+
+TEST(ConvertCliTest, TheModelIsMAndWasFrom) {
+  const TemporaryFolder folder;
+  const std::string in = training_checkpoint("deit_legacy.pth").string();
+  const std::string out = (folder.path() / "a.safetensors").string();
+  const auto converted = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"convert", "--force"});
+    return run(words);
+  };
+  // Two names without an attention are IN and OUT.
+  for (const std::vector<std::string>& words : {std::vector<std::string>{in, out},
+                                                {"--format-only", "-m", in, "-o", out},
+                                                {"--format-only", "--from", in, "-o", out}}) {
+    const Outcome outcome = converted(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    expect_text(outcome.err, {"wrote"});
+    EXPECT_EQ(outcome.err.find("note: -m"), std::string::npos);
+  }
+  // Where the model is named elsewhere, -m is its architecture, as it was.
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{in, out, "-m", "deit_tiny_patch16_224"},
+        {"--format-only", "--from", in, "-o", out, "-m", "deit_tiny_patch16_224"}}) {
+    const Outcome outcome = converted(words);
+    EXPECT_EQ(outcome.code, 1);
+    expect_text(outcome.err, {"note: -m names the model that is converted now; taken for --arch "
+                              "deit_tiny_patch16_224\n",
+                              "does not fit deit_tiny_patch16_224"});
+  }
+  const Outcome pictures = converted({"-m", in, "-i", folder.path().string(), "-o", out});
+  EXPECT_EQ(pictures.code, 2);
+  expect_text(pictures.err, {"expected the attention to convert to"});
 }
 
 TEST(ConvertCliTest, RefusesWithAReason) {
@@ -233,6 +273,7 @@ TEST(ConfigurationBesideCliTest, TheTransformSaysWhereEveryValueComesFrom) {
   const TemporaryFolder folder;
   fs::copy(training_checkpoint("deit_legacy.pth"), folder.path() / "a.pth");
   const fs::path model = folder.path() / "a.pth";
+  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 1}})");
   expect_text(transform_of(model), {"[from the defaults]"});
   folder.write("config.json", R"({"architecture": "deit_tiny_patch16_224", "pretrained_cfg": {
       "input_size": [3, 32, 32], "crop_pct": 0.5, "crop_mode": "center", "interpolation": "bilinear",
@@ -289,7 +330,7 @@ TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   std::vector<TensorView> views = file.tensors();
   std::erase_if(views, [](const TensorView& view) { return view.name.starts_with("head."); });
   const fs::path headless = folder.path() / "headless.safetensors";
-  checkpoint::write_safetensors(headless, views, {});
+  checkpoint::write_safetensors(headless, views, file.metadata());
   const Outcome outcome = run({"classify", "-m", headless.string(), "--print-transform"});
   EXPECT_EQ(outcome.code, 1);
   expect_text(outcome.err, {"head.weight is missing", "--num-classes", "--reset-head"});

@@ -32,7 +32,7 @@ class DistillCli : public ::testing::Test {
   std::vector<std::string> command(const std::string& output,
                                    const std::vector<std::string>& more = {}) const {
     std::vector<std::string> words{"convert",
-                                   "--from",
+                                   "-m",
                                    in("teacher.safetensors").string(),
                                    "-i",
                                    in("pictures").string(),

@@ -1,4 +1,4 @@
-// evaluate as a user runs it, on random models of 16 patches and three classes.
+// evaluate, compare and diagnose as a user runs them, on random models of 16 patches and three classes.
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
@@ -11,6 +11,7 @@ namespace hydrascope::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using Json = nlohmann::json;
 
 class EvaluateScoresCliTest : public ::testing::Test {
@@ -33,16 +34,24 @@ class EvaluateScoresCliTest : public ::testing::Test {
     words.insert(words.end(), more.begin(), more.end());
     EXPECT_EQ(run(words).code, 0);
   }
-  Outcome evaluate(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"evaluate", (folder_.path() / "pictures").string(),
-                                   "-m",       model_.string(),
-                                   "--device", "cpu"};
+  Outcome run_on_pictures(const std::string& command, const std::vector<std::string>& more) const {
+    std::vector<std::string> words{
+        command, (folder_.path() / "pictures").string(), "-m", model_.string(), "--device", "cpu"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   }
-  Outcome labelled(std::vector<std::string> more) const {
+  Outcome evaluate(const std::vector<std::string>& more) const {
+    return run_on_pictures("evaluate", more);
+  }
+  Outcome compare(const std::vector<std::string>& more) const {
+    return run_on_pictures("compare", more);
+  }
+  Outcome diagnose(const std::vector<std::string>& more) const {
+    return run_on_pictures("diagnose", more);
+  }
+  Outcome labelled(std::vector<std::string> more, const std::string& command = "evaluate") const {
     more.insert(more.end(), {"--labels-csv", labels_});
-    return evaluate(more);
+    return run_on_pictures(command, more);
   }
   Json json(const Outcome& outcome) const {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -102,7 +111,7 @@ TEST_F(EvaluateScoresCliTest, SeveralValidLabels) {
 }
 
 TEST_F(EvaluateScoresCliTest, AgainstItselfNothingDiffers) {
-  const Json same = json(labelled({"--against", model_.string(), "--format", "json"}));
+  const Json same = json(labelled({"--against", model_.string(), "--format", "json"}, "compare"));
   EXPECT_EQ(same.at("agreement_images"), 6);
   EXPECT_EQ(same.at("agreement_top1"), 100.0);
   EXPECT_LT(same.at("agreement_kl").get<double>(), 1e-9);
@@ -111,12 +120,13 @@ TEST_F(EvaluateScoresCliTest, AgainstItselfNothingDiffers) {
   EXPECT_EQ(same.at("only_model_right"), 0);
   EXPECT_EQ(same.at("only_against_right"), 0);
   EXPECT_EQ(same.at("mcnemar_p"), 1.0);
+  EXPECT_FALSE(same.contains("nll")) << "evaluate's";
 }
 
 TEST_F(EvaluateScoresCliTest, AgainstAnotherModelWithItsOwnSize) {
   const auto other = folder_.path() / "other.safetensors";
   create(other, "2", {"--img-size", "96"});
-  const Json result = json(labelled({"--against", other.string(), "--format", "json"}));
+  const Json result = json(labelled({"--against", other.string(), "--format", "json"}, "compare"));
   EXPECT_EQ(result.at("img_size"), Json({64, 64}));
   EXPECT_EQ(result.at("against_img_size"), Json({96, 96}));
   EXPECT_EQ(result.at("against"), other.string());
@@ -133,8 +143,8 @@ TEST_F(EvaluateScoresCliTest, AgainstAnotherModelWithItsOwnSize) {
 }
 
 TEST_F(EvaluateScoresCliTest, TwoConfigurationsOfOneFileWithoutLabels) {
-  const Json result = json(evaluate({"--attn", "hydra:last2", "--against-attn", "softmax",
-                                     "--against-precision", "bfloat16", "--format", "json"}));
+  const Json result = json(compare({"--attn", "hydra:last2", "--against-attn", "softmax",
+                                    "--against-precision", "bfloat16", "--format", "json"}));
   EXPECT_TRUE(result.at("top1").is_null());
   EXPECT_EQ(result.at("images"), 6);
   EXPECT_EQ(result.at("attention"), "softmax:0-9,hydra:10-11");
@@ -143,26 +153,50 @@ TEST_F(EvaluateScoresCliTest, TwoConfigurationsOfOneFileWithoutLabels) {
   EXPECT_EQ(result.at("precision"), "float32");
   EXPECT_GT(result.at("largest_logit_difference").get<double>(), 0);
   EXPECT_FALSE(result.contains("against_top1"));
+  const std::string one = (folder_.path() / "pictures/1.ppm").string();
+  EXPECT_EQ(json(run({"compare", one, one, "-m", model_.string(), "--against-precision", "bfloat16",
+                      "--format", "json"}))
+                .at("images"),
+            2);
   refused(evaluate({"--against-attn", "softmax", "--save-errors", folder_.path() / "x"}),
           "no labels");
   refused(evaluate({}), "--labels-csv");
+  refused(compare({}), "--against MODEL");
+  refused(compare({"--against-attn", "softmax", "--per-class", "-"}), "unknown option --per-class");
+}
+
+TEST_F(EvaluateScoresCliTest, EarlierSpellingsOfEvaluateNameTheirCommands) {
+  const Outcome outcome = labelled({"--against-precision", "bfloat16", "--diagnostics", "-",
+                                    "--diagnostics-images", "1", "--faithfulness", "deletion",
+                                    "--maps", "hydra", "--steps", "1", "--format", "json"});
+  const Json result = json(outcome);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("note: evaluate --against-precision is now hydrascope compare\n"
+                        "note: evaluate --faithfulness is now hydrascope "
+                        "faithfulness\n"
+                        "note: evaluate --diagnostics is now hydrascope diagnose\n"));
+  // All at once, as before.
+  for (const char* key : {"nll", "reliability", "agreement_top1", "faithfulness", "diagnostics"})
+    EXPECT_TRUE(result.contains(key)) << key;
+  EXPECT_EQ(result.at("diagnostics").at("images"), 1);
+  EXPECT_THAT(labelled({"--format", "json"}).err, Not(HasSubstr("is now")));
 }
 
 TEST_F(EvaluateScoresCliTest, WhatCannotBeComparedIsRefused) {
   const auto four = folder_.path() / "four.safetensors";
   create(four, "1", {"--num-classes", "4"});
-  refused(evaluate({"--against", four.string()}), "4 classes");
-  refused(evaluate({"--against", "deit_tiny_patch16_224.sofmax"}), "deit_tiny_patch16_224.softmax");
-  refused(evaluate({"--against", model_.string(), "--against-attn", "hedghog"}), "hedgehog");
-  refused(evaluate({"--against-attn", "nosuch"}), "(--against-attn)");
-  refused(evaluate({"--against-precision", "bfloat16", "--calibration", "none"}), "int8");
-  const Outcome calibrated = evaluate({"--against-precision", "int8", "--calibration", "none"});
+  refused(compare({"--against", four.string()}), "4 classes");
+  refused(compare({"--against", "deit_tiny_patch16_224.sofmax"}), "deit_tiny_patch16_224.softmax");
+  refused(compare({"--against", model_.string(), "--against-attn", "hedghog"}), "hedgehog");
+  refused(compare({"--against-attn", "nosuch"}), "(--against-attn)");
+  refused(compare({"--against-precision", "bfloat16", "--calibration", "none"}), "int8");
+  const Outcome calibrated = compare({"--against-precision", "int8", "--calibration", "none"});
   EXPECT_EQ(calibrated.code, 0) << calibrated.err;
 }
 
 TEST_F(EvaluateScoresCliTest, APictureThatFailsIsComparedNowhere) {
   folder_.write("pictures/2.ppm", "no picture");
-  const Outcome outcome = labelled({"--against-attn", "hydra", "--format", "json"});
+  const Outcome outcome = labelled({"--against-attn", "hydra", "--format", "json"}, "compare");
   EXPECT_EQ(outcome.code, 3);
   const Json result = outcome.json();
   EXPECT_EQ(result.at("failed"), 1);
@@ -186,10 +220,9 @@ TEST_F(EvaluateScoresCliTest, SavesWhatIsMisclassified) {
 }
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {
-  const Json result =
-      json(evaluate({"--attn", "hedgehog:0-9,hydra:last2", "--against-attn", "softmax",
-                     "--diagnostics", "-", "--diagnostics-images", "2", "--format", "json"}));
-  const Json& diagnostics = result.at("diagnostics");
+  const Json diagnostics = json(diagnose({"--attn", "hedgehog:0-9,hydra:last2", "--against-attn",
+                                          "softmax", "--limit-images", "2", "--format", "json"}));
+  EXPECT_EQ(diagnostics.at("schema"), 1);
   EXPECT_EQ(diagnostics.at("images"), 2);
   EXPECT_EQ(diagnostics.at("queries"), 17);
   ASSERT_EQ(diagnostics.at("rows").size(), 12U * 4);
@@ -207,28 +240,45 @@ TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {
   EXPECT_EQ(last.at("mechanism"), "hydra");
   EXPECT_TRUE(last.at("entropy").is_null());
   EXPECT_GT(last.at("global_norm").get<double>(), 0);
+  // The earlier spelling computes the same beside its accuracy.
+  EXPECT_EQ(json(evaluate({"--attn", "hedgehog:0-9,hydra:last2", "--against-attn", "softmax",
+                           "--diagnostics", "-", "--diagnostics-images", "2", "--format", "json"}))
+                .at("diagnostics")
+                .at("rows"),
+            diagnostics.at("rows"));
 }
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsIntoFiles) {
   const std::string page = (folder_.path() / "page.html").string();
-  const Outcome outcome = labelled({"--diagnostics", page, "--diagnostics-images", "1"});
+  const Outcome outcome = diagnose({"-o", page, "--limit-images", "1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.empty());
   EXPECT_THAT(read_bytes(page), HasSubstr("<svg"));
-  const Outcome text = evaluate({"--diagnostics", "-", "--diagnostics-images", "1"});
+  const Outcome text = diagnose({"--limit-images", "1"});
   EXPECT_THAT(text.out, HasSubstr("layer  head  mechanism"));
   EXPECT_THAT(text.out, HasSubstr("entropy / ln N"));
-  const Outcome rows =
-      evaluate({"--diagnostics", "-", "--diagnostics-images", "1", "--format", "csv"});
-  EXPECT_EQ(rows.lines().size(), 1U + 12 * 4);
-  refused(evaluate({"--diagnostics", "x.pdf"}), "x.pdf");
-  // Another shape: agreement, but no comparison of layers.
+  EXPECT_EQ(diagnose({"--limit-images", "1", "--format", "csv"}).lines().size(), 1U + 12 * 4);
+  refused(diagnose({"-o", "x.pdf"}), "x.pdf");
+  refused(diagnose({"-o", "/nonexistent/x.html"}), "no such folder");
+  refused(run({"diagnose"}), "name pictures");
+  // Another shape: no comparison of layers.
   const auto small = folder_.path() / "small.safetensors";
   create(small, "1", {"--arch", "deit_small_patch16_224"});
-  const Json other = json(evaluate({"--against", small.string(), "--diagnostics", "-",
-                                    "--diagnostics-images", "1", "--format", "json"}));
-  EXPECT_EQ(other.at("agreement_images"), 6);
-  EXPECT_THAT(other.at("diagnostics").at("notes").at(0).get<std::string>(),
-              HasSubstr("another shape"));
+  const Json other =
+      json(diagnose({"--against", small.string(), "--limit-images", "1", "--format", "json"}));
+  EXPECT_THAT(other.at("notes").at(0).get<std::string>(), HasSubstr("another shape"));
+}
+
+TEST_F(EvaluateScoresCliTest, DiagnosticsLookIntoFoldersAndLeaveOutWhatIsNoPicture) {
+  folder_.write("all/a/1.ppm", ppm(80, 70, 1));
+  folder_.write("all/b/2.ppm", "no picture");
+  const std::vector<std::string> words{
+      "diagnose", (folder_.path() / "all").string(), "-m", model_.string(), "--format", "json"};
+  const Outcome outcome = run(words);
+  EXPECT_EQ(json(outcome).at("images"), 1);
+  EXPECT_THAT(outcome.err, HasSubstr("not in the diagnostics"));
+  std::filesystem::remove(folder_.path() / "all/a/1.ppm");
+  EXPECT_EQ(run(words).code, 1);
 }
 
 }  // namespace

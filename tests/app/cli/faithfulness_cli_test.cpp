@@ -1,4 +1,4 @@
-// evaluate --faithfulness as a user runs it, on a random model of 16 patches.
+// faithfulness as a user runs it, on a random model of 16 patches.
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
@@ -32,7 +32,7 @@ class FaithfulnessCliTest : public ::testing::Test {
   }
 
   std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"evaluate",     (folder_.path() / "pictures").string(),
+    std::vector<std::string> words{"faithfulness", (folder_.path() / "pictures").string(),
                                    "--labels-csv", labels_.string(),
                                    "-m",           model_.string(),
                                    "--device",     "cpu"};
@@ -57,7 +57,7 @@ std::set<Key> keys_of(const Json& faithfulness) {
 
 TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
   const Outcome outcome =
-      run(command({"--faithfulness", "deletion,insertion,positive,negative", "--maps",
+      run(command({"--measure", "deletion,insertion,positive,negative", "--method",
                    "attention,hydra", "--steps", "4", "--format", "json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
@@ -82,8 +82,8 @@ TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
 
 TEST_F(FaithfulnessCliTest, ASeedGivesTheSameTable) {
   const auto areas = [&](const std::string& seed) {
-    const Outcome outcome = run(command({"--faithfulness", "deletion", "--maps", "random",
-                                         "--steps", "4", "--seed", seed, "--format", "json"}));
+    const Outcome outcome = run(command({"--measure", "deletion", "--method", "random", "--steps",
+                                         "4", "--seed", seed, "--format", "json"}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<double> list;
     const Json json = outcome.json();
@@ -99,8 +99,8 @@ TEST_F(FaithfulnessCliTest, ASeedGivesTheSameTable) {
 }
 
 TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
-  const std::vector<std::string> words{"--faithfulness", "deletion", "--maps",         "rollout",
-                                       "--steps",        "2",        "--limit-images", "2"};
+  const std::vector<std::string> words{"--measure", "deletion", "--method",       "rollout",
+                                       "--steps",   "2",        "--limit-images", "2"};
   const auto in_format = [&](const std::string& format) {
     std::vector<std::string> all = command(words);
     all.insert(all.end(), {"--format", format});
@@ -122,7 +122,7 @@ TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
 TEST_F(FaithfulnessCliTest, PicturesThatFailAreLeftOut) {
   folder_.write("pictures/1.ppm", "no picture");
   const Outcome outcome = run(command(
-      {"--faithfulness", "deletion", "--maps", "attention", "--steps", "2", "--format", "json"}));
+      {"--measure", "deletion", "--method", "attention", "--steps", "2", "--format", "json"}));
   EXPECT_EQ(outcome.code, 3);
   const Json json = outcome.json();
   EXPECT_EQ(json.at("failed"), 1);
@@ -137,30 +137,69 @@ TEST_F(FaithfulnessCliTest, WhatDoesNotFitIsRefusedWithAReason) {
     EXPECT_THAT(outcome.err, HasSubstr(text));
     EXPECT_TRUE(outcome.out.empty());
   };
-  expect({"--faithfulness", "deletoin"}, "deletion");
-  expect({"--faithfulness", "deletion", "--maps", "gradcma"}, "gradcam");
-  expect({"--faithfulness", "deletion", "--layer", "12"}, "0 to 11");
-  expect({"--faithfulness", "deletion", "--layer", "first"}, "--layer");
-  expect({"--faithfulness", "deletion", "--steps", "0"}, "--steps");
-  expect({"--faithfulness", "deletion", "--keep-tokens", "0.5"}, "all tokens");
-  expect({"--maps", "hydra"}, "--faithfulness");
-  expect({"--faithfulness", "deletion", "--attn", "hydra", "--maps", "attention"}, "hydra");
+  expect({"--measure", "deletoin"}, "deletion");
+  expect({"--measure", "deletion", "--method", "gradcma"}, "gradcam");
+  expect({"--measure", "deletion", "--layer", "12"}, "0 to 11");
+  expect({"--measure", "deletion", "--layer", "first"}, "--layer");
+  expect({"--measure", "deletion", "--steps", "0"}, "--steps");
+  expect({"--measure", "deletion", "--keep-tokens", "0.5"}, "all tokens");
+  expect({"--measure", "deletion", "--attn", "hydra", "--method", "attention"}, "hydra");
 }
 
-TEST_F(FaithfulnessCliTest, WithoutItNothingChanges) {
-  const Outcome outcome = run(command({"--format", "json"}));
+TEST_F(FaithfulnessCliTest, NeedsNoLabelsForDeletionAndInsertion) {
+  const std::vector<std::string> words{"faithfulness", (folder_.path() / "pictures/1.ppm").string(),
+                                       "-m",           model_.string(),
+                                       "--method",     "hydra",
+                                       "--steps",      "2"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    return run(all);
+  };
+  const Outcome outcome = with({"--format", "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_FALSE(outcome.json().contains("faithfulness"));
-  const Outcome one = run(command({"--format", "json", "--limit-images", "1"}));
-  EXPECT_EQ(one.json().at("images"), 1);
+  const Json json = outcome.json();
+  EXPECT_TRUE(json.at("top1").is_null());
+  EXPECT_EQ(keys_of(json.at("faithfulness")), (std::set<Key>{{"center", "deletion"},
+                                                             {"center", "insertion"},
+                                                             {"hydra", "deletion"},
+                                                             {"hydra", "insertion"},
+                                                             {"random", "deletion"},
+                                                             {"random", "insertion"}}));
+  const Outcome negative = with({"--measure", "negative"});
+  EXPECT_EQ(negative.code, 2);
+  EXPECT_THAT(negative.err, HasSubstr("the pictures have no labels (--measure negative)"));
+  EXPECT_EQ(with({"--class", "target"}).code, 2);
+}
+
+TEST_F(FaithfulnessCliTest, TheEarlierSpellingPrintsTheSameTable) {
+  std::vector<std::string> now =
+      command({"--measure", "deletion", "--method", "hydra", "--steps", "2", "--format", "json"});
+  std::vector<std::string> before = command(
+      {"--faithfulness", "deletion", "--maps", "hydra", "--steps", "2", "--format", "json"});
+  before[0] = "evaluate";
+  const Outcome earlier = run(before);
+  ASSERT_EQ(earlier.code, 0) << earlier.err;
+  EXPECT_THAT(earlier.err,
+              HasSubstr("note: evaluate --faithfulness is now hydrascope faithfulness\n"));
+  const Json rows = run(now).json().at("faithfulness").at("rows");
+  const Json rows_before = earlier.json().at("faithfulness").at("rows");
+  ASSERT_EQ(rows.size(), 3U);
+  ASSERT_EQ(rows_before.size(), 3U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("map"), rows_before[i].at("map"));
+    EXPECT_EQ(rows[i].at("auc"), rows_before[i].at("auc"));
+  }
 }
 
 TEST_F(FaithfulnessCliTest, AnInterruptPrintsWhatIsFinished) {
   std::string csv = "file,label\n";
   for (int i = 0; i < 400; ++i) csv += std::to_string(i % 3) + ".ppm,0\n";
   folder_.write("labels.csv", csv);
-  Program program(command({"--faithfulness", "deletion", "--format", "json"}), {});
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  Program program(command({"--measure", "deletion", "--format", "json", "-v"}), {});
+  Program::wait_until("the set", [&] {
+    return program.errors_so_far().find("labels: ") != std::string::npos;
+  });
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.code, 130) << outcome.err;

@@ -137,7 +137,7 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
   const Outcome outcome = run({"train",
                                in("train").string(),
                                "--held-out",
-                               "0.25",
+                               "4",
                                "--reset-head",
                                "--train-only",
                                "head.*",
@@ -156,14 +156,15 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
                                "--format",
                                "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("12 pictures of 2 classes, validated on 4"));
   const Outcome inspected =
       run({"inspect", (in("tuned") / "best.safetensors").string(), "--format", "json"});
   EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
   EXPECT_EQ(inspected.json()["metadata"]["license"], "apache-2.0");
   // All but the head is the parent's, in whose format it is written again.
   const fs::path half = in("half.safetensors");
-  ASSERT_EQ(run({"convert", "--format-only", "--precision", "float16",
-                 (in("tuned") / "best.safetensors").string(), half.string()})
+  ASSERT_EQ(run({"convert", "--save-dtype", "float16", (in("tuned") / "best.safetensors").string(),
+                 half.string()})
                 .code,
             0);
   const auto tuned = checkpoint::SafetensorsFile::open(half);
@@ -295,6 +296,10 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(glob.code, 2);
   EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
   EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
+  const Outcome held_out = run({"train", in("train").string(), "--held-out", "15", "--reset-head",
+                                "-o", in("other").string()});
+  EXPECT_EQ(held_out.code, 2);
+  EXPECT_THAT(held_out.err, HasSubstr("too few pictures would be left to learn from, of 16"));
 }
 
 TEST_F(TrainCli, IsJudgedByTheClassesThatItLearns) {

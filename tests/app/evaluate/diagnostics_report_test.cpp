@@ -86,17 +86,19 @@ TEST(DiagnosticsReportTest, FilesByTheirExtension) {
   const testing::TemporaryFolder folder;
   const auto written = [&](const char* name) {
     const std::string file = (folder.path() / name).string();
-    check_diagnostics_file(file);
-    write_diagnostics(two_layers(), file);
+    check_diagnostics_file(file, "--output");
+    write_diagnostics(two_layers(), file, "--output");
     return testing::read_bytes(file);
   };
   EXPECT_EQ(Json::parse(written("a.json")).at("images"), 3);
+  EXPECT_EQ(Json::parse(written("a.json")).at("schema"), 1);
   EXPECT_THAT(written("a.html"), HasSubstr("<!doctype html>"));
   EXPECT_THAT(written("a.csv"), HasSubstr("layer,head,mechanism,entropy,global_norm\n0,,softmax,"));
   EXPECT_THAT(written("a.tsv"), HasSubstr("layer\thead"));
   EXPECT_THAT(written("a.txt"), HasSubstr("queries"));
-  EXPECT_ERROR(check_diagnostics_file("a.png"), invalid_argument, ".html", "a.png");
-  EXPECT_NO_THROW(check_diagnostics_file("-"));
+  EXPECT_ERROR(check_diagnostics_file("a.png", "--output"), invalid_argument, ".html",
+               "--output a.png");
+  EXPECT_NO_THROW(check_diagnostics_file("-", "--output"));
 }
 
 }  // namespace

@@ -22,21 +22,19 @@ class EvaluatedSetTest : public ::testing::Test {
     CommandSpec spec;
     spec.name = "evaluate";
     spec.positionals = "FOLDER";
-    spec.options = join({input_options(),
-                         runtime_options(),
-                         output_options(),
-                         labelled_set_options(),
-                         score_options(),
-                         agreement_options(),
-                         diagnostics_options(),
-                         {{.name = "faithfulness"}}});
-    words.push_back(folder_.path().string());
+    spec.options = join({input_options(), runtime_options(), output_options(),
+                         labelled_set_options(), score_options(), earlier_evaluate_options()});
     return parse(spec, words);
   }
-  LabelledSet read(const std::vector<std::string>& words) const {
+  LabelledSet read_of(const ParsedOptions& options, const SetJobs& jobs) const {
     return read_evaluated_set(
-        options(words), image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"),
-        3);
+        options, jobs, image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"), 3);
+  }
+  /// As `evaluate FOLDER words...`.
+  LabelledSet read(std::vector<std::string> words) const {
+    words.push_back(folder_.path().string());
+    const ParsedOptions parsed = options(words);
+    return read_of(parsed, jobs_of_evaluate(parsed));
   }
 
   testing::TemporaryFolder folder_;
@@ -79,6 +77,7 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   for (const std::vector<std::string>& words : {std::vector<std::string>{"--against", "x"},
                                                 {"--against-attn", "hydra"},
                                                 {"--diagnostics", "-"},
+                                                {"--faithfulness", "deletion"},
                                                 {"--no-labels"}}) {
     const LabelledSet set = read(words);
     EXPECT_FALSE(set.has_labels);
@@ -89,6 +88,41 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   EXPECT_ERROR(read({}), invalid_argument, "--labels-csv");
   EXPECT_ERROR(read({"--against", "x", "--per-class", "-"}), invalid_argument, "no labels",
                "--per-class");
+  EXPECT_ERROR(read({"--faithfulness", "deletion,negative"}), invalid_argument, "no labels",
+               "--faithfulness negative");
+  EXPECT_ERROR(read({"--faithfulness", "deletion", "--class", "target"}), invalid_argument,
+               "no labels", "--class target");
+}
+
+TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
+  const SetJobs compare{.command = "compare", .compares = true};
+  const std::string a = folder_.write("one/a.jpg").string();
+  const std::string b = folder_.write("b.jpg").string();
+  folder_.write("two/film.mp4");
+  const LabelledSet set = read_of(options({a, b, a}), compare);
+  EXPECT_FALSE(set.has_labels);
+  ASSERT_EQ(set.pictures.size(), 3U);
+  EXPECT_EQ(set.pictures[1].file.filename(), "b.jpg");
+  EXPECT_EQ(read_of(options({(folder_.path() / "*.jpg").string()}), compare).pictures.size(), 1U);
+  EXPECT_ERROR(read_of(options({"/nonexistent"}), compare), invalid_argument, "no such file",
+               "/nonexistent");
+  EXPECT_ERROR(read_of(options({}), compare), invalid_argument, "name pictures", "compare");
+  EXPECT_ERROR(read_of(options({(folder_.path() / "two/film.mp4").string()}), compare), empty,
+               "videos");
+  const SetJobs evaluate{.command = "evaluate", .scores = true};
+  EXPECT_ERROR(read_of(options({a, b}), evaluate), invalid_argument, "expected one folder",
+               "evaluate");
+}
+
+TEST_F(EvaluatedSetTest, EarlierSpellingsNameTheirCommands) {
+  EXPECT_THAT(earlier_spellings(options({"--limit-images", "1"})), IsEmpty());
+  const auto found = earlier_spellings(options(
+      {"--against-attn", "hydra", "--against-precision", "int8", "--faithfulness", "deletion"}));
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].option, "--against-attn");
+  EXPECT_EQ(found[0].command, "compare");
+  EXPECT_EQ(found[1].option, "--faithfulness");
+  EXPECT_EQ(found[1].command, "faithfulness");
 }
 
 TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
@@ -106,6 +140,8 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   };
   refuse({"--most-errors", "5"}, Format::text, "--save-errors");
   refuse({"--diagnostics-images", "5"}, Format::text, "--diagnostics");
+  refuse({"--method", "hydra"}, Format::text, "--faithfulness");
+  refuse({"--maps", "hydra"}, Format::text, "--faithfulness");
   refuse({"--diagnostics", "x.png"}, Format::text, "x.png");
   refuse({"--diagnostics", "/nonexistent/x.json"}, Format::text, "no such folder");
   refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");

@@ -1,0 +1,141 @@
+#include "app/evaluate/set_run.h"
+
+#include "app/command.h"
+#include "app/console.h"
+#include "app/evaluate/diagnostics_run.h"
+#include "app/evaluate/evaluated_set.h"
+#include "app/evaluate/evaluation.h"
+#include "app/evaluate/evaluation_results.h"
+#include "app/evaluate/reference_model.h"
+#include "app/faithfulness.h"
+#include "app/model_source.h"
+#include "app/pipeline.h"
+#include "app/process_team.h"
+#include "app/signal_stop.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <iostream>
+#include <optional>
+
+namespace hydrascope::app {
+namespace {
+
+void add_run(KeyValueReport& summary, const ModelSource& source,
+             const image::TransformConfig& transform, const model::Classifier& classifier,
+             const PipelineTiming& timing) {
+  summary.add("model", source.name);
+  summary.add("attention", model::to_text(source.config.attention));
+  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+    summary.add_json("attention_options", json_object(values));
+  summary.add("img_size",
+              std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
+  summary.add("native", transform.native);
+  summary.add("crop_pct", transform.crop_pct, 3);
+  summary.add("interpolation", std::string(image::name(transform.interpolation)));
+  summary.add("precision", std::string(classifier.options().precision.name()));
+  summary.add("device", classifier.options().device.str());
+  summary.add("kernels", classifier.kernels());
+  if (const auto values = classifier.approximations(); !values.empty())
+    summary.add_json("approximations", json_object(values));
+  summary.add("images_per_second",
+              static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
+}
+
+}  // namespace
+
+int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
+  ProcessTeam team;
+  const std::vector<EarlierSpelling> earlier =
+      jobs.scores ? earlier_spellings(options) : std::vector<EarlierSpelling>();
+  if (jobs.may_lack_labels()) team.refuse(earlier.empty() ? jobs.command : earlier.front().option);
+  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
+  for (const auto& [option, command] : earlier)
+    console.note("note: evaluate " + option + " is now hydrascope " + command);
+  const Format format = choose_format(options.text("format"), options.text("output"));
+  const ModelSource source = open_model(options);
+  const ResolvedTransform transform = resolve_transform(options, source);
+  if (options.flag("print-transform") && input_words(options).empty()) {
+    std::cout << transform.describe() << '\n';
+    return kExitOk;
+  }
+  const image::Labels labels = resolve_labels(options, source);
+  const LabelledSet set = read_evaluated_set(options, jobs, labels, source.config.num_classes);
+  std::optional<ReferenceModel> reference;
+  if (jobs.compares) reference.emplace(options, source);
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  if ((options.flag("print-transform") && team.is_first()) || console.verbose)
+    console.note(transform.describe());
+  if (set.is_by_order) {
+    console.note(
+        "note: no folder is named after a class of the model; taken for its classes in "
+        "sorted order");
+  }
+  console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
+  std::optional<FaithfulnessPlan> plan;
+  if (jobs.measures_maps) plan = plan_faithfulness(options, source.config, transform.config);
+  team.join(options);
+  model::Classifier classifier = make_classifier(
+      jobs.compares ? options_beside_reference(options) : options, source,
+      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(), team.launch());
+  if (reference) reference->load(console);
+
+  PipelineOptions pipeline =
+      pipeline_options(options, transform, apply_exif_if_asked(options), team.launch());
+  pipeline.keep_input = plan.has_value();
+  std::optional<FaithfulnessRun> faithfulness;
+  if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
+  std::optional<OutputFile> output;
+  if (team.is_first()) output.emplace(options.text("output"));
+  Evaluation evaluation(options, jobs, set, classifier, pipeline, console, team);
+  evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
+  // This ends the other processes, too.
+  if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
+  evaluation.gather();
+
+  const Scores& scores = evaluation.scores();
+  const auto exit_code = [&]() -> int {
+    if (stop_requested()) return exit_code_after_stop(kExitOk);
+    if (jobs.scores && options.given("require-top1") &&
+        scores.top1() < options.number("require-top1"))
+      return kExitCheckFailed;
+    if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
+    return kExitOk;
+  };
+  if (!team.is_first()) {
+    team.wait_for_all();
+    return exit_code();
+  }
+  EvaluationResults results;
+  results.summary.add("schema", std::int64_t{1});
+  scores.add_accuracy(results.summary);
+  add_run(results.summary, source, transform.config, classifier, evaluation.timing());
+  if (jobs.scores) scores.add_calibration(results.summary);
+  if (reference) {
+    reference->add_facts(results.summary);
+    scores.add_agreement(results.summary);
+  }
+  if (faithfulness) results.add(faithfulness->report());
+  if (jobs.scores && set.has_labels) add_score_tables(options, scores, labels, results);
+  if (jobs.diagnoses) {
+    DiagnosticsReport report =
+        run_diagnostics(options, source, reference ? &reference->source() : nullptr, set,
+                        options.integer("diagnostics-images"), transform.config, console);
+    const std::string& file = options.text("diagnostics");
+    file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
+  }
+  evaluation.write_errors(labels);
+  results.write(format, output->stream(), console);
+  output->close();
+  console.detail(
+      evaluation.timing().describe(model_threads(options, team.launch()), pipeline.workers));
+  const int code = exit_code();
+  if (code == kExitCheckFailed) {
+    std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
+              << '\n';
+  }
+  team.wait_for_all();
+  return code;
+}
+
+}  // namespace hydrascope::app
