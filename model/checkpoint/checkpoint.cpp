@@ -1,6 +1,7 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "kernels/error.h"
+#include "model/architectures.h"
 
 #include <algorithm>
 #include <iterator>
@@ -36,6 +37,7 @@ Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
   name_tensors();
   add_notes();
   read_hub();
+  note_assumed_heads();
 }
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, const WeightFileOptions& options) {
@@ -90,7 +92,13 @@ void Checkpoint::read_hub() {
     if (is_own() && hub.kind != HubConfig::Kind::none) {
       const model::VitConfig config = deduce_config();
       hub.check(config);
-      if (std::cmp_not_equal(hub.labels.size(), config.num_classes)) hub.labels.clear();
+      if (!hub.labels.empty() && std::cmp_not_equal(hub.labels.size(), config.num_classes)) {
+        if (metadata("labels").empty() && metadata(kLabelNamesKey).empty())
+          notes_.push_back(hub.file.string() + " names " + std::to_string(hub.labels.size()) +
+                           " classes, the model has " + std::to_string(config.num_classes) +
+                           ": the names are not used");
+        hub.labels.clear();
+      }
     }
   } catch (const Error& error) {
     if (!is_own()) throw;
@@ -102,9 +110,20 @@ void Checkpoint::read_hub() {
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
   if (!mapping_.layout->native && hub_.kind == HubConfig::Kind::none) {
     notes_.push_back(
-        "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 and heads "
-        "of 64 features are assumed");
+        "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 is assumed");
   }
+}
+
+void Checkpoint::note_assumed_heads() {
+  if (is_own() && !metadata(kConfigKey).empty()) return;
+  const NamedTensor* patch = find("patch_embed.proj.weight");
+  if (patch == nullptr || !patch->shape || patch->shape->empty()) return;
+  const std::int64_t width = patch->shape->front();
+  const auto heads = model::usual_num_heads(width, find("cls_token") != nullptr);
+  if (!heads || said_num_heads(width)) return;
+  assumed_heads_ = "nothing says how many attention heads it has: " + std::to_string(*heads) +
+                   " are assumed, as in timm's models of " + std::to_string(width) + " features";
+  notes_.push_back(assumed_heads_);
 }
 
 std::string Checkpoint::label_lines() const {

@@ -117,14 +117,16 @@ class Checkpoint {
   [[nodiscard]] const NamedTensor* find(std::string_view name) const;
 
   /// The configuration: what metadata says (`hydrascope.config`, or `arch` and `attention`), else
-  /// what the configuration beside the file says, corrected by what the shapes prove. Throws
-  /// Error(failed) when the shapes fit no vision transformer, Error(invalid_argument) when the
-  /// configuration beside the file contradicts them.
+  /// what the configuration beside the file says, corrected by what the shapes prove. No shape
+  /// shows the number of heads: where nothing says it, `model::usual_num_heads` does, with a note.
+  /// Throws Error(failed) when the shapes fit no vision transformer or the number of heads is not
+  /// known, Error(invalid_argument) when the configuration beside the file contradicts the shapes.
   [[nodiscard]] model::VitConfig deduce_config(const HeadOptions& head = {}) const;
 
   /// Gives `config`, of an architecture that the user named, what the name does not settle: the
-  /// number of classes, LayerNorm's eps and the attention of the layers.
-  void complete(model::VitConfig& config, const HeadOptions& head = {}) const;
+  /// number of classes, LayerNorm's eps, whether the mean of the tokens is classified, and the
+  /// attention of the layers. A note that heads are assumed goes.
+  void complete(model::VitConfig& config, const HeadOptions& head = {});
 
   /// Copies every tensor into `model` (float dtypes are converted). Parameters that mechanisms
   /// added (`is_mechanism_tensor`) may be missing on either side; the head may with `head`. Throws
@@ -139,6 +141,11 @@ class Checkpoint {
   void name_tensors();
   void read_hub();
   void add_notes();
+  void note_assumed_heads();
+  /// The name of the architecture that the configuration beside the file or the metadata give.
+  [[nodiscard]] std::string architecture_name() const;
+  /// What those, or the configuration in the metadata, say of a model of that width.
+  [[nodiscard]] std::optional<std::int64_t> said_num_heads(std::int64_t embed_dim) const;
   [[nodiscard]] double layer_norm_eps() const;
   [[nodiscard]] std::vector<model::AttentionSpec> stored_attention(std::int64_t depth) const;
   [[nodiscard]] std::int64_t num_classes(const HeadOptions& head,
@@ -149,6 +156,7 @@ class Checkpoint {
   HubConfig hub_;
   std::vector<NamedTensor> named_;  ///< sorted by name
   std::vector<std::string> notes_;
+  std::string assumed_heads_;  ///< the note of it
 };
 
 /// Writes the model's tensors as `dtype` (F32, F16 or BF16) with `metadata` and what describes the

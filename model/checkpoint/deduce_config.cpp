@@ -65,6 +65,18 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
   }
 }
 
+/// Any number of heads fits the tensors, and a wrong one gives wrong answers.
+[[noreturn]] void refuse_unknown_heads(const VitConfig& config, const std::string& subject) {
+  const std::string like = model::architecture_of_shape(config);
+  throw Error(ErrorCode::failed,
+              "nothing says how many attention heads it has, and models of " +
+                  std::to_string(config.embed_dim) + " features differ in it",
+              subject,
+              "name the architecture: --model " + (like.empty() ? "NAME" : like) +
+                  " --checkpoint FILE, or put {\"architecture\": \"vit\", \"model_args\": "
+                  "{\"num_heads\": N}} into a config.json beside it");
+}
+
 /// A few bytes of header can claim a model of terabytes; what is there bounds what is built.
 void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
                 const std::string& subject) {
@@ -138,10 +150,28 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
   return layers;
 }
 
-void Checkpoint::complete(VitConfig& config, const HeadOptions& head) const {
+std::string Checkpoint::architecture_name() const {
+  const bool has_hub = !is_own() && hub_.kind != HubConfig::Kind::none;
+  return has_hub && !hub_.architecture.empty() ? hub_.architecture : metadata("arch");
+}
+
+std::optional<std::int64_t> Checkpoint::said_num_heads(std::int64_t embed_dim) const {
+  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty())
+    return model::config_from_json(said, file().string()).num_heads;
+  if (!is_own() && hub_.num_heads) return hub_.num_heads;
+  const auto architecture = model::find_architecture(architecture_name());
+  if (architecture && architecture->config.embed_dim == embed_dim)
+    return architecture->config.num_heads;
+  return std::nullopt;
+}
+
+void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.num_classes = num_classes(head, config.num_classes);
   config.layer_norm_eps = layer_norm_eps();
+  config.fc_norm = find("fc_norm.weight") != nullptr;
+  if (config.fc_norm) config.global_pool = model::Pooling::avg;
   config.attention = stored_attention(config.depth);
+  std::erase(notes_, assumed_heads_);
 }
 
 VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
@@ -164,8 +194,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   VitConfig config;
   const bool has_config = is_own() && metadata().contains(std::string(kConfigKey));
   const bool has_hub = !is_own() && hub_.kind != HubConfig::Kind::none;
-  std::string arch = has_hub ? hub_.architecture : "";
-  if (arch.empty()) arch = metadata("arch");
+  const std::string arch = architecture_name();
   const auto architecture = model::find_architecture(arch);
   std::optional<std::int64_t> said_classes;
   if (has_config) {
@@ -191,19 +220,6 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch), subject);
   config.patch_size = patch[2];
   config.depth = count_blocks(named_);
-  const bool heads_are_said = has_config || (has_hub && hub_.num_heads) ||
-                              (architecture && architecture->config.embed_dim == config.embed_dim);
-  if (!heads_are_said) {
-    // The field's convention: heads of 64 features.
-    constexpr std::int64_t kHeadDim = 64;
-    if (config.embed_dim % kHeadDim != 0) {
-      throw Error(
-          ErrorCode::failed,
-          "cannot tell the number of heads from embed_dim " + std::to_string(config.embed_dim),
-          subject, kNameIt);
-    }
-    config.num_heads = config.embed_dim / kHeadDim;
-  }
   config.class_token = find("cls_token") != nullptr;
   config.distilled = find("dist_token") != nullptr;
   config.reg_tokens = find("reg_token") != nullptr ? expect_rank("reg_token", 3)[1] : 0;
@@ -234,6 +250,13 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (!has_config && config.depth >= 1 && config.depth <= 1024)
     config.attention = stored_attention(config.depth);
   if (has_hub) hub_.check(config);
+  if (const auto heads = said_num_heads(config.embed_dim)) {
+    config.num_heads = *heads;
+  } else if (const auto usual = model::usual_num_heads(config.embed_dim, config.class_token)) {
+    config.num_heads = *usual;  // noted when the file was opened
+  } else {
+    refuse_unknown_heads(config, subject);
+  }
   model::validate(config);
   check_size(config, tensors(), subject);
   return config;

@@ -1,7 +1,6 @@
 #include "model/checkpoint/hub_config.h"
 
 #include "kernels/error.h"
-#include "model/architectures.h"
 #include "model/checkpoint/json_fields.h"
 
 #include <algorithm>
@@ -122,10 +121,6 @@ void read_timm(HubConfig& config, const JsonFields& fields, const std::string& o
   read_timm_labels(config, fields);
   read_pooling(config, fields);
   if (const auto args = fields.object("model_args")) read_model_args(config, *args);
-  if (!model::find_architecture(config.architecture) && !config.num_heads) {
-    config.notes.push_back(origin + ": the architecture " + config.architecture +
-                           " is not known by name; heads of 64 features are assumed");
-  }
 }
 
 // ---- Hugging Face

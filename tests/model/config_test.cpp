@@ -1,6 +1,5 @@
 #include "model/config.h"
 
-#include "model/architectures.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
@@ -137,50 +136,6 @@ TEST(VitConfigTest, ValidateNamesTheField) {
     EXPECT_ERROR(validate(config), invalid_argument, item.field);
   }
   EXPECT_NO_THROW(validate(VitConfig{}));
-}
-
-struct ArchitectureCase {
-  const char* name;
-  std::int64_t embed_dim, depth, num_heads, patch_size, size, prefix;
-};
-
-TEST(ArchitecturesTest, NamesMeanWhatTimmMeans) {
-  const ArchitectureCase cases[] = {
-      {"deit_tiny_patch16_224", 192, 12, 3, 16, 224, 1},
-      {"deit_small_distilled_patch16_224", 384, 12, 6, 16, 224, 2},
-      {"vit_base_patch8_224", 768, 12, 12, 8, 224, 1},
-      {"vit_large_patch14_224", 1024, 24, 16, 14, 224, 1},
-      {"vit_base_patch32_384", 768, 12, 12, 32, 384, 1},
-      {"vit_base_patch14_reg4_518", 768, 12, 12, 14, 518, 5},
-      {"deit3_large_patch16_384.fb_in22k_ft_in1k", 1024, 24, 16, 16, 384, 1},
-  };
-  for (const ArchitectureCase& item : cases) {
-    const auto found = find_architecture(item.name);
-    ASSERT_TRUE(found) << item.name;
-    EXPECT_EQ(found->config.embed_dim, item.embed_dim) << item.name;
-    EXPECT_EQ(found->config.depth, item.depth) << item.name;
-    EXPECT_EQ(found->config.num_heads, item.num_heads) << item.name;
-    EXPECT_EQ(found->config.patch_size, item.patch_size) << item.name;
-    EXPECT_EQ(found->config.img_height, item.size) << item.name;
-    EXPECT_EQ(found->config.num_prefix_tokens(), item.prefix) << item.name;
-  }
-}
-
-TEST(ArchitecturesTest, ListedNamesExistAndAreValid) {
-  for (const std::string& name : architecture_names()) {
-    const auto found = find_architecture(name);
-    ASSERT_TRUE(found) << name;
-    EXPECT_NO_THROW(validate(found->config)) << name;
-  }
-}
-
-TEST(ArchitecturesTest, OtherWordsAreNone) {
-  for (const char* name :
-       {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225",
-        "deit_tiny_patch16_224_x", "vit_huge_patch14_224", "deit_large_patch16_224",
-        "vit_base_patch9_225", "vit_base_patch_224"}) {
-    EXPECT_FALSE(find_architecture(name)) << name;
-  }
 }
 
 }  // namespace

@@ -23,9 +23,9 @@ VitConfig small() {
   config.arch = "small";
   config.img_height = config.img_width = 32;
   config.patch_size = 8;
-  config.embed_dim = 64;
+  config.embed_dim = 192;  // a width whose number of heads is assumed
   config.depth = 2;
-  config.num_heads = 1;
+  config.num_heads = 3;
   config.num_classes = 5;
   return config;
 }
@@ -35,8 +35,8 @@ struct Contents {
   std::vector<std::string> bytes;
   std::vector<TensorView> views;
 
-  explicit Contents(const VisionTransformer& model) {
-    bytes.reserve(1000);
+  Contents() { bytes.reserve(1000); }
+  explicit Contents(const VisionTransformer& model) : Contents() {
     for (const auto& [key, tensor] : model::named_tensors(*model)) add(key, tensor);
   }
   void add(const std::string& key, const at::Tensor& tensor) {
@@ -216,6 +216,84 @@ TEST(CheckpointTest, SaysWhatItCannotDeduce) {
   Contents huge{VisionTransformer(small())};
   huge.add("blocks.99999999999999.norm1.weight", at::zeros({1}));
   EXPECT_ERROR(Checkpoint::open(huge.write(file)).deduce_config(), invalid_argument, "depth");
+}
+
+/// What ViT-H/14 at 224 shows of itself without its 632 million parameters; fewer blocks pass for a
+/// file that is whole.
+Contents huge_header(std::int64_t depth) {
+  Contents contents;
+  contents.add("patch_embed.proj.weight", at::zeros({1280, 3, 14, 14}));
+  contents.add("cls_token", at::zeros({1, 1, 1280}));
+  contents.add("pos_embed", at::zeros({1, 257, 1280}));
+  contents.add("blocks.0.attn.qkv.bias", at::zeros({3840}));
+  contents.add("blocks.0.mlp.fc1.weight", at::zeros({5120, 1280}));
+  contents.add("blocks." + std::to_string(depth - 1) + ".norm1.weight", at::zeros({1280}));
+  contents.add("head.weight", at::zeros({5, 1280}));
+  return contents;
+}
+
+std::int64_t huge_heads(const fs::path& file) {
+  return Checkpoint::open(file).deduce_config().num_heads;
+}
+
+TEST(CheckpointTest, HeadsAreNotGuessedWhereTimmsModelsDiffer) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = huge_header(32).write(folder.path() / "a.safetensors");
+  Checkpoint bare = Checkpoint::open(file);
+  EXPECT_TRUE(bare.notes().empty());
+  EXPECT_ERROR(bare.deduce_config(), failed, "how many attention heads", "1280", "a.safetensors",
+               "--model vit_huge_patch14_224 --checkpoint FILE", "num_heads");
+  // Who names it, in words or beside the file, gets its 16 heads; width / 64 would be 20.
+  VitConfig named = model::find_architecture("vit_huge_patch14_224")->config;
+  bare.complete(named);
+  EXPECT_EQ(named.num_heads, 16);
+  EXPECT_EQ(named.num_classes, 5);
+  EXPECT_EQ(named.global_pool, model::Pooling::token);
+  const Contents shallow = huge_header(2);
+  shallow.write(file, {{"arch", "vit_huge_patch14_224"}});
+  EXPECT_EQ(huge_heads(file), 16);
+  shallow.write(file);
+  for (const auto& [config, heads] :
+       {std::pair{R"({"architecture": "vit_huge_patch14_224"})", 16},
+        {R"({"architecture": "mine", "model_args": {"num_heads": 8}})", 8},
+        {R"({"model_type": "vit", "num_attention_heads": 10})", 10}}) {
+    folder.write("config.json", config);
+    EXPECT_EQ(huge_heads(file), heads) << config;
+  }
+  folder.write("config.json", R"({"architecture": "mine"})");
+  EXPECT_ERROR(huge_heads(file), failed, "how many attention heads");
+}
+
+TEST(CheckpointTest, AssumedHeadsAreNoted) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = Contents{VisionTransformer(small())}.write(folder.path() / "a.safetensors");
+  Checkpoint assumed = Checkpoint::open(file);
+  EXPECT_EQ(assumed.deduce_config().num_heads, 3);
+  ASSERT_EQ(assumed.notes().size(), 1U);
+  EXPECT_EQ(assumed.notes()[0],
+            "nothing says how many attention heads it has: 3 are assumed, as in timm's models of "
+            "192 features");
+  VitConfig named = small();
+  assumed.complete(named);
+  EXPECT_TRUE(assumed.notes().empty()) << "the user has named the architecture";
+  folder.write("config.json", R"({"architecture": "mine", "model_args": {"num_heads": 2}})");
+  EXPECT_TRUE(Checkpoint::open(file).notes().empty());
+  EXPECT_EQ(Checkpoint::open(file).deduce_config().num_heads, 2);
+  // A configuration that does not say it is no answer.
+  folder.write("config.json", R"({"architecture": "mine"})");
+  EXPECT_EQ(Checkpoint::open(file).notes().size(), 1U);
+}
+
+TEST(CheckpointTest, ANamedArchitectureMayClassifyTheMean) {
+  const testing::TemporaryFolder folder;
+  VitConfig mean = small();
+  mean.fc_norm = true;
+  mean.global_pool = model::Pooling::avg;
+  Checkpoint file =
+      Checkpoint::open(Contents{VisionTransformer(mean)}.write(folder.path() / "a.safetensors"));
+  VitConfig config = small();
+  file.complete(config);
+  EXPECT_EQ(config, mean);
 }
 
 TEST(CheckpointTest, ReadsDeitsLayerScaleAndDropsPreLogits) {

@@ -67,8 +67,7 @@ TEST(HubConfigTest, ReadsTimmsOfBefore09AndItsLabels) {
   EXPECT_EQ(config.labels,
             (std::vector<std::string>{"n02119789 kit fox, Vulpes macrotis", "dog", "2"}));
   EXPECT_TRUE(config.notes.empty());
-  EXPECT_NE(read(R"({"architecture": "vit_giant"})").notes.at(0).find("vit_giant"),
-            std::string::npos);
+  EXPECT_TRUE(read(R"({"architecture": "vit_giant"})").notes.empty());
 }
 
 TEST(HubConfigTest, ReadsHuggingFaces) {

@@ -24,9 +24,9 @@ VitConfig small() {
   config.arch = "vit";
   config.img_height = config.img_width = 32;
   config.patch_size = 8;
-  config.embed_dim = 128;
+  config.embed_dim = 192;  // a width whose number of heads is assumed
   config.depth = 2;
-  config.num_heads = 2;
+  config.num_heads = 3;
   config.num_classes = 5;
   return config;
 }
@@ -95,7 +95,7 @@ void expect_equal_logits(VisionTransformer& saved, const fs::path& path,
 }
 
 constexpr const char* kHuggingFaceConfig =
-    R"({"model_type": "vit", "num_attention_heads": 2, "layer_norm_eps": 1e-06})";
+    R"({"model_type": "vit", "num_attention_heads": 3, "layer_norm_eps": 1e-06})";
 
 TEST(LayoutsTest, EveryLayoutGivesEqualLogits) {
   for (const bool distilled : {false, true}) {
@@ -141,8 +141,9 @@ TEST(LayoutsTest, EasyCVsHydraModels) {
     expect_equal_logits(model, file);
     const Checkpoint checkpoint = Checkpoint::open(file);
     EXPECT_EQ(checkpoint.stripped(), std::vector<std::string>{"backbone."});
-    ASSERT_EQ(checkpoint.notes().size(), 2U);
+    ASSERT_EQ(checkpoint.notes().size(), 3U);
     EXPECT_NE(checkpoint.notes()[1].find("--attn"), std::string::npos);
+    EXPECT_NE(checkpoint.notes()[2].find("3 are assumed"), std::string::npos);
   }
 }
 
@@ -167,7 +168,7 @@ TEST(LayoutsTest, TheConfigurationSaysWhatTensorsDoNot) {
   VisionTransformer model = random_model(config);
   write_as(model, folder.path() / "model.safetensors", Names::hugging_face_5, "");
   folder.write("config.json", R"({"model_type": "vit", "num_attention_heads": 8,
-      "layer_norm_eps": 1e-5, "image_size": [16, 64], "hidden_size": 128})");
+      "layer_norm_eps": 1e-5, "image_size": [16, 64], "hidden_size": 192})");
   expect_equal_logits(model, folder.path());
   folder.write("config.json", R"({"model_type": "vit", "hidden_size": 64})");
   EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), invalid_argument,
@@ -198,6 +199,30 @@ TEST(LayoutsTest, OwnFilesAreNotBentByTheirNeighbours) {
     EXPECT_EQ(checkpoint.hub().kind, HubConfig::Kind::none);
     EXPECT_NE(checkpoint.notes().at(0).find("is not used"), std::string::npos);
   }
+}
+
+TEST(LayoutsTest, NamesOfOtherClassesAreLeftOutWithANote) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());  // of 5 classes
+  folder.write(
+      "config.json",
+      R"({"model_type": "vit", "hidden_size": 192, "id2label": {"0": "ant", "1": "bee"}})");
+  const fs::path file = folder.path() / "a.safetensors";
+  save_checkpoint(file, *model, Dtype::F32, {});
+  const Checkpoint without = Checkpoint::open(file);
+  EXPECT_EQ(without.label_lines(), "");
+  ASSERT_EQ(without.notes().size(), 1U);
+  EXPECT_NE(without.notes()[0].find("names 2 classes, the model has 5"), std::string::npos);
+  // A file that names its own classes needs no others.
+  save_checkpoint(file, *model, Dtype::F32,
+                  {{std::string(kLabelNamesKey), to_label_names({"a", "b", "c", "d", "e"})}});
+  EXPECT_TRUE(Checkpoint::open(file).notes().empty());
+  folder.write("config.json",
+               R"({"model_type": "vit", "hidden_size": 192, "id2label": {"0": "ant", "1": "bee",
+                   "2": "cat", "3": "dog", "4": "eel"}})");
+  save_checkpoint(file, *model, Dtype::F32, {});
+  EXPECT_EQ(Checkpoint::open(file).label_lines(), "ant\nbee\ncat\ndog\neel\n");
+  EXPECT_TRUE(Checkpoint::open(file).notes().empty());
 }
 
 TEST(LayoutsTest, ADistillationTokenWithoutAClassifierIsARegister) {
@@ -236,7 +261,7 @@ TEST(LayoutsTest, DifferencesAreListedByTheFilesNames) {
                "module.vit.encoder.layer.0.attention.attention.query.bias",
                "module.vit.encoder.layer.0.attention.attention.value.bias",
                "module.vit.encoder.layer.1.attention.attention.key.weight", "2 unexpected",
-               "module.vit.surprise", "2 mismatched", "classifier.weight expected (6, 128)",
+               "module.vit.surprise", "2 mismatched", "classifier.weight expected (6, 192)",
                "--num-classes");
 }
 
@@ -257,7 +282,7 @@ TEST(LayoutsTest, PartsThatDoNotFitTogetherAreShown) {
   VisionTransformer target(small());
   EXPECT_ERROR(Checkpoint::open(bent).load_into(*target), failed, "1 mismatched",
                "attention.query.weight + encoder.layer.0.attention.attention.key.weight",
-               "expected (384, 128) found (128, 128) + (128, 128) + (64, 64)");
+               "expected (576, 192) found (192, 192) + (192, 192) + (64, 64)");
 }
 
 TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
