@@ -1,6 +1,7 @@
 #include "model/block.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 namespace hydrascope::model {
 
@@ -25,7 +26,7 @@ LayerScaleImpl::LayerScaleImpl(std::int64_t embed_dim, double init_value) {
 BranchScales draw_branch_scales(double rate, const torch::Tensor& x) {
   if (!(rate >= 0 && rate < 1)) {
     throw Error(ErrorCode::invalid_argument,
-                "expected 0 or more and less than 1, found " + std::to_string(rate), "drop-path");
+                "expected 0 or more and less than 1, found " + shortest_number(rate), "drop-path");
   }
   if (rate == 0) return {};
   const double keep = 1 - rate;

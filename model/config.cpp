@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/attention/registry.h"
 #include "model/checkpoint/json_fields.h"
 
@@ -139,11 +140,11 @@ void validate(const VitConfig& config) {
            std::to_string(config.num_heads));
   }
   if (!(config.mlp_ratio > 0 && config.mlp_ratio <= 64)) {
-    refuse("mlp_ratio", "a number in (0, 64]", std::to_string(config.mlp_ratio));
+    refuse("mlp_ratio", "a number in (0, 64]", shortest_number(config.mlp_ratio));
   }
   expect_range("reg_tokens", config.reg_tokens, 0, 1 << 12);
   if (!(config.layer_norm_eps > 0 && config.layer_norm_eps < 1)) {
-    refuse("layer_norm_eps", "a number in (0, 1)", std::to_string(config.layer_norm_eps));
+    refuse("layer_norm_eps", "a number in (0, 1)", shortest_number(config.layer_norm_eps));
   }
   if (config.distilled && !config.class_token)
     refuse("class_token", "true with distilled", "false");

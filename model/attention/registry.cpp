@@ -1,9 +1,9 @@
 #include "model/attention/registry.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -29,13 +29,6 @@ std::optional<double> parse_number(std::string_view text) {
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (status != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
   return value;
-}
-
-/// Without trailing zeros: "1e-06", "8".
-std::string shortest(double value) {
-  std::array<char, 32> buffer{};
-  const auto [end, status] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), status == std::errc{} ? end : buffer.data()};
 }
 
 }  // namespace
@@ -65,7 +58,7 @@ std::string describe_values(const MechanismOption& option) {
   for (const std::string& choice : option.choices) text += (text.empty() ? "" : "|") + choice;
   if (!text.empty()) return text;
   return std::string(option.integer ? "an integer" : "a number") + " from " +
-         shortest(option.minimum) + " to " + shortest(option.maximum);
+         shortest_number(option.minimum) + " to " + shortest_number(option.maximum);
 }
 
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,

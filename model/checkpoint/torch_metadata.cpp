@@ -1,9 +1,8 @@
 #include "model/checkpoint/torch_metadata.h"
 
+#include "kernels/shortest_number.h"
 #include "model/checkpoint/strict_json.h"
 
-#include <array>
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -26,9 +25,7 @@ std::optional<std::string> value_text(const pickle::Value& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
   const auto* number = std::get_if<double>(&value);
   if (number == nullptr) return std::nullopt;
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), *number).ptr;
-  return std::string(digits.data(), end);
+  return shortest_number(*number);
 }
 
 void add(const pickle::Dict& dict, const std::string& prefix, Metadata& metadata) {

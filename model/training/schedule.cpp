@@ -1,6 +1,7 @@
 #include "model/training/schedule.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 #include <algorithm>
 #include <array>
@@ -70,7 +71,7 @@ void validate(const ScheduleOptions& options) {
                                      std::pair{options.warmup_learning_rate, "warm-up's rate"},
                                      std::pair{options.decay_rate, "decay rate"}}) {
     require(std::isfinite(value) && value >= 0,
-            "expected a number of 0 or more, found " + std::to_string(value), field);
+            "expected a number of 0 or more, found " + shortest_number(value), field);
   }
   require(options.steps > 0, "expected 1 or more, found " + std::to_string(options.steps), "steps");
   require(options.warmup_steps >= 0,

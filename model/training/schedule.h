@@ -9,7 +9,8 @@
 namespace hydrascope::model::training {
 
 struct ScheduleOptions {
-  std::string kind = "cosine";  ///< cosine, step, multistep, linear or constant
+  /// cosine, step or multistep, which are timm's; linear, its poly with a power of 1; or constant
+  std::string kind = "cosine";
   double learning_rate = 1e-3;
   double min_learning_rate = 0;
   std::int64_t steps = 1;

@@ -1,6 +1,7 @@
 #include "model/training/training_state.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
 
@@ -8,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstring>
 #include <string_view>
@@ -267,10 +267,7 @@ double number_field(const checkpoint::Metadata& fields, const std::string& key,
   return parsed_field<double>(fields, key, file);
 }
 
-std::string to_field(double value) {
-  std::array<char, 32> text{};  // the shortest form of a double is never longer
-  return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
-}
+std::string to_field(double value) { return shortest_number(value); }
 
 void load_weights(const fs::path& file, VisionTransformerImpl& model) {
   const auto contents = checkpoint::Checkpoint::open(file);
