@@ -165,7 +165,7 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window) {
 
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
   check_config(config);
-  if (picture.height < 1 || picture.width < 1 || (picture.height == 1 && picture.width == 1)) {
+  if (picture.height < 1 || picture.width < 1) {
     throw Error(ErrorCode::empty, picture_text(picture) + " pixels: nothing to classify");
   }
   const std::int64_t patch = config.patch_size;

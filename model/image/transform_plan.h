@@ -56,11 +56,10 @@ struct TransformPlan {
 };
 
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
-/// Throws `Error(empty)` for a picture of a single pixel (any other size is fine),
-/// `Error(too_large)` when a step would exceed `max_pixels` (extreme aspect ratios),
-/// `Error(invalid_argument)` for a config without sense (sizes below 1, crop_pct outside (0, 1],
-/// std of zero). Deviation from timm: an edge that `border` would scale to nothing keeps one pixel,
-/// where Pillow fails.
+/// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when a step would exceed
+/// `max_pixels` (extreme aspect ratios), `Error(invalid_argument)` for a config without sense
+/// (sizes below 1, crop_pct outside (0, 1], std of zero). Deviation from timm: an edge that
+/// `border` would scale to nothing keeps one pixel, where Pillow fails.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 

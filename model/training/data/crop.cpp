@@ -26,14 +26,6 @@ image::Picture cut(const image::Picture& picture, const CropBox& box) {
   return part;
 }
 
-/// What one pixel becomes, which the evaluation transform refuses.
-image::Picture plain(const image::Picture& pixel, image::Size size) {
-  image::Picture picture{static_cast<int>(size.width), static_cast<int>(size.height), {}};
-  picture.rgb.resize(size.height * size.width * 3);
-  for (std::size_t i = 0; i < picture.rgb.size(); ++i) picture.rgb[i] = pixel.rgb[i % 3];
-  return picture;
-}
-
 }  // namespace
 
 CropBox random_resized_crop(image::Size picture, const std::array<double, 2>& scale,
@@ -64,7 +56,6 @@ CropBox random_resized_crop(image::Size picture, const std::array<double, 2>& sc
 
 image::Picture resize(const image::Picture& picture, image::Size size,
                       image::Interpolation interpolation) {
-  if (picture.width == 1 && picture.height == 1) return plain(picture, size);
   // The evaluation transform that does nothing but resize.
   const image::TransformConfig config{.img_size = size,
                                       .crop_pct = 1.0,

@@ -75,8 +75,10 @@ TEST(TransformPlan, NothingIsSmallerThanAPatch) {
   EXPECT_EQ(plan_transform(native(Fit::crop), {3, 20}).cropped, (Size{16, 16}));
 }
 
-TEST(TransformPlan, RefusesASinglePixelOnly) {
-  EXPECT_ERROR(plan_transform({}, {1, 1}), empty, "1x1 pixels: nothing to classify");
+TEST(TransformPlan, TakesEveryPictureThatHasAPixel) {
+  const TransformPlan pixel = plan_transform({}, {1, 1});
+  EXPECT_EQ(pixel.resized, (Size{256, 256}));
+  EXPECT_EQ(pixel.output, (Size{224, 224}));
   EXPECT_ERROR(plan_transform({}, {0, 5}), empty, "5x0");
   EXPECT_NO_THROW(plan_transform({}, {1, 2}));
   EXPECT_NO_THROW(plan_transform({}, {2, 2}));
