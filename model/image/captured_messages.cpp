@@ -53,8 +53,9 @@ ssize_t write_to_stderr(void*, const char* text, std::size_t count) {
 
 /// Both streams are replaced once, before main and so before there is a second thread that could be
 /// printing; swapping them around each decode would race. Neither object is ever destroyed: others
-/// may print until the process ends. C's `stderr` can be assigned in glibc only; elsewhere the
-/// codecs' warnings stay visible.
+/// may print until the process ends. What others print goes to the file descriptor 2 as ever, and
+/// is what fileno(stderr) says. C's `stderr` can be assigned in glibc only; elsewhere the codecs'
+/// warnings stay visible.
 const bool kInstalled = [] {
   std::cerr.rdbuf(new CapturingBuffer(std::cerr.rdbuf()));
 #ifdef __GLIBC__
@@ -62,6 +63,10 @@ const bool kInstalled = [] {
   functions.write = &write_to_stderr;
   if (std::FILE* stream = ::fopencookie(nullptr, "w", functions); stream != nullptr) {
     std::setvbuf(stream, nullptr, _IONBF, 0);
+    // For whoever asks fileno(stderr), which answers for streams that are marked as a file's only.
+    constexpr int kIsFile = 0x2000;  // _IO_IS_FILEBUF
+    stream->_flags |= kIsFile;
+    stream->_fileno = STDERR_FILENO;
     stderr = stream;
   }
 #endif
