@@ -1,7 +1,6 @@
 #include "model/training/distillation/teacher.h"
 
 #include "model/autocast_guard.h"
-#include "model/training/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -62,17 +61,20 @@ Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {
 }
 
 void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
-  // A copy: the plan takes mechanisms that it has no kernels for along in its own type.
-  VisionTransformer copy(config());
-  copy->eval();
-  copy_named(named_tensors(*model_), named_tensors(*copy), "the teacher");
+  // A model of its own around the same memory: the plan drops what it has packed, and takes
+  // mechanisms that it has no kernels for along in its own type.
+  VisionTransformer shared(config(), Initialisation::for_loading);
+  shared->eval();
+  const auto own = named_tensors(*model_);
+  const auto others = named_tensors(*shared);
+  for (std::size_t i = 0; i < own.size(); ++i) others[i].second.set_data(own[i].second);
   inference::PlanOptions options;
   options.dtype = dtype;
   options.threads = at::get_num_threads();
   options.release_model = true;
   for (std::int64_t layer = first_layer; layer < config().depth; ++layer)
     options.trace_layers.push_back(layer);
-  plan_ = std::make_unique<inference::InferencePlan>(std::move(copy), options);
+  plan_ = std::make_unique<inference::InferencePlan>(std::move(shared), options);
   first_layer_ = first_layer;
 }
 

@@ -1,0 +1,47 @@
+#include "model/training/distillation/teacher.h"
+
+#include "tests/model/training/distillation/small_models.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace hydrascope::model::training {
+namespace teacher_test {
+
+// A layer that the plan runs as a module, whose parameters it takes along in its own type.
+TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
+  const VitConfig config = small_config("softmax:0,nystrom:1,hydra:2");
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    Teacher teacher(random_model(config));
+    const at::Tensor images = random_images(2);
+    const at::Tensor expected = teacher.logits(images).clone();
+    std::vector<at::Tensor> before;
+    for (const at::Tensor& parameter : teacher.model().parameters())
+      before.push_back(parameter.clone());
+    teacher.compile(dtype, 1);
+    const at::Tensor compiled = teacher.logits(images);
+    EXPECT_LT((compiled - expected).norm().item<double>() / expected.norm().item<double>(),
+              dtype == at::kFloat ? 1e-4 : 5e-2);
+    const std::vector<at::Tensor> after = teacher.model().parameters();
+    ASSERT_EQ(after.size(), before.size());
+    for (std::size_t i = 0; i < after.size(); ++i)
+      EXPECT_TRUE(at::equal(after[i], before[i])) << "parameter " << i;
+  }
+}
+
+TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
+  std::vector<at::Tensor> drawn_next;
+  for (const std::int64_t depth : {2, 6}) {
+    VitConfig config = small_config();
+    config.depth = depth;
+    config.attention.clear();
+    Teacher teacher(random_model(config));
+    at::manual_seed(1);
+    teacher.compile(at::kFloat, 0);
+    drawn_next.push_back(at::rand({4}));
+  }
+  EXPECT_TRUE(at::equal(drawn_next[0], drawn_next[1])) << "random numbers were drawn for blocks";
+}
+
+}  // namespace teacher_test
+}  // namespace hydrascope::model::training
