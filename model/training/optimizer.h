@@ -38,8 +38,9 @@ class Optimizer {
   Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions options);
 
   /// One update with `learning_rate` times each group's scale; parameters without a gradient stay.
-  /// LibTorch's fused kernels.
-  void step(double learning_rate);
+  /// LibTorch's fused kernels. Where `skip`, a float32 scalar on the parameters' device, is 1
+  /// nothing changes: who does not know yet leaves it to the device.
+  void step(double learning_rate, const at::Tensor& skip = {});
   /// Gradients become undefined.
   void zero_grad();
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
@@ -72,7 +73,8 @@ void copy_named(const NamedTensors& source, const NamedTensors& destination,
                 const std::string& subject);
 
 /// Scales the gradients so that their joint L2 norm is at most `max_norm` (`<= 0`: never); returns
-/// the norm before. A norm that is not finite is returned and nothing is scaled.
-double clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
+/// the norm before, a float64 scalar on their device, which is not read. Of a norm that is not
+/// finite the gradients are of no use afterwards.
+at::Tensor clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
 }  // namespace hydrascope::model::training

@@ -5,9 +5,12 @@
 #include "model/training/parallel/gradient_reducer.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace hydrascope::model::training {
@@ -45,6 +48,26 @@ class Sums {
   std::map<std::string, at::Tensor> sums_;
 };
 
+/// What a step leaves to be looked at when its gradients' norm is on the host.
+struct Unsettled {
+  at::Tensor norm;  ///< float64 scalar on the host, once `copied` has happened
+  std::optional<c10::Event> copied;
+  Sums sums;
+  std::int64_t step = 0;
+};
+
+/// Starts the way of `norm` to the host.
+Unsettled on_its_way(const at::Tensor& norm) {
+  if (norm.is_cpu()) return {norm, {}, {}, 0};
+  Unsettled reading;
+  reading.norm = at::empty({}, at::TensorOptions(at::kDouble).pinned_memory(true));
+  reading.norm.copy_(norm, /*non_blocking=*/true);
+  reading.copied.emplace(norm.device().type());
+  reading.copied->record(
+      c10::impl::VirtualGuardImpl(norm.device().type()).getStream(norm.device()));
+  return reading;
+}
+
 }  // namespace
 
 struct Trainer::State {
@@ -60,6 +83,8 @@ struct Trainer::State {
   bool loader_is_there = false;  ///< at the position's batch
   bool was_stopped = false;
   int bad_steps = 0;
+  bool reads_late;
+  std::optional<Unsettled> unsettled;  ///< the last step
 
   // Since the last record.
   Sums sums;
@@ -78,7 +103,8 @@ struct Trainer::State {
         group(its_group),
         options(std::move(its_options)),
         parameters(optimizer.parameters()),
-        reducer(optimizer.named_parameters(), group) {}
+        reducer(optimizer.named_parameters(), group),
+        reads_late(options.reads_late || options.device.is_cuda()) {}
 
   /// Adds the gradients of one batch.
   void accumulate(bool exchange, Sums& of_step) {
@@ -109,28 +135,60 @@ struct Trainer::State {
     for (std::int64_t part = 1; part <= options.accumulation; ++part)
       accumulate(/*exchange=*/part == options.accumulation, of_step);
     reducer.finish();
+    settle();
     // The same on all ranks, which hold the same gradients: they skip the same steps.
-    const double norm = clip_gradients(parameters, options.clip_norm);
-    if (std::isfinite(norm)) {
-      bad_steps = 0;
-      sums.add(std::move(of_step));
-      gradient_norm = norm;
-      ++steps;
-      optimizer.step(learning_rate(options.schedule, position.step));
+    const at::Tensor norm = clip_gradients(parameters, options.clip_norm);
+    unsettled = on_its_way(norm);
+    unsettled->sums = std::move(of_step);
+    unsettled->step = position.step;
+    const double rate = learning_rate(options.schedule, position.step);
+    if (reads_late) {
+      const at::Tensor skip = norm.isfinite().logical_not().to(at::kFloat);
+      optimizer.step(rate, skip);
+      if (average != nullptr) average->update(skip);
+    } else if (settle()) {
+      optimizer.step(rate);
       if (average != nullptr) average->update();
-    } else if (++skipped_steps, ++bad_steps >= options.most_bad_steps) {
-      throw NotFiniteError(ErrorCode::failed,
-                           "the gradients were not finite in " + std::to_string(bad_steps) +
-                               " steps in a row, the last of them step " +
-                               std::to_string(position.step + 1),
-                           "training", "a smaller --lr or a --clip-grad may keep them finite");
     }
     ++position.step;
     if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)
       reducer.check_equal();
   }
 
+  /// Takes the last step into account, or not: whether its gradients were finite.
+  bool settle() {
+    if (!unsettled) return true;
+    Unsettled last = std::move(*unsettled);
+    unsettled.reset();
+    if (last.copied) last.copied->synchronize();
+    const double norm = last.norm.item<double>();
+    if (std::isfinite(norm)) {
+      bad_steps = 0;
+      sums.add(std::move(last.sums));
+      gradient_norm = norm;
+      ++steps;
+      return true;
+    }
+    if (reads_late && average != nullptr) average->forget_update();
+    ++skipped_steps;
+    if (++bad_steps < options.most_bad_steps) return false;
+    throw NotFiniteError(ErrorCode::failed,
+                         "the gradients were not finite in " + std::to_string(bad_steps) +
+                             " steps in a row, the last of them step " +
+                             std::to_string(last.step + 1),
+                         "training", "a smaller --lr or a --clip-grad may keep them finite");
+  }
+
+  /// Whether rank 0 wants to stop. Several GPUs would wait for the answer: they ask now and then.
+  bool first_stops(bool mine) {
+    constexpr std::int64_t kAskEvery = 10;
+    const bool waits = group.world_size() > 1 && options.device.is_cuda();
+    if (waits && position.step % kAskEvery != 0) return false;
+    return number_of_first(group, options.device, mine ? 1 : 0) != 0;
+  }
+
   StepRecord take_record() {
+    settle();
     StepRecord record;
     record.step = position.step;
     record.steps = steps;
@@ -191,6 +249,7 @@ std::int64_t Trainer::run(std::int64_t until) {
   state.forget_record();
   const std::int64_t first = state.position.step;
   state.was_stopped = false;
+  bool stops = false;
   const auto record_steps = [&] {
     const StepRecord record = state.take_record();
     if (on_record) on_record(record);
@@ -200,9 +259,10 @@ std::int64_t Trainer::run(std::int64_t until) {
     state.update();
     if (state.position.step % state.options.log_every == 0) record_steps();
     state.position.seconds += seconds_since(start);
-    const bool stops = keep_going && !keep_going();
-    state.was_stopped = number_of_first(state.group, state.options.device, stops ? 1 : 0) != 0;
+    stops = stops || (keep_going && !keep_going());
+    state.was_stopped = state.first_stops(stops);
   }
+  state.settle();
   if (state.steps + state.skipped_steps > 0) record_steps();
   return state.position.step - first;
 }

@@ -51,6 +51,9 @@ struct TrainerOptions {
   std::int64_t log_every = 20;
   /// Stops when so many updates in a row were not finite; each of them is skipped.
   int most_bad_steps = 10;
+  /// Whether a step's gradients were finite is read when the next step's are on their way, so that
+  /// nobody waits for them; until then the device skips the update by itself. On a GPU always.
+  bool reads_late = false;
   /// Every rank's parameters are compared after so many steps; 0: never.
   std::int64_t check_ranks_every = 100;
 };
@@ -94,7 +97,8 @@ class Trainer {
 
   /// Called with a record every `log_every` steps, and of what is left at the end of `run`.
   std::function<void(const StepRecord&)> on_record;
-  /// Asked after every step; false ends `run` early. What it says on rank 0 counts.
+  /// Asked after every step; false ends `run` early, of several ranks on GPUs some steps later. What
+  /// it says on rank 0 counts.
   std::function<bool()> keep_going;
 
   /// Whether `keep_going` ended the last `run`, on whichever rank.

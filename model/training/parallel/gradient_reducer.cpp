@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <mutex>
 
 namespace hydrascope::model::training {
@@ -148,7 +149,8 @@ struct GradientReducer::State {
       }
     }
     while (launched < buckets.size()) launch();
-    const at::Tensor ranks_with = at::tensor(is_there, at::kInt).to(buckets.front().flat.device());
+    const at::Tensor ranks_with =
+        at::tensor(is_there, at::kInt).to(buckets.front().flat.device(), /*non_blocking=*/true);
     const auto flags = group.start_sum(ranks_with);
     for (Bucket& bucket : buckets) {
       bucket.sum->wait();
@@ -156,9 +158,11 @@ struct GradientReducer::State {
       bucket.flat.div_(group.world_size());
     }
     flags->wait();
-    const at::Tensor counts = ranks_with.cpu();
+    // Read only if a gradient is missing here, which makes a GPU wait; where one is, it is there.
+    const bool all_there = std::ranges::find(is_there, 0) == is_there.end();
+    const at::Tensor counts = all_there ? at::Tensor() : ranks_with.cpu();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (counts.const_data_ptr<std::int32_t>()[i] == 0) continue;
+      if (!all_there && counts.const_data_ptr<std::int32_t>()[i] == 0) continue;
       at::Tensor& gradient = parameters[i].second.mutable_grad();
       if (gradient.defined()) {
         gradient.copy_(slice(i));
