@@ -17,7 +17,8 @@
 
 namespace hydrascope::model {
 
-/// What a query's weights are divided by. Ignored by maps that give logarithms.
+/// What a query's weights are divided by. Maps that give logarithms ignore it, but for eps when
+/// they are trained in bfloat16 (`linear_attention`).
 struct Normaliser {
   enum class Rule {
     add_eps,       ///< a.z + eps: a query without any weight gives 0
@@ -33,7 +34,9 @@ struct Normaliser {
 ///   gh_i = g_i / m_i    delta_i = (g_i . y_i) / m_i    da_i = S gh_i - delta_i z
 ///   dS = sum_i a_i gh_i^T    dz = -sum_i delta_i a_i    db_j = dS v_j + dz    dv_j = dS^T b_j
 /// Trained in bfloat16, maps with bounded features multiply in that type and keep them for the
-/// backward pass: memory is then O(N (F + d) + F d).
+/// backward pass: memory is then O(N (F + d) + F d). S and z are rounded to bfloat16 before they
+/// meet the queries, and eps is added to m for maps in logarithms too: without the maxima above m
+/// may be next to nothing. tests/model/attention/bfloat16_training_test.cpp says how near that is.
 /// Chunks depend on F alone, so a result depends neither on the batch nor on the threads' number.
 at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const TokenGrid& grid,

@@ -45,7 +45,8 @@ struct RandAugmentOptions {
 /// Throws Error(invalid_argument). "" and "none" are no augmentation: `operations` is 0.
 RandAugmentOptions parse_rand_augment(const std::string& text);
 
-/// What happens to a training picture, in this order; names and defaults are timm's.
+/// What happens to a training picture, in this order. Names are those of timm's train.py, and so are
+/// the defaults but for `color_jitter`, which is 0.4 there.
 struct AugmentOptions {
   image::Size size{224, 224};
   std::array<double, 2> scale{0.08, 1.0};  ///< of the area, RandomResizedCrop
