@@ -21,7 +21,7 @@ usage: gpu_check.sh [OPTIONS]
   --headers DIR         what scripts/make/gather_headers.sh made elsewhere (default: the system's packages)
   --python PATH         Python with torch 2.11 and CUDA (default: python3)
   --libtorch DIR        LibTorch (default: HYDRASCOPE_LIBTORCH, else that Python's torch)
-  --architectures LIST  as in CMAKE_CUDA_ARCHITECTURES (default: this machine's GPU; 90a-real without one)
+  --architectures LIST  as in CMAKE_CUDA_ARCHITECTURES (default: this machine's GPU; 90-real without one)
   --images DIR          pictures for the agreement of CPU and GPU (default: assets/images); labelled by folders or
                         images.csv, or not
   --pictures DIR        what the conversion learns from, some thousand of them; without it that stage is not run
@@ -123,10 +123,7 @@ find_gpu
 if [ -z "$architectures" ]; then
   capability=
   [[ ! $gpu_name =~ ,\ ([0-9]+)\.([0-9]+), ]] || capability=${BASH_REMATCH[1]}${BASH_REMATCH[2]}
-  case $capability in
-    90 | '') architectures=90a-real ;;  # with Hopper's own instructions
-    *) architectures=$capability-real ;;
-  esac
+  architectures=${capability:-90}-real
 fi
 if [ -z "$commit" ]; then
   commit=$(git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)

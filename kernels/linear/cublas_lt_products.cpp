@@ -31,6 +31,10 @@ using device::check_cuda;
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 constexpr int kMostAlgorithms = 16;
 constexpr int kTimedRuns = 5;
+/// Those that are nearly the fastest are timed again, in turns: what clocks do meanwhile they share.
+constexpr std::size_t kMostFinalists = 3;
+constexpr float kFinalistsWithin = 1.3F;
+constexpr int kFinalRounds = 4;
 
 /// A descriptor of cuBLASLt and the function that ends it.
 template <class Handle>
@@ -361,28 +365,37 @@ class CublasLtProducts final : public Products {
     };
     device::Event begin(device::Event::Timing::on);
     device::Event end(device::Event::Timing::on);
-    float best_time = 0;
-    std::optional<cublasLtMatmulAlgo_t> best;
-    for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
+    const auto time_of = [&](const cublasLtMatmulAlgo_t& algorithm) {
       product.choose(algorithm);
-      if (once() != CUBLAS_STATUS_SUCCESS) continue;  // warm, and refuses what it cannot do
-      if (options_.deterministic) {
-        best = algorithm;
-        break;
-      }
       begin.record(options_.stream);
       for (int i = 0; i < kTimedRuns; ++i) library_.check(once(), "cublasLtMatmul");
       end.record(options_.stream);
       end.wait("cudaEventSynchronize");
-      const float time = end.milliseconds_since(begin);
-      if (!best || time < best_time) {
-        best_time = time;
-        best = algorithm;
+      return end.milliseconds_since(begin);
+    };
+    std::vector<std::pair<float, cublasLtMatmulAlgo_t>> timed;
+    for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
+      product.choose(algorithm);
+      if (once() != CUBLAS_STATUS_SUCCESS) continue;  // warm, and refuses what it cannot do
+      timed.emplace_back(options_.deterministic ? 0.F : time_of(algorithm), algorithm);
+      if (options_.deterministic) break;
+    }
+    std::ranges::stable_sort(timed, {}, &decltype(timed)::value_type::first);
+    std::size_t finalists = 0;
+    while (finalists < std::min(timed.size(), kMostFinalists) &&
+           timed[finalists].first <= kFinalistsWithin * timed.front().first)
+      ++finalists;
+    timed.resize(finalists);
+    if (finalists > 1) {
+      for (auto& [time, algorithm] : timed) time = 0;
+      for (int round = 0; round < kFinalRounds; ++round) {
+        for (auto& [time, algorithm] : timed) time += time_of(algorithm);
       }
     }
     // Before the memory goes back.
     check_cuda(cudaStreamSynchronize(options_.stream), "cudaStreamSynchronize");
-    return best;
+    if (timed.empty()) return std::nullopt;
+    return std::ranges::min_element(timed, {}, &decltype(timed)::value_type::first)->second;
   }
 
   const CublasLtLibrary& library_;

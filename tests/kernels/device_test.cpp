@@ -74,7 +74,7 @@ TEST(GpuInfoTest, HasEitherGpusOrAReason) {
 }
 
 TEST(GpuInfo, KnowsWhichGpusABuildRunsOn) {
-  constexpr std::string_view kDefault = "80, 86-real, 89-real, 90a-real, 100-real, 120";
+  constexpr std::string_view kDefault = "80, 86-real, 89-real, 90-real, 100-real, 120";
   for (const auto& [major, minor] : {std::pair{8, 0},
                                      {8, 6},
                                      {8, 7},
