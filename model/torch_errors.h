@@ -11,13 +11,13 @@
 namespace hydrascope::model {
 
 /// Runs `work`, which takes memory for `what` ("a batch of 8 images") at `where` ("cuda:0").
-/// Whatever says that there is none becomes Error(out_of_memory); other errors of LibTorch become
-/// Error(internal).
+/// Whatever says that there is none becomes Error(out_of_memory) with `hint`, which says what needs
+/// less; other errors of LibTorch become Error(internal).
 template <class Work>
-auto with_torch_errors(const std::string& what, const std::string& where, Work work) {
+auto with_torch_errors(const std::string& what, const std::string& where, const std::string& hint,
+                       Work work) {
   const auto out_of_memory = [&] {
-    return Error(ErrorCode::out_of_memory, "not enough memory for " + what, where,
-                 "a smaller --batch-size or --img-size needs less");
+    return Error(ErrorCode::out_of_memory, "not enough memory for " + what, where, hint);
   };
   try {
     return work();

@@ -84,7 +84,8 @@ Explainer::Explainer(const VitConfig& config, std::span<const Request> requests,
   const at::NoGradGuard no_grad;
   state_->layers = traced_layers(config, requests);
   state_->device = options.device;
-  with_torch_errors("the layers that are explained", options.device.str(), [&] {
+  const char* hint = options.device.is_cuda() ? "--device cpu may have more" : "";
+  with_torch_errors("the layers that are explained", options.device.str(), hint, [&] {
     state_->model = VisionTransformer(config, Initialisation::for_loading);
     VisionTransformerImpl& model = *state_->model;
     model.eval();
@@ -111,9 +112,10 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
   if (!std::ranges::includes(state_->layers, needed))
     throw Error(ErrorCode::internal, "a request needs layers that the first ones did not",
                 "Explainer");
-  return with_torch_errors(
-      "the maps of " + std::to_string(grid.num_tokens()) + " tokens", state_->device.str(),
-      [&] { return ImageExplanations(*state_, tokens, grid, requests).run(); });
+  return with_torch_errors("the maps of " + std::to_string(grid.num_tokens()) + " tokens",
+                           state_->device.str(), "a smaller --img-size needs less", [&] {
+                             return ImageExplanations(*state_, tokens, grid, requests).run();
+                           });
 }
 
 Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {

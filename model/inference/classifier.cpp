@@ -4,11 +4,12 @@
 #include "model/autocast_guard.h"
 #include "model/inference/cuda_plan.h"
 #include "model/inference/inference_plan.h"
+#include "model/inference/one_torch_thread.h"
 #include "model/network_cost.h"
+#include "model/precision_guard.h"
 #include "model/torch_errors.h"
 #include "model/vision_transformer.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
@@ -33,10 +34,27 @@ void give_back_freed_memory() {
 #endif
 }
 
+constexpr const char* kLessOfABatch = "a smaller --batch-size or --img-size needs less";
+
+/// What a model that finds no memory for its weights can do instead.
+std::string less_memory(const ClassifierOptions& options) {
+  if (options.precision.dtype == at::kFloat) return "--precision bfloat16 needs half as much";
+  if (options.device.is_cuda()) return "--device cpu may have more";
+  return options.precision.int8 ? "" : "--precision int8 needs less";
+}
+
+/// Whether memory is given back, and LibTorch's threads are used, block by block.
+bool has_large_blocks(const VitConfig& config) {
+  constexpr std::int64_t kLarge = std::int64_t{16} << 20;
+  return inference::bytes_of_a_block(config) >= kLarge;
+}
+
 }  // namespace
 
 struct Classifier::State {
   ClassifierOptions options;
+  int threads = 1;
+  bool fills_in_any_order = false;  ///< as PlanOptions'
   VisionTransformer model{nullptr};
   checkpoint::LoadReport report;
   std::optional<inference::InferencePlan> plan;
@@ -55,16 +73,20 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
                        const ClassifierOptions& options)
     : state_(std::make_unique<State>()) {
   state_->options = options;
+  state_->threads = at::get_num_threads();
+  const inference::OneTorchThread of_small_blocks(!has_large_blocks(config));
   state_->model = VisionTransformer(config, Initialisation::for_loading);
   const checkpoint::Loading loading = weights.start_loading(*state_->model, options.head);
   state_->report = loading.report();
   loading.copy_rest();
+  state_->fills_in_any_order = true;
   make_ready([&](std::int64_t layer) { loading.copy_block(layer); });
 }
 
 Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options)
     : state_(std::make_unique<State>()) {
   state_->options = options;
+  state_->threads = at::get_num_threads();
   state_->model = VisionTransformer(config, Initialisation::for_loading);
   make_ready([this](std::int64_t layer) {
     const at::NoGradGuard no_grad;
@@ -73,7 +95,9 @@ Classifier::Classifier(const VitConfig& config, const ClassifierOptions& options
 }
 
 void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_block) {
-  with_torch_errors("the model", options().device.str(), [&] { compile(fill_block); });
+  const PrecisionGuard guard(options().precision.tf32, options().deterministic);
+  with_torch_errors("the model", options().device.str(), less_memory(options()),
+                    [&] { compile(fill_block); });
 }
 
 void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_block) {
@@ -118,12 +142,14 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
     plan.trace_layers = options.trace_layers;
     plan.kernels = options.kernels;
     plan.pos_interp = options.pos_interp;
-    plan.threads = at::get_num_threads();
+    plan.threads = state_->threads;
     plan.release_model = true;
+    const bool is_large = has_large_blocks(state_->model->config());
     plan.fill_block = [&](std::int64_t layer) {
-      give_back_freed_memory();
+      if (is_large) give_back_freed_memory();
       fill_block(layer);
     };
+    plan.fills_in_any_order = state_->fills_in_any_order;
     state_->plan.emplace(state_->model, plan);
     give_back_freed_memory();
     return;
@@ -131,10 +157,6 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
   for (std::int64_t layer = 0; layer < state_->model->config().depth; ++layer) fill_block(layer);
   state_->model->to(options.device, options.precision.dtype);
   for (torch::Tensor& parameter : state_->model->parameters()) parameter.set_requires_grad(false);
-  at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
-  at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
-  if (options.deterministic)
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 Classifier::Classifier(Classifier&&) noexcept = default;
@@ -158,9 +180,10 @@ void Classifier::submit(const inference::ImageBatch& batch) {
   const c10::InferenceMode inference;
   // Its precision is its own, also for a model under training that asks it (a teacher).
   const AutocastGuard off(options().device.type(), {});
+  const PrecisionGuard guard(options().precision.tf32, options().deterministic);
   std::ostringstream shape;
   shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
-  with_torch_errors(shape.str(), options().device.str(), [&] {
+  with_torch_errors(shape.str(), options().device.str(), kLessOfABatch, [&] {
     if (state_->cuda_plan) {
       state_->cuda_plan->submit(batch);
       return;
@@ -191,7 +214,7 @@ void Classifier::submit(const inference::ImageBatch& batch) {
 
 at::Tensor Classifier::collect() {
   if (state_->cuda_plan) {
-    const at::Tensor logits = with_torch_errors("the batch", options().device.str(),
+    const at::Tensor logits = with_torch_errors("the batch", options().device.str(), kLessOfABatch,
                                                 [&] { return state_->cuda_plan->collect(); });
     state_->trace = state_->cuda_plan->take_traced_tokens();
     return logits;

@@ -8,11 +8,11 @@
 #include "model/inference/softmax_backend.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Context.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -95,6 +95,7 @@ class GraphRecorder final : public LaunchRecorder {
     } catch (...) {
       cudaStreamEndCapture(stream_, &graph);
       if (graph != nullptr) cudaGraphDestroy(graph);
+      cudaGetLastError();  // of ending it; LibTorch would report it as that of its own next launch
       throw;
     }
     check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
@@ -149,10 +150,6 @@ class StreamedPlan final : public CudaPlan {
         copies_(new_stream(options.device)),
         deterministic_(options.deterministic) {
     const c10::StreamGuard guard(stream_);
-    at::globalContext().setAllowTF32CuBLAS(options.precision.tf32);
-    at::globalContext().setAllowTF32CuDNN(options.precision.tf32);
-    if (options.deterministic)
-      at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     kernels::linear::cuda::CublasLtOptions library;
     library.stream = native(stream_);
     library.deterministic = options.deterministic;
@@ -303,7 +300,7 @@ void StreamedPlan::submit(const ImageBatch& batch) {
   }
   const c10::StreamGuard guard(stream_);
   int free = 0;
-  while (!under_way_.empty() && under_way_.front() == free) ++free;
+  while (std::ranges::find(under_way_, free) != under_way_.end()) ++free;
   Slot& slot = slots_[static_cast<std::size_t>(free)];
   try {
     start(slot, batch);
@@ -340,6 +337,11 @@ at::Tensor StreamedPlan::collect() {
   slot.borrowed.reset();
   trace_ = std::move(slot.trace);
   slot.trace.reset();
+  if (trace_.defined()) {
+    // It is of `stream_`'s memory: not given out again before what the caller's stream does is done.
+    const c10::Device device = stream_.device();
+    trace_.record_stream(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  }
   return slot.logits.narrow(0, 0, slot.count).clone();
 }
 

@@ -1,14 +1,15 @@
 #include "model/inference/softmax_backend.h"
 
 #include "kernels/device/event.h"
-#include "kernels/error.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>
 
 #include <array>
-#include <limits>
+#include <cstdint>
+#include <functional>
+#include <vector>
 
 namespace hydrascope::model::inference {
 namespace {
@@ -20,7 +21,7 @@ struct Backend {
   void (at::Context::*enable)(bool);
   bool (at::Context::*enabled)() const;
 };
-/// In the order that --deterministic takes the first from.
+/// In the order that --deterministic takes the first from; the last one writes the N x N matrix.
 constexpr std::array<Backend, 4> kBackends{
     {{"flash", &at::Context::setSDPUseFlash, &at::Context::userEnabledFlashSDP},
      {"cudnn", &at::Context::setSDPUseCuDNN, &at::Context::userEnabledCuDNNSDP},
@@ -49,10 +50,6 @@ class OnlyBackend {
   std::array<bool, kBackends.size()> before_{};
 };
 
-at::Tensor attend_now(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/false, /*scale=*/1.0);
-}
-
 /// LibTorch warns of every reason why a backend cannot run a shape; here that is no news.
 class NoWarnings final : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
@@ -60,49 +57,39 @@ class NoWarnings final : public c10::WarningHandler {
 
 }  // namespace
 
-at::Tensor SoftmaxBackend::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  if (chosen_ < 0) chosen_ = choose(q, k, v);
-  const OnlyBackend only(chosen_);
-  return attend_now(q, k, v);
-}
+SoftmaxBackend::SoftmaxBackend(kernels::device::Stream stream, bool deterministic)
+    : stream_(stream), choice_(static_cast<int>(kBackends.size()), deterministic) {}
 
-int SoftmaxBackend::choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+at::Tensor SoftmaxBackend::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  std::vector<std::int64_t> shape;
+  for (const at::Tensor& each : {q, k, v}) {
+    shape.insert(shape.end(), each.sizes().begin(), each.sizes().end());
+    shape.insert(shape.end(), each.strides().begin(), each.strides().end());
+  }
+  const auto run = [&](int backend) {
+    const OnlyBackend only(backend);
+    return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/false, /*scale=*/1.0);
+  };
+  const auto time = [&](const std::function<void()>& work) {
+    Event begin(Event::Timing::on);
+    Event end(Event::Timing::on);
+    begin.record(stream_);
+    for (int i = 0; i < kTimedRuns; ++i) work();
+    end.record(stream_);
+    end.wait("softmax attention");
+    return end.milliseconds_since(begin);
+  };
   NoWarnings handler;
   const c10::WarningUtils::WarningHandlerGuard quiet(&handler);
-  Event begin(Event::Timing::on);
-  Event end(Event::Timing::on);
-  float best_time = std::numeric_limits<float>::infinity();
-  int best = -1;
-  constexpr int kMath = static_cast<int>(kBackends.size()) - 1;
-  for (int each = 0; each <= kMath; ++each) {
-    // The last one writes the N x N matrix: only where nothing else runs.
-    if (best >= 0 && (each == kMath || deterministic_)) break;
-    const OnlyBackend only(each);
-    try {
-      attend_now(q, k, v);
-      begin.record(stream_);
-      for (int i = 0; i < kTimedRuns; ++i) attend_now(q, k, v);
-      end.record(stream_);
-      end.wait("softmax attention");
-    } catch (const c10::OutOfMemoryError&) {
-      if (best < 0) throw;
-      continue;  // another one needs less
-    } catch (const c10::Error&) {
-      continue;  // not for this shape, dtype or GPU
-    }
-    const float milliseconds = end.milliseconds_since(begin);
-    if (milliseconds < best_time) {
-      best_time = milliseconds;
-      best = each;
-    }
-  }
-  if (best < 0)
-    throw Error(ErrorCode::failed, "none of LibTorch's backends runs it", "softmax attention");
-  return best;
+  return choice_.compute(shape, run, time);
 }
 
 std::string SoftmaxBackend::name() const {
-  return chosen_ < 0 ? "" : kBackends[static_cast<std::size_t>(chosen_)].name;
+  std::string names;
+  for (const int backend : choice_.chosen())
+    names +=
+        (names.empty() ? "" : "/") + std::string(kBackends[static_cast<std::size_t>(backend)].name);
+  return names;
 }
 
 }  // namespace hydrascope::model::inference

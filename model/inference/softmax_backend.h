@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/device/stream.h"
+#include "model/inference/backend_choice.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -13,20 +14,19 @@ namespace hydrascope::model::inference {
 class SoftmaxBackend {
  public:
   /// `deterministic`: the first that runs, in a fixed order, instead of the fastest.
-  SoftmaxBackend(kernels::device::Stream stream, bool deterministic)
-      : stream_(stream), deterministic_(deterministic) {}
+  SoftmaxBackend(kernels::device::Stream stream, bool deterministic);
 
-  /// softmax(q k^T) v for (B, H, N, d) with q already scaled; measures all backends at first.
+  /// softmax(q k^T) v for (B, H, N, d) with q already scaled. Measures all backends when it meets a
+  /// shape for the first time: the last block asks for few queries of many keys, which not every
+  /// backend serves that serves the others.
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
-  /// "flash", "cudnn", "efficient" or "math"; empty before the first call.
+  /// "flash", "cudnn", "efficient" or "math", or several, "cudnn/efficient", in the order of the
+  /// shapes that they were chosen for; empty before the first call.
   [[nodiscard]] std::string name() const;
 
  private:
-  [[nodiscard]] int choose(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const;
-
   kernels::device::Stream stream_;
-  bool deterministic_;
-  int chosen_ = -1;
+  BackendChoice choice_;
 };
 
 }  // namespace hydrascope::model::inference

@@ -1,0 +1,64 @@
+#include "model/inference/backend_choice.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <exception>
+#include <limits>
+
+namespace hydrascope::model::inference {
+
+at::Tensor BackendChoice::compute(const std::vector<std::int64_t>& shape, const Run& run,
+                                  const Time& time) {
+  auto entry = std::ranges::find(entries_, shape, &Entry::shape);
+  if (entry == entries_.end()) {
+    entries_.push_back({shape, std::vector<bool>(static_cast<std::size_t>(count_)), -1});
+    entry = entries_.end() - 1;
+  }
+  while (true) {
+    if (entry->chosen < 0) choose(*entry, run, time);
+    try {
+      return run(entry->chosen);
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error&) {
+      entry->refused[static_cast<std::size_t>(entry->chosen)] = true;
+      entry->chosen = -1;
+      if (std::ranges::find(entry->refused, false) == entry->refused.end()) throw;
+    }
+  }
+}
+
+void BackendChoice::choose(Entry& entry, const Run& run, const Time& time) const {
+  float best = std::numeric_limits<float>::infinity();
+  std::exception_ptr reason;
+  for (int backend = 0; backend < count_; ++backend) {
+    const auto index = static_cast<std::size_t>(backend);
+    if (entry.refused[index]) continue;
+    if (entry.chosen >= 0 && (deterministic_ || backend + 1 == count_)) break;
+    try {
+      run(backend);
+      const float taken = time([&] { run(backend); });
+      if (taken >= best) continue;
+      best = taken;
+      entry.chosen = backend;
+    } catch (const c10::OutOfMemoryError&) {
+      reason = std::current_exception();  // another one may need less
+    } catch (const c10::Error&) {
+      reason = std::current_exception();
+      entry.refused[index] = true;
+    }
+  }
+  if (entry.chosen < 0) std::rethrow_exception(reason);
+}
+
+std::vector<int> BackendChoice::chosen() const {
+  std::vector<int> list;
+  for (const Entry& entry : entries_) {
+    if (entry.chosen >= 0 && std::ranges::find(list, entry.chosen) == list.end())
+      list.push_back(entry.chosen);
+  }
+  return list;
+}
+
+}  // namespace hydrascope::model::inference
