@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <thread>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -67,6 +68,7 @@ int run_classify(const ParsedOptions& options) {
   // Beside records it is no result, so it goes where notes go.
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   team.join(options);
+  const std::jthread decoders = image::prepare_to_decode(words);
   model::Classifier classifier =
       make_classifier(with_fastest_precision(options, source.config, console, &team), source, {},
                       team.launch());

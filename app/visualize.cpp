@@ -17,10 +17,12 @@
 #include "app/visualize/visualization.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
+#include "viz/encode.h"
 
 #include <atomic>
 #include <iostream>
 #include <span>
+#include <thread>
 #include <unistd.h>
 #include <utility>
 
@@ -92,6 +94,7 @@ int run_visualize(const ParsedOptions& options) {
   for (const std::string& note : selection.notes) console.note("note: " + note);
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
 
+  const std::jthread encoders = viz::prepare_to_encode();
   model::Classifier classifier = make_classifier(
       with_fastest_precision(options, source.config, console), source,
       MapExplainer::traced_layers(source.config, selection.maps, map_choice.mapless));

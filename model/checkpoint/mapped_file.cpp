@@ -86,6 +86,8 @@ MappedFile::~MappedFile() {
 }
 
 void release_pages(std::span<const std::byte> bytes) noexcept {
+  constexpr std::size_t kFew = std::size_t{1} << 20;  // not worth a call for each tensor
+  if (bytes.size() < kFew) return;
   const std::lock_guard lock(mappings_mutex);
   const auto after = mappings.upper_bound(bytes.data());
   if (after == mappings.begin()) return;

@@ -26,7 +26,7 @@ class MappedFile {
 
 /// Lets go of what is resident of `bytes` where a mapped file lies: it would count as this
 /// process's memory as long as the mapping lives. Reading them again reads the file again. Other
-/// memory stays.
+/// memory stays, and so does less than a megabyte.
 void release_pages(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace hydrascope::checkpoint

@@ -57,6 +57,10 @@ Picture decode_as_stored(std::span<const std::byte> bytes, const Header& header,
   if (bytes.size() > kMaxFileBytes) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }
+  if (header.format == "jpeg") {
+    if (std::optional<Picture> picture = decode_with_libjpeg(bytes, header))
+      return *std::move(picture);
+  }
   if (opencv_decodes(header, bytes)) return decode_with_opencv(bytes, header, background);
   return decode_with_stb(bytes, header, background);
 }

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::image {
@@ -48,6 +49,10 @@ Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);
 
 /// `decode` of a file. Adds `not_found`, `unreadable` (permissions, a folder) to the errors.
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options);
+
+/// Begins to load what decodes files of these names, on a thread of its own, where that takes time:
+/// for who has a model to load meanwhile.
+[[nodiscard]] std::jthread prepare_to_decode(std::span<const std::string> names);
 
 /// "OpenCV 4.6.0" or "stb_image 2.27": what decodes in this build, for `doctor` and records.
 std::string decoder_name();

@@ -11,7 +11,10 @@
 #include <opencv2/core/version.hpp>
 #endif
 
+#include <algorithm>
+#include <array>
 #include <bit>
+#include <cctype>
 #include <new>
 #include <string>
 #include <string_view>
@@ -37,6 +40,8 @@ std::string unwrap(std::string reason) {
   throw Error(ErrorCode::decode_failed,
               "OpenCV cannot decode it" + (unwrapped.empty() ? "" : ": " + unwrapped));
 }
+
+constexpr std::array<std::string_view, 5> kLoadedFor{".png", ".webp", ".tif", ".tiff", ".bmp"};
 
 /// OpenCV drops the alpha of grey TIFFs and takes CIELab for something else; neither is right.
 void check_tiff(ByteView file) {
@@ -132,6 +137,17 @@ Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& heade
 
 std::string opencv_name() { return "OpenCV " CV_VERSION; }
 
+std::jthread prepare_to_decode(std::span<const std::string> names) {
+  const auto is_loaded_for = [](const std::string& name) {
+    std::string extension = name.substr(std::min(name.rfind('.'), name.size()));
+    std::ranges::transform(extension, extension.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return std::ranges::find(kLoadedFor, extension) != kLoadedFor.end();
+  };
+  return std::ranges::any_of(names, is_loaded_for) ? opencv::load_picture_codecs_ahead()
+                                                   : std::jthread();
+}
+
 #else
 
 bool opencv_decodes(const Header&, std::span<const std::byte>) { return false; }
@@ -141,6 +157,8 @@ Picture decode_with_opencv(std::span<const std::byte>, const Header&, const Colo
 }
 
 std::string opencv_name() { return ""; }
+
+std::jthread prepare_to_decode(std::span<const std::string>) { return {}; }
 
 #endif
 

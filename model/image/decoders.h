@@ -46,6 +46,10 @@ bool opencv_decodes(const Header& header, std::span<const std::byte> bytes);
 /// stored: the Exif orientation is not applied, save for TIFF (`is_upright_when_decoded`).
 Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& header,
                            const Colour& background);
+/// JPEG in grey or three colours with the library that OpenCV decodes it with, to the same pixels but
+/// without loading OpenCV. Nothing where this build lacks it and for what it cannot decode, of which
+/// OpenCV says why.
+std::optional<Picture> decode_with_libjpeg(std::span<const std::byte> bytes, const Header& header);
 Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
                         const Colour& background);
 Picture decode_pnm(std::span<const std::byte> bytes);

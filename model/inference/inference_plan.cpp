@@ -61,6 +61,13 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
 
 }  // namespace
 
+std::int64_t bytes_of_a_block(const VitConfig& config) {
+  constexpr double kAttention = 4;  // matrices of D x D
+  const double matrices = kAttention + 2 * config.mlp_ratio;
+  const auto dim = static_cast<double>(config.embed_dim);
+  return static_cast<std::int64_t>(matrices * dim * dim * sizeof(float));
+}
+
 std::string InferencePlan::unsupported(at::ScalarType dtype) {
   if (dtype != at::kFloat && dtype != at::kBFloat16)
     return "the CPU's kernels compute in float32, bfloat16 or int8, not in " +
@@ -78,6 +85,10 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   packing.kernels = options.kernels;
   ChannelRanges ranges;
   packing.fill_block = options.fill_block;
+  // Several blocks at a time take several times the memory.
+  constexpr std::int64_t kLittle = std::int64_t{32} << 20;
+  if (options.fills_in_any_order && bytes_of_a_block(config) * options.threads <= kLittle)
+    packing.team = &state_->team;
   if (options.int8 && options.calibration.defined()) {
     state_->network = pack_network(*state_->model, packing);  // in float32
     Observers observers;

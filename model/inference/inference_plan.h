@@ -43,7 +43,12 @@ struct PlanOptions {
   /// Called once for each block before it is read, to load it, so that a model that is released
   /// never exists whole; empty: the model is filled.
   std::function<void(std::int64_t layer)> fill_block;
+  /// Whether blocks may be filled in any order, several at a time: small ones then are.
+  bool fills_in_any_order = false;
 };
+
+/// Of its matrices in float32.
+std::int64_t bytes_of_a_block(const VitConfig& config);
 
 class InferencePlan {
  public:

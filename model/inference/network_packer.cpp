@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "model/inference/folded_network.h"
+#include "model/inference/one_torch_thread.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,24 +55,7 @@ PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
   return packed;
 }
 
-/// LibTorch on one thread while it lives, where `elements` are few: OpenMP's threads go on spinning
-/// for milliseconds after their work, on the processors that the plan's own threads need next.
-class FewElementsOnOneThread {
- public:
-  explicit FewElementsOnOneThread(std::int64_t elements)
-      : threads_(elements < kMany ? at::get_num_threads() : 0) {
-    if (threads_ > 1) at::set_num_threads(1);
-  }
-  FewElementsOnOneThread(const FewElementsOnOneThread&) = delete;
-  FewElementsOnOneThread& operator=(const FewElementsOnOneThread&) = delete;
-  ~FewElementsOnOneThread() {
-    if (threads_ > 1) at::set_num_threads(threads_);
-  }
-
- private:
-  static constexpr std::int64_t kMany = 1 << 20;
-  int threads_;
-};
+constexpr std::int64_t kManyElements = 1 << 20;  // worth LibTorch's threads
 
 /// The mixer as a step of the plan.
 ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels kernels,
@@ -86,7 +69,7 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
               std::int64_t query_stride, void* keys_values, void* mixed) {
     const TokenGrid grid{num_prefix, grid_rows, grid_columns};
     const std::int64_t n = grid.num_tokens();
-    const FewElementsOnOneThread guard(count * n * dim);
+    const OneTorchThread few(count * n * dim < kManyElements);
     const Tensor q =
         at::from_blob(queries, {count, n, dim}, {n * query_stride, query_stride, 1}, dtype);
     const Tensor kv = at::from_blob(keys_values, {count, n, 2 * dim}, dtype);
@@ -153,9 +136,17 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
 
   network.patch_embed = pack(packing.storage, fold_patch_embed(model));
 
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+  network.blocks.resize(static_cast<std::size_t>(config.depth));
+  const auto pack_layer = [&](std::int64_t layer, int) {
+    const at::NoGradGuard of_this_thread;
     if (packing.fill_block) packing.fill_block(layer);
-    network.blocks.push_back(pack_block(model, layer, packing));
+    network.blocks[static_cast<std::size_t>(layer)] = pack_block(model, layer, packing);
+  };
+  if (packing.team != nullptr) {
+    const OneTorchThread each;
+    packing.team->run(config.depth, pack_layer);
+  } else {
+    for (std::int64_t layer = 0; layer < config.depth; ++layer) pack_layer(layer, 0);
   }
 
   const FoldedHead head = fold_head(model);

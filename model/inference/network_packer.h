@@ -1,6 +1,7 @@
 // From a model of modules to what the CPU plan runs.
 #pragma once
 
+#include "kernels/device/thread_team.h"
 #include "model/inference/channel_ranges.h"
 #include "model/inference/packed_network.h"
 #include "model/position_embedding.h"
@@ -23,6 +24,9 @@ struct Packing {
   bool release = false;
   /// Called before a block is read, to load it; may be empty.
   std::function<void(std::int64_t layer)> fill_block;
+  /// Packs as many blocks at a time as it has threads, where `fill_block` stands that; null: one
+  /// after the other.
+  kernels::device::ThreadTeam* team = nullptr;
 };
 
 /// Packs `model`, whose parameters are float32 on the CPU: folded in float64, rounded to the

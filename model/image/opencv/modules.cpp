@@ -30,6 +30,16 @@ const PictureCodecs& picture_codecs() {
   return table;
 }
 
+std::jthread load_picture_codecs_ahead() {
+  return std::jthread([] {
+    try {
+      picture_codecs();
+    } catch (const Error&) {
+      // Whoever needs them is told.
+    }
+  });
+}
+
 const VideoCodecs& video_codecs() {
   static const VideoCodecs& table =
       load_table<VideoCodecs>("libhydrascope_opencv_video.so", "hydrascope_video_codecs");

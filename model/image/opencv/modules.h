@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::opencv {
@@ -78,5 +79,8 @@ struct VideoCodecs {
 /// Loads the module when it is first asked for. Throws Error(failed) where that fails.
 const PictureCodecs& picture_codecs();
 const VideoCodecs& video_codecs();
+/// Loads that of pictures on a thread of its own, for who has a model to load meanwhile. What fails
+/// then fails again where it is needed.
+[[nodiscard]] std::jthread load_picture_codecs_ahead();
 
 }  // namespace hydrascope::opencv

@@ -1,4 +1,5 @@
 #include "model/image/decode.h"
+#include "model/image/decoders.h"
 
 #include "kernels/error.h"
 #include "tests/as_nobody.h"
@@ -111,6 +112,24 @@ INSTANTIATE_TEST_SUITE_P(
       std::replace(name.begin(), name.end(), '.', '_');
       return name;
     });
+
+TEST(Decode, JpegWithoutOpencvHasItsPixels) {
+  if (!has_opencv()) GTEST_SKIP() << "this build has no OpenCV";
+  for (const char* file :
+       {"baseline.jpg", "progressive.jpg", "grey.jpg", "exif.jpg", "restarts.jpg"}) {
+    const std::string text = sample(file);
+    const Header header = probe(bytes_of(text));
+    const std::optional<Picture> picture = decode_with_libjpeg(bytes_of(text), header);
+    if (!picture) GTEST_SKIP() << "this build has no header of libjpeg";
+    EXPECT_EQ(picture->rgb, decode_with_opencv(bytes_of(text), header, {}).rgb) << file;
+  }
+  const std::string four_colours = sample("cmyk.jpg");
+  EXPECT_FALSE(decode_with_libjpeg(bytes_of(four_colours), probe(bytes_of(four_colours))));
+  std::string damaged = sample("baseline.jpg");
+  const std::size_t table = damaged.find("\xFF\xDB");
+  damaged.replace(table, 2, "\xFF\xFE");  // a comment instead of the first table of steps
+  EXPECT_FALSE(decode_with_libjpeg(bytes_of(damaged), probe(bytes_of(damaged))));
+}
 
 TEST(Decode, PnmInEveryForm) {
   const std::array<std::uint8_t, 3> black{0, 0, 0};
