@@ -381,6 +381,9 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
                 "--calibration with --precision " + std::string(wanted.precision.name()),
                 "add --precision int8");
   wanted.deterministic = options.flag("deterministic");
+  // What explains the classifier's answers has to keep to it, too.
+  if (wanted.deterministic)
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   wanted.head = source.head;
   if (options.given("keep-tokens")) wanted.keep_tokens = options.number("keep-tokens");
   if (options.given("keep-layer")) {
