@@ -51,7 +51,7 @@ struct ReportPicture {
   Canvas picture;    ///< its own size; the page holds a smaller one
   Placement placement;
   std::vector<ReportPrediction> top;
-  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1920 x 1080"
+  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
   /// In any order and number. Shown at first: method, class and head of the first, at their last
   /// layer.
   std::vector<ReportMap> maps;

@@ -86,7 +86,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
   page.placement = input.placement;
   for (const Prediction& prediction : input.top) page.top.push_back(report_prediction(prediction));
   const auto size = [](std::int64_t width, std::int64_t height) {
-    return std::to_string(width) + " x " + std::to_string(height);
+    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
   };
   page.facts = {{"size", size(facts.width, facts.height)},
                 {"model input", size(facts.model_size[1], facts.model_size[0])},

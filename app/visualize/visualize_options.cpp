@@ -42,7 +42,7 @@ std::optional<std::int64_t> topk(const ParsedOptions& options) {
 FigureOptions figure_options(const ParsedOptions& options) {
   FigureOptions figure;
   const std::string& sign = options.text("sign");
-  if (sign == "both") figure.sign = viz::Sign::both;
+  if (sign == "positive") figure.sign = viz::Sign::positive;
   if (sign == "absolute") figure.sign = viz::Sign::absolute;
   if (options.given("cmap")) figure.colormap = viz::find_colormap_or_null(options.text("cmap"));
   figure.alpha = options.number("alpha");
