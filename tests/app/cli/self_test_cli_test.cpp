@@ -5,6 +5,7 @@
 #include "tests/app/cli/program.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -118,8 +119,9 @@ TEST(SelfTestCliTest, DoctorComparesAndSaysHowFar) {
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const Json rows = outcome.json();
   ASSERT_EQ(rows.size(), 3U);
-  for (const std::size_t row : {0U, 1U, 2U}) {
-    EXPECT_EQ(rows[row].at("precision"), std::vector{"float32", "bfloat16", "int8"}[row]);
+  const std::array precisions{"float32", "bfloat16", "int8"};
+  for (std::size_t row = 0; row < precisions.size(); ++row) {
+    EXPECT_EQ(rows[row].at("precision"), precisions[row]);
     EXPECT_EQ(rows[row].at("result"), "ok");
     EXPECT_EQ(rows[row].at("top1_equal"), rows[row].at("pictures"));
     EXPECT_GT(rows[row].at("relative_error"), 0);

@@ -14,7 +14,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -25,7 +27,8 @@ void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) 
   const at::Tensor expected = module_logits(model, images);
   EXPECT_LT(relative(InferencePlan(model, options()).logits(images), expected), 1e-4);
   // Two roundings of 2^-9 a value, on some ten tensors a block.
-  EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected), 5e-2);
+  EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected),
+            3.5e-2);
 }
 
 class PlanOfMechanism : public ::testing::TestWithParam<std::string> {};
@@ -223,19 +226,21 @@ TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
     PlanOptions int8 = options(at::kBFloat16);
     int8.int8 = true;
     // Some fourteen products of a block, each with two operands of 8 bits.
-    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.1);
+    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
     int8.calibration = at::randn({4, 3, 64, 64});
-    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.1);
+    EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
     int8.release_model = true;
     InferencePlan released(model, int8);
-    EXPECT_LT(relative(released.logits(images), expected), 0.1);
+    EXPECT_LT(relative(released.logits(images), expected), 0.05);
   }
 }
 
-// Rounding hides from the comparisons with the modules what a float64 twin that rounds alike shows.
+// A twin that rounds where the plan does is nearer than the modules are. Not as near as one would
+// think: where two sums of another order round apart, what follows rounds apart as well. But that
+// differs by picture, and most mistakes do not, so the mean over pictures shows them.
 TEST(PlanTest, NarrowPrecisionsRoundWhereTheyShouldAndNowhereElse) {
   at::manual_seed(5);
-  const at::Tensor images = at::randn({4, 3, 64, 72});
+  const at::Tensor images = at::randn({48, 3, 32, 40});
   for (const char* attention : {"softmax", "hydra", "hydra:0,softmax:1-2"}) {
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " bfloat16"));
@@ -243,20 +248,23 @@ TEST(PlanTest, NarrowPrecisionsRoundWhereTheyShouldAndNowhereElse) {
       PlanOptions chosen = options(at::kBFloat16);
       chosen.int8 = int8;
       const at::Tensor found = InferencePlan(model, chosen).logits(images);
-      const auto distance = [&](Mistake mistake) {
-        return relative(found, RoundingTwin(model, int8, mistake).logits(images));
+      const auto distances = [&](Mistake mistake) {
+        const at::Tensor expected = RoundingTwin(model, int8, mistake).logits(images);
+        const at::Tensor mean_size = expected.norm() / std::sqrt(images.size(0));
+        const at::Tensor drift = (found - expected).mean(0).norm() / mean_size;
+        return std::pair{relative(found, expected), drift.item<double>()};
       };
-      // Sums in another order, and a few values that they round the other way.
-      constexpr double kBound = 2e-3;
-      EXPECT_LT(distance(Mistake::none), kBound);
-      std::cout << "none " << distance(Mistake::none) << " modules "
-                << relative(found, module_logits(model, images)) << '\n';
+      const double bound = int8 ? 0.012 : 0.008;
+      const double bound_of_mean = int8 ? 0.003 : 0.002;
+      const auto [distance, drift] = distances(Mistake::none);
+      EXPECT_LT(distance, bound);
+      EXPECT_LT(drift, bound_of_mean);
       for (const Mistake mistake :
            {Mistake::quick_gelu, Mistake::no_last_key, Mistake::no_query_bias,
             Mistake::no_proj_bias, Mistake::no_fc2_bias, Mistake::no_head_bias}) {
-        // Hydra normalises queries over all features: theirs is seen as all others are.
-        EXPECT_GT(distance(mistake), 2 * kBound) << "mistake " << static_cast<int>(mistake);
-        std::cout << static_cast<int>(mistake) << ' ' << distance(mistake) << '\n';
+        const auto [far, far_drift] = distances(mistake);
+        EXPECT_TRUE(far > bound || far_drift > bound_of_mean)
+            << "mistake " << static_cast<int>(mistake);
       }
     }
   }
