@@ -55,7 +55,8 @@ TEST(BenchmarkCliTest, PrecisionIsTheFasterOneUnlessItIsNamed) {
     const Outcome outcome = benchmark(more);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::set<std::string> found;
-    for (const Json& row : outcome.json().at("rows")) found.insert(row.at("precision"));
+    const Json rows = outcome.json().at("rows");
+    for (const Json& row : rows) found.insert(row.at("precision"));
     return found;
   };
   using Names = std::set<std::string>;

@@ -95,7 +95,7 @@ TEST(ClassifyCliTest, ModelsOfHuggingFaceLieInItsCache) {
 
 TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
   const TemporaryFolder folder;
-  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const std::string good = folder.write("good.ppm", ppm(1, 1)).string();
   const std::string jpeg = read_bytes(kOtters);
   fs::create_directory(folder.path() / "without_images");
   folder.write("without_images/readme.txt", "no image");
@@ -109,7 +109,6 @@ TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
       {folder.write("text.jpg", "this is no picture at all").string(), "unsupported_format"},
       {(folder.path() / "without_images").string(), "empty"},
       {(folder.path() / "missing.jpg").string(), "not_found"},
-      {folder.write("one.ppm", ppm(1, 1)).string(), "empty"},
       {folder.write("wide.ppm", ppm(30000, 1)).string(), "too_large"},
       {folder.write("huge.png", huge).string(), "too_large"},
   };
