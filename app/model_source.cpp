@@ -394,7 +394,9 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
     wanted.keep_layer = options.integer("keep-layer");
   }
   wanted.trace_layers = std::move(trace_layers);
-  at::set_num_threads(model_threads(options, launch));
+  // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
+  if (const int threads = model_threads(options, launch); threads != at::get_num_threads())
+    at::set_num_threads(threads);
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
   if (source.random_weights) return {source.config, wanted};
   if (wanted.precision.int8) {

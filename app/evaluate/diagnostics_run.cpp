@@ -7,6 +7,8 @@
 #include "kernels/error.h"
 #include "model/explain/diagnostics.h"
 
+#include <ATen/Context.h>
+
 #include <cstdint>
 #include <utility>
 

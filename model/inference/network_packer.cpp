@@ -139,15 +139,14 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   const auto pack_layer = [&](std::int64_t layer, int) {
     const at::NoGradGuard of_this_thread;
+    const OneTorchThread beside_the_others(packing.team != nullptr);
     if (packing.fill_block) packing.fill_block(layer);
     network.blocks[static_cast<std::size_t>(layer)] = pack_block(model, layer, packing);
   };
-  if (packing.team != nullptr) {
-    const OneTorchThread each;
+  if (packing.team != nullptr)
     packing.team->run(config.depth, pack_layer);
-  } else {
+  else
     for (std::int64_t layer = 0; layer < config.depth; ++layer) pack_layer(layer, 0);
-  }
 
   const FoldedHead head = fold_head(model);
   network.head.average = config.global_pool == Pooling::avg;
@@ -161,6 +160,7 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
 
 ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t grid_rows,
                             std::int64_t grid_columns, PosInterp interpolation) {
+  const OneTorchThread few(grid_rows * grid_columns * model.config().embed_dim < kManyElements);
   const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns, interpolation);
   ImageGeometry geometry;
   geometry.grid_rows = grid_rows;
