@@ -67,7 +67,7 @@ std::string option_notes(const Option& option, Detail detail) {
   if (detail == Detail::all && !option.subcommands.empty())
     notes.push_back("of " + join_words(option.subcommands, ", ", " and "));
   if (!option.choices.empty() && !option.placeholder.empty()) {
-    notes.push_back(join_words(option.choices, "|", "|"));
+    notes.push_back(join_words(option.choices, ", ", ", "));
   }
   if (detail == Detail::all && option.repeatable) notes.emplace_back("repeatable");
   if (detail == Detail::all && option.comma_list) notes.emplace_back("comma list");
@@ -261,8 +261,9 @@ std::string overview_text(std::span<const CommandSpec> commands, int columns) {
   }
   out +=
       "\nExample:\n"
-      "  hydrascope visualize photo.jpg       heatmaps/photo.heatmap.png\n"
-      "\nhydrascope COMMAND -h shows the common options of a command, --help all of them.\n";
+      "  hydrascope visualize photo.jpg       heatmaps/photo.heatmap.png\n\n";
+  append_wrapped(out, "hydrascope COMMAND -h shows the common options of a command, --help all.", 0,
+                 0, width);
   return out;
 }
 

@@ -105,8 +105,7 @@ std::vector<Option> preprocessing_options() {
            .aliases = {{"eval-crop-ratio"}},
            .minimum = 0.01},
           {.name = "crop-mode",
-           .help = "what becomes of the picture's edges: cropped, squashed into the square, or "
-                   "bordered",
+           .help = "how pictures become square: cropped, squashed or bordered",
            .default_note = "the model's",
            .choices = {"center", "squash", "border"}},
           {.name = "interpolation",
@@ -183,8 +182,8 @@ std::vector<Option> runtime_options() {
           {.name = "keep-tokens",
            .kind = ValueKind::number,
            .placeholder = "FRACTION",
-           .help = "keep that share of the patch tokens, those that give most to the class token: "
-                   "faster, not quite the same answer",
+           .help = "keep this share of the patch tokens; those stay that give most to the class "
+                   "token, which is faster and not quite the same answer",
            .default_note = "all",
            .maximum = 1},
           {.name = "keep-layer",

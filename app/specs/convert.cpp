@@ -33,12 +33,12 @@ std::vector<Option> parent_options() {
   std::vector<Option> options = without(model_options(), {"checkpoint", "pos-interp"});
   for (Option& option : options) {
     if (option.name == "model") {
-      option.help = "the model to convert, which the result learns from";
+      option.help = "model to convert; the result learns from it";
       option.default_note = "the bundled softmax model";
       option.aliases = {};
     }
     if (option.name == "num-classes" || option.name == "reset-head")
-      option.help += " (when a checkpoint is only rewritten)";
+      option.help += "; only where a checkpoint is rewritten";
   }
   const std::vector<Option> more = in_group(
       "Model", {{.name = "arch",
@@ -55,8 +55,8 @@ std::vector<Option> result_options() {
       "Conversion",
       {{.name = "output",
         .short_name = 'o',
-        .placeholder = "FILE.safetensors",
-        .help = "the file to write; states and logs lie beside it, in FILE.training",
+        .placeholder = "FILE",
+        .help = "safetensors file to write; states and logs lie beside it, in FILE.training",
         .completes_files = true},
        {.name = "stage",
         .help = "train converted layers alone (maps), the model end to end (finetune), or both",
@@ -82,7 +82,8 @@ std::vector<Option> picture_options() {
       {{.name = "input",
         .short_name = 'i',
         .placeholder = "PATH",
-        .help = "pictures to learn from, without labels: folder, file, quoted glob or @list.txt",
+        .help =
+            "pictures to learn from; labels are not needed: folder, file, quoted glob or @list.txt",
         .aliases = {{"source"}, {"data-dir"}},
         .repeatable = true,
         .completes_files = true},
@@ -189,7 +190,8 @@ CommandSpec convert_spec() {
        report_options(), with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
        training_runtime_options(
            "", "one per core, up to 4, on a CPU without --threads and --batch-size"),
-       launch_options(), preprocessing_options(), without(label_options(), {"label-type"}),
+       launch_options(), hide(preprocessing_options(), {"native", "fit"}),
+       without(label_options(), {"label-type"}),
        with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
        with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),
        optimizer(),
@@ -203,8 +205,8 @@ CommandSpec convert_spec() {
       option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
     if (entry.is_shared) option->default_note += ", shared among the processes";
   }
-  spec.common = {"model", "attn",         "input",      "output", "epochs",
-                 "eval",  "require-top1", "save-dtype", "resume", "processes"};
+  spec.common = {"model", "attn",         "input",  "output",   "epochs",
+                 "eval",  "require-top1", "resume", "processes"};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "

@@ -11,8 +11,8 @@ CommandSpec doctor_spec() {
   spec.group = "This program";
   spec.options = join(
       {{flag("self-test",
-             "classify the bundled pictures in float32, bfloat16 and int8 on the CPU and compare "
-             "with stored answers; exit code 4 if they differ too much")},
+             "compare answers in float32, bfloat16 and int8 with stored ones; the bundled pictures "
+             "are classified on the CPU, exit code 4 if answers differ too much")},
        output_options(),
        general_options()});
   spec.common = {"self-test", "output", "format"};

@@ -57,7 +57,7 @@ std::vector<Option> schedule_options() {
                   .group = "Schedule"};
   };
   Option rate = number("lr", "largest learning rate", "");
-  rate.default_note = "5e-4 times pictures of an update / 512";
+  rate.default_note = "5e-4 x pictures per update / 512";
   Option min_rate = number("min-lr", "smallest learning rate", "");
   min_rate.default_note = "1e-5, but at most a hundredth of --lr";
   Option warmup = epochs("warmup-epochs", "epochs of growing learning rate at the start", "", 0);
@@ -171,12 +171,12 @@ CommandSpec train_spec() {
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";
-  spec.options =
-      join({data_options(), training_input_options(), model_options(), output(), schedule_options(),
-            training_run_options(), training_runtime_options("64", "1"), launch_options(),
-            loss_options(), optimizer_options(), parameter_options(), average_options(),
-            augmentation_options(), mixing_options(), preprocessing_options(),
-            without(label_options(), {"label-type"}), general_options()});
+  spec.options = join(
+      {data_options(), training_input_options(), model_options(), output(), schedule_options(),
+       training_run_options(), training_runtime_options("64", "1"), launch_options(),
+       loss_options(), optimizer_options(), parameter_options(), average_options(),
+       augmentation_options(), mixing_options(), hide(preprocessing_options(), {"native", "fit"}),
+       without(label_options(), {"label-type"}), general_options()});
   spec.common = {"model",      "attn",   "img-size", "epochs",    "lr",
                  "batch-size", "output", "resume",   "processes", "device"};
   spec.examples = {

@@ -116,8 +116,8 @@ std::vector<Option> training_run_options() {
       {
           {.name = "resume",
            .placeholder = "auto|FILE",
-           .help =
-               "go on from the newest state of the output, if there is one (auto), or from FILE",
+           .help = "go on with an earlier run; auto: from the newest state of the output, if there "
+                   "is one; or from the state in FILE",
            .completes_files = true},
           integer("checkpoint-hist", "how many states are kept besides the best weights", "1", 1),
           integer("recovery-interval",
@@ -158,7 +158,7 @@ std::vector<Option> training_runtime_options(const std::string& batch_size,
       {.name = "processes",
        .kind = ValueKind::integer,
        .placeholder = "N",
-       .help = "processes that the program starts on this machine; torchrun starts its own",
+       .help = "processes on this machine; the program starts them itself, as torchrun would",
        .default_note = processes,
        .minimum = 1,
        .maximum = 1024,

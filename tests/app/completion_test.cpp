@@ -182,7 +182,7 @@ TEST_F(Completion, OfZshIsAnAutoloadableFunction) {
   EXPECT_THAT(script, HasSubstr(":fit:(pad crop resize)'"));
   EXPECT_THAT(script, HasSubstr("'*--input=["));
   EXPECT_THAT(script, HasSubstr(":PATH:_files'"));
-  EXPECT_THAT(script, HasSubstr("'--native[no resize\\: the"));
+  EXPECT_THAT(script, HasSubstr("'--native[no resize\\: each"));
 }
 
 TEST_F(Completion, OfFishNamesTheCommandOfEveryOption) {

@@ -55,7 +55,7 @@ TEST(Options, KnowEveryShortNameOfTheContract) {
   EXPECT_EQ(options.integer("batch-size"), 4);
   EXPECT_TRUE(options.flag("verbose"));
   EXPECT_TRUE(options.flag("quiet"));
-  EXPECT_TRUE(options.flag("help"));
+  EXPECT_TRUE(options.flag("usage"));
 }
 
 TEST(Options, RefuseLongNamesWithASingleDash) {

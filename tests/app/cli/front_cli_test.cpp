@@ -152,9 +152,12 @@ TEST(HelpCliTest, BriefHelpFitsOnAScreen) {
     wide.environment["COLUMNS"] = "100";
     const Outcome brief = run({command, "-h"}, wide);
     EXPECT_EQ(brief.code, 0);
-    EXPECT_LE(brief.lines().size(), std::string_view(command) == "help" ? 40 : 30) << command;
+    const bool is_overview = std::string_view(command) == "help";
+    EXPECT_LE(brief.lines().size(), is_overview ? 40U : 28U) << command;
     const Outcome all = run({command, "--help"}, wide);
-    EXPECT_EQ(all.out, run({"help", command}, wide).out) << command;
+    if (!is_overview) {
+      EXPECT_EQ(all.out, run({"help", command}, wide).out) << command;
+    }
     EXPECT_GE(all.out.size(), brief.out.size());
     wide.environment["COLUMNS"] = "72";
     for (const std::string& line : run({command, "--help"}, wide).lines()) {
