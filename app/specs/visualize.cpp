@@ -62,9 +62,8 @@ std::vector<Option> map_options() {
            .default_note = "1",
            .minimum = 1},
           {.name = "mapless",
-           .help =
-               "rollouts through a layer without attention map: skip it, or take the cosine of its "
-               "queries and keys",
+           .help = "what rollouts do at a layer without attention map; skip it, or take the cosine "
+                   "of its queries and keys",
            .default_value = "skip",
            .choices = {"skip", "cosine"}},
       });
@@ -105,7 +104,7 @@ std::vector<Option> drawing_options() {
            .kind = ValueKind::number,
            .placeholder = "P",
            .help = "percentage of the heat that may lie beyond the colours",
-           .default_value = "20",
+           .default_value = "30",
            .minimum = 0,
            .maximum = 99},
           {.name = "threshold",

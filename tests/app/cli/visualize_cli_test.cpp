@@ -368,7 +368,7 @@ TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
   };
   const std::string usual = page_of({});
   for (const char* text : {R"("sign":"positive")", R"("mass":0.0)", R"("colormap":"inferno")",
-                           R"("signedColormap":"blue-orange")", R"("outlierPercent":20.0)",
+                           R"("signedColormap":"blue-orange")", R"("outlierPercent":30.0)",
                            R"("opacity":0.8)", R"("fade":true)"})
     EXPECT_NE(usual.find(text), std::string::npos) << text;
   const std::string other =

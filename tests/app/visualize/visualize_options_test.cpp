@@ -28,7 +28,7 @@ TEST(FigureOptionsTest, DefaultsDrawTheEvidenceForTheClassAlone) {
   EXPECT_EQ(options.colormap, nullptr);
   EXPECT_DOUBLE_EQ(options.alpha, 0.8);
   EXPECT_TRUE(options.fade);
-  EXPECT_DOUBLE_EQ(options.outlier_percent, 20);
+  EXPECT_DOUBLE_EQ(options.outlier_percent, 30);
   EXPECT_FALSE(options.outlined_mass.has_value());
   EXPECT_FALSE(options.has_extras(1));
   EXPECT_TRUE(options.has_extras(2));
