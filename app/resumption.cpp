@@ -67,8 +67,6 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
         "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
     identity.erase(name);
   for (const char* name : may_change) identity.erase(name);
-  // An option that help hides stands in a recipe only if it is given, and in every state of 0.1.
-  identity.emplace("fit", "pad");
   const auto of_model = [&](const char* name) {
     const auto found = about.find(name);
     return found == about.end() ? std::string() : found->second;

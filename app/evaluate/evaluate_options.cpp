@@ -63,6 +63,13 @@ std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options) {
   return found;
 }
 
+std::vector<Option> set_input_options() {
+  std::vector<Option> options = input_options();
+  std::ranges::find(options, "input", &Option::name)->help =
+      "pictures, as arguments: file, folder, quoted glob or @list.txt";
+  return options;
+}
+
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
       "Labels", {{.name = "labels-csv",

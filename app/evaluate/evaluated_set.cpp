@@ -36,24 +36,25 @@ bool holds_folders(const std::string& folder) {
   });
 }
 
+void require_labels(const ParsedOptions& options, const SetJobs& jobs) {
+  const std::string option = option_that_needs_labels(options, jobs);
+  if (option.empty()) return;
+  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", option,
+              "name them with --labels-csv FILE");
+}
+
 LabelledSet read_pictures(const ParsedOptions& options, const SetJobs& jobs,
                           const image::Labels& labels) {
   const std::string& csv = options.text("labels-csv");
   if (options.flag("no-labels") && !csv.empty())
     throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
   if (!csv.empty()) return read_labels_csv(csv, folder_of(options, jobs.command), labels);
+  if (options.flag("no-labels")) require_labels(options, jobs);
   const std::vector<std::string> words = input_words(options);
   const bool is_of_classes = words.size() == 1 && is_folder(words[0]) && holds_folders(words[0]);
   if (options.flag("no-labels") || (jobs.may_lack_labels() && !is_of_classes))
     return read_unlabelled(words, options.flag("recursive"), jobs.command);
   return read_folder_classes(folder_of(options, jobs.command), labels);
-}
-
-void require_labels(const ParsedOptions& options, const SetJobs& jobs) {
-  const std::string option = option_that_needs_labels(options, jobs);
-  if (option.empty()) return;
-  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", option,
-              "name them with --labels-csv FILE");
 }
 
 void check_targets(const LabelledSet& set, std::int64_t num_classes) {

@@ -12,7 +12,7 @@ CommandSpec compare_spec() {
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
-      join({model_options(), agreement_options(), input_options(), labelled_set_options(),
+      join({model_options(), agreement_options(), set_input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(), runtime_options(),
             output_options(), general_options()});
   spec.common = {"model",    "attn",         "against", "against-attn", "against-precision",

@@ -90,9 +90,9 @@ std::vector<Option> picture_options() {
        {.name = "held-out",
         .kind = ValueKind::number,
         .placeholder = "N|SHARE",
-        .help =
-            "pictures to choose the best state by: a number, or a share below 1; none of them is "
-            "learned from, and of each --input at most a quarter is taken",
+        .help = "pictures to choose the best state by: about this number, or a share below 1; none "
+                "of them is "
+                "learned from, and of each --input at most a quarter is taken",
         .default_value = "480",
         .minimum = 0.001},
        flag("balance-sources", "draw from every --input equally often, whatever its size"),
@@ -190,7 +190,7 @@ CommandSpec convert_spec() {
        report_options(), with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
        training_runtime_options(
            "", "one per core, up to 4, on a CPU without --threads and --batch-size"),
-       launch_options(), hide(preprocessing_options(), {"native", "fit"}),
+       launch_options(), hide(preprocessing_options(), {"native"}),
        without(label_options(), {"label-type"}),
        with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
        with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),

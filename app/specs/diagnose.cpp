@@ -33,7 +33,7 @@ CommandSpec diagnose_spec() {
   spec.positionals = "PICTURES...";
   spec.options =
       join({model_options(), layer_reference_options(),
-            without(input_options(), {"recursive", "on-error"}), table_options(),
+            without(set_input_options(), {"recursive", "on-error"}), table_options(),
             preprocessing_options(),
             without(runtime_options(), {"batch-size", "workers", "precision", "calibration",
                                         "keep-tokens", "keep-layer", "kernels", "deterministic"}),

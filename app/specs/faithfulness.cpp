@@ -12,7 +12,7 @@ CommandSpec faithfulness_spec() {
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
-      join({model_options(), faithfulness_options(), input_options(), labelled_set_options(),
+      join({model_options(), faithfulness_options(), set_input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(),
             hide(runtime_options(), {"keep-tokens", "keep-layer"}), output_options(),
             general_options()});

@@ -30,8 +30,8 @@ std::vector<Option> data_options() {
           {.name = "held-out",
            .kind = ValueKind::number,
            .placeholder = "N|SHARE",
-           .help = "pictures to validate on, not learned from: a number, or a share below 1; where "
-                   "there is no folder of them",
+           .help = "pictures to validate on: about this number, or a share below 1; they are not "
+                   "learned from, and there must be no folder of others",
            .default_value = "0",
            .minimum = 0,
            .group = "Input"}};
@@ -171,12 +171,12 @@ CommandSpec train_spec() {
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";
-  spec.options = join(
-      {data_options(), training_input_options(), model_options(), output(), schedule_options(),
-       training_run_options(), training_runtime_options("64", "1"), launch_options(),
-       loss_options(), optimizer_options(), parameter_options(), average_options(),
-       augmentation_options(), mixing_options(), hide(preprocessing_options(), {"native", "fit"}),
-       without(label_options(), {"label-type"}), general_options()});
+  spec.options =
+      join({data_options(), training_input_options(), model_options(), output(), schedule_options(),
+            training_run_options(), training_runtime_options("64", "1"), launch_options(),
+            loss_options(), optimizer_options(), parameter_options(), average_options(),
+            augmentation_options(), mixing_options(), hide(preprocessing_options(), {"native"}),
+            without(label_options(), {"label-type"}), general_options()});
   spec.common = {"model",      "attn",   "img-size", "epochs",    "lr",
                  "batch-size", "output", "resume",   "processes", "device"};
   spec.examples = {

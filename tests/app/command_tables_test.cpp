@@ -51,7 +51,8 @@ TEST(CommandTables, HelpOfEveryOptionStandsAlone) {
     for (const Option& option : command.options) {
       const std::string where = command.name + " --" + option.name + ": " + option.help;
       EXPECT_FALSE(option.help.empty()) << where;
-      for (const char* start : {"its ", "their ", "the same", "of ", "by more", "where it "})
+      for (const char* start :
+           {"its ", "their ", "the same as", "the same in", "of ", "by more", "where it "})
         EXPECT_FALSE(option.help.starts_with(start)) << where;
       EXPECT_FALSE(option.help.ends_with('.')) << where;
       EXPECT_LE(brief(option).size(), kMost) << where;

@@ -466,8 +466,8 @@ TEST_F(DistillCli, RefusesWithAReason) {
 
 TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
   folder_.write("broken.safetensors", with_a_nan(read_bytes(in("teacher.safetensors"))));
-  const Outcome outcome = run(command(
-      "o.safetensors", {"--attn", "hydra:last1", "--from", in("broken.safetensors").string()}));
+  const Outcome outcome = run(
+      command("o.safetensors", {"--attn", "hydra:last1", "-m", in("broken.safetensors").string()}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
   EXPECT_FALSE(fs::exists(in("o.safetensors")));

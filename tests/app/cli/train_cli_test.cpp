@@ -156,7 +156,7 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
                                "--format",
                                "json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("12 pictures of 2 classes, validated on 4"));
+  EXPECT_THAT(outcome.err, HasSubstr("11 pictures of 2 classes, validated on 5"));
   const Outcome inspected =
       run({"inspect", (in("tuned") / "best.safetensors").string(), "--format", "json"});
   EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
