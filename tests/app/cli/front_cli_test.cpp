@@ -95,11 +95,11 @@ TEST_F(FrontCliTest, FindsTheEngineWhereItWasInstalled) {
 
 TEST_F(FrontCliTest, LetsThreadsWaitBriefly) {
   make_engine("bin/hydrascope-engine");
-  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins 1000 policy \n");
+  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins 1000 policy ");
   here_.environment = {{"GOMP_SPINCOUNT", "7"}};
-  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins 7 policy \n");
+  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins 7 policy ");
   here_.environment = {{"OMP_WAIT_POLICY", "active"}};
-  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins  policy active\n");
+  EXPECT_EQ(run({"doctor"}, here_).out, "doctor|spins  policy active");
 }
 
 TEST_F(FrontCliTest, ClassifiesWhatOnlyAPictureCanBe) {
@@ -161,9 +161,8 @@ TEST(HelpCliTest, BriefHelpFitsOnAScreen) {
     EXPECT_GE(all.out.size(), brief.out.size());
     wide.environment["COLUMNS"] = "72";
     for (const std::string& line : run({command, "--help"}, wide).lines()) {
-      if (!line.starts_with("  hydrascope ") && line.find(" | hydrascope") == std::string::npos) {
-        EXPECT_LE(line.size(), 72U) << command << ": " << line;
-      }
+      if (line == "Examples:") break;  // which are copied
+      EXPECT_LE(line.size(), 72U) << command << ": " << line;
     }
   }
 }
