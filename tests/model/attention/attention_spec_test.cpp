@@ -63,7 +63,7 @@ TEST(AttentionSpecTest, TextIsReadBack) {
     EXPECT_EQ(layers, again) << spec << " became " << to_text(layers);
   }
   EXPECT_EQ(to_text(layers_of(3)), "test_beta");
-  EXPECT_EQ(to_text({}), "softmax");
+  EXPECT_EQ(to_text(std::vector<AttentionSpec>{}), "softmax");
 }
 
 TEST(AttentionSpecTest, KeepsOptionsOfLayersThatStay) {

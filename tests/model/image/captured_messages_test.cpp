@@ -28,7 +28,7 @@ TEST(CapturedMessagesTest, StderrIsTheFileThatItWas) {
 }
 
 TEST(CapturedMessagesTest, WhatThisThreadPrintsIsCollectedAndWhatOthersPrintIsNot) {
-  testing::internal::CaptureStderr();  // what reaches the descriptor
+  ::testing::internal::CaptureStderr();  // what reaches the descriptor
   const int descriptor = ::fileno(stderr);
   EXPECT_TRUE(are_one_file(descriptor, STDERR_FILENO));
   std::string collected;
@@ -44,17 +44,17 @@ TEST(CapturedMessagesTest, WhatThisThreadPrintsIsCollectedAndWhatOthersPrintIsNo
   }
   std::fputs("after\n", stderr);
   EXPECT_EQ(collected, "libpng warning: iCCP imdecode_: 5");
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "from C\nfrom C++\nafter\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "from C\nfrom C++\nafter\n");
 }
 
 TEST(CapturedMessagesTest, MutedThreadsPrintNothingToC) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   {
     const MutedCodecThreads muted;
     std::fputs("a damaged frame\n", stderr);
     std::cerr << "a note\n";
   }
-  EXPECT_EQ(testing::internal::GetCapturedStderr(), "a note\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "a note\n");
 }
 
 }  // namespace captured_messages_test

@@ -23,7 +23,7 @@
 #include <vector>
 
 namespace hydrascope::viz {
-namespace sample_report {
+namespace {
 
 using Json = nlohmann::ordered_json;
 
@@ -256,7 +256,7 @@ void write_large(const std::filesystem::path& folder) {
   report.finish();
 }
 
-}  // namespace sample_report
+}  // namespace
 }  // namespace hydrascope::viz
 
 int main(int count, char** arguments) {
