@@ -78,8 +78,7 @@ Subject make_subject(const ParsedOptions& run, bool trains, const Console& conso
   if (model::find_architecture(word) && run.text("checkpoint").empty() && !bundled_model(word) &&
       !std::filesystem::exists(word, ignored)) {
     const ModelSource source = random_model(run, word);
-    return {word, source.config, resolve_transform(run, source).config,
-            classifier(source)};
+    return {word, source.config, resolve_transform(run, source).config, classifier(source)};
   }
   const ModelSource source = open_model(run);
   const image::TransformConfig transform = resolve_transform(run, source).config;
@@ -308,6 +307,5 @@ int run_benchmark(const ParsedOptions& options) {
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
   return check_baseline(options, result);
 }
-
 
 }  // namespace hydrascope::app

@@ -69,9 +69,8 @@ int run_classify(const ParsedOptions& options) {
   if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
   team.join(options);
   const std::jthread decoders = image::prepare_to_decode(words);
-  model::Classifier classifier =
-      make_classifier(with_fastest_precision(options, source.config, console, &team), source, {},
-                      team.launch());
+  model::Classifier classifier = make_classifier(
+      with_fastest_precision(options, source.config, console, &team), source, {}, team.launch());
 
   PipelineOptions pipeline =
       pipeline_options(options, transform, apply_exif(options), team.launch());
@@ -167,6 +166,5 @@ int run_classify(const ParsedOptions& options) {
   if (failed > 0) return kExitSomeInputsFailed;
   return kExitOk;
 }
-
 
 }  // namespace hydrascope::app

@@ -16,7 +16,7 @@ const Table& load_table(const char* module, const char* function) {
   if (symbol == nullptr) {
     const char* reason = ::dlerror();
     throw Error(ErrorCode::failed,
-                std::string("cannot be loaded: ") + (reason != nullptr ? reason : "unknown"),
+                std::string("OpenCV cannot be loaded: ") + (reason != nullptr ? reason : "unknown"),
                 module);
   }
   return *reinterpret_cast<const Table* (*)()>(symbol)();
