@@ -2,8 +2,8 @@
 // Neural Networks, arXiv 1706.04599).
 #pragma once
 
-#include "app/result_table.h"
 #include "app/evaluate/scored_picture.h"
+#include "app/result_table.h"
 
 #include <array>
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Which classes are taken for which.
 #pragma once
 
-#include "app/result_table.h"
 #include "app/evaluate/scored_picture.h"
+#include "app/result_table.h"
 #include "model/image/labels.h"
 
 #include <cstdint>

@@ -3,11 +3,11 @@
 
 #include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
-#include "app/result_table.h"
 #include "app/evaluate/scores.h"
 #include "app/faithfulness_report.h"
 #include "app/options.h"
 #include "app/report.h"
+#include "app/result_table.h"
 #include "model/image/labels.h"
 
 #include <functional>

@@ -197,9 +197,8 @@ TEST_F(FaithfulnessCliTest, AnInterruptPrintsWhatIsFinished) {
   for (int i = 0; i < 400; ++i) csv += std::to_string(i % 3) + ".ppm,0\n";
   folder_.write("labels.csv", csv);
   Program program(command({"--measure", "deletion", "--format", "json", "-v"}), {});
-  Program::wait_until("the set", [&] {
-    return program.errors_so_far().find("labels: ") != std::string::npos;
-  });
+  Program::wait_until(
+      "the set", [&] { return program.errors_so_far().find("labels: ") != std::string::npos; });
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.code, 130) << outcome.err;
