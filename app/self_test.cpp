@@ -6,6 +6,7 @@
 #include "app/pipeline.h"
 #include "kernels/error.h"
 #include "model/checkpoint/safetensors.h"
+#include "model/image/decode.h"
 
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/from_blob.h>
@@ -25,9 +26,13 @@ struct Check {
   std::string_view precision;
   double bound;  ///< of the relative error
 };
-// Decoders and resamplers may differ that much in float32; the rest is what rounding to 8 bits of
-// mantissa, and to integers of 8 bits, does to this model.
+// Resamplers may differ that much in float32 (0.002 was measured); the rest is what rounding to 8
+// bits of mantissa (0.016), and to integers of 8 bits (0.04), does to this model.
 constexpr std::array<Check, 3> kChecks{{{"float32", 0.01}, {"bfloat16", 0.03}, {"int8", 0.09}}};
+
+/// What a JPEG differs by that stb_image decoded: OpenCV and Pillow, with which the answers were
+/// made, share libjpeg. 0.028 was measured in float32.
+double bound_of_decoder() { return image::decoder_name().starts_with("OpenCV") ? 0.0 : 0.03; }
 
 /// timm's answers, and for what.
 struct Expected {
@@ -91,7 +96,8 @@ SelfTest run_self_test() {
                              {"relative_error", "relative error", 5},
                              {"bound", "bound", 2},
                              {"result", "result"}})};
-  for (const auto& [precision, bound] : kChecks) {
+  for (const auto& [precision, bound_of_precision] : kChecks) {
+    const double bound = bound_of_precision + bound_of_decoder();
     const at::Tensor logits = classify(expected, precision);
     const at::Tensor difference = logits - expected.logits;
     const auto pictures = static_cast<std::int64_t>(expected.pictures.size());
