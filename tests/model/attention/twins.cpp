@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace hydrascope::testing {
-namespace twins {
+namespace {
 
 using at::Tensor;
 using model::TokenGrid;
@@ -413,7 +413,7 @@ const std::map<std::string, Twin, std::less<>>& twins() {
   return table;
 }
 
-}  // namespace twins
+}  // namespace
 
 bool has_twin(std::string_view mechanism) { return twins().contains(mechanism); }
 
