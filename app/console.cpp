@@ -68,14 +68,14 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
   }
   file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);
   if (!*file_)
-    throw Error(ErrorCode::unreadable, "cannot be written", std::string(option) + " " + output);
+    throw Error(ErrorCode::unwritable, "cannot be written", std::string(option) + " " + output);
 }
 
 void OutputFile::close() {
   errno = 0;
   stream().flush();
   if (!stream()) {
-    throw Error(ErrorCode::unreadable, "not everything could be written",
+    throw Error(ErrorCode::unwritable, "not everything could be written",
                 is_standard_output() ? "standard output" : name_, why_not_written(errno));
   }
 }

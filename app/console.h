@@ -38,7 +38,7 @@ std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);
 
-/// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unreadable).
+/// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unwritable).
 class OutputFile {
  public:
   /// `option`: which one named the file, for messages. `among_others`: standard output is shared
@@ -48,7 +48,7 @@ class OutputFile {
                       bool among_others = false);
   [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
-  /// Flushes; throws Error(unreadable) when not everything could be written.
+  /// Flushes; throws Error(unwritable) when not everything could be written.
   void close();
 
  private:

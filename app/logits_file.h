@@ -17,7 +17,7 @@ namespace hydrascope::app {
 /// `close`, when the first one gets them in pieces and writes them.
 class LogitsFile {
  public:
-  /// Throws Error(unreadable) as NpyWriter does.
+  /// Throws Error(unwritable) as NpyWriter does.
   LogitsFile(ProcessTeam& team, const std::filesystem::path& file, std::int64_t num_classes);
 
   /// Writes the logits of this process's next input: (num_classes) float32.

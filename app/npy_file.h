@@ -26,7 +26,7 @@ std::string npy_header(std::span<const std::int64_t> shape);
 /// An array of shape (rows appended, ...row_shape).
 class NpyWriter {
  public:
-  /// Throws Error(unreadable) if writing fails, as all that write do.
+  /// Throws Error(unwritable) if writing fails, as all that write do.
   explicit NpyWriter(std::filesystem::path file);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;

@@ -20,7 +20,7 @@ namespace hydrascope::app {
 /// name from `close` on; without it nothing is left.
 class NpzWriter {
  public:
-  /// Throws Error(unreadable) if writing fails, as all that write do.
+  /// Throws Error(unwritable) if writing fails, as all that write do.
   explicit NpzWriter(const std::filesystem::path& file);
   /// `values` holds the product of `shape` floats, else Error(invalid_argument), as for a name that
   /// came before; Error(too_large) where the archive would pass 4 GiB or 65535 arrays.

@@ -41,7 +41,7 @@ struct PipelineResult {
   image::VideoFacts video;  ///< of a frame
   image::Size picture;      ///< after EXIF orientation
   image::Size model_size;
-  std::string note;   ///< "padded 1080x1920 to 1088x1920"
+  std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error
   image::Picture pixels;  ///< with `keep_picture`

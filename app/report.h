@@ -60,7 +60,7 @@ struct ClassifyRecord {
   std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
   std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
   double seconds = 0;        ///< model time of this image: its batch's time / batch size
-  /// What the user must know ("padded to 1920x1088"); the field is left out when this is empty.
+  /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
   std::string note;
   std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written
   std::string message;
@@ -80,7 +80,7 @@ class ClassifyWriter {
   virtual void finish() = 0;
 };
 /// `color`: ANSI colours in text. `label_type`: what the text table shows in its label column (the
-/// name where there is no id). Sizes in text are width x height.
+/// name where there is no id). Sizes in text are height x width.
 std::unique_ptr<ClassifyWriter> make_classify_writer(Format format, std::ostream& out,
                                                      LabelType label_type, bool color);
 

@@ -10,11 +10,12 @@
 
 namespace hydrascope {
 
-/// Why something failed. The first eight are the codes that a record shows (`error.code`);
+/// Why something failed. The first nine are the codes that a record shows (`error.code`);
 /// `invalid_argument` is wrong usage or configuration (exit code 2), `failed` everything else.
 enum class ErrorCode {
   not_found,
   unreadable,
+  unwritable,
   decode_failed,
   unsupported_format,
   too_large,
@@ -30,6 +31,7 @@ constexpr std::string_view name(ErrorCode code) {
   switch (code) {
     case ErrorCode::not_found: return "not_found";
     case ErrorCode::unreadable: return "unreadable";
+    case ErrorCode::unwritable: return "unwritable";
     case ErrorCode::decode_failed: return "decode_failed";
     case ErrorCode::unsupported_format: return "unsupported_format";
     case ErrorCode::too_large: return "too_large";

@@ -21,7 +21,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what, const fs::path& target) {
   const std::string reason = std::generic_category().message(errno);
-  throw Error(ErrorCode::unreadable, std::string(what) + ": " + reason, target.native());
+  throw Error(ErrorCode::unwritable, std::string(what) + ": " + reason, target.native());
 }
 
 /// Encoders choose their format by it. A name that is nearly all extension would grow too long.
@@ -80,7 +80,7 @@ PendingFile::PendingFile(const fs::path& target)
   std::error_code ignored;
   const fs::file_status status = fs::status(target, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status))
-    throw Error(ErrorCode::unreadable,
+    throw Error(ErrorCode::unwritable,
                 "cannot be written: expected a file, found a folder or a device", target.native());
   constexpr int kAttempts = 100;  // other writers of the same file
   const std::string name = hidden_name(target);

@@ -15,7 +15,7 @@ namespace hydrascope {
 /// writes the same file.
 class PendingFile {
  public:
-  /// Throws Error(unreadable) if no file can be made there, and where the target is no file.
+  /// Throws Error(unwritable) if no file can be made there, and where the target is no file.
   explicit PendingFile(const std::filesystem::path& target);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
@@ -26,7 +26,7 @@ class PendingFile {
   /// For writing; the pending file's own.
   [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
   /// After a crash of the machine there is the old file or the whole new one; with `sync_name` it
-  /// is the new one once this returns. Throws Error(unreadable).
+  /// is the new one once this returns. Throws Error(unwritable).
   void commit(bool sync_name = false);
 
  private:
@@ -37,7 +37,7 @@ class PendingFile {
   bool committed_ = false;
 };
 
-/// A pending file that is written here. All throw Error(unreadable) if writing fails.
+/// A pending file that is written here. All throw Error(unwritable) if writing fails.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& target) : file_(target) {}

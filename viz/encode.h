@@ -24,7 +24,7 @@ struct EncodeOptions {
 /// Throws Error(unsupported_format, out_of_memory, failed).
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
                               const EncodeOptions& options = {});
-/// Under a temporary name, then renamed. Throws also Error(unreadable) if writing fails.
+/// Under a temporary name, then renamed. Throws also Error(unwritable) if writing fails.
 void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
                  const EncodeOptions& options = {});
 /// Begins to load what encodes, on a thread of its own: for who has something else to do meanwhile.

@@ -134,7 +134,7 @@ struct HtmlReport::State {
 
   void write(std::initializer_list<std::string_view> pieces) {
     if (!is_whole)
-      throw Error(ErrorCode::unreadable, "an earlier part of the page could not be written", place);
+      throw Error(ErrorCode::unwritable, "an earlier part of the page could not be written", place);
     is_whole = false;
     for (const std::string_view piece : pieces) file.write(std::as_bytes(std::span(piece)));
     is_whole = true;

@@ -90,7 +90,7 @@ struct ReportOptions {
 
 class HtmlReport {
  public:
-  /// Writes under a temporary name beside `file`. Throws Error(unreadable), and
+  /// Writes under a temporary name beside `file`. Throws Error(unwritable), and
   /// Error(invalid_argument) for a colour map that does not exist.
   HtmlReport(const std::filesystem::path& file, ReportOptions options);
   ~HtmlReport();  ///< without `finish` nothing is left
@@ -101,7 +101,7 @@ class HtmlReport {
   /// Error(internal) for a map of another size than the grid's.
   [[nodiscard]] PreparedPicture prepare(const ReportPicture& picture) const;
 
-  // The others one at a time. All throw Error(unreadable) if writing fails, and from then on.
+  // The others one at a time. All throw Error(unwritable) if writing fails, and from then on.
   void add(const PreparedPicture& picture);
   void add(const ReportFailure& failure);
   void finish();  ///< gives the file its name

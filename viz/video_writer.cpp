@@ -129,7 +129,7 @@ void VideoWriter::close() {
   std::string ignored;
   const auto written = opencv::video_codecs().open(state_->pending->path().native(), ignored);
   if (!written || !written->grab(ignored)) {
-    throw Error(ErrorCode::unreadable, "was not written whole: is the disk full?",
+    throw Error(ErrorCode::unwritable, "was not written whole: is the disk full?",
                 state_->file.native());
   }
   state_->pending->commit();

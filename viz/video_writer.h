@@ -16,7 +16,7 @@ class VideoWriter {
  public:
   /// By the extension: .mp4, .mkv, .avi, .webm. Written under a temporary name beside `file`.
   /// Throws Error(unsupported_format) in a build without OpenCV, for another extension and where no
-  /// codec of it opens, Error(unreadable) if writing fails.
+  /// codec of it opens, Error(unwritable) if writing fails.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;
@@ -25,7 +25,7 @@ class VideoWriter {
   /// Adds a frame of the size given; odd edges lose a pixel where the codec cannot do them.
   void add(const Canvas& frame);
   /// Writes the index, checks that what was written begins to play, and gives the file its name;
-  /// without a frame nothing is left. Throws Error(unreadable).
+  /// without a frame nothing is left. Throws Error(unwritable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
   /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".

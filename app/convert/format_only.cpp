@@ -51,7 +51,7 @@ void prepare_output(const fs::path& file, bool force) {
   if (!file.has_parent_path()) return;
   fs::create_directories(file.parent_path(), error);
   if (error) {
-    throw Error(ErrorCode::unreadable, "the folder cannot be created: " + error.message(),
+    throw Error(ErrorCode::unwritable, "the folder cannot be created: " + error.message(),
                 file.parent_path().string());
   }
 }

@@ -50,7 +50,7 @@ ErrorGallery::ErrorGallery(std::filesystem::path folder, std::size_t most)
     : folder_(std::move(folder)), most_(most) {
   std::error_code status;
   std::filesystem::create_directories(folder_, status);
-  if (status) throw Error(ErrorCode::unreadable, status.message(), folder_.string());
+  if (status) throw Error(ErrorCode::unwritable, status.message(), folder_.string());
 }
 
 void ErrorGallery::add(const ScoredPicture& picture) {

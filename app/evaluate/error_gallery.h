@@ -16,7 +16,7 @@ namespace hydrascope::app {
 
 class ErrorGallery {
  public:
-  /// Makes the folder. Throws Error(unreadable) where it cannot be made.
+  /// Makes the folder. Throws Error(unwritable) where it cannot be made.
   ErrorGallery(std::filesystem::path folder, std::size_t most);
 
   /// Keeps the wrong pictures whose wrong class has the highest probability; of equal

@@ -20,7 +20,7 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (!std::filesystem::is_directory(folder, error))
-    throw Error(ErrorCode::unreadable, "cannot make the folder for heatmaps", folder.string(),
+    throw Error(ErrorCode::unwritable, "cannot make the folder for heatmaps", folder.string(),
                 "--output names a folder");
   return folder;
 }

@@ -55,7 +55,7 @@ class OutputStage {
  public:
   using WriteRecords = std::function<void(std::span<const MapRecord>)>;
   /// `write` gets the records of an input: one per map, or one of a failure; in input order, one
-  /// input at a time, on any thread. Makes the folder. Throws Error(unreadable) where it cannot be
+  /// input at a time, on any thread. Makes the folder. Throws Error(unwritable) where it cannot be
   /// made.
   OutputStage(OutputOptions options, WriteRecords write);
 

@@ -21,7 +21,7 @@ namespace {
 constexpr std::uintmax_t kMaxFileBytes = std::numeric_limits<int>::max();
 
 std::string size_text(std::int64_t width, std::int64_t height) {
-  return std::to_string(width) + "x" + std::to_string(height);
+  return std::to_string(height) + "x" + std::to_string(width) + " pixels (HxW)";
 }
 
 /// Refuses what cannot be decoded before a decoder sees it.
@@ -40,13 +40,13 @@ void check_header(const Header& header, const DecodeOptions& options) {
   if (header.width <= 0 || header.height <= 0) {
     throw Error(ErrorCode::decode_failed, "the " + header.format +
                                               " header is damaged or truncated: it declares " +
-                                              size_text(header.width, header.height) + " pixels");
+                                              size_text(header.width, header.height));
   }
   // Sizes are below 2^32 each; dividing keeps the product from overflowing.
   if (header.width > options.max_pixels / header.height ||
       std::max(header.width, header.height) > std::numeric_limits<int>::max()) {
     throw Error(ErrorCode::too_large, size_text(header.width, header.height) +
-                                          " pixels, above the limit of " +
+                                          ", above the limit of " +
                                           std::to_string(options.max_pixels) + " pixels");
   }
 }
@@ -125,8 +125,7 @@ Picture make_picture(std::int64_t width, std::int64_t height) {
   try {
     picture.rgb.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorCode::out_of_memory,
-                "no memory for a picture of " + size_text(width, height) + " pixels");
+    throw Error(ErrorCode::out_of_memory, "no memory for a picture of " + size_text(width, height));
   }
   return picture;
 }
@@ -171,7 +170,7 @@ Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
       picture.height != (is_turned ? header.width : header.height)) {
     throw Error(ErrorCode::decode_failed,
                 "the header declares " + size_text(header.width, header.height) +
-                    " pixels, decoded were " + size_text(picture.width, picture.height));
+                    ", decoded were " + size_text(picture.width, picture.height));
   }
   if (!options.apply_exif || is_upright) return picture;
   return make_upright(std::move(picture), header.orientation);

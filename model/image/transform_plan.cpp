@@ -17,11 +17,6 @@ std::string size_text(Size size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
-/// Pictures are spoken of as width x height, as cameras and viewers do.
-std::string picture_text(Size size) {
-  return std::to_string(size.width) + "x" + std::to_string(size.height);
-}
-
 std::string number(double value) {
   char digits[32];
   std::snprintf(digits, sizeof digits, "%.6g", value);
@@ -131,8 +126,8 @@ void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixe
     if (exceeds(plan.resized.height, plan.resized.width) ||
         exceeds(between.height, between.width) ||
         std::max(picture.height, picture.width) > kMaxResampledEdge) {
-      throw Error(ErrorCode::too_large, picture_text(picture) + " pixels would become " +
-                                            picture_text(plan.resized) + ", above the limit of " +
+      throw Error(ErrorCode::too_large, size_text(picture) + " pixels would become " +
+                                            size_text(plan.resized) + " (HxW), above the limit of " +
                                             std::to_string(max_pixels) + " pixels");
     }
   }
@@ -166,7 +161,7 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window) {
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
   check_config(config);
   if (picture.height < 1 || picture.width < 1) {
-    throw Error(ErrorCode::empty, picture_text(picture) + " pixels: nothing to classify");
+    throw Error(ErrorCode::empty, size_text(picture) + " pixels (HxW): nothing to classify");
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
@@ -226,7 +221,7 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
     case Fit::crop: done = "cropped "; break;
     case Fit::resize: done = "resized "; break;
   }
-  return std::string(done) + picture_text(plan.fitted_from) + " to " + picture_text(plan.output);
+  return std::string(done) + size_text(plan.fitted_from) + " to " + size_text(plan.output) + " (HxW)";
 }
 
 std::string_view name(Interpolation value) {

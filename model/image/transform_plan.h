@@ -71,7 +71,7 @@ bool resamples_columns_first(Size from, Size to);
 /// One line: "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (...) std (...)".
 std::string describe(const TransformConfig& config);
 
-/// What `fit` did to one picture: "" or "padded 1920x1080 to 1920x1088" (width x height).
+/// What `fit` did to one picture: "" or "padded 1080x1920 to 1088x1920 (HxW)".
 std::string describe_fit(const TransformConfig& config, const TransformPlan& plan);
 
 std::string_view name(Interpolation value);

@@ -139,7 +139,7 @@ void link_file(const fs::path& from, const fs::path& to) {
   std::error_code ignored;
   fs::remove(temporary, ignored);
   if (error)
-    throw Error(ErrorCode::unreadable, "cannot be written: " + error.message(), to.string());
+    throw Error(ErrorCode::unwritable, "cannot be written: " + error.message(), to.string());
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ StateFolder::StateFolder(fs::path folder, int recent)
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) {
-    throw Error(ErrorCode::unreadable, "the folder cannot be created: " + error.message(),
+    throw Error(ErrorCode::unwritable, "the folder cannot be created: " + error.message(),
                 folder_.string());
   }
 }

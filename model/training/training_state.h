@@ -30,11 +30,11 @@ std::optional<std::filesystem::path> newest_state(const std::filesystem::path& f
 /// of them). The best weights that a kept state knew of are kept as long as the state.
 class StateFolder {
  public:
-  /// Creates the folder. `recent` >= 1 states are kept. Throws Error(unreadable).
+  /// Creates the folder. `recent` >= 1 states are kept. Throws Error(unwritable).
   explicit StateFolder(std::filesystem::path folder, int recent = 1);
 
   /// Writes a state; `about` describes the model (`save_checkpoint`). The weights are written
-  /// first, so that a state that is there has its weights. Throws Error(unreadable).
+  /// first, so that a state that is there has its weights. Throws Error(unwritable).
   void save(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
             const TrainingState& state);
   /// The weights of `step` as `best.safetensors`.

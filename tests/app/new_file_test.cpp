@@ -131,10 +131,10 @@ TEST_F(NewFileTest, NamesMayBeAsLongAsNamesCanBe) {
 }
 
 TEST_F(NewFileTest, RefusesPlacesWhereNoFileCanBe) {
-  EXPECT_ERROR(NewFile(folder_.path() / "absent" / "a.png"), unreadable, "cannot be created",
+  EXPECT_ERROR(NewFile(folder_.path() / "absent" / "a.png"), unwritable, "cannot be created",
                "absent");
-  EXPECT_ERROR(NewFile(folder_.path()), unreadable, "found a folder");
-  EXPECT_ERROR(NewFile("/dev/null"), unreadable, "a device", "/dev/null");
+  EXPECT_ERROR(NewFile(folder_.path()), unwritable, "found a folder");
+  EXPECT_ERROR(NewFile("/dev/null"), unwritable, "a device", "/dev/null");
 }
 
 }  // namespace new_file_test

@@ -173,8 +173,8 @@ TEST_F(NpyWriterTest, TheFileHasItsNameOnceItIsWholeAndTheDestructorCloses) {
 }
 
 TEST_F(NpyWriterTest, DiskErrors) {
-  EXPECT_ERROR(NpyWriter(folder_.path() / "no" / "out.npy"), unreadable, "out.npy");
-  EXPECT_ERROR(NpyWriter("/dev/full"), unreadable, "/dev/full", "a device");
+  EXPECT_ERROR(NpyWriter(folder_.path() / "no" / "out.npy"), unwritable, "out.npy");
+  EXPECT_ERROR(NpyWriter("/dev/full"), unwritable, "/dev/full", "a device");
 }
 
 TEST_F(NpyWriterTest, RowsAfterCloseAreAnError) {

@@ -110,7 +110,7 @@ TEST_F(NpzWriterTest, WithoutCloseWhatWasThereStays) {
 
 TEST_F(NpzWriterTest, Refusals) {
   const std::vector<float> values{1, 2};
-  EXPECT_ERROR(NpzWriter("/nonexistent/x.npz"), unreadable, "/nonexistent/x.npz");
+  EXPECT_ERROR(NpzWriter("/nonexistent/x.npz"), unwritable, "/nonexistent/x.npz");
   NpzWriter writer(file_);
   writer.add("a", values, std::array<std::int64_t, 1>{2});
   EXPECT_ERROR(writer.add("a", values, (std::array<std::int64_t, 1>{2})), invalid_argument, ": a");

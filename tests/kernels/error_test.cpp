@@ -10,6 +10,7 @@ namespace {
 TEST(ErrorTest, CodesHaveTheSpellingOfTheContract) {
   EXPECT_EQ(name(ErrorCode::not_found), "not_found");
   EXPECT_EQ(name(ErrorCode::unreadable), "unreadable");
+  EXPECT_EQ(name(ErrorCode::unwritable), "unwritable");
   EXPECT_EQ(name(ErrorCode::decode_failed), "decode_failed");
   EXPECT_EQ(name(ErrorCode::unsupported_format), "unsupported_format");
   EXPECT_EQ(name(ErrorCode::too_large), "too_large");

@@ -103,9 +103,9 @@ TEST(WriteImageTest, AFileIsWholeOrNotThere) {
 TEST(WriteImageTest, PlacesThatCannotBeWrittenAreNamed) {
   const testing::TemporaryFolder folder;
   EXPECT_ERROR(write_image(folder.path() / "none" / "a.png", gradient(2, 2), ImageFormat::png),
-               unreadable, "a.png", "cannot be created");
-  EXPECT_ERROR(write_image(folder.path(), gradient(2, 2), ImageFormat::png), unreadable, "folder");
-  EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unreadable, "device");
+               unwritable, "a.png", "cannot be created");
+  EXPECT_ERROR(write_image(folder.path(), gradient(2, 2), ImageFormat::png), unwritable, "folder");
+  EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unwritable, "device");
 }
 
 }  // namespace

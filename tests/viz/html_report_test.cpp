@@ -418,10 +418,10 @@ TEST_F(HtmlReportTest, APageThatLacksAPartIsNeverFinished) {
     const FileSizeLimit limit(
         std::filesystem::file_size(std::filesystem::directory_iterator(folder_.path())->path()) +
         picture.content.size() / 2);
-    EXPECT_ERROR(report.add(picture), unreadable, "cannot be written", "report.html");
+    EXPECT_ERROR(report.add(picture), unwritable, "cannot be written", "report.html");
   }
-  EXPECT_ERROR(report.add(picture), unreadable, "earlier part", "report.html");
-  EXPECT_ERROR(report.finish(), unreadable, "earlier part", "report.html");
+  EXPECT_ERROR(report.add(picture), unwritable, "earlier part", "report.html");
+  EXPECT_ERROR(report.finish(), unwritable, "earlier part", "report.html");
   EXPECT_FALSE(std::filesystem::exists(file_));
 }
 
@@ -443,9 +443,9 @@ TEST_F(HtmlReportTest, PicturesArePreparedOnManyThreads) {
 }
 
 TEST_F(HtmlReportTest, Errors) {
-  EXPECT_ERROR(HtmlReport(folder_.path() / "nowhere" / "report.html", {}), unreadable,
+  EXPECT_ERROR(HtmlReport(folder_.path() / "nowhere" / "report.html", {}), unwritable,
                "report.html");
-  EXPECT_ERROR(HtmlReport(folder_.path(), {}), unreadable, "found a folder");
+  EXPECT_ERROR(HtmlReport(folder_.path(), {}), unwritable, "found a folder");
   ReportOptions options;
   options.colormap = "jet";
   EXPECT_ERROR(HtmlReport(file_, options), invalid_argument, "jet");

@@ -126,10 +126,10 @@ TEST_F(VideoWriterTest, Errors) {
   EXPECT_ERROR(VideoWriter(folder / "clip.gif", 96, 64, 10), unsupported_format, "clip.gif", ".mp4",
                ".webm");
   EXPECT_ERROR(VideoWriter(folder / "clip", 96, 64, 10), unsupported_format, ".avi");
-  EXPECT_ERROR(VideoWriter(folder / "nowhere" / "clip.mp4", 96, 64, 10), unreadable, "clip.mp4",
+  EXPECT_ERROR(VideoWriter(folder / "nowhere" / "clip.mp4", 96, 64, 10), unwritable, "clip.mp4",
                "No such file");
   std::filesystem::create_directory(folder / "folder.mp4");
-  EXPECT_ERROR(VideoWriter(folder / "folder.mp4", 96, 64, 10), unreadable, "found a folder");
+  EXPECT_ERROR(VideoWriter(folder / "folder.mp4", 96, 64, 10), unwritable, "found a folder");
   EXPECT_ERROR(VideoWriter(folder / "clip.mp4", 1, 64, 10), unsupported_format, "1 x 64");
   EXPECT_ERROR(VideoWriter(folder / "clip.mp4", 96, 64, 0), invalid_argument, "frames a second");
   EXPECT_FALSE(std::filesystem::exists(folder / "clip.mp4"));
@@ -162,7 +162,7 @@ TEST_F(VideoWriterTest, AVideoThatVanishedIsNotWritten) {
   VideoWriter writer(folder_.path() / "gone.avi", 96, 64, 10);
   writer.add(frame(0, 96, 64));
   for (const auto& name : names()) std::filesystem::remove(name);
-  EXPECT_ERROR(writer.close(), unreadable, "gone.avi", "not written whole");
+  EXPECT_ERROR(writer.close(), unwritable, "gone.avi", "not written whole");
 }
 
 TEST(VideoWriterWithoutOpenCv, SaysSo) {

@@ -231,7 +231,8 @@ TEST(ClassifyCliTest, NativeSizeAndFit) {
   const Json padded = record({"--native"});
   EXPECT_EQ(padded.at("model_size"), Json({64, 112}));
   EXPECT_EQ(padded.at("tokens"), 1 + 4 * 7);
-  EXPECT_NE(padded.at("note").get<std::string>().find("padded 100x60 to 112x64"), std::string::npos)
+  EXPECT_NE(padded.at("note").get<std::string>().find("padded 60x100 to 64x112 (HxW)"),
+            std::string::npos)
       << padded.dump();
   const Json cropped = record({"--native", "--fit", "crop"});
   EXPECT_EQ(cropped.at("model_size"), Json({48, 96}));

@@ -198,10 +198,10 @@ TEST_F(SafetensorsWriterTest, RefusesWhatItCouldNotRead) {
 }
 
 TEST_F(SafetensorsWriterTest, RefusesPlacesWhereNoFileCanBe) {
-  EXPECT_ERROR(write_safetensors(folder_.path() / "absent" / "a.safetensors", {}, {}), unreadable,
+  EXPECT_ERROR(write_safetensors(folder_.path() / "absent" / "a.safetensors", {}, {}), unwritable,
                "cannot be created", "absent");
-  EXPECT_ERROR(write_safetensors(folder_.path(), {}, {}), unreadable, "found a folder");
-  EXPECT_ERROR(write_safetensors("/dev/null", {}, {}), unreadable, "a device", "/dev/null");
+  EXPECT_ERROR(write_safetensors(folder_.path(), {}, {}), unwritable, "found a folder");
+  EXPECT_ERROR(write_safetensors("/dev/null", {}, {}), unwritable, "a device", "/dev/null");
   EXPECT_THAT(listing(), IsEmpty());
 }
 
@@ -231,7 +231,7 @@ TEST_F(SafetensorsWriterTest, FailureLeavesTheOldFileAndNothingElse) {
   {
     const FileSizeLimit limit(100);
     const std::string data(200, 'x');
-    EXPECT_ERROR(write({view("a", Dtype::U8, {200}, data)}), unreadable, "cannot be written",
+    EXPECT_ERROR(write({view("a", Dtype::U8, {200}, data)}), unwritable, "cannot be written",
                  "a.safetensors");
   }
   EXPECT_EQ(read_bytes(path()), before);

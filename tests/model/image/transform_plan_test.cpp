@@ -79,18 +79,18 @@ TEST(TransformPlan, TakesEveryPictureThatHasAPixel) {
   const TransformPlan pixel = plan_transform({}, {1, 1});
   EXPECT_EQ(pixel.resized, (Size{256, 256}));
   EXPECT_EQ(pixel.output, (Size{224, 224}));
-  EXPECT_ERROR(plan_transform({}, {0, 5}), empty, "5x0");
+  EXPECT_ERROR(plan_transform({}, {0, 5}), empty, "0x5 pixels (HxW)");
   EXPECT_NO_THROW(plan_transform({}, {1, 2}));
   EXPECT_NO_THROW(plan_transform({}, {2, 2}));
 }
 
 TEST(TransformPlan, RefusesExtremeAspectRatios) {
   EXPECT_ERROR(plan_transform({}, {1, 30000}), too_large,
-               "30000x1 pixels would become 7680000x256");
+               "1x30000 pixels would become 256x7680000 (HxW)");
   EXPECT_NO_THROW(plan_transform({}, {100, 30000}));
   // Neither end of the squash is large, but what lies between its two passes is.
   const TransformConfig squash = config_of({224, 1024}, 1.0, CropMode::squash);
-  EXPECT_ERROR(plan_transform(squash, {40000000, 2}), too_large, "2x40000000");
+  EXPECT_ERROR(plan_transform(squash, {40000000, 2}), too_large, "40000000x2");
   EXPECT_ERROR(plan_transform(native(Fit::pad), {2000, 1000}, 1999999), too_large, "2000x1008");
 }
 
@@ -145,9 +145,9 @@ TEST(TransformWords, DescribeFit) {
   const auto text = [](Fit fit, Size picture) {
     return describe_fit(native(fit), plan_transform(native(fit), picture));
   };
-  EXPECT_EQ(text(Fit::pad, {1080, 1920}), "padded 1920x1080 to 1920x1088");
-  EXPECT_EQ(text(Fit::crop, {1080, 1920}), "cropped 1920x1080 to 1920x1072");
-  EXPECT_EQ(text(Fit::resize, {1080, 1920}), "resized 1920x1080 to 1920x1088");
+  EXPECT_EQ(text(Fit::pad, {1080, 1920}), "padded 1080x1920 to 1088x1920 (HxW)");
+  EXPECT_EQ(text(Fit::crop, {1080, 1920}), "cropped 1080x1920 to 1072x1920 (HxW)");
+  EXPECT_EQ(text(Fit::resize, {1080, 1920}), "resized 1080x1920 to 1088x1920 (HxW)");
   EXPECT_EQ(text(Fit::pad, {1072, 1920}), "");
   EXPECT_EQ(describe_fit({}, plan_transform({}, {1080, 1920})), "");
 }
