@@ -52,5 +52,5 @@ sheet.save(strip, quality=88, optimize=True)
 PYTHON
 
 "$program" visualize -q --no-progress --class otter --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam \
-  --image-format jpeg --quality 85 -o "$work" "$photo"
+  --image-format jpeg --quality 85 -o "$work" "$photo" >"$work/methods.txt"
 mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_methods.jpg"
