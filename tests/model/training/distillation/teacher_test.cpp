@@ -31,10 +31,9 @@ TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
 
 TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
   std::vector<at::Tensor> drawn_next;
-  for (const std::int64_t depth : {2, 6}) {
+  for (const double mlp_ratio : {1.0, 4.0}) {  // of the blocks alone
     VitConfig config = small_config();
-    config.depth = depth;
-    config.attention.clear();
+    config.mlp_ratio = mlp_ratio;
     Teacher teacher(random_model(config));
     at::manual_seed(1);
     teacher.compile(at::kFloat, 0);
