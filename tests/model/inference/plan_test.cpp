@@ -1,4 +1,5 @@
 // The plan against the modules, which are the definition.
+#include "kernels/error.h"
 #include "model/attention/registry.h"
 #include "model/autocast_guard.h"
 #include "model/inference/classifier.h"
@@ -10,9 +11,12 @@
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <string>
@@ -214,6 +218,32 @@ TEST(PlanTest, ReleasedModelGivesTheSame) {
   InferencePlan plan(model, releasing);
   EXPECT_TRUE(at::equal(plan.logits(images), expected));
   EXPECT_EQ(model->block(0).attention().named_parameters()["qkv.weight"].numel(), 0);
+}
+
+// Several blocks at a time, each once, by threads that leave LibTorch's as they were.
+TEST(PlanTest, BlocksThatArePackedTogetherAreTheSame) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  const int torch_threads = at::get_num_threads();
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+    VisionTransformer model = filled(small("hydra:0,hedgehog:1,softmax:2"));
+    PlanOptions together = options(dtype, 3);
+    together.deterministic = true;
+    PlanOptions alone = together;
+    std::array<std::atomic<int>, 3> filled_blocks{};
+    together.fills_in_any_order = true;
+    together.fill_block = [&](std::int64_t layer) {
+      ++filled_blocks.at(static_cast<std::size_t>(layer));
+    };
+    EXPECT_TRUE(at::equal(InferencePlan(model, together).logits(images),
+                          InferencePlan(model, alone).logits(images)));
+    for (const std::atomic<int>& times : filled_blocks) EXPECT_EQ(times, 1);
+    together.fill_block = [](std::int64_t layer) {
+      if (layer == 1) throw Error(ErrorCode::failed, "the block cannot be read");
+    };
+    EXPECT_ERROR(InferencePlan(model, together), failed, "cannot be read");
+  }
+  EXPECT_EQ(at::get_num_threads(), torch_threads);
 }
 
 TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
