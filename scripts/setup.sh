@@ -35,6 +35,7 @@ if command -v dpkg-query >/dev/null 2>&1; then
   done
   if [ "${opencv^^}" != OFF ]; then
     for module in core imgproc imgcodecs videoio; do need_package "libopencv-$module-dev"; done
+    need_package libjpeg62-turbo-dev  # decodes JPEGs as OpenCV does, without loading it
   fi
 fi
 if [ ${#wanted[@]} -gt 0 ]; then

@@ -29,6 +29,7 @@ pid_t start(const std::map<std::string, std::string>& environment,
   if (child != 0) return child;
   for (const auto& [key, value] : environment) setenv(key.c_str(), value.c_str(), 1);
   unsetenv("GTEST_TOTAL_SHARDS");
+  unsetenv("GTEST_SHARD_INDEX");
   const int file = open(output.c_str(), O_WRONLY | O_CREAT, 0600);
   dup2(file, STDOUT_FILENO);
   dup2(file, STDERR_FILENO);
