@@ -22,33 +22,36 @@ run_tests() {
   return $status
 }
 
+# A tier goes on after a failure, says what it left out, and ends with 1.
+failed=0
 case $tier in
   quick)
     scripts/build.sh hydrascope quick_tests
-    run_tests build/release -L quick -LE slow "$@"
+    run_tests build/release -L quick -LE slow "$@" || failed=1
     echo "left out: modules, training, attention's gradients, maps, most of the command line, kernels under" \
       "sanitizers, CUDA kernels on the emulator, fuzzing (scripts/test.sh --all)"
     ;;
   all)
     scripts/setup.sh tests
     scripts/build.sh
-    run_tests build/release -LE slow "$@"
+    run_tests build/release -LE slow "$@" || failed=1
     echo "left out: slow tests, long fuzzing, CUDA for every architecture, builds without OpenCV" \
       "(scripts/test.sh --nightly)"
     ;;
   nightly)
     scripts/setup.sh tests
     scripts/build.sh
-    HYDRASCOPE_FUZZ_SECONDS=600 run_tests build/release "$@"
+    HYDRASCOPE_FUZZ_SECONDS=600 run_tests build/release "$@" || failed=1
     # The decoder that reads pictures where there is no OpenCV.
     HYDRASCOPE_OPENCV=OFF HYDRASCOPE_BUILD=build/no_opencv scripts/build.sh hydrascope unit_tests viz_tests smoke_tests
-    allow='* | this build has no OpenCV' run_tests build/no_opencv -L quick -E '^(bench|docs|kernel_tests)' "$@"
+    allow='* | this build has no OpenCV' run_tests build/no_opencv -L quick -E '^(bench|docs|kernel_tests)' "$@" || failed=1
     # ptxas' report of every kernel on every architecture against its budget; the run of these needs a GPU.
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
       HYDRASCOPE_CUDA=ON HYDRASCOPE_BUILD=build/cuda scripts/build.sh hydrascope kernel_tests gpu_kernel_tests
-      run_tests build/cuda -R '^(kernel_tests|gpu_kernel_tests)' "$@"
+      run_tests build/cuda -R '^(kernel_tests|gpu_kernel_tests)' "$@" || failed=1
     else
       echo "left out: CUDA for every architecture, there is no nvcc"
     fi
     ;;
 esac
+exit $failed
