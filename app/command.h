@@ -42,7 +42,7 @@ int run_classify(const ParsedOptions& options);
 int run_visualize(const ParsedOptions& options);
 int run_benchmark(const ParsedOptions& options);
 int run_evaluate(const ParsedOptions& options);
-int run_compare(const ParsedOptions& options);       // in evaluate.cpp, as the next two
+int run_compare(const ParsedOptions& options);  // in evaluate.cpp, as the next two
 int run_faithfulness(const ParsedOptions& options);
 int run_diagnose(const ParsedOptions& options);
 int run_convert(const ParsedOptions& options);

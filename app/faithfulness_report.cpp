@@ -13,8 +13,8 @@
 namespace hydrascope::app {
 namespace {
 
-constexpr int kReportDigits = 6;    // significant, in records
-constexpr int kDecimals = 4;  // for people
+constexpr int kReportDigits = 6;  // significant, in records
+constexpr int kDecimals = 4;      // for people
 
 /// Areas are finite: probabilities, or counts over counts.
 std::string number(double value) { return significant(value, kReportDigits); }

@@ -58,7 +58,9 @@ OrderedJson json_of(const checkpoint::WeightFile& file, const Findings& findings
                        {"shape", view.shape},
                        {"bytes", view.data.size()}});
   }
-  const auto or_null = [](const std::string& text) { return text.empty() ? OrderedJson() : OrderedJson(text); };
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? OrderedJson() : OrderedJson(text);
+  };
   return {{"schema", 1},
           {"format", file.format()},
           {"tensors", tensors},
@@ -114,7 +116,8 @@ int run_inspect(const ParsedOptions& options) {
   const Format wanted = choose_format(options.text("format"), options.text("output"));
   if (wanted == Format::json || wanted == Format::jsonl) {
     out << json_of(file, findings)
-               .dump(wanted == Format::json ? 2 : -1, ' ', false, OrderedJson::error_handler_t::replace)
+               .dump(wanted == Format::json ? 2 : -1, ' ', false,
+                     OrderedJson::error_handler_t::replace)
         << '\n';
   } else {
     write_tensors(file, out);
@@ -123,6 +126,5 @@ int run_inspect(const ParsedOptions& options) {
   output.close();
   return kExitOk;
 }
-
 
 }  // namespace hydrascope::app

@@ -6,7 +6,6 @@
 
 #include "kernels/new_file.h"
 
-
 #include <cstdint>
 #include <filesystem>
 #include <set>

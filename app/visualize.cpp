@@ -178,5 +178,4 @@ int run_visualize(const ParsedOptions& options) {
   return kExitOk;
 }
 
-
 }  // namespace hydrascope::app

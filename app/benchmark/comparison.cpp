@@ -58,10 +58,10 @@ void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& o
                                                1, row.a.peak_memory_bytes))}});
     }
     const OrderedJson whole = {{"schema", 1},
-                        {"rows", rows},
-                        {"only_a", comparison.only_a},
-                        {"only_b", comparison.only_b},
-                        {"header_differences", comparison.header_differences}};
+                               {"rows", rows},
+                               {"only_a", comparison.only_a},
+                               {"only_b", comparison.only_b},
+                               {"header_differences", comparison.header_differences}};
     out << whole.dump(format == BenchmarkFormat::json ? 1 : -1) << '\n';
   } else {
     const bool markdown = format == BenchmarkFormat::md;

@@ -1,5 +1,4 @@
 #include "kernels/attention_map/attention_map.h"
-
 #include "kernels/hydra/inverse_norm.h"
 
 #undef HWY_TARGET_INCLUDE

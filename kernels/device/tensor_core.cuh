@@ -71,7 +71,9 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global, boo
                : "memory");
 }
 /// Ends a group of this thread's copies.
-__device__ __forceinline__ void copy_commit() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+__device__ __forceinline__ void copy_commit() {
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
 /// Waits until at most `pending` of this thread's latest groups are on their way.
 template <int pending>
 __device__ __forceinline__ void copy_wait() {
@@ -85,7 +87,12 @@ template <class T>
 void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                   HYDRASCOPE_SITE) {
   emulator::multiply_add(
-      d, a, b, [](std::uint16_t bits) { T value; value.bits = bits; return static_cast<float>(value); },
+      d, a, b,
+      [](std::uint16_t bits) {
+        T value;
+        value.bits = bits;
+        return static_cast<float>(value);
+      },
       site);
 }
 template <bool transposed>

@@ -34,7 +34,7 @@ namespace hydrascope::kernels::layer_norm::cuda {
 
 template <class T>
 struct LayerNormParams {
-  const T* x;             ///< (rows, dim), rows `x_stride` apart
+  const T* x;  ///< (rows, dim), rows `x_stride` apart
   std::int64_t x_stride;
   const T* residual;  ///< (rows, dim), rows `residual_stride` apart, added to x first; may be null
   std::int64_t residual_stride;

@@ -93,8 +93,13 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
     const linear::Strip<BFloat16>& s) {
   __m512 sums[kRows][4];
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v) sums[r][v] =
-      s.accumulate ? _mm512_loadu_ps(s.c + r * s.c_stride + v * 16) : _mm512_setzero_ps();
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < 4; ++v) {
+      sums[r][v] =
+          s.accumulate ? _mm512_loadu_ps(s.c + r * s.c_stride + v * 16) : _mm512_setzero_ps();
+    }
+  }
   const BFloat16* panel = s.panel;
   const BFloat16* a = s.a;
   const std::int64_t pairs = s.depth / 2;
@@ -106,8 +111,8 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
       std::memcpy(&pair, a + r * s.row_stride, sizeof pair);
       const __m512i x = _mm512_set1_epi32(pair);
       HWY_UNROLL(8)
-      for (int v = 0; v < 4; ++v) sums[r][v] =
-          _mm512_dpbf16_ps(sums[r][v], (__m512bh)x, (__m512bh)b[v]);
+      for (int v = 0; v < 4; ++v)
+        sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)x, (__m512bh)b[v]);
     }
   }
   if (s.depth % 2 != 0) {  // the panel is padded with zeros, the row is not
@@ -120,8 +125,10 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
     }
   }
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
-      _mm512_storeu_ps(s.c + r * s.c_stride + v * 16, sums[r][v]);
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < 4; ++v) _mm512_storeu_ps(s.c + r * s.c_stride + v * 16, sums[r][v]);
+  }
 }
 #endif
 

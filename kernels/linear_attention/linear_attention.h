@@ -61,7 +61,7 @@ struct Shape {
   std::int64_t head_dim;  ///< d, of v's heads
   Feature feature;
   Normaliser normaliser;
-  float eps;  ///< of the normaliser
+  float eps;       ///< of the normaliser
   float unit_eps;  ///< of Feature::unit
   [[nodiscard]] constexpr std::int64_t features() const { return feature_dim(feature, width); }
 };
@@ -89,8 +89,8 @@ struct AccumulateParams {
   std::int64_t num_prefix;  ///< leading rows of this tile: their b weighs prefix_weight, the
   float prefix_weight;      ///< others' patch_weight (both 1 for normalised mechanisms)
   float patch_weight;
-  float* sums;      ///< sums_size floats, added to; a raised maximum rescales what is there
-  void* scratch;    ///< 64-byte aligned
+  float* sums;    ///< sums_size floats, added to; a raised maximum rescales what is there
+  void* scratch;  ///< 64-byte aligned
 };
 void accumulate(const AccumulateParams<float>& params);
 void accumulate(const AccumulateParams<BFloat16>& params);

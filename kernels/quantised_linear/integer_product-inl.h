@@ -90,8 +90,10 @@ template <int kRows>
 __attribute__((target("avx512vnni"))) inline void integer_strip_native(const IntegerStrip& s) {
   __m512i sums[kRows][4];
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v) sums[r][v] =
-      _mm512_setzero_si512();
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < 4; ++v) sums[r][v] = _mm512_setzero_si512();
+  }
   const std::int8_t* panel = s.panel;
   const std::uint8_t* a = s.a;
   for (std::int64_t step = 0; step < s.steps; ++step, panel += 256, a += 4) {
@@ -106,8 +108,12 @@ __attribute__((target("avx512vnni"))) inline void integer_strip_native(const Int
     }
   }
   HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) HWY_UNROLL(8) for (int v = 0; v < 4; ++v)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(8)
+    for (int v = 0; v < 4; ++v) {
       _mm512_storeu_si512(s.c + r * linear::kPanelColumns + v * 16, sums[r][v]);
+    }
+  }
 }
 #endif
 

@@ -53,12 +53,10 @@ struct Float16 {
     if (magnitude >= 0x477ff000U) return static_cast<std::uint16_t>(sign | 0x7c00U);
     if (magnitude < 0x38800000U) {  // subnormal: the addition rounds at bit 2^-24
       const float sum = std::bit_cast<float>(magnitude) + 0.5F;
-      return static_cast<std::uint16_t>(sign |
-                                        (std::bit_cast<std::uint32_t>(sum) - 0x3f000000U));
+      return static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(sum) - 0x3f000000U));
     }
     const std::uint32_t rebased = magnitude - 0x38000000U;
-    return static_cast<std::uint16_t>(sign |
-                                      ((rebased + 0xfffU + (rebased >> 13 & 1U)) >> 13));
+    return static_cast<std::uint16_t>(sign | ((rebased + 0xfffU + (rebased >> 13 & 1U)) >> 13));
   }
 };
 static_assert(sizeof(Float16) == 2);

@@ -9,9 +9,9 @@
 #define HYDRASCOPE_KERNELS_VECTOR_VECTOR_IO_INL_H
 #endif
 
-#include "kernels/vector/scalar_types.h"
-
 #include <hwy/highway.h>
+
+#include "kernels/vector/scalar_types.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -40,8 +40,7 @@ HWY_INLINE hn::Vec<hn::Rebind<std::uint32_t, F32>> bfloat16_bits(VecF32 v) {
   const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(d32, 1));
   const auto rounded = hn::Add(word, hn::Add(odd, hn::Set(d32, 0x7fff)));
   const auto quiet = hn::Or(word, hn::Set(d32, 0x00400000));
-  const auto chosen =
-      hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded);
+  const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(v)), quiet, rounded);
   return hn::ShiftRight<16>(chosen);
 }
 

@@ -23,8 +23,8 @@ WeightMap open_index(const fs::path& file) {
   if (bytes.empty()) throw Error(ErrorCode::empty, "the file is empty", file.native());
   if (bytes.size() > kMaxHeaderBytes) {
     fail_file("an index of " + std::to_string(bytes.size()) + " bytes, more than the limit of " +
-             std::to_string(kMaxHeaderBytes),
-         file);
+                  std::to_string(kMaxHeaderBytes),
+              file);
   }
   return read_weight_map({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
                          file.native());
@@ -36,14 +36,14 @@ void compare(const WeightMap& promised, const WeightMap& holders, const fs::path
     const auto found = holders.find(tensor);
     if (found != holders.end() && found->second == shard) continue;
     fail_file("tensor " + quote(tensor) + " is not in " + quote(shard) +
-             ", where weight_map says it is" +
-             (found == holders.end() ? "" : ", but in " + quote(found->second)),
-         index_file);
+                  ", where weight_map says it is" +
+                  (found == holders.end() ? "" : ", but in " + quote(found->second)),
+              index_file);
   }
   for (const auto& [tensor, shard] : holders) {
     if (!promised.contains(tensor)) {
       fail_file("tensor " + quote(tensor) + " of " + quote(shard) + " is missing in weight_map",
-           index_file);
+                index_file);
     }
   }
 }
@@ -71,8 +71,8 @@ void SafetensorsFile::append(const fs::path& file) {
     const auto [entry, is_new] = metadata_.try_emplace(key, value);
     if (!is_new && entry->second != value) {
       fail_file("__metadata__ " + quote(key) + ": " + quote(value) + ", but another shard says " +
-               quote(entry->second),
-           file);
+                    quote(entry->second),
+                file);
     }
   }
   files_.push_back(std::move(mapped));
@@ -97,8 +97,8 @@ void SafetensorsFile::append_shards(const fs::path& index_file) {
       const auto [holder, is_new] = holders.try_emplace(tensors_[i].name, shard);
       if (!is_new) {
         fail_file("tensor " + quote(tensors_[i].name) + " is both in " + quote(holder->second) +
-                 " and in " + quote(shard),
-             index_file);
+                      " and in " + quote(shard),
+                  index_file);
       }
     }
   }

@@ -66,7 +66,8 @@ std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key
   if (found == types.end()) heap.fail("no tensor uses the storage " + quote(key));
   const pickle::Storage& storage = *found->second;
   if (!storage.dtype) {
-    refuse_legacy("the storage " + quote(key) + " has a type that is not supported", heap.subject());
+    refuse_legacy("the storage " + quote(key) + " has a type that is not supported",
+                  heap.subject());
   }
   const auto length = cursor.number<std::uint64_t>();
   if (length != static_cast<std::uint64_t>(storage.length)) {
@@ -96,7 +97,8 @@ TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& 
   const pickle::Value version = pickles.next();
   const auto* number = std::get_if<std::int64_t>(&version);
   if (number == nullptr || *number != kVersion) {
-    refuse_legacy("expected the version 1001 of torch.save's legacy format, found another", subject);
+    refuse_legacy("expected the version 1001 of torch.save's legacy format, found another",
+                  subject);
   }
   check_machine(pickles.next(), subject);
 

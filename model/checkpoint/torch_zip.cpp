@@ -12,7 +12,7 @@ namespace hydrascope::checkpoint {
 namespace {
 
 [[noreturn]] void refuse_zip(const std::string& what, const std::string& subject,
-                         std::string hint = {}) {
+                             std::string hint = {}) {
   throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
 }
 
@@ -38,8 +38,8 @@ void check_byte_order(const ZipArchive& archive, const std::string& name,
   const std::string_view order(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (order == "little") return;
   refuse_zip(order == "big" ? "the tensors are big-endian"
-                        : "expected the byte order \"little\", found " + quote(order),
-         subject, "load and save the file on a little-endian machine");
+                            : "expected the byte order \"little\", found " + quote(order),
+             subject, "load and save the file on a little-endian machine");
 }
 
 }  // namespace
@@ -50,7 +50,7 @@ TorchContents read_torch_zip(std::span<const std::byte> bytes, pickle::Heap& hea
   const std::string folder = find_folder(archive, subject);
   if (archive.entries().contains(folder + "constants.pkl")) {
     refuse_zip("expected a state dict, found a TorchScript program", subject,
-           "load it with torch.jit.load and save its state_dict()");
+               "load it with torch.jit.load and save its state_dict()");
   }
   check_byte_order(archive, folder + "byteorder", subject);
 

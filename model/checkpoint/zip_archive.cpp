@@ -113,13 +113,14 @@ ZipArchive::Directory ZipArchive::find_directory() const {
   }
   if (directory.offset > limit || directory.size > limit - directory.offset) {
     fail_archive("the central directory at byte " + std::to_string(directory.offset) + " with " +
-             std::to_string(directory.size) + " bytes lies outside the file",
-         subject_);
+                     std::to_string(directory.size) + " bytes lies outside the file",
+                 subject_);
   }
   if (directory.entries > directory.size / kDirectoryHeaderBytes) {
-    fail_archive(std::to_string(directory.entries) + " entries do not fit into a central directory of " +
-             std::to_string(directory.size) + " bytes",
-         subject_);
+    fail_archive(std::to_string(directory.entries) +
+                     " entries do not fit into a central directory of " +
+                     std::to_string(directory.size) + " bytes",
+                 subject_);
   }
   return directory;
 }
@@ -168,8 +169,8 @@ std::span<const std::byte> ZipArchive::content(std::string_view name) const {
   }
   if (entry.size != entry.stored_size) {
     fail_archive(quote(name) + " has two sizes, " + std::to_string(entry.size) + " and " +
-             std::to_string(entry.stored_size) + " bytes",
-         subject_);
+                     std::to_string(entry.stored_size) + " bytes",
+                 subject_);
   }
   if (entry.header_offset > directory_offset_) {
     fail_archive(quote(name) + " lies outside the file", subject_);

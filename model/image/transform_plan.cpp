@@ -126,9 +126,9 @@ void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixe
     if (exceeds(plan.resized.height, plan.resized.width) ||
         exceeds(between.height, between.width) ||
         std::max(picture.height, picture.width) > kMaxResampledEdge) {
-      throw Error(ErrorCode::too_large, size_text(picture) + " pixels would become " +
-                                            size_text(plan.resized) + " (HxW), above the limit of " +
-                                            std::to_string(max_pixels) + " pixels");
+      throw Error(ErrorCode::too_large,
+                  size_text(picture) + " pixels would become " + size_text(plan.resized) +
+                      " (HxW), above the limit of " + std::to_string(max_pixels) + " pixels");
     }
   }
   if (exceeds(plan.output.height, plan.output.width)) {
@@ -199,7 +199,8 @@ std::string describe(const TransformConfig& config) {
   } else if (config.crop_mode == CropMode::squash) {
     line = "squash to " + size_text(scale) + how + " -> centre crop " + size_text(img_size);
   } else if (config.crop_mode == CropMode::border) {
-    line = "resize into " + size_text(scale) + how + " -> centre crop or pad " + size_text(img_size);
+    line =
+        "resize into " + size_text(scale) + how + " -> centre crop or pad " + size_text(img_size);
   } else {
     const bool is_square = scale.height == scale.width;
     line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + size_text(scale)) +
@@ -221,7 +222,8 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
     case Fit::crop: done = "cropped "; break;
     case Fit::resize: done = "resized "; break;
   }
-  return std::string(done) + size_text(plan.fitted_from) + " to " + size_text(plan.output) + " (HxW)";
+  return std::string(done) + size_text(plan.fitted_from) + " to " + size_text(plan.output) +
+         " (HxW)";
 }
 
 std::string_view name(Interpolation value) {

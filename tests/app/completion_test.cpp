@@ -23,17 +23,18 @@ using ::testing::UnorderedElementsAre;
 using Words = std::vector<std::string>;
 
 std::vector<CommandSpec> commands() {
-  return {{.name = "classify",
-           .aliases = {"predict"},
-           .summary = "top-k classes: it's [quick]",
-           .positionals = "[INPUT...]",
-           .options = join({model_options(), input_options(), preprocessing_options(),
-                            runtime_options(), general_options()})},
-          {.name = "models",
-           .summary = "the models at hand",
-           .options = general_options(),
-           .subcommands = {{.name = "list"}, {.name = "info", .positionals = "[NAME]"}}},
-          {.name = "completion", .summary = "scripts", .subcommands = {{"bash"}, {"zsh"}, {"fish"}}}};
+  return {
+      {.name = "classify",
+       .aliases = {"predict"},
+       .summary = "top-k classes: it's [quick]",
+       .positionals = "[INPUT...]",
+       .options = join({model_options(), input_options(), preprocessing_options(),
+                        runtime_options(), general_options()})},
+      {.name = "models",
+       .summary = "the models at hand",
+       .options = general_options(),
+       .subcommands = {{.name = "list"}, {.name = "info", .positionals = "[NAME]"}}},
+      {.name = "completion", .summary = "scripts", .subcommands = {{"bash"}, {"zsh"}, {"fish"}}}};
 }
 
 std::string shell_quoted(const std::string& word) {

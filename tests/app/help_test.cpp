@@ -123,27 +123,26 @@ TEST(BriefHelp, ShowsTheCommonOptionsInTheirOrder) {
   command.options.push_back({.name = "shape", .help = "what it is; and more"});
   command.common.emplace_back("shape");
   command.examples.assign(6, "hydrascope classify a.jpg");
-  EXPECT_EQ(
-      brief_help_text(command),
-      "usage: hydrascope classify [OPTIONS] [INPUT...]\n"
-      "\n"
-      "top-k classes of images\n"
-      "\n"
-      "Common options:\n"
-      "      --precision FORMAT      number format of the computation (auto, float32, tf32, "
-      "float16,\n"
-      "                              bfloat16, int8; default: auto)\n"
-      "  -m, --model MODEL           name, file or folder of the model (default: the bundled "
-      "checkpoint)\n"
-      "      --shape TEXT            what it is\n"
-      "\n"
-      "Examples:\n"
-      "  hydrascope classify a.jpg\n"
-      "  hydrascope classify a.jpg\n"
-      "  hydrascope classify a.jpg\n"
-      "  hydrascope classify a.jpg\n"
-      "\n"
-      "All options: hydrascope classify --help\n");
+  EXPECT_EQ(brief_help_text(command),
+            "usage: hydrascope classify [OPTIONS] [INPUT...]\n"
+            "\n"
+            "top-k classes of images\n"
+            "\n"
+            "Common options:\n"
+            "      --precision FORMAT      number format of the computation (auto, float32, tf32, "
+            "float16,\n"
+            "                              bfloat16, int8; default: auto)\n"
+            "  -m, --model MODEL           name, file or folder of the model (default: the bundled "
+            "checkpoint)\n"
+            "      --shape TEXT            what it is\n"
+            "\n"
+            "Examples:\n"
+            "  hydrascope classify a.jpg\n"
+            "  hydrascope classify a.jpg\n"
+            "  hydrascope classify a.jpg\n"
+            "  hydrascope classify a.jpg\n"
+            "\n"
+            "All options: hydrascope classify --help\n");
 }
 
 TEST(BriefHelp, IsShortForEveryCommand) {

@@ -232,8 +232,9 @@ TEST(Text, FrameNoteAndSeconds) {
   record.frame = 12;
   record.note = "padded";
   record.seconds = 2.345;
-  EXPECT_THAT(written(Format::text, {record}),
-              StartsWith("otters.jpg  frame 12  2160x3840 -> 224x256 (HxW)  225 tokens  padded  2.3"));
+  EXPECT_THAT(
+      written(Format::text, {record}),
+      StartsWith("otters.jpg  frame 12  2160x3840 -> 224x256 (HxW)  225 tokens  padded  2.3"));
 }
 
 TEST(Text, ColumnsKeepTheirPlaces) {

@@ -2,13 +2,14 @@
 // instruction set of this machine in turn.
 #pragma once
 
+#include <hwy/highway.h>
+
 #include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/fills.h"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hwy/highway.h>
 #include <hwy/per_target.h>
 #include <limits>
 #include <string>

@@ -50,7 +50,7 @@ class HedgehogMap : public LearnedFeatureMap {
     if (variant_ != HedgehogVariant::softmax2 && variant_ != HedgehogVariant::softmax1) return {};
     const at::Tensor u = network(x, side);
     return variant_ == HedgehogVariant::softmax2 ? at::cat({u.softmax(-1), (-u).softmax(-1)}, -1)
-                                         : at::cat({2 * u, -2 * u}, -1).softmax(-1);
+                                                 : at::cat({2 * u, -2 * u}, -1).softmax(-1);
   }
 
   [[nodiscard]] std::optional<FusedFeature> fused() const override {

@@ -29,7 +29,8 @@ class UnitMap : public FeatureMap {
   }
   [[nodiscard]] std::optional<FusedFeature> fused() const override {
     if (over_all_heads_) return std::nullopt;
-    return FusedFeature{kernels::linear_attention::Feature::unit, HydraKernelSettings{}.eps, {}, {}};
+    return FusedFeature{
+        kernels::linear_attention::Feature::unit, HydraKernelSettings{}.eps, {}, {}};
   }
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
     return model::token_weights(scale_, training_grid_, grid);

@@ -55,13 +55,13 @@ TEST(ClassifyCliTest, PrecisionIsTheFasterOneUnlessItIsPinned) {
   ASSERT_NE(why, std::string::npos) << said;
   const std::string reason = said.substr(why, said.find('\n', why) - why);
   const bool measured = reason.find(" ms, in ") != std::string::npos;
-  EXPECT_TRUE(measured || reason == "precision: float32 (this processor has no instructions for "
-                                    "bfloat16)")
+  EXPECT_TRUE(measured || reason ==
+                              "precision: float32 (this processor has no instructions for "
+                              "bfloat16)")
       << reason;
-  for (const std::vector<std::string>& pinned :
-       {std::vector<std::string>{"--deterministic", "-v"},
-        {"--precision", "float32", "-v"},
-        {"--kernels", "reference", "-v"}}) {
+  for (const std::vector<std::string>& pinned : {std::vector<std::string>{"--deterministic", "-v"},
+                                                 {"--precision", "float32", "-v"},
+                                                 {"--kernels", "reference", "-v"}}) {
     const auto [precision, silent] = record(pinned);
     EXPECT_EQ(precision, "float32") << pinned.front();
     EXPECT_EQ(silent.find("precision: "), std::string::npos) << silent;

@@ -58,8 +58,11 @@ TYPED_TEST(LinearKernel, EqualsTheNaiveProductOnEveryShapeAndInstructionSet) {
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);
     for (const std::int64_t rows : {1, 2, 5, 6, 7, 33})
-      for (const auto& [in, out] :
-           {std::pair<std::int64_t, std::int64_t>{64, 64}, {192, 70}, {31, 130}, {1, 1}, {96, 1000}})
+      for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{64, 64},
+                                    {192, 70},
+                                    {31, 130},
+                                    {1, 1},
+                                    {96, 1000}})
         for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add})
           compare<TypeParam>(rows, in, out, epilogue, Fill::normal);
   });
@@ -77,7 +80,8 @@ TYPED_TEST(LinearKernel, NanReachesItsRowOnly) {
   std::vector<TypeParam> y(3 * 64);
   x[64] = TypeParam(std::numeric_limits<float>::quiet_NaN());
   for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu}) {
-    linear::linear(LinearParams<TypeParam>{x.data(), 64, 3, &packed, nullptr, y.data(), 64, epilogue});
+    linear::linear(
+        LinearParams<TypeParam>{x.data(), 64, 3, &packed, nullptr, y.data(), 64, epilogue});
     EXPECT_FALSE(std::isnan(static_cast<float>(y[0])));
     EXPECT_TRUE(std::isnan(static_cast<float>(y[64 + 7])));
     EXPECT_FALSE(std::isnan(static_cast<float>(y[128])));
@@ -107,7 +111,8 @@ TYPED_TEST(LinearKernel, ProductAccumulatesAndTakesStrides) {
       for (std::int64_t o = 0; o < 64; ++o) {
         double expected = 1;
         for (std::int64_t k = 0; k < kDepth; ++k) {
-          const auto at = static_cast<std::size_t>(k / kStep * kRows * kStep + r * kStep + k % kStep);
+          const auto at =
+              static_cast<std::size_t>(k / kStep * kRows * kStep + r * kStep + k % kStep);
           expected += static_cast<double>(static_cast<float>(a[at])) *
                       static_cast<double>(weight[static_cast<std::size_t>(o * kDepth + k)]);
         }

@@ -87,7 +87,7 @@ void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epil
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t o = 0; o < out; ++o)
       y[static_cast<std::size_t>(r * y_stride + o)] = T(0.25F * static_cast<float>(o % 7));
-  const ql::LinearParams<T> params{quantised.view(), rows, &packed, bias.data(),
+  const ql::LinearParams<T> params{quantised.view(), rows,     &packed, bias.data(),
                                    y.data(),         y_stride, epilogue};
   const std::vector<double> expected =
       ql::linear_reference(params, ql::quantised_weight_reference(weight, out, in));
@@ -109,8 +109,12 @@ TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOnEveryShapeAndInstructio
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);
     for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 33})
-      for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{64, 64}, {192, 70},
-                                    {31, 130}, {1, 1}, {3, 64}, {97, 200}})
+      for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{64, 64},
+                                    {192, 70},
+                                    {31, 130},
+                                    {1, 1},
+                                    {3, 64},
+                                    {97, 200}})
         for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add})
           compare<TypeParam>(rows, in, out, epilogue, Fill::normal, rows % 2 == 0);
   });
