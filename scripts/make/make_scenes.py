@@ -1,0 +1,198 @@
+"""Scenes of 1088x1920 pixels (height x width) in which one photograph of known class lies on a large background.
+
+    python scripts/make/make_scenes.py OUTPUT --photographs FOLDER --backgrounds FOLDER [--count 500] [--sizes 150 299 600]
+                                       [--seed 1] [--part evaluation|train] [--held-out FOLDER]
+
+OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
+size (longer side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph).
+The size `fill` is no scene: the photograph is enlarged until it covers all of 1088x1920, and its centre is kept.
+
+--part evaluation (default): FOLDER of photographs has images.csv with the columns file and class_index.
+--part train: photographs are all pictures below the folder. Where each lies in a folder named by a synset (n01440764), the scenes
+do so as well and labels.csv has a column synset; otherwise they have no labels, which `hydrascope convert` does not need.
+--held-out names the evaluation photographs, none of which may then be among the others, whatever its name.
+
+Which backgrounds belong to which part is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
+its own number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places.
+They are JPEG of quality 95 without chroma subsampling: a tenth of the size of PNG, and what photographs and backgrounds were
+before; decoding then also costs what it costs for a camera's pictures. Needs Pillow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+HEIGHT, WIDTH = 1088, 1920
+FILL = "fill"
+PARTS = ("evaluation", "train")
+SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
+
+
+@dataclass(frozen=True)
+class Photograph:
+    file: Path
+    label: str = ""  # class index (evaluation) or synset id (train); "" without one
+
+
+@dataclass(frozen=True)
+class Scene:
+    file: str  # relative to the output
+    photograph: Photograph
+    size: str  # pixels of the photograph's longer side, or FILL
+    background: Path | None  # None with FILL
+    across: float  # in [0, 1): where in the room that the photograph leaves
+    down: float
+
+
+def pictures_below(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES)
+
+
+def backgrounds_of(folder: Path, part: str) -> list[Path]:
+    """The half of the folder's pictures that a part may use: in the order of their names the first, third, ... are for
+    evaluation, the second, fourth, ... for training."""
+    files = sorted((file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES), key=lambda file: file.name)
+    return files[PARTS.index(part) :: 2]
+
+
+def labelled_photographs(folder: Path) -> list[Photograph]:
+    """Those of images.csv."""
+    with (folder / "images.csv").open(newline="", encoding="utf-8") as stream:
+        return [Photograph(folder / row["file"], row["class_index"]) for row in csv.DictReader(stream)]
+
+
+def training_photographs(folder: Path) -> list[Photograph]:
+    """All below the folder; with the synsets of their folders if every one has a synset."""
+    files = pictures_below(folder)
+    if all(re.fullmatch(r"n\d{8}", file.parent.name) for file in files):
+        return [Photograph(file, file.parent.name) for file in files]
+    return [Photograph(file) for file in files]
+
+
+def held_out_among(photographs: list[Photograph], held_out: Path) -> list[Path]:
+    """Files of `photographs` with the content of one below `held_out`."""
+    digests = {hashlib.sha256(file.read_bytes()).digest() for file in pictures_below(held_out)}
+    return [one.file for one in photographs if hashlib.sha256(one.file.read_bytes()).digest() in digests]
+
+
+def plan_scenes(photographs: list[Photograph], backgrounds: list[Path], sizes: list[str], count: int, seed: int) -> list[Scene]:
+    """What is drawn, before a picture is opened: every photograph once before one comes again, sizes in turns.
+
+    Only Random.random is used, the one method that Python promises to keep."""
+    shuffle = Random(f"{seed}")
+    # By name first: listings of the same folder may differ in order.
+    order = sorted(sorted(photographs, key=lambda one: one.file.as_posix()), key=lambda _: shuffle.random())
+    scenes = []
+    for index in range(count):
+        draw = Random(f"{seed} {index}")
+        photograph = order[index % len(order)]
+        # A photograph that comes again comes in the next size.
+        size = sizes[(index + index // len(order)) % len(sizes)]
+        background = backgrounds[int(draw.random() * len(backgrounds))] if size != FILL else None
+        name = f"scene_{index:05}.jpg"
+        folder = f"{photograph.label}/" if photograph.label.startswith("n") else ""
+        scenes.append(Scene(folder + name, photograph, size, background, draw.random(), draw.random()))
+    return scenes
+
+
+def cover(picture: Image.Image) -> Image.Image:
+    """Resized to cover 1088x1920, its centre."""
+    scale = max(HEIGHT / picture.height, WIDTH / picture.width)
+    width, height = max(WIDTH, round(picture.width * scale)), max(HEIGHT, round(picture.height * scale))
+    left, top = (width - WIDTH) // 2, (height - HEIGHT) // 2
+    return picture.resize((width, height)).crop((left, top, left + WIDTH, top + HEIGHT))
+
+
+def open_picture(file: Path) -> Image.Image:
+    from PIL import Image  # here: planning does without Pillow
+
+    with Image.open(file) as picture:
+        return picture.convert("RGB")
+
+
+@cache
+def background_picture(file: Path) -> Image.Image:
+    return cover(open_picture(file))
+
+
+def draw_scene(scene: Scene) -> tuple[Image.Image, int, int]:
+    """The picture, and left and top of the photograph. Pillow resizes bicubically, antialiased."""
+    photograph = open_picture(scene.photograph.file)
+    if scene.background is None:
+        return cover(photograph), 0, 0
+    scale = int(scene.size) / max(photograph.size)
+    photograph = photograph.resize((max(1, round(photograph.width * scale)), max(1, round(photograph.height * scale))))
+    left = int(scene.across * (WIDTH - photograph.width + 1))
+    top = int(scene.down * (HEIGHT - photograph.height + 1))
+    picture = background_picture(scene.background).copy()
+    picture.paste(photograph, (left, top))
+    return picture, left, top
+
+
+def write_scenes(scenes: list[Scene], output: Path, photographs: Path) -> None:
+    """`photographs`: the folder that the column source is relative to."""
+    label = "synset" if scenes[0].photograph.label.startswith("n") else "class_index"
+    rows = []
+    for index, scene in enumerate(scenes):
+        file = output / scene.file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        picture, left, top = draw_scene(scene)
+        picture.save(file, quality=95, subsampling=0)
+        rows.append({"file": scene.file, label: scene.photograph.label, "size": scene.size, "left": left, "top": top,
+                     "background": scene.background.name if scene.background else "",
+                     "source": scene.photograph.file.relative_to(photographs).as_posix()})
+        if (index + 1) % 100 == 0:
+            print(f"{index + 1} of {len(scenes)}", file=sys.stderr)
+    columns = [name for name in rows[0] if name != label or scenes[0].photograph.label]
+    # Last: a folder with labels.csv is complete.
+    with (output / "labels.csv").open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def size_word(word: str) -> str:
+    if word == FILL or (word.isdecimal() and 1 <= int(word) <= HEIGHT):
+        return word
+    raise argparse.ArgumentTypeError(f"expected 1 to {HEIGHT} pixels or {FILL}, found {word}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--photographs", type=Path, required=True)
+    parser.add_argument("--backgrounds", type=Path, required=True)
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--sizes", type=size_word, nargs="+", default=["150", "299", "600"])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--part", choices=PARTS, default=PARTS[0])
+    parser.add_argument("--held-out", type=Path, help="with --part train, required: the evaluation photographs")
+    arguments = parser.parse_args()
+    is_training = arguments.part == "train"
+    if is_training != (arguments.held_out is not None):
+        parser.error("--part train and --held-out go together")
+    folder = arguments.photographs
+    photographs = training_photographs(folder) if is_training else labelled_photographs(folder)
+    backgrounds = backgrounds_of(arguments.backgrounds, arguments.part)
+    if not photographs or not backgrounds or arguments.count < 1:
+        parser.error(f"nothing to draw: {len(photographs)} photographs, {len(backgrounds)} backgrounds, {arguments.count} scenes")
+    if is_training and (found := held_out_among(photographs, arguments.held_out)):
+        parser.error(f"{len(found)} evaluation photographs are among those to learn from, the first: {found[0]}")
+    scenes = plan_scenes(photographs, backgrounds, arguments.sizes, arguments.count, arguments.seed)
+    write_scenes(scenes, arguments.output, folder)
+
+
+if __name__ == "__main__":
+    main()
