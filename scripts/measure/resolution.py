@@ -1,0 +1,467 @@
+"""Accuracy at resolution: docs/measurements/resolution.json, the tables of docs/resolution.md, docs/figures/resolution.svg.
+
+    python scripts/measure/resolution.py [--photographs FOLDER] [--scenes FOLDER] [--enlarged FOLDER] [--sets L1 L2 L3]
+                                         [--models [TITLE=]NAME|FILE ...] [--views whole native tiles pyramid] [--limit N] [--again]
+
+L1: labelled photographs (a folder with images.csv), enlarged by the program itself to every size of SIZES, and, with --enlarged, as
+files of 1088x1920 (scripts/make/make_scenes.py --sizes fill). L2: scenes of scripts/make/make_scenes.py. L3: the bundled
+photographs. docs/resolution.md says more. L1 and L2 run `hydrascope evaluate`, L3 `hydrascope classify`, one process a row, one
+picture at a time, in bfloat16.
+
+Every row is kept as soon as it is measured. One that is there with the same checkpoint (by SHA-256), the same labels and as many
+pictures is not measured again unless --again says so; --limit takes so many pictures per row, evenly spread. `--sets` without a
+name only writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
+
+ROOT = Path(__file__).resolve().parents[2]
+FAMILY = "deit_tiny_patch16_224"
+MODELS = ["softmax", "hydra_last2", "hydra_last4", "hedgehog", "mixed"]
+SETS = ["L1", "L2", "L3"]
+SIZES = ["224", "384", "512", "768", "1088", "1088x1920"]
+AS_FILES = "files of 1088x1920"  # the part of L1 that --enlarged measures
+VIEWS = {
+    "whole": ["--img-size", "224"],
+    "native": ["--native"],
+    "tiles": ["--views", "tiles"],
+    "pyramid": ["--views", "pyramid"],
+}
+PRECISION = "bfloat16"
+TOP = 5
+# What the bundled photographs show, by the names of the classes. ImageNet has none for an amphitheatre.
+SHOWN = {
+    "colosseum-arches.jpg": {"triumphal arch"},
+    "lake-sherburne.jpg": {"alp", "lakeside"},
+    "lake-sherburne-peak.jpg": {"alp"},
+    "oakland-zoo-otters.jpg": {"otter"},
+    "otter-head.jpg": {"otter"},
+}
+
+Json = dict[str, Any]
+
+
+class Failure(Exception):
+    """The program could not do a case; the message is its own."""
+
+
+@dataclass(frozen=True)
+class Model:
+    title: str
+    file: Path
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one process measures."""
+
+    set: str
+    part: str  # L1: the size that is seen, or AS_FILES; L2: pixels of the object; L3: all
+    view: str
+    options: list[str]
+    folder: Path
+    labels: list[Json] = field(repr=False)  # rows with file and class_index; L3: files alone
+
+    def digest(self) -> str:
+        """Of the pictures' names and classes: rows of other scenes are no rows of these."""
+        text = json.dumps([[row["file"], row.get("class_index")] for row in self.labels])
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def standard_error(percent: float, n: int) -> float:
+    """Of a share in percent, as binomial proportions have it."""
+    return math.sqrt(percent * (100 - percent) / n)
+
+
+def named_model(word: str) -> Model:
+    """[TITLE=]NAME|FILE"""
+    title, _, name = word.rpartition("=")
+    bundled = ROOT / "assets" / "models" / f"{FAMILY}.{name.removeprefix(FAMILY + '.')}.safetensors"
+    file = bundled if bundled.is_file() else Path(name)
+    if not file.is_file():
+        raise argparse.ArgumentTypeError(f"neither a bundled model nor a file: {name}")
+    return Model(title or file.stem.removeprefix(FAMILY + "."), file, hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+def read_labels(file: Path) -> list[Json]:
+    with file.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def scene_cases(folder: Path, views: list[str]) -> Iterator[Case]:
+    """By size, those of `fill` as a part of L1."""
+    rows = read_labels(folder / "labels.csv")
+    for size in dict.fromkeys(row["size"] for row in rows):
+        labels = [row for row in rows if row["size"] == size]
+        where = ("L1", AS_FILES) if size == "fill" else ("L2", size)
+        for view in views:
+            yield Case(*where, view, VIEWS[view], folder, labels)
+
+
+def cases_of(arguments: argparse.Namespace) -> list[Case]:
+    cases: list[Case] = []
+    if "L1" in arguments.sets and "whole" in arguments.views:
+        labels = read_labels(arguments.photographs / "images.csv")
+        cases += [Case("L1", size, "whole", ["--img-size", size], arguments.photographs, labels) for size in SIZES]
+    for set_name, folder in (("L1", arguments.enlarged), ("L2", arguments.scenes)):
+        if set_name in arguments.sets and folder:
+            cases += [case for case in scene_cases(folder, arguments.views) if case.set == set_name]
+    if "L3" in arguments.sets:
+        labels = [{"file": name} for name in SHOWN]
+        cases += [Case("L3", "all", view, VIEWS[view], ROOT / "assets" / "images", labels) for view in arguments.views]
+    return cases
+
+
+def run(command: list[str]) -> tuple[str, str, float]:
+    """Output, messages and peak resident megabytes of a program."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as messages:
+        process = subprocess.Popen(command, stdout=out, stderr=messages)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        messages.seek(0)
+        said = messages.read()
+        if process.returncode != 0:
+            lines = [line for line in said.splitlines() if line.startswith("error:")] or said.splitlines()
+            raise Failure(lines[0] if lines else f"exit code {process.returncode}")
+        return out.read(), said, usage.ru_maxrss * 1024 / 1e6
+
+
+def timing_of(messages: str) -> dict[str, float]:
+    """The line that -v ends with."""
+    lines = [line for line in messages.splitlines() if line.startswith("timing: ")]
+    if not lines:
+        raise Failure("no line `timing: ...` on stderr")
+    return {name: float(value) for name, value in re.findall(r"(\w+)=(\S+)", lines[-1])}
+
+
+def evaluate(command: list[str], case: Case, limit: int | None) -> tuple[Json, str, float]:
+    with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, ["file", "class_index"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(case.labels)
+        file.flush()
+        words = [str(case.folder), "--labels-csv", file.name, "--format", "json"]
+        output, messages, memory = run([*command, *words, *(["--limit-images", str(limit)] if limit else [])])
+    report = json.loads(output)
+    return {"n": report["images"], "top1": report["top1"], "top5": report["top5"]}, messages, memory
+
+
+def classify(command: list[str], case: Case) -> tuple[Json, str, float]:
+    """L3: what is answered, and whether it is what the picture shows."""
+    files = [str(case.folder / row["file"]) for row in case.labels]
+    output, messages, memory = run([*command, *files, "--topk", str(TOP), "--format", "jsonl"])
+    answers: Json = {}
+    ranks = []
+    for row, line in zip(case.labels, output.splitlines(), strict=True):
+        top = json.loads(line)["top"]
+        rank = next((one["rank"] for one in top if one["label"] in SHOWN[row["file"]]), math.inf)
+        answers[row["file"]] = {"label": top[0]["label"], "prob": round(top[0]["prob"], 4), "is_right": rank == 1}
+        ranks.append(rank)
+    share = {f"top{k}": 100 * sum(rank <= k for rank in ranks) / len(ranks) for k in (1, TOP)}
+    return {"n": len(ranks), **share, "answers": answers}, messages, memory
+
+
+def measure(program: str, model: Model, case: Case, limit: int | None) -> Json:
+    command = [program, "classify" if case.set == "L3" else "evaluate", "-m", str(model.file), *case.options]
+    # One picture at a time: milliseconds and memory are then those of a picture, not of a batch.
+    command += ["--precision", PRECISION, "--batch-size", "1", "-v"]
+    result, messages, memory = classify(command, case) if case.set == "L3" else evaluate(command, case, limit)
+    timing = timing_of(messages)
+    return {**result, "ms": round(1e3 * timing["seconds"] / timing["images"], 2),
+            "model_ms": round(1e3 * timing["model_seconds"] / timing["images"], 2), "peak_mb": round(memory)}
+
+
+class Record:
+    """docs/measurements/resolution.json: models by checksum, and a row per model, set, part and view."""
+
+    KEY = ("model", "set", "part", "view")
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {"models": {}, "rows": []}
+        self.models: Json = kept["models"]
+        self.rows = {tuple(row[name] for name in self.KEY): row for row in kept["rows"]}
+
+    def write(self) -> None:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"models": self.models, "rows": list(self.rows.values())}, indent=1)
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(text + "\n", encoding="utf-8")
+        fresh.replace(self.file)
+
+    def is_measured(self, model: Model, case: Case, limit: int | None) -> bool:
+        row = self.rows.get((model.sha256, case.set, case.part, case.view))
+        # Five pictures are not thinned out.
+        wanted = min(limit or len(case.labels), len(case.labels)) if case.set != "L3" else len(case.labels)
+        return row is not None and row["labels"] == case.digest() and row["n"] >= wanted
+
+    def add(self, model: Model, case: Case, result: Json, where: Json) -> None:
+        key = (model.sha256, case.set, case.part, case.view)
+        self.rows[key] = {**dict(zip(self.KEY, key)), "labels": case.digest(), **result, **where}
+        self.write()
+
+    def title(self, sha256: str) -> str:
+        """With the beginning of the checksum where several models have one title."""
+        title = self.models[sha256]
+        return title if list(self.models.values()).count(title) == 1 else f"{title} ({sha256[:7]})"
+
+    def of(self, set_name: str) -> list[Json]:
+        """Its rows: models in the order of their first measurement, then views, then parts as they are listed."""
+        models, views = list(self.models), list(VIEWS)
+        rows = [row for row in self.rows.values() if row["set"] == set_name]
+        return sorted(rows, key=lambda row: (models.index(row["model"]), views.index(row["view"]), part_order(row["part"])))
+
+
+def part_order(part: str) -> tuple[bool, int, str]:
+    return part == AS_FILES, int(part.partition("x")[0]) if part[0].isdecimal() else 0, part
+
+
+def table(head: list[str], rows: list[list[str]], texts: int) -> str:
+    """Markdown; the first `texts` columns hold text, the others numbers."""
+    lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, *rows)]
+    lines.insert(1, "|" + "---|" * texts + "---:|" * (len(head) - texts) + "\n")
+    return "".join(lines)
+
+
+def score(row: Json | None) -> str:
+    if row is None:
+        return "-"
+    return f"{row['top1']:.1f} ± {standard_error(row['top1'], row['n']):.1f} / {row['top5']:.1f}"
+
+
+def milliseconds(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def counts(rows: list[Json]) -> str:
+    numbers = sorted({row["n"] for row in rows})
+    return "-".join(str(n) for n in dict.fromkeys((numbers[0], numbers[-1])))
+
+
+def pooled(rows: list[Json]) -> Json:
+    """One row of several, each picture of the same weight."""
+    n = sum(row["n"] for row in rows)
+    means = {name: sum(row["n"] * row[name] for row in rows) / n for name in ("top1", "top5", "ms", "model_ms")}
+    return {**means, "n": n, "peak_mb": max(row["peak_mb"] for row in rows)}
+
+
+def groups(rows: list[Json]) -> list[list[Json]]:
+    """Rows of one model and view."""
+    found: dict[tuple[str, str], list[Json]] = {}
+    for row in rows:
+        found.setdefault((row["model"], row["view"]), []).append(row)
+    return list(found.values())
+
+
+def costs(row: Json) -> list[str]:
+    return [milliseconds(row["model_ms"]), milliseconds(row["ms"]), f"{row['peak_mb']:.0f}"]
+
+
+COSTS = ["ms of the model", "ms in all", "MB"]
+
+
+def l1_section(record: Record) -> str:
+    rows = [row for row in record.of("L1") if row["part"] != AS_FILES]
+    parts = sorted({row["part"] for row in rows}, key=part_order)
+    by_part = [(group, {row["part"]: row for row in group}) for group in groups(rows)]
+    text = "Top-1 ± its standard error / top-5, by the size that the model sees:\n\n" + table(
+        ["model", *parts, "n"],
+        [[record.title(group[0]["model"]), *(score(of.get(part)) for part in parts), counts(group)] for group, of in by_part], 1)
+    text += "\nMilliseconds of the model per picture, and peak memory of the process in MB:\n\n" + table(
+        ["model", *parts],
+        [[record.title(group[0]["model"]), *(f"{milliseconds(of[part]['model_ms'])} ms, {of[part]['peak_mb']} MB" if part in of else "-"
+                                             for part in parts)] for group, of in by_part], 1)
+    files = [row for row in record.of("L1") if row["part"] == AS_FILES]
+    if files:
+        text += f"\nEnlarged to {AS_FILES}, then seen in each way:\n\n" + table(
+            ["model", "view", "top-1 / top-5", *COSTS, "n"],
+            [[record.title(row["model"]), row["view"], score(row), *costs(row), str(row["n"])] for row in files], 2)
+    return text
+
+
+def l2_section(record: Record) -> str:
+    rows = record.of("L2")
+    parts = sorted({row["part"] for row in rows}, key=part_order)
+    cells = []
+    for group in groups(rows):
+        of, whole = {row["part"]: row for row in group}, pooled(group)
+        cells.append([record.title(group[0]["model"]), group[0]["view"], *(score(of.get(part)) for part in parts),
+                      score(whole) if len(of) == len(parts) else "-", *costs(whole), str(whole["n"])])
+    return "Top-1 ± its standard error / top-5, by the photograph's side in the scene:\n\n" + table(
+        ["model", "view", *(f"{part} pixels" for part in parts), "all", *COSTS, "n"], cells, 2)
+
+
+def l3_section(record: Record) -> str:
+    cells = []
+    for row in record.of("L3"):
+        answers = [f"{'**' if one['is_right'] else ''}{one['label']}{'**' if one['is_right'] else ''} {100 * one['prob']:.0f} %"
+                   for one in (row["answers"][name] for name in SHOWN)]
+        shares = [f"{row['n'] * row[name] / 100:.0f} of {row['n']}" for name in ("top1", "top5")]
+        cells.append([record.title(row["model"]), row["view"], *answers, *shares, *costs(row)])
+    names = [f"`{name.removesuffix('.jpg')}`" for name in SHOWN]
+    return "The answer and its probability, bold where right:\n\n" + table(
+        ["model", "view", *names, "top-1", "top-5", *COSTS], cells, 2 + len(SHOWN))
+
+
+def measured_by(rows: list[Json]) -> str:
+    machines = sorted({row["machine"] for row in rows})
+    commits = sorted({row["commit"] for row in rows})
+    return f"\nMeasured on {' and '.join(machines)}, by the program of commit {', '.join(f'`{one}`' for one in commits)}.\n"
+
+
+def fill_in(page: str, record: Record) -> str:
+    """The page with new sections between its marks."""
+    for name, section in (("L1", l1_section), ("L2", l2_section), ("L3", l3_section)):
+        rows = record.of(name)
+        text = section(record) + measured_by(rows) if rows else "Not measured yet.\n"
+        if name == "L2" and rows:
+            text += "\n![top-1 against milliseconds, by the object's size](figures/resolution.svg)\n"
+        page, number = re.subn(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", lambda found: found[1] + text + found[2], page,
+                               flags=re.DOTALL)
+        if number != 1:
+            raise SystemExit(f"error: the page has {number} sections <!-- {name} -->")
+    return page
+
+
+COLORS = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#e377c2", "#7f7f7f", "#bcbd22", "#17becf"]
+# Around (0, 0).
+MARKS = {
+    "whole": '<circle r="4.5"/>',
+    "native": '<rect x="-4" y="-4" width="8" height="8"/>',
+    "tiles": '<path d="M0-5.5 5 4H-5Z"/>',
+    "pyramid": '<path d="M0-6 6 0 0 6-6 0Z"/>',
+}
+
+
+def figure(record: Record) -> str:
+    """L2's top-1 against the model's milliseconds (a logarithmic axis), a panel per size of the object; bars are standard errors."""
+    rows = record.of("L2")
+    panels = sorted({row["part"] for row in rows}, key=part_order)
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    color = {model: COLORS[i % len(COLORS)] for i, model in enumerate(models)}
+    low = math.floor(math.log10(min(row["model_ms"] for row in rows)))
+    high = math.ceil(math.log10(max(row["model_ms"] for row in rows)) + 1e-9)
+    side, gap, left, top = 250, 22, 52, 28
+    width = left + len(panels) * (side + gap)
+    height = top + side + 66 + 18 * (1 + (len(models) - 1) // 3)
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{height}" fill="#fff"/>']
+
+    def text(x: float, y: float, content: str, anchor: str = "middle", more: str = "") -> None:
+        out.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>')
+
+    def y_of(percent: float) -> float:
+        return top + side * (1 - percent / 100)
+
+    for i, part in enumerate(panels):
+        begin = left + i * (side + gap)
+        text(begin + side / 2, top - 10, f"object of {part} pixels in 1088x1920")
+        for percent in range(0, 101, 20):
+            out.append(f'<path d="M{begin} {y_of(percent):.1f}h{side}" stroke="#ddd"/>')
+            if i == 0:
+                text(begin - 6, y_of(percent) + 4, str(percent), "end")
+        for decade in range(low, high + 1):
+            x = begin + side * (decade - low) / (high - low)
+            out.append(f'<path d="M{x:.1f} {top}v{side}" stroke="#ddd"/>')
+            text(x, top + side + 15, f"{10.0 ** decade:g}")
+        text(begin + side / 2, top + side + 32, "ms of the model per picture")
+        for row in (row for row in rows if row["part"] == part):
+            x = begin + side * (math.log10(row["model_ms"]) - low) / (high - low)
+            error = side * standard_error(row["top1"], row["n"]) / 100
+            title = f"{record.title(row['model'])}, {row['view']}: {row['top1']:.1f}, {milliseconds(row['model_ms'])} ms"
+            out.append(f'<g transform="translate({x:.1f} {y_of(row["top1"]):.1f})" fill="{color[row["model"]]}" fill-opacity=".8">'
+                       f'<title>{escape(title)}</title><path d="M0 {-error:.1f}V{error:.1f}" stroke="{color[row["model"]]}"/>'
+                       f'{MARKS[row["view"]]}</g>')
+    text(14, top + side / 2, "top-1, %", more=f' transform="rotate(-90 14 {top + side / 2})"')
+    for i, (view, mark) in enumerate(MARKS.items()):
+        x, y = left + 8 + 90 * i, top + side + 50
+        out.append(f'<g transform="translate({x} {y})" fill="#555">{mark}</g>')
+        text(x + 10, y + 4, view, "start")
+    for i, model in enumerate(models):
+        x, y = left + 8 + 250 * (i % 3), top + side + 70 + 18 * (i // 3)
+        out.append(f'<circle cx="{x}" cy="{y}" r="4.5" fill="{color[model]}"/>')
+        text(x + 10, y + 4, record.title(model), "start")
+    return "\n".join([*out, "</svg>"]) + "\n"
+
+
+def write_pages(record: Record, docs: Path) -> None:
+    page = docs / "resolution.md"
+    page.write_text(fill_in(page.read_text(encoding="utf-8"), record), encoding="utf-8")
+    if record.of("L2"):
+        (docs / "figures").mkdir(exist_ok=True)
+        (docs / "figures" / "resolution.svg").write_text(figure(record), encoding="utf-8")
+
+
+def place_of(program: str) -> Json:
+    doctor = json.loads(run([program, "doctor", "--format", "json"])[0])
+    return {"machine": f"{doctor['processors']} processors of {doctor['cpu']}", "commit": doctor["commit"]}
+
+
+def parse(words: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--photographs", type=Path, help="needed by L1")
+    parser.add_argument("--scenes", type=Path, help="needed by L2")
+    parser.add_argument("--enlarged", type=Path, help="a part of L1")
+    parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
+    parser.add_argument("--models", nargs="+", default=MODELS, metavar="[TITLE=]NAME|FILE")
+    parser.add_argument("--views", nargs="+", choices=list(VIEWS), default=list(VIEWS))
+    parser.add_argument("--limit", type=int, help="pictures per row (default: all)")
+    parser.add_argument("--again", action="store_true", help="measure what is known, too")
+    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "hydrascope"))
+    parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page, the JSON and the figure")
+    arguments = parser.parse_args(words)
+    for set_name, option in (("L1", "photographs"), ("L2", "scenes")):
+        if set_name in arguments.sets and getattr(arguments, option) is None:
+            parser.error(f"{set_name} needs --{option}")
+    try:
+        arguments.models = [named_model(word) for word in arguments.models]
+    except argparse.ArgumentTypeError as error:
+        parser.error(f"--models: {error}")
+    return arguments
+
+
+def main(words: list[str] | None = None) -> int:
+    arguments = parse(words)
+    record = Record(arguments.docs / "measurements" / "resolution.json")
+    failed = 0
+    cases = cases_of(arguments)
+    where = place_of(arguments.program) if cases else {}
+    for model in arguments.models if cases else []:
+        record.models[model.sha256] = model.title
+        for case in cases:
+            if not arguments.again and record.is_measured(model, case, arguments.limit):
+                continue
+            name = f"{model.title}, {case.set}, {case.part}, {case.view}"
+            try:
+                result = measure(arguments.program, model, case, arguments.limit)
+            except Failure as failure:
+                failed += 1
+                print(f"{name}: {failure}", file=sys.stderr)
+                continue
+            record.add(model, case, result, where)
+            print(f"{name}: {score(result)}, {milliseconds(result['model_ms'])} ms, {result['peak_mb']} MB, n={result['n']}", flush=True)
+    record.write()
+    write_pages(record, arguments.docs)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
