@@ -357,8 +357,8 @@ def figure(record: Record) -> str:
     panels = sorted({row["part"] for row in rows}, key=part_order)
     models = list(dict.fromkeys(row["model"] for row in rows))
     color = {model: COLORS[i % len(COLORS)] for i, model in enumerate(models)}
-    low = math.floor(math.log10(min(row["model_ms"] for row in rows)))
-    high = math.ceil(math.log10(max(row["model_ms"] for row in rows)) + 1e-9)
+    low, high = (math.log10(factor * end(row["model_ms"] for row in rows)) for factor, end in ((1 / 1.5, min), (1.5, max)))
+    ticks = [digit * 10.0**decade for decade in range(math.floor(low), math.ceil(high)) for digit in (1, 3)]
     side, gap, left, top = 250, 22, 52, 28
     width = left + len(panels) * (side + gap)
     height = top + side + 66 + 18 * (1 + (len(models) - 1) // 3)
@@ -378,10 +378,10 @@ def figure(record: Record) -> str:
             out.append(f'<path d="M{begin} {y_of(percent):.1f}h{side}" stroke="#ddd"/>')
             if i == 0:
                 text(begin - 6, y_of(percent) + 4, str(percent), "end")
-        for decade in range(low, high + 1):
-            x = begin + side * (decade - low) / (high - low)
+        for tick in (tick for tick in ticks if low <= math.log10(tick) <= high):
+            x = begin + side * (math.log10(tick) - low) / (high - low)
             out.append(f'<path d="M{x:.1f} {top}v{side}" stroke="#ddd"/>')
-            text(x, top + side + 15, f"{10.0 ** decade:g}")
+            text(x, top + side + 15, f"{tick:g}")
         text(begin + side / 2, top + side + 32, "ms of the model per picture")
         for row in (row for row in rows if row["part"] == part):
             x = begin + side * (math.log10(row["model_ms"]) - low) / (high - low)
