@@ -264,6 +264,7 @@ class Runs(Folder):
         self.assertEqual(self.measure(*words), (0, sizes))
         self.assertEqual({row["n"] for row in self.rows()}, {8})
         self.assertEqual(self.measure(*words, "--limit", "5"), (0, 0))
+        self.assertEqual(self.measure(*words, "--again", "--parts", "224", "1088x1920"), (0, 2))
 
     def test_a_failure_is_told_and_the_rest_goes_on(self) -> None:
         words = ["--sets", "L2", "--models", f"one={self.folder}/one.safetensors"]

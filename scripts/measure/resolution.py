@@ -1,7 +1,8 @@
 """Accuracy at resolution: docs/measurements/resolution.json, the tables of docs/resolution.md, docs/figures/resolution.svg.
 
     python scripts/measure/resolution.py [--photographs FOLDER] [--scenes FOLDER] [--enlarged FOLDER] [--sets L1 L2 L3]
-                                         [--models [TITLE=]NAME|FILE ...] [--views whole native tiles pyramid] [--limit N] [--again]
+                                         [--models [TITLE=]NAME|FILE ...] [--views whole native tiles pyramid] [--parts PART ...]
+                                         [--limit N] [--again]
 
 L1: labelled photographs (a folder with images.csv), enlarged by the program itself to every size of SIZES, and, with --enlarged, as
 files of 1088x1920 (scripts/make/make_scenes.py --sizes fill). L2: scenes of scripts/make/make_scenes.py. L3: the bundled
@@ -9,8 +10,8 @@ photographs. docs/resolution.md says more. L1 and L2 run `hydrascope evaluate`, 
 picture at a time, in bfloat16.
 
 Every row is kept as soon as it is measured. One that is there with the same checkpoint (by SHA-256), the same labels and as many
-pictures is not measured again unless --again says so; --limit takes so many pictures per row, evenly spread. `--sets` without a
-name only writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
+pictures is not measured again unless --again says so; --limit takes so many pictures per row, evenly spread, --parts some of the
+sizes (224 to 1088x1920 in L1, 150 299 600 in L2). `--sets` without a name only writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def cases_of(arguments: argparse.Namespace) -> list[Case]:
     if "L3" in arguments.sets:
         labels = [{"file": name} for name in SHOWN]
         cases += [Case("L3", "all", view, VIEWS[view], ROOT / "assets" / "images", labels) for view in arguments.views]
-    return cases
+    return [case for case in cases if not arguments.parts or case.part in arguments.parts]
 
 
 def run(command: list[str]) -> tuple[str, str, float]:
@@ -423,6 +424,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
     parser.add_argument("--models", nargs="+", default=MODELS, metavar="[TITLE=]NAME|FILE")
     parser.add_argument("--views", nargs="+", choices=list(VIEWS), default=list(VIEWS))
+    parser.add_argument("--parts", nargs="+", metavar="PART", help="sizes of L1 and L2 (default: all)")
     parser.add_argument("--limit", type=int, help="pictures per row (default: all)")
     parser.add_argument("--again", action="store_true", help="measure what is known, too")
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "hydrascope"))
