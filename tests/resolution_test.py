@@ -103,7 +103,7 @@ class Plans(Folder):
         for name in ["c.jpg", "a.png", "b.jpg", "e.jpg", "d.jpg", "notes.txt"]:
             (self.folder / name).touch()
         evaluation, train = ([file.name for file in make_scenes.backgrounds_of(self.folder, part)] for part in make_scenes.PARTS)
-        self.assertEqual((evaluation, train), (["a.png", "c.jpg", "e.jpg"], ["b.jpg", "d.jpg"]))
+        self.assertEqual((train, evaluation), (["a.png", "c.jpg", "e.jpg"], ["b.jpg", "d.jpg"]))
 
     def test_finds_evaluation_photographs_under_other_names(self) -> None:
         for name, content in (("eval/a.jpg", "1"), ("train/n00000001/b.jpg", "2"), ("train/n00000001/c.jpg", "1")):
@@ -142,7 +142,7 @@ class Pictures(Folder):
     def test_the_photograph_is_where_the_table_says(self) -> None:
         rows = self.make("scenes", "--count", "6")
         self.assertEqual(list(rows[0]), ["file", "class_index", "size", "left", "top", "background", "source"])
-        self.assertEqual({row["background"] for row in rows} - {"0.png", "2.png"}, set())
+        self.assertEqual({row["background"] for row in rows} - {"1.png", "3.png"}, set())
         for row in rows:
             self.assertEqual(int(row["class_index"]), 7 * int(row["source"][0]))
             picture = Image.open(self.folder / "scenes" / row["file"])
@@ -179,7 +179,7 @@ class Pictures(Folder):
         Image.new("RGB", (300, 150), (250, 10, 99)).save(other / "x.png")
         evaluation, self.photographs = self.photographs, other.parent
         rows = self.make("training", "--part", "train", "--held-out", str(evaluation), "--count", "3")
-        self.assertEqual({row["background"] for row in rows} - {"1.png", "3.png"}, set())
+        self.assertEqual({row["background"] for row in rows} - {"0.png", "2.png"}, set())
         self.assertEqual({row["synset"] for row in rows}, {"n00000007"})
         self.assertTrue(all(row["file"].startswith("n00000007/") for row in rows))
         self.photographs = evaluation

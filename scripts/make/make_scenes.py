@@ -62,9 +62,9 @@ def pictures_below(folder: Path) -> list[Path]:
 
 def backgrounds_of(folder: Path, part: str) -> list[Path]:
     """The half of the folder's pictures that a part may use: in the order of their names the first, third, ... are for
-    evaluation, the second, fourth, ... for training."""
+    training, the second, fourth, ... for evaluation."""
     files = sorted((file for file in folder.iterdir() if file.suffix.lower() in SUFFIXES), key=lambda file: file.name)
-    return files[PARTS.index(part) :: 2]
+    return files[part == "evaluation" :: 2]
 
 
 def labelled_photographs(folder: Path) -> list[Photograph]:
