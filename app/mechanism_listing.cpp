@@ -19,11 +19,12 @@ OrderedJson costs(const model::MechanismEntry& entry) {
   constexpr std::int64_t kEmbedDim = 768;
   constexpr std::int64_t kHeads = 12;
   OrderedJson result = OrderedJson::object();
-  for (const auto& [name, tokens] : {std::pair{"224x224", std::int64_t{197}},
-                                     {"512x512", std::int64_t{1025}},
-                                     {"1088x1920", std::int64_t{8161}}}) {
+  const model::TokenGrid trained{1, 14, 14};
+  for (const auto& [name, grid] : {std::pair{"224x224", trained},
+                                   {"512x512", model::TokenGrid{1, 32, 32}},
+                                   {"1088x1920", model::TokenGrid{1, 68, 120}}}) {
     const model::MixerCost cost =
-        entry.cost({tokens, kEmbedDim, kHeads, 2}, model::AttentionSpec{entry.name, {}});
+        entry.cost({grid, kEmbedDim, kHeads, 2, trained}, model::AttentionSpec{entry.name, {}});
     result[name] = {{"gflops", cost.flops / 1e9}, {"megabytes", cost.bytes / 1e6}};
   }
   return result;
@@ -62,6 +63,7 @@ OrderedJson to_json(const model::MechanismEntry& entry) {
           {"normalised", entry.normalised},
           {"permutation_equivariant", entry.permutation_equivariant},
           {"quadratic", entry.quadratic},
+          {"sparse", entry.sparse},
           {"fixed_num_tokens", entry.fixed_num_tokens},
           {"has_map", entry.has_map},
           {"query_is_input", entry.query_is_input},
@@ -76,7 +78,9 @@ void write_text(const model::MechanismEntry& entry, std::ostream& out) {
       {entry.rows_sum_to_one, "rows of the map sum to one, or to nothing without any weight"},
       {entry.non_negative, "weights are not negative"},
       {entry.normalised, "repeating every token changes nothing"},
-      {!entry.normalised && !entry.quadratic, "the output depends on the number of tokens"},
+      {entry.sparse, "a query sees some of the tokens"},
+      {!entry.normalised && !entry.quadratic && !entry.sparse,
+       "the output depends on the number of tokens"},
       {!entry.permutation_equivariant, "the place of a token matters"},
       {entry.quadratic, "N x N weights by definition"},
       {entry.fixed_num_tokens, "tied to the number of tokens it was made for, unless told"}};

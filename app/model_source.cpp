@@ -163,11 +163,13 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   }
   source.notes = source.weights.notes();
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
-  source.trained_attention = model::with_all_options(source.config.attention);
+  const model::TokenGrid training_grid = source.config.training_grid();
+  source.trained_attention = model::with_all_options(source.config.attention, training_grid);
   const std::vector<model::AttentionSpec>& trained = source.trained_attention;
-  apply_attention(options, source.config);
+  apply_model_options(options, source.config);
   model::check_stored_options(trained, source.config.attention);
-  if (const auto asked = model::with_all_options(source.config.attention); asked != trained) {
+  if (const auto asked = model::with_all_options(source.config.attention, training_grid);
+      asked != trained) {
     const std::string before = model::to_text(trained);
     const std::string after = model::to_text(asked);
     source.notes.push_back((before == after ? "options of " + after + " changed"
@@ -188,17 +190,19 @@ ModelSource random_model(const ParsedOptions& options, const std::string& name) 
   source.name = name;
   source.random_weights = true;
   source.config = architecture->config;
-  apply_attention(options, source.config);
+  apply_model_options(options, source.config);
   return source;
 }
 
-void apply_attention(const ParsedOptions& options, model::VitConfig& config) {
+void apply_model_options(const ParsedOptions& options, model::VitConfig& config) {
   config.attention.resize(static_cast<std::size_t>(config.depth));
   if (const std::string& attention = options.text("attn"); !attention.empty())
     model::apply_attention_spec(attention, config.attention);
   for (const std::string& option : options.texts("attn-opt"))
     model::apply_attention_option(option, config.attention);
 }
+  if (options.given("pos-interp"))
+    config.pos_interp = model::find_pos_interp(options.text("pos-interp")).value();
 
 std::string ResolvedTransform::describe() const {
   // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from
@@ -375,7 +379,6 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   const std::string& kernels = options.text("kernels");
   if (kernels == "fused") wanted.kernels = model::Kernels::fused;
   if (kernels == "reference") wanted.kernels = model::Kernels::reference;
-  if (options.text("pos-interp") == "hf") wanted.pos_interp = model::PosInterp::hf;
   if (options.given("calibration") && !wanted.precision.int8)
     throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
                 "--calibration with --precision " + std::string(wanted.precision.name()),

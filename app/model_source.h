@@ -41,8 +41,8 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
 
 /// An architecture with random weights, `--attn` applied.
 ModelSource random_model(const ParsedOptions& options, const std::string& architecture);
-/// `--attn` and `--attn-opt` on what `config` says.
-void apply_attention(const ParsedOptions& options, model::VitConfig& config);
+/// `--attn`, `--attn-opt` and `--pos-interp` on what `config` says.
+void apply_model_options(const ParsedOptions& options, model::VitConfig& config);
 
 /// What a user should know of how weights were loaded, a sentence each.
 std::vector<std::string> describe(const checkpoint::LoadReport& report);

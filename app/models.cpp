@@ -98,19 +98,16 @@ int info(const ParsedOptions& options, OutputFile& output) {
     const model::VitConfig c = random_model(options, name).config;
     report.add("model", name);
     report.add_json("config", model::to_json(c));
-    report.add("gflops_per_image",
-               model::gflops_per_image(c, c.num_prefix_tokens() + c.grid_rows() * c.grid_columns()),
-               3);
+    report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
     report.write(format, output.stream());
     return kExitOk;
   }
   const ModelSource source = open_model(options, name);
   const ResolvedTransform transform = resolve_transform(options, source);
   const image::Size size = transform.config.img_size;
-  const std::int64_t tokens =
-      source.config.num_prefix_tokens() +
-      ((size.height + source.config.patch_size - 1) / source.config.patch_size) *
-          ((size.width + source.config.patch_size - 1) / source.config.patch_size);
+  const std::int64_t patch = source.config.patch_size;
+  const model::TokenGrid grid{source.config.num_prefix_tokens(), (size.height + patch - 1) / patch,
+                              (size.width + patch - 1) / patch};
   report.add("model", source.name);
   report.add("file", source.weights.file().string());
   report.add("arch", source.config.arch);
@@ -119,8 +116,8 @@ int info(const ParsedOptions& options, OutputFile& output) {
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
     report.add_json("attention_options", json_object(values));
   report.add("img_size", std::vector<std::int64_t>{size.height, size.width});
-  report.add("tokens", tokens);
-  report.add("gflops_per_image", model::gflops_per_image(source.config, tokens), 3);
+  report.add("tokens", grid.num_tokens());
+  report.add("gflops_per_image", model::gflops_per_image(source.config, grid), 3);
   report.add("transform", transform.describe());
   report.add("license", source.weights.metadata("license"));
   report.add_json("config", model::to_json(source.config));

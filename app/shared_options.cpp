@@ -46,9 +46,11 @@ std::vector<Option> model_options() {
            .repeatable = true,
            .suggestions = mechanism_settings()},
           {.name = "pos-interp",
-           .help = "resize of the position embedding; timm: bicubic antialiased, hf: bicubic plain",
-           .default_value = "timm",
-           .choices = {"timm", "hf"}},
+           .help = "position embedding at another size than the model's; timm: bicubic "
+                   "antialiased, hf: bicubic plain, tile: the trained one again and again, for "
+                   "windows",
+           .default_note = "the checkpoint's, timm",
+           .choices = {"timm", "hf", "tile"}},
       });
 }
 

@@ -20,6 +20,7 @@ OrderedJson write_field(std::int64_t value) { return value; }
 OrderedJson write_field(double value) { return value; }
 OrderedJson write_field(bool value) { return value; }
 OrderedJson write_field(Pooling value) { return std::string(name(value)); }
+OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
 OrderedJson write_field(const std::vector<AttentionSpec>& layers) {
   OrderedJson array = OrderedJson::array();
   for (const AttentionSpec& layer : layers) {
@@ -57,6 +58,12 @@ void read_field(const OrderedJson& json, Pooling& value) {
   } else {
     throw std::string("\"token\" or \"avg\"");
   }
+}
+void read_field(const OrderedJson& json, PosInterp& value) {
+  const auto known =
+      json.is_string() ? find_pos_interp(json.get<std::string>()) : std::optional<PosInterp>{};
+  if (!known) throw std::string("\"timm\", \"hf\" or \"tile\"");
+  value = *known;
 }
 void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
   const std::string expected = "a list of mechanism names or {\"mechanism\", \"options\"} objects";
@@ -101,6 +108,18 @@ void expect_range(std::string_view field, std::int64_t value, std::int64_t least
 }  // namespace
 
 std::string_view name(Pooling pooling) { return pooling == Pooling::token ? "token" : "avg"; }
+
+std::string_view name(PosInterp interpolation) {
+  if (interpolation == PosInterp::tile) return "tile";
+  return interpolation == PosInterp::timm ? "timm" : "hf";
+}
+
+std::optional<PosInterp> find_pos_interp(std::string_view word) {
+  for (const PosInterp known : {PosInterp::timm, PosInterp::hf, PosInterp::tile}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
 
 AttentionSpec VitConfig::attention_of(std::int64_t index) const {
   return attention.empty() ? AttentionSpec{} : attention.at(static_cast<std::size_t>(index));

@@ -5,6 +5,7 @@
 #include "model/attention/attention_spec.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,15 @@ namespace hydrascope::model {
 enum class Pooling { token, avg };
 
 std::string_view name(Pooling pooling);
+
+/// `--pos-interp`, the position embedding at another grid than the one it was trained at: bicubic
+/// with antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
+/// interpolate_pos_encoding), or tiles of the trained table beside each other, which is what layers
+/// of windows as large as the training grid were trained with.
+enum class PosInterp { timm, hf, tile };
+
+std::string_view name(PosInterp interpolation);
+std::optional<PosInterp> find_pos_interp(std::string_view name);
 
 /// Field names are timm's where timm has the field. Every field is visited once, in `visit`;
 /// reading, writing, printing and comparing follow from it.
@@ -40,6 +50,7 @@ struct VitConfig {
   Pooling global_pool = Pooling::token;
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
+  PosInterp pos_interp = PosInterp::timm;
   std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
 
   /// Calls `visitor(name, field)` for every field, in the order of the file format.
@@ -65,6 +76,7 @@ struct VitConfig {
     visitor("global_pool", self.global_pool);
     visitor("fc_norm", self.fc_norm);
     visitor("layer_norm_eps", self.layer_norm_eps);
+    visitor("pos_interp", self.pos_interp);
     visitor("attention", self.attention);
   }
 
@@ -74,6 +86,9 @@ struct VitConfig {
   /// Class, distillation and register tokens in front of the patches.
   [[nodiscard]] std::int64_t num_prefix_tokens() const {
     return (class_token ? 1 : 0) + (distilled ? 1 : 0) + reg_tokens;
+  }
+  [[nodiscard]] TokenGrid training_grid() const {
+    return {num_prefix_tokens(), grid_rows(), grid_columns()};
   }
   /// What layer `index` runs.
   [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;

@@ -4,11 +4,11 @@
 
 namespace hydrascope::model {
 
-double gflops_per_image(const VitConfig& config, std::int64_t tokens,
+double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
                         const std::optional<DroppedTokens>& dropped) {
-  const auto n = static_cast<double>(tokens);
+  const std::int64_t tokens = grid.num_tokens();
   const auto d = static_cast<double>(config.embed_dim);
-  const double patches = n - static_cast<double>(config.num_prefix_tokens());
+  const auto patches = static_cast<double>(grid.rows * grid.columns);
   double flops = 2 * patches * d *
                  static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
@@ -20,7 +20,11 @@ double gflops_per_image(const VitConfig& config, std::int64_t tokens,
     flops +=
         2 * d * d *
         (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + 2 * config.mlp_ratio));
-    flops += mechanism.cost({in, config.embed_dim, config.num_heads, 4}, config.attention_of(layer))
+    // Tokens that are left of a grid lie in none; mechanisms that ask for one do not come there.
+    const TokenGrid now = in == tokens ? grid : TokenGrid{grid.num_prefix, 1, in - grid.num_prefix};
+    flops += mechanism
+                 .cost({now, config.embed_dim, config.num_heads, 4, config.training_grid()},
+                       config.attention_of(layer))
                  .flops;
   }
   return flops / 1e9;

@@ -14,10 +14,10 @@ struct DroppedTokens {
   std::int64_t left;
 };
 
-/// 1e9 FLOPs (2 x multiply-adds) of one image of `tokens` tokens: linears, patch embedding and
+/// 1e9 FLOPs (2 x multiply-adds) of one image of that many tokens: linears, patch embedding and
 /// heads, and token mixing as each layer's mechanism counts it. Norms, biases and activations
 /// (below 1 %) are left out.
-double gflops_per_image(const VitConfig& config, std::int64_t tokens,
+double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
                         const std::optional<DroppedTokens>& dropped = {});
 
 }  // namespace hydrascope::model

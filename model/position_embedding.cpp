@@ -1,10 +1,26 @@
 #include "model/position_embedding.h"
 
 #include "kernels/error.h"
+#include "model/attention/balanced_intervals.h"
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace hydrascope::model {
+namespace {
+
+/// x (1, old, ..) -> (1, length, ..) along `axis`: every interval begins at the first entry.
+at::Tensor tiled(const at::Tensor& x, std::int64_t axis, std::int64_t length) {
+  const BalancedIntervals intervals{length, x.size(axis)};
+  std::vector<std::int64_t> entries;
+  for (std::int64_t i = 0; i < length; ++i)
+    entries.push_back(i - intervals.begin(intervals.holding(i)));
+  return x.index_select(axis, at::tensor(entries, at::kLong).to(x.device()));
+}
+
+}  // namespace
 
 at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_prefix,
                               std::int64_t old_rows, std::int64_t old_columns, std::int64_t rows,
@@ -17,6 +33,16 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
         "pos_embed");
   }
   if (rows == old_rows && columns == old_columns) return pos_embed;
+  if (interpolation == PosInterp::tile && (rows > old_rows || columns > old_columns)) {
+    const std::int64_t tile_rows = std::min(rows, old_rows);
+    const std::int64_t tile_columns = std::min(columns, old_columns);
+    const at::Tensor tile = resample_pos_embed(pos_embed, num_prefix, old_rows, old_columns,
+                                               tile_rows, tile_columns, interpolation);
+    const at::Tensor patches = tile.slice(1, num_prefix).unflatten(1, {tile_rows, tile_columns});
+    return at::cat(
+        {tile.slice(1, 0, num_prefix), tiled(tiled(patches, 1, rows), 2, columns).flatten(1, 2)},
+        1);
+  }
   const std::int64_t dim = pos_embed.size(2);
   const at::Tensor grid = pos_embed.slice(1, num_prefix)
                               .to(at::kFloat)
@@ -25,9 +51,9 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
   const std::array<std::int64_t, 2> size{rows, columns};
   constexpr bool kAlignCorners = false;
   const at::Tensor resized =
-      interpolation == PosInterp::timm
-          ? at::_upsample_bicubic2d_aa(grid, size, kAlignCorners, std::nullopt, std::nullopt)
-          : at::upsample_bicubic2d(grid, size, kAlignCorners, std::nullopt, std::nullopt);
+      interpolation == PosInterp::hf
+          ? at::upsample_bicubic2d(grid, size, kAlignCorners, std::nullopt, std::nullopt)
+          : at::_upsample_bicubic2d_aa(grid, size, kAlignCorners, std::nullopt, std::nullopt);
   const at::Tensor patches =
       resized.permute({0, 2, 3, 1}).reshape({1, rows * columns, dim}).to(pos_embed.dtype());
   if (num_prefix == 0) return patches;

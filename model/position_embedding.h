@@ -1,20 +1,20 @@
 // Absolute position embedding at another grid than the one it was trained at.
 #pragma once
 
+#include "model/config.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 namespace hydrascope::model {
 
-/// `--pos-interp`: bicubic with antialiasing (timm's resample_abs_pos_embed) or plain bicubic
-/// (Hugging Face's interpolate_pos_encoding). Both with align_corners false; they differ when the
-/// grid shrinks.
-enum class PosInterp { timm, hf };
-
 /// pos_embed (1, num_prefix + old_rows * old_columns, D) -> (1, num_prefix + rows * columns, D),
-/// same dtype; computed in float32, prefix tokens untouched, returned as it is when the grid is the
-/// same.
+/// same dtype; interpolated in float32, prefix tokens untouched, returned as it is when the grid is
+/// the same. Interpolation is with align_corners false; timm's and hf's differ when the grid
+/// shrinks. Tiles are the balanced intervals of both axes that are no longer than the old grid, each
+/// with the table's first entries (published for windows: Bolya et al. 2023, Window Attention is
+/// Bugged, arXiv 2311.05613); an axis that shrinks is interpolated as timm does.
 at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_prefix,
                               std::int64_t old_rows, std::int64_t old_columns, std::int64_t rows,
                               std::int64_t columns, PosInterp interpolation);

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/activation_recomputation.h"
+#include "model/position_embedding.h"
 
 #include <torch/nn/init.h>
 
@@ -28,7 +29,7 @@ torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
 VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation initialisation)
     : config_(std::move(config)) {
   validate(config_);
-  config_.attention = with_all_options(std::move(config_.attention));
+  config_.attention = with_all_options(std::move(config_.attention), config_.training_grid());
   const std::int64_t dim = config_.embed_dim;
   if (config_.class_token)
     cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));
@@ -64,12 +65,11 @@ void VisionTransformerImpl::initialise_block(std::int64_t layer) {
     if (auto* linear = module->as<torch::nn::LinearImpl>()) initialise(*linear);
 }
 
-torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid,
-                                           PosInterp interpolation) {
+torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid) {
   const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : grid.num_prefix;
   const torch::Tensor pos_embed =
       resample_pos_embed(pos_embed_, embedded_prefix, config_.grid_rows(), config_.grid_columns(),
-                         grid.rows, grid.columns, interpolation);
+                         grid.rows, grid.columns, config_.pos_interp);
   torch::Tensor patches = patch_embed_->forward(images);
   if (config_.no_embed_class) patches = patches + pos_embed;
   std::vector<torch::Tensor> parts;
@@ -101,7 +101,7 @@ TokenGrid VisionTransformerImpl::grid_of(const torch::Tensor& images) const {
 torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,
                                                       const ForwardOptions& options) {
   const TokenGrid grid = grid_of(images);
-  torch::Tensor x = embed(images, grid, options.pos_interp);
+  torch::Tensor x = embed(images, grid);
   if (options.block_inputs != nullptr) options.block_inputs->clear();
   if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {

@@ -4,7 +4,6 @@
 
 #include "model/block.h"
 #include "model/config.h"
-#include "model/position_embedding.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -30,7 +29,6 @@ TORCH_MODULE(PatchEmbed);
 /// How one forward pass is run; never part of a checkpoint.
 struct ForwardOptions {
   Kernels kernels = Kernels::automatic;
-  PosInterp pos_interp = PosInterp::timm;
   /// Empty, or one trace a layer, filled by the pass.
   std::vector<AttentionTrace>* traces = nullptr;
   /// May be null; becomes the tokens (B, N, D) that enter each block.
@@ -67,8 +65,7 @@ class VisionTransformerImpl : public torch::nn::Module {
   /// Error(internal) for images that the model does not take),
   [[nodiscard]] TokenGrid grid_of(const torch::Tensor& images) const;
   /// and the tokens (B, N, D) that enter the first block.
-  torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid,
-                      PosInterp interpolation = PosInterp::timm);
+  torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid);
   /// The last norm, where it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);

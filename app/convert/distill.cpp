@@ -57,7 +57,8 @@ constexpr ConversionDefault kConversionDefaults[] = {{"hydra", "feature_scale", 
 
 void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source) {
   std::vector<model::AttentionSpec>& layers = source.config.attention;
-  const std::vector<model::AttentionSpec> asked = model::with_all_options(layers);
+  const std::vector<model::AttentionSpec> asked =
+      model::with_all_options(layers, source.config.training_grid());
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
     if (asked[layer] == source.trained_attention[layer]) continue;
     for (const auto& [mechanism, key, value] : kConversionDefaults) {

@@ -69,9 +69,8 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
     report.against_attention = model::to_text(reference->config.attention);
     reference_modules = load_modules(options, *reference, device);
   }
-  explain::AttentionDiagnostics diagnostics(
-      *modules, reference == nullptr ? nullptr : &*reference_modules,
-      options.text("pos-interp") == "hf" ? model::PosInterp::hf : model::PosInterp::timm);
+  explain::AttentionDiagnostics diagnostics(*modules,
+                                            reference == nullptr ? nullptr : &*reference_modules);
   thin_out(set, static_cast<std::size_t>(images));
   Progress progress("diagnostics", std::ssize(set.pictures), console.progress);
   for (const LabelledPicture& picture : set.pictures) {

@@ -30,7 +30,7 @@ const std::vector<RecipeDefault>& recipe_defaults() {
 
 /// What makes sense of the shared options, and where `-m` is the model to convert.
 std::vector<Option> parent_options() {
-  std::vector<Option> options = without(model_options(), {"checkpoint", "pos-interp"});
+  std::vector<Option> options = without(model_options(), {"checkpoint"});
   for (Option& option : options) {
     if (option.name == "model") {
       option.help = "model to convert; the result learns from it";

@@ -86,12 +86,10 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   qkv_ = register_module("qkv", make_linear(dim, 3 * dim, config.qkv_bias, initialisation));
   proj_ = register_module("proj", make_linear(dim, dim, true, initialisation));
   const AttentionSpec spec = config.attention_of(layer_index);
-  const TokenGrid training_grid{config.num_prefix_tokens(), config.grid_rows(),
-                                config.grid_columns()};
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   query_is_input_ = entry.query_is_input;
-  mixer_ = entry.make(
-      {config.num_heads, config.head_dim(), layer_index, config.depth, training_grid, spec, *this});
+  mixer_ = entry.make({config.num_heads, config.head_dim(), layer_index, config.depth,
+                       config.training_grid(), spec, *this});
 }
 
 AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {

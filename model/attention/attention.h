@@ -81,6 +81,8 @@ class TokenMixer {
                                       std::int64_t query);
   /// The kernels that compute the same as `mix`, if there are any.
   [[nodiscard]] virtual FusedMixing fused() const { return {}; }
+  /// What the fused mixing's queries are multiplied by at that size.
+  [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }
   /// w_t of the fused mixing's sums over tokens, for mechanisms without a denominator.
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
 };

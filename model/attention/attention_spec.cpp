@@ -156,8 +156,18 @@ void check_stored_options(const std::vector<AttentionSpec>& trained,
   }
 }
 
-std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers) {
-  for (AttentionSpec& layer : layers) layer.options = MechanismOptions(layer).all();
+std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers,
+                                            const TokenGrid& training_grid) {
+  for (AttentionSpec& layer : layers) {
+    const MechanismOptions chosen(layer);
+    layer.options = chosen.all();
+    for (const MechanismOption& option : find_mechanism(layer.mechanism).options) {
+      if (!option.is_extent) continue;
+      const auto [rows, columns] = chosen.extent(option.key, training_grid);
+      layer.options[option.key] =
+          std::to_string(rows) + (rows == columns ? "" : "x" + std::to_string(columns));
+    }
+  }
   return layers;
 }
 

@@ -1,6 +1,8 @@
 // Which mechanism a layer uses, and the text form of that choice for all layers.
 #pragma once
 
+#include "model/attention/token_grid.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
@@ -40,8 +42,11 @@ std::map<std::string, std::string> attention_options(const std::vector<Attention
 void check_stored_options(const std::vector<AttentionSpec>& trained,
                           const std::vector<AttentionSpec>& asked);
 
-/// The layers with the defaults filled in, so that a checkpoint does not depend on them.
-std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers);
+/// The layers with the defaults filled in, so that a checkpoint does not depend on them, and with
+/// numbers where an option says 0 for the training grid: another grid later, and the layer computes
+/// the same.
+std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers,
+                                            const TokenGrid& training_grid);
 
 /// The shortest text that `apply_attention_spec` reads back: "softmax", "softmax:0-9,hydra:10-11".
 /// Options are not part of it.

@@ -193,7 +193,7 @@ Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor&
 
 MixerCost hydra_cost(const MixerSize& size, double kernel_multiply_adds_per_element) {
   const double elements =
-      static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim);
+      static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim);
   return {2 * elements * (2 + kernel_multiply_adds_per_element),
           4 * elements * static_cast<double>(size.bytes_per_element) +
               4 * static_cast<double>(size.embed_dim)};

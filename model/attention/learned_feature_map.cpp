@@ -92,7 +92,7 @@ double learned_map_elements(const MixerSize& size, const LearnedMapSettings& set
 }
 
 double learned_map_multiply_adds(const MixerSize& size, const LearnedMapSettings& settings) {
-  return 2 * static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim) *
+  return 2 * static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim) *
          static_cast<double>(settings.width);
 }
 

@@ -55,7 +55,7 @@ MechanismOption form_option() {
 bool is_causal(const MechanismOptions& options) { return options.text("form") == "causal"; }
 
 MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds) {
-  const auto n = static_cast<double>(size.num_tokens);
+  const auto n = static_cast<double>(size.num_tokens());
   const auto d = static_cast<double>(size.embed_dim);
   const double state = static_cast<double>(size.num_heads) * feature_dim *
                        (static_cast<double>(size.head_dim()) + 1) * 4;

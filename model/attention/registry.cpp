@@ -24,6 +24,13 @@ std::vector<const MechanismEntry*>& sorted_entries() {
   return entries;
 }
 
+/// "14x24", or "14" for both.
+std::pair<std::string_view, std::string_view> axes_of(std::string_view text) {
+  const auto cross = text.find('x');
+  if (cross == std::string_view::npos) return {text, text};
+  return {text.substr(0, cross), text.substr(cross + 1)};
+}
+
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -58,7 +65,8 @@ std::string describe_values(const MechanismOption& option) {
   for (const std::string& choice : option.choices) text += (text.empty() ? "" : "|") + choice;
   if (!text.empty()) return text;
   return std::string(option.integer ? "an integer" : "a number") + " from " +
-         shortest_number(option.minimum) + " to " + shortest_number(option.maximum);
+         shortest_number(option.minimum) + " to " + shortest_number(option.maximum) +
+         (option.is_extent ? " or two, ROWSxCOLUMNS" : "");
 }
 
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
@@ -71,11 +79,17 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
                 entry.name + " has no option '" + std::string(key) + "'", subject,
                 known.empty() ? entry.name + " takes no options" : "it has: " + known);
   }
+  const auto is_in_range = [&](std::string_view text) {
+    const auto number = parse_number(text);
+    return number && *number >= option->minimum && *number <= option->maximum &&
+           (!option->integer || std::trunc(*number) == *number);
+  };
   if (!option->choices.empty()) {
     if (std::ranges::find(option->choices, value) != option->choices.end()) return;
-  } else if (const auto number = parse_number(value);
-             number && *number >= option->minimum && *number <= option->maximum &&
-             (!option->integer || std::trunc(*number) == *number)) {
+  } else if (option->is_extent) {
+    const auto [rows, columns] = axes_of(value);
+    if (is_in_range(rows) && is_in_range(columns)) return;
+  } else if (is_in_range(value)) {
     return;
   }
   throw Error(ErrorCode::invalid_argument,
@@ -109,6 +123,15 @@ std::int64_t MechanismOptions::integer(const std::string& key) const {
   return static_cast<std::int64_t>(number(key));
 }
 
+GridExtent MechanismOptions::extent(const std::string& key, const TokenGrid& training) const {
+  const auto [rows, columns] = axes_of(text(key));
+  const auto patches = [&](std::string_view axis, std::int64_t trained) {
+    const auto value = static_cast<std::int64_t>(parse_number(axis).value_or(0));
+    return std::max<std::int64_t>(value > 0 ? value : trained, 1);
+  };
+  return {patches(rows, training.rows), patches(columns, training.columns)};
+}
+
 MechanismOption choice_option(std::string key, std::string default_value,
                               std::vector<std::string> choices, std::string help) {
   return {std::move(key), std::move(default_value), std::move(choices), std::move(help)};
@@ -133,6 +156,12 @@ MechanismOption integer_option(std::string key, std::int64_t default_value, std:
           static_cast<double>(minimum),
           static_cast<double>(maximum),
           true};
+}
+
+MechanismOption extent_option(std::string key, std::string help) {
+  MechanismOption option = integer_option(std::move(key), 0, 0, 65536, std::move(help));
+  option.is_extent = true;
+  return option;
 }
 
 MechanismOption of_stored_tensors(MechanismOption option) {

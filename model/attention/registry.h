@@ -4,6 +4,7 @@
 #pragma once
 
 #include "model/attention/attention_spec.h"
+#include "model/attention/token_grid.h"
 
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,8 @@ struct MechanismOption {
   double minimum = 0;
   double maximum = 0;
   bool integer = false;  ///< of a number: no fraction
+  /// Patches along both axes of the grid: one integer, or two as 14x24; 0 is the training grid's.
+  bool is_extent = false;
   /// It says how tensors that a checkpoint holds were made: where they are, it cannot be changed.
   bool of_stored_tensors = false;
 };
@@ -40,10 +43,12 @@ struct MechanismParameter {
 
 /// Size of one layer's problem, for costs.
 struct MixerSize {
-  std::int64_t num_tokens = 0;
+  TokenGrid grid;
   std::int64_t embed_dim = 0;
   std::int64_t num_heads = 0;
   std::int64_t bytes_per_element = 4;
+  TokenGrid training_grid = {};  ///< what options that are 0 for it stand for
+  [[nodiscard]] std::int64_t num_tokens() const { return grid.num_tokens(); }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
 };
 
@@ -70,6 +75,7 @@ struct MechanismEntry {
   bool normalised = false;          ///< repeating every token changes nothing
   bool permutation_equivariant = true;
   bool quadratic = false;         ///< its definition needs N x N weights
+  bool sparse = false;            ///< a query sees some of the tokens
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
   std::function<MixerCost(const MixerSize&, const AttentionSpec&)> cost = {};
@@ -92,6 +98,12 @@ const MechanismEntry& find_mechanism(std::string_view name_or_alias);
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
 
+/// Patches along the two axes of a grid.
+struct GridExtent {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+};
+
 /// The options of one layer with the defaults filled in: what decides the function it computes.
 class MechanismOptions {
  public:
@@ -100,6 +112,8 @@ class MechanismOptions {
   [[nodiscard]] double number(const std::string& key) const;
   [[nodiscard]] std::int64_t integer(const std::string& key) const;
   [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
+  /// At least one patch each; 0 is `training`'s.
+  [[nodiscard]] GridExtent extent(const std::string& key, const TokenGrid& training) const;
   [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
 
  private:
@@ -114,6 +128,8 @@ MechanismOption number_option(std::string key, std::string default_value, double
                               double maximum, std::string help);
 MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
                                std::int64_t maximum, std::string help);
+/// `MechanismOption::is_extent` of 0 to 65536 patches, by default the training grid.
+MechanismOption extent_option(std::string key, std::string help);
 /// The same option, of tensors that a checkpoint holds.
 MechanismOption of_stored_tensors(MechanismOption option);
 /// "exp|softmax2" or "1 to 8": what the option takes.

@@ -85,12 +85,11 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
     elements += static_cast<double>(view.data.size() / size_of(view.dtype));
   const auto dim = static_cast<double>(config.embed_dim);
   double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
-  const std::int64_t tokens =
-      config.num_prefix_tokens() + config.grid_rows() * config.grid_columns();
   for (const model::AttentionSpec& layer : config.attention) {
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
     if (entry.added_elements)
-      least += entry.added_elements({tokens, config.embed_dim, config.num_heads, 4}, layer);
+      least +=
+          entry.added_elements({config.training_grid(), config.embed_dim, config.num_heads}, layer);
   }
   constexpr double kSlack = 1e8;  // small files with missing tensors still get the list of them
   if (least > 4 * elements + kSlack) {

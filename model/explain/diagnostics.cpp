@@ -286,8 +286,8 @@ bool AttentionDiagnostics::comparable(const VitConfig& model, const VitConfig& r
 }
 
 AttentionDiagnostics::AttentionDiagnostics(VisionTransformerImpl& model,
-                                           VisionTransformerImpl* reference, PosInterp pos_interp)
-    : model_(model), reference_(reference), pos_interp_(pos_interp) {
+                                           VisionTransformerImpl* reference)
+    : model_(model), reference_(reference) {
   const VitConfig& config = model.config();
   const std::vector<std::int64_t> sizes{config.depth, config.num_heads + 1,
                                         static_cast<std::int64_t>(diagnostics().size())};
@@ -304,7 +304,6 @@ void AttentionDiagnostics::add(const Tensor& image) {
   const auto tokens_of = [&](VisionTransformerImpl& model) {
     std::vector<Tensor> tokens;
     ForwardOptions options;
-    options.pos_interp = pos_interp_;
     options.block_inputs = &tokens;
     model.forward_features(image.unsqueeze(0).to(device), options);
     return tokens;

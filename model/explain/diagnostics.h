@@ -81,8 +81,7 @@ class AttentionDiagnostics {
 
   /// Filled modules in evaluation mode on one device; `reference` may be null, else `comparable`.
   /// Both must outlive this.
-  AttentionDiagnostics(VisionTransformerImpl& model, VisionTransformerImpl* reference,
-                       PosInterp pos_interp);
+  AttentionDiagnostics(VisionTransformerImpl& model, VisionTransformerImpl* reference);
   /// image: (3, H, W), normalised, sides multiples of the patch size. Throws Error(out_of_memory).
   void add(const at::Tensor& image);
   [[nodiscard]] std::int64_t images() const noexcept { return images_; }
@@ -94,7 +93,6 @@ class AttentionDiagnostics {
  private:
   VisionTransformerImpl& model_;
   VisionTransformerImpl* reference_;
-  PosInterp pos_interp_;
   at::Tensor sums_;    ///< (depth, H + 1, diagnostics)
   at::Tensor counts_;  ///< of the numbers in them
   std::int64_t images_ = 0;

@@ -124,7 +124,6 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
     plan.device = options.device;
     plan.precision = options.precision;
     plan.kernels = options.kernels;
-    plan.pos_interp = options.pos_interp;
     plan.deterministic = options.deterministic;
     plan.fill_block = fill_block;
     plan.trace_layers = options.trace_layers;
@@ -141,7 +140,6 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
     plan.keep_layer = options.keep_layer;
     plan.trace_layers = options.trace_layers;
     plan.kernels = options.kernels;
-    plan.pos_interp = options.pos_interp;
     plan.threads = state_->threads;
     plan.release_model = true;
     const bool is_large = has_large_blocks(state_->model->config());
@@ -197,7 +195,7 @@ void Classifier::submit(const inference::ImageBatch& batch) {
       state_->finished.push_back(std::move(finished));
       return;
     }
-    ForwardOptions forward{state_->options.kernels, state_->options.pos_interp};
+    ForwardOptions forward{state_->options.kernels};
     const std::vector<std::int64_t>& layers = state_->options.trace_layers;
     std::vector<at::Tensor> block_inputs;
     if (!layers.empty()) forward.block_inputs = &block_inputs;
@@ -267,14 +265,14 @@ std::map<std::string, std::string> Classifier::approximations() const {
 }
 
 double Classifier::gflops_per_image(std::int64_t height, std::int64_t width) const {
-  const std::int64_t tokens = num_tokens(height, width);
-  if (!state_->plan || state_->plan->keep_layer() < 0)
-    return model::gflops_per_image(config(), tokens);
   const std::int64_t prefix = config().num_prefix_tokens();
+  const TokenGrid grid{prefix, height / config().patch_size, width / config().patch_size};
+  if (!state_->plan || state_->plan->keep_layer() < 0)
+    return model::gflops_per_image(config(), grid);
   return model::gflops_per_image(
-      config(), tokens,
+      config(), grid,
       DroppedTokens{state_->plan->keep_layer(),
-                    prefix + state_->plan->kept_patches(tokens - prefix)});
+                    prefix + state_->plan->kept_patches(grid.rows * grid.columns)});
 }
 
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {

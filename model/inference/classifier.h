@@ -7,7 +7,6 @@
 #include "model/device.h"
 #include "model/inference/batch_model.h"
 #include "model/inference/stage_times.h"
-#include "model/position_embedding.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -25,7 +24,6 @@ struct ClassifierOptions {
   c10::Device device{c10::kCPU};
   Precision precision;
   Kernels kernels = Kernels::automatic;
-  PosInterp pos_interp = PosInterp::timm;
   bool deterministic = false;
   checkpoint::HeadOptions head;
   double keep_tokens = 1;  ///< as inference::PlanOptions

@@ -162,7 +162,6 @@ class StreamedPlan final : public CudaPlan {
     weights_.emplace(std::move(model),
                      DeviceWeightsOptions{options.device, product_type(options.precision),
                                           options.kernels, options.fill_block});
-    plan_options_.pos_interp = options.pos_interp;
     plan_options_.stream = native(stream_);
     plan_options_.trace_layers = options.trace_layers;
   }

@@ -5,7 +5,6 @@
 
 #include "model/device.h"
 #include "model/inference/image_batch.h"
-#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,7 +22,6 @@ struct CudaPlanOptions {
   c10::Device device{c10::kCUDA, 0};
   Precision precision;
   Kernels kernels = Kernels::automatic;
-  PosInterp pos_interp = PosInterp::timm;
   /// The same algorithms in every run instead of the fastest ones of this one.
   bool deterministic = false;
   std::vector<std::int64_t> trace_layers;              ///< as PlanOptions'

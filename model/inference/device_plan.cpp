@@ -70,9 +70,9 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
   batch_ = shape.batch;
   grid_rows_ = shape.height / patch;
   grid_columns_ = shape.width / patch;
-  const Embeddings embeddings =
-      make_embeddings(*weights_.model, grid_rows_, grid_columns_, options_.pos_interp);
+  const Embeddings embeddings = make_embeddings(*weights_.model, grid_rows_, grid_columns_);
   token_weights_ = embeddings.token_weights;
+  query_scales_ = embeddings.query_scales;
   if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
   position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
   with_storage(weights_.type, [this]<class T>() { build<T>(); });
@@ -361,8 +361,10 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   const at::Tensor v_heads = rows(v, kv_stride, tokens);
   std::function<at::Tensor()> mix;
   if (std::holds_alternative<FusedSoftmax>(block.mixing)) {
-    mix = [this, q_heads, k_heads, v_heads] {
-      return merge_heads(options_.softmax(q_heads, k_heads, v_heads));
+    const double scale = query_scales_[layer];
+    mix = [this, q_heads, k_heads, v_heads, scale] {
+      const at::Tensor scaled = scale == 1 ? q_heads : q_heads * scale;
+      return merge_heads(options_.softmax(scaled, k_heads, v_heads));
     };
   } else {
     TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();

@@ -15,7 +15,6 @@
 #include "kernels/device/stream.h"
 #include "kernels/linear/products.h"
 #include "model/inference/device_weights.h"
-#include "model/position_embedding.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -51,7 +50,6 @@ class LaunchRecorder {
 };
 
 struct DevicePlanOptions {
-  PosInterp pos_interp = PosInterp::timm;
   kernels::device::Stream stream = nullptr;
   std::vector<std::int64_t> trace_layers;  ///< blocks whose incoming tokens are kept, ascending
   /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
@@ -150,6 +148,7 @@ class DevicePlan {
   std::int64_t grid_rows_ = 0;
   std::int64_t grid_columns_ = 0;
   std::vector<TokenWeights> token_weights_;
+  std::vector<double> query_scales_;
   at::Tensor prefix_;           ///< (num_prefix, D) float32
   at::Tensor position_;         ///< (patches, D)
   at::Tensor x_;                ///< (B, N, D)

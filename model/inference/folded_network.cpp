@@ -1,6 +1,7 @@
 #include "model/inference/folded_network.h"
 
 #include "kernels/error.h"
+#include "model/position_embedding.h"
 
 #include <ATen/ATen.h>
 
@@ -144,7 +145,7 @@ Affine fold_patch_embed(VisionTransformerImpl& model) {
 }
 
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
-                           std::int64_t grid_columns, PosInterp interpolation) {
+                           std::int64_t grid_columns) {
   const c10::InferenceMode inference;
   const VitConfig& config = model.config();
   const Parameters parameters(model, false);
@@ -152,7 +153,7 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
   const Tensor position =
       resample_pos_embed(parameters.get("pos_embed").to(at::kFloat), embedded, config.grid_rows(),
-                         config.grid_columns(), grid_rows, grid_columns, interpolation)
+                         config.grid_columns(), grid_rows, grid_columns, config.pos_interp)
           .squeeze(0);
   std::vector<Tensor> tokens;
   for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
@@ -165,8 +166,11 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   }
   embeddings.position = position.narrow(0, embedded, grid_rows * grid_columns);
   const TokenGrid grid{num_prefix, grid_rows, grid_columns};
-  for (std::int64_t layer = 0; layer < config.depth; ++layer)
-    embeddings.token_weights.push_back(model.block(layer).attention().mixer().token_weights(grid));
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    const TokenMixer& mixer = model.block(layer).attention().mixer();
+    embeddings.token_weights.push_back(mixer.token_weights(grid));
+    embeddings.query_scales.push_back(mixer.query_scale(grid));
+  }
   return embeddings;
 }
 

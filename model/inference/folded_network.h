@@ -9,7 +9,6 @@
 
 #include "kernels/linear_attention/linear_attention.h"
 #include "model/attention/fused_mixing.h"
-#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -58,9 +57,9 @@ struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (rows * columns, D)
   std::vector<TokenWeights> token_weights;  ///< one per layer
+  std::vector<double> query_scales;         ///< one per layer, see TokenMixer::query_scale
 };
-Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns,
-                           PosInterp interpolation);
+Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels.
 void require_kernels_everywhere(VisionTransformerImpl& model);

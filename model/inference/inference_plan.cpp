@@ -138,8 +138,7 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
   if (s.reduced_layer && kept_patches(patches) < patches)
     execution.reduction = TokenReduction{*s.reduced_layer, kept_patches(patches)};
   s.executor = StreamingExecutor::make(
-      s.network, make_geometry(*s.model, height / patch, width / patch, s.options.pos_interp),
-      batch, s.team, execution);
+      s.network, make_geometry(*s.model, height / patch, width / patch), batch, s.team, execution);
   s.batch = batch;
   s.height = height;
   s.width = width;

@@ -6,7 +6,6 @@
 
 #include "model/inference/network_packer.h"
 #include "model/inference/observers.h"
-#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -34,7 +33,6 @@ struct PlanOptions {
   std::optional<std::int64_t> keep_layer;
   std::vector<std::int64_t> trace_layers;  ///< ascending; not with `keep_tokens`
   Kernels kernels = Kernels::automatic;
-  PosInterp pos_interp = PosInterp::timm;
   int threads = 1;
   /// The same tiles whatever the batch and the number of threads, hence the same bits.
   bool deterministic = false;

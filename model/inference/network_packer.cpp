@@ -159,9 +159,9 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
 }
 
 ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t grid_rows,
-                            std::int64_t grid_columns, PosInterp interpolation) {
+                            std::int64_t grid_columns) {
   const OneTorchThread few(grid_rows * grid_columns * model.config().embed_dim < kManyElements);
-  const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns, interpolation);
+  const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns);
   ImageGeometry geometry;
   geometry.grid_rows = grid_rows;
   geometry.grid_columns = grid_columns;
@@ -170,6 +170,8 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t grid_rows
   for (const TokenWeights& weights : embeddings.token_weights)
     geometry.token_weights.push_back(
         {static_cast<float>(weights.prefix), static_cast<float>(weights.patch)});
+  for (const double scale : embeddings.query_scales)
+    geometry.query_scales.push_back(static_cast<float>(scale));
   return geometry;
 }
 

@@ -4,7 +4,6 @@
 #include "kernels/device/thread_team.h"
 #include "model/inference/channel_ranges.h"
 #include "model/inference/packed_network.h"
-#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 
 #include <cstdint>
@@ -34,8 +33,7 @@ struct Packing {
 PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing);
 
 /// Tables for images of rows x columns patches.
-ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns,
-                            PosInterp interpolation);
+ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// Layers that run as modules inside the plan.
 std::vector<std::int64_t> module_layers(const PackedNetwork& network);

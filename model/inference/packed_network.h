@@ -103,6 +103,7 @@ struct ImageGeometry {
     float patch = 1;
   };
   std::vector<TokenWeights> token_weights;
+  std::vector<float> query_scales;  ///< what a layer's queries are multiplied by
 };
 
 }  // namespace hydrascope::model::inference

@@ -48,6 +48,12 @@ void raise(std::vector<float>& range, const T* rows, std::int64_t count, std::in
 }
 
 template <class T>
+void multiply(T* rows, std::int64_t count, std::int64_t width, std::int64_t stride, float scale) {
+  for (; count > 0; --count, rows += stride)
+    for (std::int64_t i = 0; i < width; ++i) rows[i] = T(scale * static_cast<float>(rows[i]));
+}
+
+template <class T>
 class Executor final : public StreamingExecutor {
  public:
   Executor(const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
@@ -186,6 +192,8 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   const std::int64_t with_query = query_rows(layer, t);
   linear(block.query, normalised, with_query, work_.queries(t), work_.query_stride,
          Epilogue::store);
+  if (const float scale = geometry_.query_scales[layer]; scale != 1)
+    multiply(work_.queries(t), with_query, block.query_width(), work_.query_stride, scale);
   clock.lap(Stage::qkv);
   const T* keys = keys_values;
   const T* values = keys_values + block.key_width(dim_);

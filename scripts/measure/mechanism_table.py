@@ -1,6 +1,6 @@
 """The table of all attention mechanisms: docs/mechanisms.md and docs/mechanisms.json.
 
-    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release]
+    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release] [--only NAME..]
 
 For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
 top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and
@@ -85,12 +85,15 @@ def definitions(infos: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help="labelled images for `hydrascope evaluate`")
+    parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
     arguments = parser.parse_args()
+    if not arguments.data and not arguments.from_json:
+        parser.error("--data names the images to measure on")
     program = arguments.build / "hydrascope"
     raw = ROOT / "docs" / "mechanisms.json"
     raw.parent.mkdir(exist_ok=True)
@@ -100,11 +103,13 @@ def main() -> None:
         data = [arguments.data]
         if arguments.labels_csv:
             data += ["--labels-csv", arguments.labels_csv]
+        names = arguments.only or listing["mechanisms"]
+        kept = json.loads(raw.read_text())["rows"] if arguments.only else []
         result = {
             "doctor": run_json([str(program), "doctor", "--format", "json"]),
             "data": Path(arguments.data).name,
-            "rows": [measure(program, name, data, arguments.rounds)
-                     for name in listing["mechanisms"]],
+            "rows": [row for row in kept if row["mechanism"] not in names]
+            + [measure(program, name, data, arguments.rounds) for name in names],
         }
         raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())

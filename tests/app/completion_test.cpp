@@ -124,7 +124,7 @@ TEST_F(BashCompletion, OffersTheOptionsOfTheCommand) {
 TEST_F(BashCompletion, OffersTheWordsOfClosedSets) {
   EXPECT_THAT(offered({"classify", "--fit", ""}), ElementsAre("pad", "crop", "resize"));
   EXPECT_THAT(offered({"classify", "--dtype", "b"}), ElementsAre("bfloat16"));
-  EXPECT_THAT(offered({"classify", "--pos_interp", "t"}), ElementsAre("timm"));
+  EXPECT_THAT(offered({"classify", "--pos_interp", "t"}), ElementsAre("timm", "tile"));
 }
 
 TEST_F(BashCompletion, OffersThemAfterEqualsToo) {

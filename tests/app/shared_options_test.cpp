@@ -98,7 +98,7 @@ TEST(SharedOptions, HaveTheChoicesAndDefaultsOfTheContract) {
     std::string default_value;
   };
   const std::vector<Expected> table = {
-      {"pos-interp", {"timm", "hf"}, "timm"},
+      {"pos-interp", {"timm", "hf", "tile"}, ""},
       {"on-error", {"skip", "fail"}, "skip"},
       {"fit", {"pad", "crop", "resize"}, "pad"},
       {"crop-mode", {"center", "squash", "border"}, ""},

@@ -29,6 +29,7 @@ VitConfig unusual() {
   config.init_values = 0.5;
   config.fc_norm = true;
   config.layer_norm_eps = 1e-12;
+  config.pos_interp = PosInterp::tile;
   config.attention.assign(3, {});
   return config;
 }

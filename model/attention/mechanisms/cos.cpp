@@ -30,7 +30,7 @@ const MechanismRegistration kCos({
     .cost =
         [](const MixerSize& size, const AttentionSpec&) {
           const double elements =
-              static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim);
+              static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim);
           return linear_cost(size, 1 + static_cast<double>(size.head_dim()), 4 * elements);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {

@@ -148,7 +148,7 @@ const MechanismRegistration kLinformer({
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
           const MechanismOptions chosen(spec);
-          const auto n = static_cast<double>(size.num_tokens);
+          const auto n = static_cast<double>(size.num_tokens());
           const auto d = static_cast<double>(size.embed_dim);
           const auto bytes = static_cast<double>(size.bytes_per_element);
           auto m = static_cast<double>(chosen.integer("length"));
@@ -164,7 +164,7 @@ const MechanismRegistration kLinformer({
           const MechanismOptions chosen(spec);
           if (chosen.text("projection") == "pool") return 0.0;
           return (chosen.on("share_kv") ? 1.0 : 2.0) *
-                 static_cast<double>(chosen.integer("length") * size.num_tokens);
+                 static_cast<double>(chosen.integer("length") * size.num_tokens());
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<LinformerMixer>(arguments);

@@ -56,7 +56,7 @@ const MechanismRegistration kMla({
     .cost =
         [](const MixerSize& size, const AttentionSpec&) {
           const double elements =
-              static_cast<double>(size.num_tokens) * static_cast<double>(size.embed_dim);
+              static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim);
           return linear_cost(size, static_cast<double>(size.head_dim()), 4 * elements);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {

@@ -90,7 +90,7 @@ const MechanismRegistration kNystrom({
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
           const MechanismOptions chosen(spec);
-          const auto n = static_cast<double>(size.num_tokens);
+          const auto n = static_cast<double>(size.num_tokens());
           const double m = std::min(static_cast<double>(chosen.integer("landmarks")), n);
           const auto d = static_cast<double>(size.embed_dim);
           const double inverse = static_cast<double>(chosen.integer("iterations")) * 4 * m * m * m *

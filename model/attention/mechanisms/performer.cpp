@@ -58,7 +58,7 @@ const MechanismRegistration kPerformer({
           const MechanismOptions chosen(spec);
           const auto directions = static_cast<double>(chosen.integer("features"));
           const double halves = chosen.text("variant") == "hyp" ? 2 : 1;
-          const double map = 2 * static_cast<double>(size.num_tokens) *
+          const double map = 2 * static_cast<double>(size.num_tokens()) *
                              static_cast<double>(size.embed_dim) * directions;
           return linear_cost(size, halves * directions, map);
         },

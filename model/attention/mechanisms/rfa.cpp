@@ -49,7 +49,7 @@ const MechanismRegistration kRfa({
     .cost =
         [](const MixerSize& size, const AttentionSpec& spec) {
           const auto directions = static_cast<double>(MechanismOptions(spec).integer("features"));
-          const double map = 2 * static_cast<double>(size.num_tokens) *
+          const double map = 2 * static_cast<double>(size.num_tokens()) *
                              static_cast<double>(size.embed_dim) * directions;
           return linear_cost(size, 2 * directions, map);
         },

@@ -2,7 +2,9 @@
 //   A_h = softmax(q_h k_h^T / sqrt(d))   (N x N)        y_h = A_h v_h
 // Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as
 // it stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
+// logit_scale=log multiplies the scores of larger pictures, see logit_scale.h.
 #include "model/attention/attention.h"
+#include "model/attention/logit_scale.h"
 #include "model/attention/registry.h"
 
 #include <cmath>
@@ -12,22 +14,35 @@ namespace {
 
 class SoftmaxMixer : public TokenMixer {
  public:
+  explicit SoftmaxMixer(const TokenMixerArguments& arguments)
+      : training_(arguments.training_grid), options_(arguments.spec) {}
+
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override {
-    if (kernels != Kernels::reference)
-      return merge_heads(at::scaled_dot_product_attention(q, k, v));
+    if (kernels != Kernels::reference) {
+      const double scale = query_scale(grid);
+      return merge_heads(at::scaled_dot_product_attention(scale == 1 ? q : q * scale, k, v));
+    }
     const torch::Tensor map = attention_rows(q, k, grid, 0, q.size(2));
     return merge_heads(map.matmul(v.to(map.scalar_type()))).to(v.scalar_type());
   }
 
-  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TokenGrid&,
-                               std::int64_t first, std::int64_t count) override {
-    const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
+                               const TokenGrid& grid, std::int64_t first,
+                               std::int64_t count) override {
+    const double scale = query_scale(grid) / std::sqrt(static_cast<double>(q.size(-1)));
     const torch::Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
     return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
 
   [[nodiscard]] FusedMixing fused() const override { return FusedSoftmax{}; }
+  [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
+    return logit_scale(options_, training_, grid);
+  }
+
+ private:
+  TokenGrid training_;
+  MechanismOptions options_;
 };
 
 const MechanismRegistration kSoftmax({
@@ -35,7 +50,7 @@ const MechanismRegistration kSoftmax({
     .aliases = {"msa", "sdpa"},
     .summary = "multi-head softmax attention, O(N^2 D)",
     .citation = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762",
-    .options = {},
+    .options = {logit_scale_option()},
     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix per head",
     .rows_sum_to_one = true,
     .non_negative = true,
@@ -43,12 +58,12 @@ const MechanismRegistration kSoftmax({
     .quadratic = true,
     .cost =
         [](const MixerSize& size, const AttentionSpec&) {
-          const auto n = static_cast<double>(size.num_tokens);
+          const auto n = static_cast<double>(size.num_tokens());
           const auto d = static_cast<double>(size.embed_dim);
           return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element)};
         },
-    .make = [](const TokenMixerArguments&) -> std::unique_ptr<TokenMixer> {
-      return std::make_unique<SoftmaxMixer>();
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      return std::make_unique<SoftmaxMixer>(arguments);
     },
 });
 

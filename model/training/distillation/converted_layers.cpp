@@ -20,7 +20,7 @@ bool has_distributions(const AttentionSpec& spec) {
 }
 
 AttentionSpec options_of_layer(const VitConfig& config, std::int64_t layer) {
-  return model::with_all_options({config.attention_of(layer)}).front();
+  return model::with_all_options({config.attention_of(layer)}, config.training_grid()).front();
 }
 
 }  // namespace

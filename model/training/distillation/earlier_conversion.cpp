@@ -11,7 +11,7 @@ std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier
   const checkpoint::Loading loading = earlier.start_loading(student);
   const VitConfig config = earlier.deduce_config();
   const auto attention = [](const VitConfig& of, std::int64_t layer) {
-    return with_all_options({of.attention_of(layer)}).front();
+    return with_all_options({of.attention_of(layer)}, of.training_grid()).front();
   };
   const std::string subject = "--start " + earlier.file().string();
   std::vector<std::int64_t> taken;

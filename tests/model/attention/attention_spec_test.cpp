@@ -14,6 +14,8 @@ const MechanismRegistration kAlpha({.name = "test_alpha",
                                     .options = {choice_option("norm", "l2", {"l1", "l2"}, "norm"),
                                                 number_option("scale", "1", 0, 10, "scale")}});
 const MechanismRegistration kBeta({.name = "test_beta"});
+const MechanismRegistration kDelta({.name = "test_delta",
+                                    .options = {extent_option("size", "patches")}});
 
 std::vector<AttentionSpec> layers_of(std::size_t depth) {
   return std::vector<AttentionSpec>(depth, {"test_beta", {}});
@@ -92,6 +94,27 @@ TEST(AttentionSpecTest, ChecksOptions) {
   apply_attention_spec("test_beta", layers);
   EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument,
                "no layer runs test_alpha");
+}
+
+TEST(AttentionSpecTest, ExtentsAreOneIntegerOrTwoAndZeroIsTheTrainingGrids) {
+  const TokenGrid square{1, 14, 14};
+  const TokenGrid oblong{1, 14, 24};
+  const auto stored = [](const char* value, const TokenGrid& training) {
+    std::vector<AttentionSpec> layers{{"test_delta", {}}};
+    if (*value != 0) apply_attention_option(std::string("test_delta.size=") + value, layers);
+    return with_all_options(layers, training).front().options.at("size");
+  };
+  EXPECT_EQ(stored("", square), "14");
+  EXPECT_EQ(stored("", oblong), "14x24");
+  EXPECT_EQ(stored("7", oblong), "7");
+  EXPECT_EQ(stored("7x9", square), "7x9");
+  EXPECT_EQ(stored("0x9", oblong), "14x9");
+  EXPECT_EQ(stored(stored("", square).c_str(), oblong), "14");
+  std::vector<AttentionSpec> layers{{"test_delta", {}}};
+  for (const char* value : {"-1", "7.5", "x", "7x", "x7", "7x7x7", "65537", "7x-1", "seven"}) {
+    EXPECT_ERROR(apply_attention_option(std::string("test_delta.size=") + value, layers),
+                 invalid_argument, "or two, ROWSxCOLUMNS", value);
+  }
 }
 
 TEST(RegistryTest, RefusesASecondEntryOfAName) {

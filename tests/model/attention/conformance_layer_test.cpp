@@ -21,7 +21,6 @@ namespace {
 using model::AttentionSpec;
 using model::AttentionTrace;
 using model::Kernels;
-using model::MechanismOptions;
 using model::TokenGrid;
 using model::VitConfig;
 
@@ -85,7 +84,8 @@ TEST_P(ConformanceLayerTest, ACheckpointGivesTheSameFunctionBack) {
     const checkpoint::Checkpoint opened = checkpoint::Checkpoint::open(file);
     const VitConfig config = opened.deduce_config();
     EXPECT_EQ(config, saved->config());
-    EXPECT_EQ(MechanismOptions(config.attention_of(1)).all(), MechanismOptions(spec).all());
+    EXPECT_EQ(config.attention_of(1),
+              model::with_all_options({spec}, config.training_grid()).front());
     at::manual_seed(3);  // other initial weights and directions
     model::VisionTransformer loaded(config);
     opened.load_into(*loaded);
@@ -134,15 +134,18 @@ TEST_P(ConformanceLayerTest, TheEntryDescribesItself) {
   EXPECT_FALSE(entry().citation.empty());
   EXPECT_FALSE(entry().map_definition.empty());
   ASSERT_TRUE(entry().cost);
-  const model::MixerSize size{197, 192, 3, 4};
-  const model::MixerSize larger{4 * 197, 192, 3, 4};
+  const TokenGrid trained{1, 14, 14};
+  const TokenGrid grid{4, 56, 56};
+  const double elements = static_cast<double>(grid.num_tokens()) * 192;
+  const model::MixerSize size{grid, 192, 3, 4, trained};
+  const model::MixerSize larger{{16, 112, 112}, 192, 3, 4, trained};
   for (const AttentionSpec& spec : variants(entry())) {
     SCOPED_TRACE(describe(spec));
     const model::MixerCost cost = entry().cost(size, spec);
     const double growth = entry().cost(larger, spec).flops / cost.flops;
     // At least every element once, and read and written as float32.
-    EXPECT_GE(cost.flops, 197.0 * 192);
-    EXPECT_GE(cost.bytes, 4 * 197.0 * 192 * 4);
+    EXPECT_GE(cost.flops, elements);
+    EXPECT_GE(cost.bytes, 4 * elements * 4);
     if (entry().quadratic) {
       EXPECT_GT(growth, 12);
     } else {

@@ -128,7 +128,7 @@ TEST(ExactValuesTest, AttentionCase08OnePlusCosine) {
 
 /// Features a head, from the size of the state in the cost: H F (d + 1) elements.
 double feature_count(const AttentionSpec& spec, std::int64_t head_dim) {
-  const model::MixerSize size{197, head_dim, 1, 4};
+  const model::MixerSize size{{1, 14, 14}, head_dim, 1, 4};
   const double tokens = 4.0 * 197 * static_cast<double>(head_dim) * 4;
   const double state = model::find_mechanism(spec.mechanism).cost(size, spec).bytes - tokens;
   return state / 4 / static_cast<double>(head_dim + 1);

@@ -67,7 +67,8 @@ TEST_P(MemoryTest, Of4KImagesStaysLinear) {
   SKIP_WITHOUT_METER();
   const c10::InferenceMode inference;
   const TokenGrid grid{1, 135, 240};  // 32401 tokens
-  const MixerUnderTest mixer(spec_of(entry().name), grid, kShape);
+  const TokenGrid trained = entry().fixed_num_tokens ? grid : TokenGrid{1, 14, 14};
+  const MixerUnderTest mixer(spec_of(entry().name), trained, kShape);
   const Tokens tokens = split_qkv(at::randn({1, grid.num_tokens(), 3, 3, 64}));
   const PeakMemory peak;
   const at::Tensor y = mixer.mix(tokens, grid, Kernels::fused);
@@ -93,7 +94,7 @@ class TrainingMemoryTest : public ::testing::TestWithParam<const char*> {};
 TEST_P(TrainingMemoryTest, OfFullHdImagesIsOfTheOrderOfTheTokens) {
   SKIP_WITHOUT_METER();
   const TokenGrid grid{1, 68, 120};  // 8161 tokens
-  const MixerUnderTest mixer(spec_of(GetParam()), grid, kShape);
+  const MixerUnderTest mixer(spec_of(GetParam()), {1, 14, 14}, kShape);
   const Tokens tokens = split_qkv(at::randn({1, grid.num_tokens(), 3, 3, 64})).leaves();
   const PeakMemory peak;
   const at::Tensor y = mixer.mix(tokens, grid, Kernels::fused);
@@ -104,7 +105,7 @@ TEST_P(TrainingMemoryTest, OfFullHdImagesIsOfTheOrderOfTheTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Mechanisms, TrainingMemoryTest,
-                         ::testing::Values("hydra", "elu", "hedgehog"),
+                         ::testing::Values("hydra", "elu", "hedgehog", "window"),
                          [](const auto& parameter) { return std::string(parameter.param); });
 
 }  // namespace memory_test

@@ -25,9 +25,10 @@ const ::testing::Environment* const kOneThread =
 /// Numbers that differ enough from the defaults to show, and suit all grids of the suite.
 std::string other_number(const MechanismOption& option) {
   static const std::map<std::string, std::string> chosen{
-      {"eps", "0.01"}, {"features", "24"}, {"iterations", "9"}, {"landmarks", "9"},
-      {"length", "9"}, {"max_grid", "64"}, {"seed", "7"},       {"sigma", "2"},
-      {"t", "2"},      {"width", "5"}};
+      {"dilated_heads", "1"}, {"eps", "0.01"},    {"features", "24"}, {"halo", "1"},
+      {"iterations", "9"},    {"landmarks", "9"}, {"length", "9"},    {"max_grid", "64"},
+      {"seed", "7"},          {"sigma", "2"},     {"size", "3x4"},    {"t", "2"},
+      {"width", "5"},         {"window", "4x3"}};
   if (const auto found = chosen.find(option.key); found != chosen.end()) return found->second;
   const double value = std::stod(option.default_value);
   const double other = std::clamp(2 * value, option.minimum, option.maximum);
@@ -52,7 +53,12 @@ const std::vector<AttentionSpec>& combinations() {
       spec_of("linformer", {{"projection", "pool"}, {"length", "9"}}),
       spec_of("mla", {{"norm_scope", "head"}, {"scale", "patch"}, {"form", "causal"}}),
       spec_of("performer", {{"variant", "pos"}, {"form", "causal"}}),
+      spec_of("neighborhood", {{"window", "3"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
+      spec_of("neighborhood", {{"window", "4x5"}, {"dilation", "3"}, {"border", "clip"}}),
+      spec_of("neighborhood", {{"window", "3"}, {"logit_scale", "log"}, {"prefix_balance", "on"}}),
       spec_of("t2r", {{"share_qk", "on"}, {"width", "11"}}),
+      spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}, {"halo", "2"}}),
+      spec_of("window", {{"size", "3"}, {"shift", "alternate"}}),
   };
   return list;
 }

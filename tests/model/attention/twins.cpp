@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -52,9 +53,18 @@ Tensor average(const Problem& p, Tensor weights, double eps) {
 /// x over its norm along the last dimension, the norm no less than `kEps`.
 Tensor unit(const Tensor& x) { return x / (x * x).sum(-1, true).sqrt().clamp_min(kEps); }
 
+/// ln N / ln N_train, where the option asks for it and the picture has more tokens.
+double logit_scale(const Problem& p) {
+  const auto tokens = static_cast<double>(p.num_tokens());
+  const auto trained = static_cast<double>(p.training.num_tokens());
+  if (p.options.text("logit_scale") == "none" || tokens <= trained) return 1;
+  return std::log(tokens) / std::log(std::max(trained, 2.0));
+}
+
 // Section 2.1.
 Tensor softmax(const Problem& p) {
-  const Tensor scores = all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
+  const Tensor scores =
+      logit_scale(p) * all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
   const Tensor weights = scores.exp();
   return side_by_side(at::matmul(weights / weights.sum(-1, true), p.v));
 }
@@ -389,6 +399,94 @@ Tensor nystrom(const Problem& p) {
   return side_by_side(at::matmul(at::matmul(left, z), at::matmul(right, p.v)));
 }
 
+/// Is position `key` of an axis seen from position `query`?
+using AxisSees = std::function<bool(std::int64_t query, std::int64_t key, std::int64_t length)>;
+
+/// Softmax over the prefix tokens and the patches whose row and column are both seen, of head h.
+Tensor softmax_over_some(const Problem& p,
+                         const std::function<AxisSees(std::int64_t head, bool of_rows)>& sees) {
+  const std::int64_t prefix = p.grid.num_prefix;
+  const std::int64_t columns = p.grid.columns;
+  Tensor scores = all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
+  Tensor factors = at::ones({p.num_tokens(), 1}, at::kDouble);
+  Tensor added = at::zeros({p.num_heads(), p.num_tokens(), p.num_tokens()}, at::kDouble);
+  for (std::int64_t i = 0; i < prefix; ++i) {
+    factors[i] = logit_scale(p);
+    if (p.options.on("prefix_balance") && p.num_patches() > 0)
+      added.select(1, i).narrow(1, 0, prefix) =
+          std::log(static_cast<double>(p.num_patches())) -
+          std::log(static_cast<double>(p.training.rows * p.training.columns));
+  }
+  auto value = added.accessor<double, 3>();
+  for (std::int64_t h = 0; h < p.num_heads(); ++h) {
+    const AxisSees sees_row = sees(h, true);
+    const AxisSees sees_column = sees(h, false);
+    for (std::int64_t i = 0; i < p.num_patches(); ++i) {
+      for (std::int64_t j = 0; j < p.num_patches(); ++j) {
+        if (!sees_row(i / columns, j / columns, p.grid.rows) ||
+            !sees_column(i % columns, j % columns, columns))
+          value[h][prefix + i][prefix + j] = -std::numeric_limits<double>::infinity();
+      }
+    }
+  }
+  return side_by_side(at::matmul(at::softmax(scores * factors + added, -1), p.v));
+}
+
+// Swin's windows on balanced intervals; mixers under test are of layer 1, which alternate shifts.
+Tensor window(const Problem& p) {
+  const auto [size_rows, size_columns] = p.options.extent("size", p.training);
+  const std::int64_t halo = p.options.integer("halo");
+  const bool shifted = p.options.text("shift") == "alternate";
+  const auto along = [=](std::int64_t size) -> AxisSees {
+    return [=](std::int64_t query, std::int64_t key, std::int64_t length) {
+      const std::int64_t count = (length + size - 1) / size;
+      std::vector<std::int64_t> borders;
+      for (std::int64_t t = 0; t <= count; ++t) borders.push_back(t * length / count);
+      if (shifted && count > 1) {
+        std::vector<std::int64_t> moved{0};
+        for (std::size_t t = 0; t + 1 < borders.size(); ++t)
+          moved.push_back((borders[t] + borders[t + 1]) / 2);
+        moved.push_back(length);
+        borders = moved;
+      }
+      for (std::size_t t = 0; t + 1 < borders.size(); ++t) {
+        if (borders[t] <= query && query < borders[t + 1])
+          return borders[t] - halo <= key && key < borders[t + 1] + halo;
+      }
+      return false;
+    };
+  };
+  return softmax_over_some(
+      p, [&, rows = size_rows, columns = size_columns](std::int64_t, bool of_rows) {
+        return along(of_rows ? rows : columns);
+      });
+}
+
+// NATTEN's neighbourhood: the `window` nearest positions of the query's phase, or the centred ones.
+Tensor neighborhood(const Problem& p) {
+  const auto [window_rows, window_columns] = p.options.extent("window", p.training);
+  const bool clips = p.options.text("border") == "clip";
+  const auto along = [=](std::int64_t window, std::int64_t dilation) -> AxisSees {
+    return [=](std::int64_t query, std::int64_t key, std::int64_t length) {
+      if (key % dilation != query % dilation) return false;
+      std::int64_t first = query / dilation - window / 2;
+      if (!clips) {
+        std::int64_t positions = 0;
+        for (std::int64_t x = query % dilation; x < length; x += dilation) ++positions;
+        if (window >= positions) return true;
+        first = std::min(std::max<std::int64_t>(first, 0), positions - window);
+      }
+      return first <= key / dilation && key / dilation < first + window;
+    };
+  };
+  const std::int64_t dilated = p.options.integer("dilated_heads");
+  return softmax_over_some(
+      p, [&, rows = window_rows, columns = window_columns](std::int64_t head, bool of_rows) {
+        const bool dilates = dilated == 0 || head >= p.num_heads() - dilated;
+        return along(of_rows ? rows : columns, dilates ? p.options.integer("dilation") : 1);
+      });
+}
+
 using Twin = Tensor (*)(const Problem&);
 
 const std::map<std::string, Twin, std::less<>>& twins() {
@@ -409,7 +507,9 @@ const std::map<std::string, Twin, std::less<>>& twins() {
                                                               {"aft", aft},
                                                               {"polynl", polynl},
                                                               {"linformer", linformer},
-                                                              {"nystrom", nystrom}};
+                                                              {"nystrom", nystrom},
+                                                              {"window", window},
+                                                              {"neighborhood", neighborhood}};
   return table;
 }
 

@@ -189,7 +189,7 @@ TEST(DiagnosticsTest, MeansOverPicturesOfAllLayers) {
   const Tensor a = at::randn({3, kRows * patch, kColumns * patch});
   const Tensor b = at::randn({3, kRows * patch, kColumns * patch});
   const auto means_of = [&](const std::vector<Tensor>& images) {
-    AttentionDiagnostics diagnostics(*pair.modules, &*reference.modules, model::PosInterp::timm);
+    AttentionDiagnostics diagnostics(*pair.modules, &*reference.modules);
     for (const Tensor& image : images) diagnostics.add(image);
     EXPECT_EQ(diagnostics.images(), std::ssize(images));
     EXPECT_EQ(diagnostics.queries(), 1 + kRows * kColumns);
@@ -214,7 +214,7 @@ TEST(DiagnosticsTest, MeansOverPicturesOfAllLayers) {
 TEST(DiagnosticsTest, LongSequencesAreJudgedBySomeQueries) {
   Pair pair("softmax");
   const std::int64_t patch = pair.exact.config().patch_size;
-  AttentionDiagnostics diagnostics(*pair.modules, nullptr, model::PosInterp::timm);
+  AttentionDiagnostics diagnostics(*pair.modules, nullptr);
   at::manual_seed(4);
   diagnostics.add(at::randn({3, 20 * patch, 21 * patch}));
   EXPECT_EQ(diagnostics.queries(), 256);

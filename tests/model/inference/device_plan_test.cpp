@@ -151,6 +151,15 @@ TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
   with("hydra", "eps_policy", "rsqrt");
 }
 
+// Scores grow with the picture, the table of positions lies in tiles.
+TEST(DevicePlanTest, EqualsTheModulesWhereTheSizeDecides) {
+  at::manual_seed(5);
+  VitConfig config = small("softmax:0-1,window:2");
+  for (AttentionSpec& spec : config.attention) spec.options["logit_scale"] = "log";
+  config.pos_interp = PosInterp::tile;
+  expect_equal_to_modules(config, at::randn({1, 3, 104, 136}));
+}
+
 TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
   HostPlan hydra(filled(small("hydra")), ProductType::float32);
   hydra.logits(at::zeros({1, 3, 64, 64}));
@@ -234,7 +243,7 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
   const at::Tensor images = at::randn({2, 3, 48, 80});
   VisionTransformer model = filled(config);
   std::vector<at::Tensor> inputs;
-  ForwardOptions forward{Kernels::reference, PosInterp::timm};
+  ForwardOptions forward{Kernels::reference};
   forward.block_inputs = &inputs;
   {
     const at::NoGradGuard no_grad;

@@ -85,6 +85,20 @@ TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
   expect_equal_to_modules(with("elu", "form", "causal"), images);
 }
 
+// Scores grow with the picture, the table of positions lies in tiles.
+TEST(PlanTest, EqualsTheModulesWhereTheSizeDecides) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 104, 136});
+  VitConfig config = small("softmax:0-1,window:2");
+  const VitConfig plain = config;
+  for (AttentionSpec& spec : config.attention) spec.options["logit_scale"] = "log";
+  config.pos_interp = PosInterp::tile;
+  expect_equal_to_modules(config, images);
+  VisionTransformer model = filled(config);
+  VisionTransformer without = filled(plain);
+  EXPECT_GT(relative(module_logits(model, images), module_logits(without, images)), 1e-2);
+}
+
 // A teacher is asked by a model under training: what runs as modules stays of the plan's precision.
 TEST(PlanTest, IsOfItsOwnPrecisionUnderAutocast) {
   at::manual_seed(5);

@@ -40,7 +40,7 @@ class RoundingTwin {
     const VitConfig& config = model_->config();
     const std::int64_t size = config.patch_size;
     const Embeddings embeddings =
-        make_embeddings(*model_, images.size(2) / size, images.size(3) / size, PosInterp::timm);
+        make_embeddings(*model_, images.size(2) / size, images.size(3) / size);
     const Affine embed = fold_patch_embed(*model_);
     const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
     const at::Tensor patch_tokens =

@@ -105,6 +105,7 @@ ImageGeometry make_geometry(const PackedNetwork& network, std::int64_t rows, std
   geometry.prefix = random_values(kDim, 1, 20);
   geometry.position = random_values(static_cast<std::size_t>(rows * columns * kDim), 1, 21);
   geometry.token_weights.resize(network.blocks.size());
+  geometry.query_scales.assign(network.blocks.size(), 1.0F);
   return geometry;
 }
 

@@ -1,0 +1,90 @@
+// Softmax attention within windows of the patch grid: Swin's W-MSA (Liu et al. 2021, arXiv
+// 2103.14030) and the windows of ViTDet (Li et al. 2022, arXiv 2203.16527) without halo, the query
+// blocks of Image Transformer (Parmar et al. 2018, arXiv 1802.05751) and HaloNet (Vaswani et al.
+// 2021, arXiv 2103.12731) with one. A patch sees its own window, grown by the halo, and the prefix
+// tokens; those see everything. What is this project's: an axis is cut into as few intervals of at
+// most `size` as it takes, which differ by one patch at most (Swin pads and masks the last ones),
+// and `size` is the training grid, so that the layer is softmax there, bit for bit.
+// shift=alternate: in layers of odd number the borders are the middles of the intervals and the
+// first and last window half as wide: the windows of Swin's shift without its roll and its mask. An
+// axis of one interval stays whole, as in Swin.
+#include "model/attention/axis_pattern.h"
+#include "model/attention/balanced_intervals.h"
+#include "model/attention/registry.h"
+#include "model/attention/sparse_softmax.h"
+
+#include <algorithm>
+
+namespace hydrascope::model {
+namespace {
+
+AxisRule window_rule(std::int64_t size, std::int64_t halo, bool shifted) {
+  return {[=](std::int64_t position, std::int64_t length) {
+    const BalancedIntervals intervals{length, size};
+    const std::int64_t t = intervals.holding(position);
+    std::int64_t begin = intervals.begin(t);
+    std::int64_t end = intervals.begin(t + 1);
+    if (shifted && intervals.count() > 1) {
+      const auto middle = [&](std::int64_t of) {
+        return (intervals.begin(of) + intervals.begin(of + 1)) / 2;
+      };
+      const bool in_second_half = position >= middle(t);
+      begin = in_second_half ? middle(t) : t == 0 ? 0 : middle(t - 1);
+      end = !in_second_half ? middle(t) : t + 1 == intervals.count() ? length : middle(t + 1);
+    }
+    begin = std::max<std::int64_t>(0, begin - halo);
+    return AxisKeys{begin, std::min(length, end + halo) - begin};
+  }};
+}
+
+std::vector<HeadPattern> windows(const MechanismOptions& options, const TokenGrid& training,
+                                 std::int64_t num_heads, std::int64_t layer_index) {
+  const GridExtent size = options.extent("size", training);
+  const std::int64_t halo = options.integer("halo");
+  const bool shifted = options.text("shift") == "alternate" && layer_index % 2 == 1;
+  std::vector<HeadPattern> heads;
+  heads.push_back(
+      {num_heads, std::make_unique<AxisPattern>(window_rule(size.rows, halo, shifted),
+                                                window_rule(size.columns, halo, shifted))});
+  return heads;
+}
+
+std::vector<MechanismOption> window_options() {
+  std::vector<MechanismOption> options{
+      extent_option("size", "patches of a window, at most; 0: the training grid"),
+      integer_option("halo", 0, 0, 65536, "patches around its window that a patch sees, too"),
+      choice_option("shift", "none", {"none", "alternate"},
+                    "windows of layers 1, 3, 5.. lie across the borders of the others")};
+  for (MechanismOption& option : prefix_row_options()) options.push_back(std::move(option));
+  return options;
+}
+
+const MechanismRegistration kWindow({
+    .name = "window",
+    .aliases = {"swin", "windowed", "image_transformer", "vitdet"},
+    .summary = "softmax attention within windows of the patch grid, O(N D w^2)",
+    .citation = "Liu et al. 2021, Swin Transformer, arXiv 2103.14030; Li et al. 2022, Exploring "
+                "Plain Vision Transformer Backbones for Object Detection, arXiv 2203.16527; with a "
+                "halo Parmar et al. 2018, Image Transformer, arXiv 1802.05751",
+    .options = window_options(),
+    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's window and the prefix "
+                      "tokens, 0 elsewhere; rows of prefix tokens over all",
+    .rows_sum_to_one = true,
+    .non_negative = true,
+    .permutation_equivariant = false,
+    .sparse = true,
+    .cost =
+        [](const MixerSize& size, const AttentionSpec& spec) {
+          return sparse_cost(
+              size, windows(MechanismOptions(spec), size.training_grid, size.num_heads, 0));
+        },
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      const MechanismOptions options(arguments.spec);
+      return std::make_unique<SparseSoftmaxMixer>(
+          windows(options, arguments.training_grid, arguments.num_heads, arguments.layer_index),
+          arguments.training_grid, options);
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

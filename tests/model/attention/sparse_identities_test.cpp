@@ -1,0 +1,427 @@
+// What softmax over some of the tokens has in common, whatever the pattern, and what the patterns
+// themselves promise. The twins are held against all options in the conformance suite.
+#include "model/attention/balanced_intervals.h"
+#include "model/vision_transformer.h"
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cctype>
+#include <cmath>
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::testing {
+namespace sparse_identities_test {
+
+using model::AttentionSpec;
+using model::Kernels;
+using model::TokenGrid;
+
+const HeadShape kShape{2, 4};
+const TokenGrid kTraining{2, 4, 3};
+/// Neither side is a multiple of a window's.
+const TokenGrid kGrid{2, 9, 10};
+
+Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid) {
+  at::manual_seed(seed);
+  return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
+}
+
+std::string test_name(const ::testing::TestParamInfo<AttentionSpec>& parameter) {
+  std::string name = describe(parameter.param);
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+/// Whoever is seen has a weight.
+at::Tensor seen(const at::Tensor& map) { return map.ne(0); }
+
+class SparseTest : public ::testing::TestWithParam<AttentionSpec> {};
+
+// T2: y = (1 - m) y_S + m y_out, where m is softmax's weight of what is not seen.
+TEST_P(SparseTest, SoftmaxIsTheAverageOfWhatIsSeenAndWhatIsNot) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(1, kGrid);
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
+  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kTraining, kShape);
+  const at::Tensor sees = seen(mixer.map(tokens, kGrid));
+  const at::Tensor all = softmax.map(tokens, kGrid);
+  const at::Tensor outside = all.masked_fill(sees, 0);
+  const at::Tensor m = outside.sum(-1, true);
+  const at::Tensor inside = model::split_heads(mixer.mix(tokens, kGrid), kShape.num_heads);
+  const at::Tensor expected = (1 - m) * inside + outside.matmul(tokens.v);
+  EXPECT_GT(m.max().item<double>(), 0.1);
+  EXPECT_TRUE(all_near(model::merge_heads(expected), softmax.mix(tokens, kGrid), 1e-12));
+}
+
+// T4
+TEST_P(SparseTest, PrefixTokensSeeAllAndAreSeenByAll) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(2, kGrid);
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
+  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kTraining, kShape);
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+    EXPECT_TRUE(all_near(mixer.mix(tokens, kGrid, kernels).narrow(1, 0, 2),
+                         softmax.mix(tokens, kGrid).narrow(1, 0, 2), 1e-12));
+  }
+  EXPECT_TRUE(seen(mixer.map(tokens, kGrid)).narrow(3, 0, 2).all().item<bool>());
+}
+
+// T5: the cost counts the pairs that are seen (in layers of even number, which shifts leave alone).
+TEST_P(SparseTest, RowsAreDistributionsOverAsManyKeysAsTheCostCounts) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(3, kGrid);
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
+  const at::Tensor map = mixer.map(tokens, kGrid);
+  EXPECT_TRUE(all_near(map.sum(-1), at::ones_like(map.select(-1, 0)), 1e-12));
+  const at::Tensor sees = seen(map);
+  EXPECT_TRUE(sees.diagonal(0, 2, 3).all().item<bool>());
+  EXPECT_TRUE(at::equal(sees[0], sees[1]));
+  if (GetParam().options.contains("shift")) return;
+  const std::int64_t dim = kShape.num_heads * kShape.head_dim;
+  const model::MixerCost cost = model::find_mechanism(GetParam().mechanism)
+                                    .cost({kGrid, dim, kShape.num_heads, 8, kTraining}, GetParam());
+  EXPECT_EQ(cost.flops, static_cast<double>(4 * kShape.head_dim) * sees[0].sum().item<double>());
+}
+
+// T6, T9
+TEST_P(SparseTest, WhatIsNotSeenChangesNoBit) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(4, kGrid);
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
+  const at::Tensor sees = seen(mixer.map(tokens, kGrid))[0];  // (H, N, N)
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+    const at::Tensor before = model::split_heads(mixer.mix(tokens, kGrid, kernels), 2);
+    for (const std::int64_t token : {std::int64_t{2}, std::int64_t{47}, kGrid.num_tokens() - 1}) {
+      Tokens changed{tokens.q, tokens.k.clone(), tokens.v.clone()};
+      changed.k.select(2, token).mul_(-3);
+      changed.v.select(2, token).add_(100);
+      const at::Tensor after = model::split_heads(mixer.mix(changed, kGrid, kernels), 2);
+      const at::Tensor same = after.eq(before).all(-1);  // (B, H, N)
+      const at::Tensor expected = sees.select(2, token).logical_not();
+      EXPECT_TRUE(at::equal(same, expected.unsqueeze(0).expand_as(same))) << token;
+    }
+  }
+}
+
+// T7, T9: ragged borders, single rows and columns, no patches, no prefix, and the head range of
+// rollouts: one column of values.
+TEST_P(SparseTest, OddGridsAndNarrowValuesAreTheMap) {
+  const c10::InferenceMode inference;
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
+  for (const TokenGrid& grid : {TokenGrid{2, 1, 13}, TokenGrid{2, 13, 1}, TokenGrid{0, 11, 7},
+                                TokenGrid{1, 2, 2}, TokenGrid{3, 0, 0}, TokenGrid{1, 5, 23}}) {
+    SCOPED_TRACE(std::to_string(grid.rows) + " x " + std::to_string(grid.columns));
+    Tokens tokens = tokens_of(5, grid);
+    const at::Tensor map = mixer.map(tokens, grid);
+    for (const std::int64_t width : {std::int64_t{1}, kShape.head_dim, std::int64_t{7}}) {
+      tokens.v = at::randn({2, 2, grid.num_tokens(), width}, at::kDouble);
+      for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+        EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels),
+                             model::merge_heads(map.matmul(tokens.v)), 1e-12));
+      }
+    }
+  }
+}
+
+/// The same options with rows and columns exchanged.
+AttentionSpec transposed(AttentionSpec spec) {
+  for (auto& [key, value] : spec.options) {
+    if (const auto cross = value.find('x'); cross != std::string::npos)
+      value = value.substr(cross + 1) + "x" + value.substr(0, cross);
+  }
+  return spec;
+}
+
+// T8
+TEST_P(SparseTest, TransposingThePictureTransposesTheOutput) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(6, kGrid);
+  const TokenGrid turned{kGrid.num_prefix, kGrid.columns, kGrid.rows};
+  const at::Tensor index = at::arange(kGrid.num_tokens());
+  const at::Tensor order =
+      at::cat({index.narrow(0, 0, 2), index.narrow(0, 2, 90).view({9, 10}).t().flatten()});
+  const at::Tensor y = plain_mixer(GetParam(), kTraining, kShape).mix(tokens, kGrid);
+  const MixerUnderTest other =
+      plain_mixer(transposed(GetParam()), {2, kTraining.columns, kTraining.rows}, kShape);
+  EXPECT_TRUE(all_near(other.mix(tokens.tokens(order), turned), y.index_select(1, order), 1e-12));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Patterns, SparseTest,
+    ::testing::Values(spec_of("window"), spec_of("window", {{"size", "3x5"}}),
+                      spec_of("window", {{"size", "4"}, {"halo", "1"}}),
+                      spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}}),
+                      spec_of("neighborhood"), spec_of("neighborhood", {{"window", "3"}}),
+                      spec_of("neighborhood", {{"window", "4x2"}, {"border", "clip"}}),
+                      spec_of("neighborhood",
+                              {{"window", "3x2"}, {"dilation", "2"}, {"dilated_heads", "1"}})),
+    test_name);
+
+class CoverTest : public ::testing::TestWithParam<AttentionSpec> {};
+
+// T1
+TEST_P(CoverTest, IsSoftmaxWithItsGradients) {
+  const MixerUnderTest mixer = plain_mixer(GetParam(), kGrid, kShape);
+  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kGrid, kShape);
+  const Tokens tokens = tokens_of(7, kGrid).leaves();
+  const at::Tensor weights = at::randn({2, kGrid.num_tokens(), 8}, at::kDouble);
+  const auto gradients = [&](const MixerUnderTest& of, Kernels kernels) {
+    return torch::autograd::grad({(of.mix(tokens, kGrid, kernels) * weights).sum()},
+                                 {tokens.q, tokens.k, tokens.v});
+  };
+  EXPECT_TRUE(all_near(mixer.map(tokens, kGrid), softmax.map(tokens, kGrid), 1e-12));
+  const auto expected = gradients(softmax, Kernels::fused);
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+    EXPECT_TRUE(
+        all_near(mixer.mix(tokens, kGrid, kernels), softmax.mix(tokens, kGrid, kernels), 1e-12));
+    const auto found = gradients(mixer, kernels);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(all_near(found[i], expected[i], 1e-12)) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, CoverTest,
+    ::testing::Values(spec_of("window"), spec_of("window", {{"size", "10"}}),
+                      spec_of("window", {{"size", "2"}, {"halo", "9"}}),
+                      spec_of("window", {{"logit_scale", "log"}, {"prefix_balance", "on"}}),
+                      spec_of("window", {{"shift", "alternate"}}), spec_of("neighborhood"),
+                      spec_of("neighborhood", {{"window", "9x10"}}),
+                      spec_of("neighborhood", {{"window", "20"}, {"border", "clip"}})),
+    test_name);
+
+TEST(SparseIdentitiesTest, AtTheTrainingSizeNoBitDiffersFromSoftmax) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(8, kGrid).to(at::kFloat);
+  const at::Tensor expected = MixerUnderTest(spec_of("softmax"), kGrid, kShape).mix(tokens, kGrid);
+  for (const char* name : {"window", "neighborhood"})
+    EXPECT_TRUE(
+        at::equal(MixerUnderTest(spec_of(name), kGrid, kShape).mix(tokens, kGrid), expected));
+}
+
+TEST(SparseIdentitiesTest, BalancedIntervalsDifferByOneAtMost) {
+  for (std::int64_t length = 1; length < 60; ++length) {
+    for (std::int64_t size = 1; size < 70; ++size) {
+      const model::BalancedIntervals intervals{length, size};
+      EXPECT_EQ(intervals.begin(0), 0);
+      EXPECT_EQ(intervals.begin(intervals.count()), length);
+      for (std::int64_t t = 0; t < intervals.count(); ++t) {
+        const std::int64_t patches = intervals.begin(t + 1) - intervals.begin(t);
+        EXPECT_LE(patches, size);
+        EXPECT_LE(std::abs(patches * intervals.count() - length), intervals.count() - 1);
+        for (std::int64_t x = intervals.begin(t); x < intervals.begin(t + 1); ++x)
+          EXPECT_EQ(intervals.holding(x), t);
+      }
+    }
+  }
+}
+
+/// Keys that are seen along a row of `length` patches, by query: (length, length).
+at::Tensor along_a_row(const AttentionSpec& spec, std::int64_t length, std::int64_t layer = 1) {
+  const TokenGrid grid{0, 1, length};
+  torch::nn::Module owner;
+  const auto mixer =
+      model::find_mechanism(spec.mechanism).make({1, 1, layer, 2, {0, 1, 4}, spec, owner});
+  const at::Tensor q = at::zeros({1, 1, length, 1});
+  return seen(mixer->attention_rows(q, q, grid, 0, length)[0][0]);
+}
+
+at::Tensor blocks_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<at::Tensor> blocks;
+  for (const std::int64_t size : sizes) blocks.push_back(at::ones({size, size}));
+  return at::block_diag(blocks).ne(0);
+}
+
+TEST(SparseIdentitiesTest, ShiftedWindowsLieAcrossTheBordersInOddLayers) {
+  const AttentionSpec spec = spec_of("window", {{"size", "4"}, {"shift", "alternate"}});
+  EXPECT_TRUE(at::equal(along_a_row(spec, 10, 0), blocks_of({3, 3, 4})));
+  EXPECT_TRUE(at::equal(along_a_row(spec, 10, 2), blocks_of({3, 3, 4})));
+  // The middles of 0 3 6 10.
+  EXPECT_TRUE(at::equal(along_a_row(spec, 10, 1), blocks_of({1, 3, 4, 2})));
+  EXPECT_TRUE(along_a_row(spec, 4, 1).all().item<bool>());
+}
+
+TEST(SparseIdentitiesTest, NeighbourhoodsShiftInwardsOrAreClipped) {
+  const auto firsts_and_counts = [](const at::Tensor& sees) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> list;
+    for (const at::Tensor& row : sees.unbind())
+      list.emplace_back(row.nonzero().min().item<std::int64_t>(), row.sum().item<std::int64_t>());
+    return list;
+  };
+  using Rows = std::vector<std::pair<std::int64_t, std::int64_t>>;
+  const AttentionSpec shift = spec_of("neighborhood", {{"window", "3"}});
+  EXPECT_EQ(firsts_and_counts(along_a_row(shift, 6)),
+            (Rows{{0, 3}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {3, 3}}));
+  const AttentionSpec clip = spec_of("neighborhood", {{"window", "3"}, {"border", "clip"}});
+  EXPECT_EQ(firsts_and_counts(along_a_row(clip, 6)),
+            (Rows{{0, 2}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {4, 2}}));
+  const AttentionSpec dilated = spec_of("neighborhood", {{"window", "3"}, {"dilation", "2"}});
+  EXPECT_EQ(firsts_and_counts(along_a_row(dilated, 8)),
+            (Rows{{0, 3}, {1, 3}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {2, 3}, {3, 3}}));
+  // Phases do not mix.
+  const at::Tensor parity = at::arange(8).remainder(2);
+  EXPECT_FALSE(along_a_row(dilated, 8)
+                   .logical_and(parity.unsqueeze(0).ne(parity.unsqueeze(1)))
+                   .any()
+                   .item<bool>());
+}
+
+TEST(SparseIdentitiesTest, NeighbourhoodsMoveWithThePicture) {
+  const c10::InferenceMode inference;
+  const TokenGrid grid{1, 12, 11};
+  const Tokens tokens = tokens_of(9, grid);
+  // Every token takes what the one above and to the left of it had.
+  const at::Tensor patches = at::arange(12 * 11).view({12, 11});
+  const at::Tensor order =
+      at::cat({at::zeros({1}, at::kLong), 1 + patches.roll({1, 1}, {0, 1}).flatten()});
+  for (const AttentionSpec& spec :
+       {spec_of("neighborhood", {{"window", "3"}}),
+        spec_of("neighborhood", {{"window", "3"}, {"border", "clip"}}),
+        spec_of("neighborhood", {{"window", "2"}, {"dilation", "2"}})}) {
+    const MixerUnderTest mixer = plain_mixer(spec, grid, kShape);
+    const auto inside = [&](const Tokens& of, std::int64_t first) {
+      return mixer.mix(of, grid)
+          .slice(1, 1)
+          .unflatten(1, {12, 11})
+          .narrow(1, first, 6)
+          .narrow(2, first, 5);
+    };
+    EXPECT_TRUE(all_near(inside(tokens.tokens(order), 4), inside(tokens, 3), 1e-12))
+        << describe(spec);
+  }
+}
+
+TEST(SparseIdentitiesTest, LayersOfNeighbourhoodsReachHalfAWindowEach) {
+  const at::Tensor once = along_a_row(spec_of("neighborhood", {{"window", "5"}}), 40);
+  at::Tensor reached = at::eye(40);
+  for (std::int64_t layers = 1; layers < 5; ++layers) {
+    reached = once.to(at::kFloat).matmul(reached);
+    const std::int64_t keys = reached[20].ne(0).sum().item<std::int64_t>();
+    EXPECT_EQ(keys, 2 * 2 * layers + 1) << layers;
+  }
+}
+
+// N / N_train is 15 / 6 here, in numbers that are easy to check by hand.
+TEST(SparseIdentitiesTest, LogitScaleSharpensRowsThatSeeAllTokens) {
+  const c10::InferenceMode inference;
+  const TokenGrid training{1, 1, 5};
+  const TokenGrid grid{1, 2, 7};
+  const Tokens tokens = tokens_of(10, grid);
+  const double factor = std::log(15.0) / std::log(6.0);
+  const at::Tensor scores = tokens.q.matmul(tokens.k.mT()) / 2;
+  const at::Tensor sharper = at::softmax(factor * scores, -1);
+  const AttentionSpec log = spec_of("softmax", {{"logit_scale", "log"}});
+  const MixerUnderTest softmax = plain_mixer(log, training, kShape);
+  EXPECT_TRUE(all_near(softmax.map(tokens, grid), sharper, 1e-12));
+  const MixerUnderTest window =
+      plain_mixer(spec_of("window", {{"logit_scale", "log"}}), training, kShape);
+  const MixerUnderTest plain = plain_mixer(spec_of("window"), training, kShape);
+  const at::Tensor map = window.map(tokens, grid);
+  EXPECT_TRUE(all_near(map.narrow(2, 0, 1), sharper.narrow(2, 0, 1), 1e-12));
+  EXPECT_TRUE(at::equal(map.slice(2, 1), plain.map(tokens, grid).slice(2, 1)));
+  // At the size of training, and below it, the published model.
+  for (const TokenGrid& smaller : {training, TokenGrid{1, 1, 3}}) {
+    const Tokens few = tokens_of(11, smaller);
+    EXPECT_TRUE(at::equal(softmax.mix(few, smaller),
+                          plain_mixer(spec_of("softmax"), training, kShape).mix(few, smaller)));
+  }
+}
+
+// Four copies of all patches change nothing for a class token whose own weight is kept up.
+TEST(SparseIdentitiesTest, PrefixBalanceMakesCopiesOfAPictureCountOnce) {
+  const c10::InferenceMode inference;
+  const TokenGrid training{2, 3, 4};
+  const TokenGrid grid{2, 12, 4};
+  const Tokens tokens = tokens_of(12, training);
+  const at::Tensor index = at::arange(14);
+  const at::Tensor order = at::cat({index.narrow(0, 0, 2), index.narrow(0, 2, 12).repeat({4})});
+  const AttentionSpec spec = spec_of("window", {{"prefix_balance", "on"}});
+  const MixerUnderTest mixer = plain_mixer(spec, training, kShape);
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+    EXPECT_TRUE(all_near(mixer.mix(tokens.tokens(order), grid, kernels),
+                         mixer.mix(tokens, training, kernels).index_select(1, order), 1e-12));
+  }
+}
+
+model::VitConfig small_model(const std::string& mechanism) {
+  model::VitConfig config;
+  config.arch = "small";
+  config.img_height = 24;
+  config.img_width = 32;
+  config.patch_size = 8;
+  config.embed_dim = 16;
+  config.depth = 3;
+  config.num_heads = 2;
+  config.num_classes = 5;
+  config.attention.assign(3, spec_of(mechanism));
+  return config;
+}
+
+model::VisionTransformer model_of(const model::VitConfig& config) {
+  at::manual_seed(20);
+  model::VisionTransformer model(config);
+  const at::NoGradGuard no_grad;
+  // The initial weights are so small that attention hardly matters.
+  for (at::Tensor& parameter : model->parameters())
+    parameter.add_(at::randn(parameter.sizes()), 0.2);
+  model->to(at::kDouble);
+  return model;
+}
+
+// T10
+TEST(SparseIdentitiesTest, AMosaicOfOnePictureHasThatPicturesLogits) {
+  const c10::InferenceMode inference;
+  const at::Tensor picture = at::randn({2, 3, 24, 32}, at::kDouble);
+  const at::Tensor mosaic = picture.repeat({1, 1, 3, 2});
+  for (const bool has_class_token : {true, false}) {
+    model::VitConfig config = small_model("window");
+    config.pos_interp = model::PosInterp::tile;
+    config.class_token = has_class_token;
+    if (!has_class_token) config.global_pool = model::Pooling::avg;
+    for (AttentionSpec& layer : config.attention) layer.options["prefix_balance"] = "on";
+    model::VisionTransformer model = model_of(config);
+    const at::Tensor expected = model->forward(picture);
+    EXPECT_TRUE(all_near(model->forward(mosaic), expected, 1e-12));
+    config.pos_interp = model::PosInterp::timm;
+    EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-3);
+  }
+}
+
+// T3
+TEST(SparseIdentitiesTest, TheLastLayerOfAModelThatReadsItsClassTokenMayBeAnyPattern) {
+  const c10::InferenceMode inference;
+  const at::Tensor picture = at::randn({1, 3, 56, 48}, at::kDouble);
+  const at::Tensor expected = model_of(small_model("softmax"))->forward(picture);
+  for (const char* name : {"window", "neighborhood"}) {
+    model::VitConfig config = small_model("softmax");
+    config.attention.back() = spec_of(name);
+    EXPECT_TRUE(all_near(model_of(config)->forward(picture), expected, 1e-12));
+    config.attention.front() = spec_of(name);
+    EXPECT_GT(relative_error(model_of(config)->forward(picture), expected), 1e-4);
+  }
+}
+
+TEST(SparseIdentitiesTest, AModelRemembersTheNumbersOfItsTrainingGrid) {
+  model::VitConfig config = small_model("window");
+  config.attention.back() = spec_of("neighborhood", {{"window", "5"}});
+  const model::VitConfig stored = model::VisionTransformer(config)->config();
+  EXPECT_EQ(stored.attention.front().options.at("size"), "3x4");
+  EXPECT_EQ(stored.attention.back().options.at("window"), "5");
+  model::VitConfig larger = stored;
+  larger.img_height = larger.img_width = 64;
+  EXPECT_EQ(model::VisionTransformer(larger)->config().attention, stored.attention);
+  EXPECT_EQ(model::with_all_options({spec_of("window")}, {1, 7, 7}).front().options.at("size"),
+            "7");
+}
+
+}  // namespace sparse_identities_test
+}  // namespace hydrascope::testing
