@@ -20,9 +20,9 @@ TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
   const auto record = nlohmann::ordered_json::parse(outcome.out);
   std::vector<std::string> keys;
   for (const auto& item : record.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{"schema", "input", "width", "height", "model_size", "tokens",
-                                      "top", "device", "precision", "attention", "seconds"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "input", "width", "height", "model_size",
+                                            "tokens", "top", "device", "precision", "attention",
+                                            "attention_options", "seconds"}));
   EXPECT_EQ(record.at("schema"), 1);
   EXPECT_EQ(record.at("input"), kOtters);
   EXPECT_EQ(record.at("width"), 1920);

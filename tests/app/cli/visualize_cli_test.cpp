@@ -62,10 +62,10 @@ TEST_F(VisualizeCliTest, AHeatmapOfThePicturesOwnSizeAndTheRecordOfTheContract) 
   const auto record = nlohmann::ordered_json::parse(outcome.out);
   std::vector<std::string> keys;
   for (const auto& item : record.items()) keys.push_back(item.key());
-  EXPECT_EQ(keys,
-            (std::vector<std::string>{"schema", "input", "class", "method", "layer", "grid", "min",
-                                      "max", "cls_share", "files", "width", "height", "model_size",
-                                      "attention", "device", "precision", "seconds"}));
+  EXPECT_EQ(keys, (std::vector<std::string>{"schema", "input", "class", "method", "layer", "grid",
+                                            "min", "max", "cls_share", "files", "width", "height",
+                                            "model_size", "attention", "attention_options",
+                                            "device", "precision", "seconds"}));
   EXPECT_EQ(record.at("class").at("index"), 360);
   EXPECT_EQ(record.at("class").at("label"), "otter");
   EXPECT_EQ(record.at("method"), "hydra");
