@@ -29,8 +29,8 @@ Input failed_input(std::string given, std::filesystem::path path, ErrorCode code
                    std::string message);
 
 /// Expands files, folders (images in the order of their paths; sub-folders with `recursive`),
-/// quoted globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path a line, relative to the
-/// list's folder unless it exists as given; `#` is not a comment), `-` (one path a line on
+/// quoted globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path per line, relative to the
+/// list's folder unless it exists as given; `#` is not a comment), `-` (one path per line on
 /// `standard_input`, once) and video files. A name that exists is that file, whatever characters it
 /// holds. A line of a list is a file or a folder, never a pattern or another list.
 ///

@@ -36,7 +36,7 @@ class JsonObject {
   /// A file's name as a string. Where it is not UTF-8, which JSON cannot hold, also its bytes,
   /// percent-encoded (RFC 3986), as KEY_bytes: two such names stay apart and can be had back.
   JsonObject& add_path(std::string_view key, std::string_view path);
-  /// `{"a":1,"b":[2]}`, or one member a line where `indent` is positive.
+  /// `{"a":1,"b":[2]}`, or one member per line where `indent` is positive.
   [[nodiscard]] std::string text(int indent = 0) const;
 
  private:

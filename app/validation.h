@@ -23,7 +23,7 @@ struct ValidationScore {
   std::int64_t failed = 0;
   double top1 = 0;  ///< percent
   double top5 = 0;
-  double loss = 0;           ///< cross-entropy, nats an image
+  double loss = 0;           ///< cross-entropy, nats per image
   bool interrupted = false;  ///< a signal came: it is a score of some of the pictures
 };
 

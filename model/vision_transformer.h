@@ -29,7 +29,7 @@ TORCH_MODULE(PatchEmbed);
 /// How one forward pass is run; never part of a checkpoint.
 struct ForwardOptions {
   Kernels kernels = Kernels::automatic;
-  /// Empty, or one trace a layer, filled by the pass.
+  /// Empty, or one trace per layer, filled by the pass.
   std::vector<AttentionTrace>* traces = nullptr;
   /// May be null; becomes the tokens (B, N, D) that enter each block.
   std::vector<torch::Tensor>* block_inputs = nullptr;

@@ -18,7 +18,7 @@ struct Panel {
 };
 
 struct FigureStyle {
-  int columns = 0;      ///< panels a row; 0: as square as it gets
+  int columns = 0;      ///< panels per row; 0: as square as it gets
   int panel_width = 0;  ///< pictures are fitted into it; 0: their own size
   int panel_height = 0;
   std::string title;     ///< above all; may be empty

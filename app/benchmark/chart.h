@@ -1,4 +1,4 @@
-// Images/s and memory against image size, one line a mechanism.
+// Images/s and memory against image size, one line per mechanism.
 #pragma once
 
 #include "app/benchmark/row.h"

@@ -26,7 +26,7 @@ class CalibrationScore {
   /// Mean over the pictures of the squared distance of all probabilities from one at the target (0
   /// to 2; Brier 1950).
   [[nodiscard]] double brier() const;
-  /// A row a bin: low, high, images, confidence, accuracy.
+  /// One row per bin: low, high, images, confidence, accuracy.
   [[nodiscard]] ResultTable reliability() const;
 
  private:

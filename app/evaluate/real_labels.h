@@ -1,4 +1,4 @@
-// Several valid labels a picture ("ReaL", Beyer et al. 2020, Are we done with ImageNet?, arXiv
+// Several valid labels per picture ("ReaL", Beyer et al. 2020, Are we done with ImageNet?, arXiv
 // 2006.07159).
 #pragma once
 

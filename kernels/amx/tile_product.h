@@ -3,16 +3,16 @@
 //
 // Equation: C[i][j] = sum_k A[i][k] B[k][j]; one instruction adds 32 k (bfloat16) or 64 (8 bits) of
 //   16 rows and 16 columns: Intel's manual, volume 2, TDPBF16PS and TDPBUSD.
-// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row a step. Panels as
+// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row per step. Panels as
 //   linear/panel.h and QuantisedWeight pack them: panel[k / 2][64][2] of bfloat16 and
-//   panel[k / 4][64][4] of int8 are rows of 256 bytes, 16 rows a step; a tile of B is 64 bytes of
+//   panel[k / 4][64][4] of int8 are rows of 256 bytes, 16 rows per step; a tile of B is 64 bytes of
 //   each. C in float32 or int32, written whole, rows of 64, the second tile's rows after the 16 of
 //   the first one.
 // Work: blocks of 32 rows and 32 columns, twice for a panel. A step of one is 4 loads of a KiB and
 //   4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice that): 16 FLOPs per byte, where single
-//   tiles (2 loads a product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3 x 1 and
-//   4 x 1 load more (4 / 3 and 5 / 4 loads a product). A product takes its unit 16 cycles and a
-//   load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64
+//   tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3 x 1
+//   and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16 cycles and
+//   a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64
 //   cycles of products against 32 of loads, but 64 bytes a cycle from L2 where nothing stays in L1.
 //   Four sums also cover most of a product's latency of 52 cycles. With rows for one tile only the
 //   block is 1 x 4: 5 loads for 4 products, again four sums.

@@ -1,6 +1,6 @@
 // attention_map.h on a GPU: the same functions with the same parameters, pointers being the
-// device's, for one image a call. Used by the visualiser's maps and, for a network on a GPU, by its
-// plan. The equations of hydra_map, softmax_scores, linear_scores, normalise, value_heat and
+// device's, for one image per call. Used by the visualiser's maps and, for a network on a GPU, by
+// its plan. The equations of hydra_map, softmax_scores, linear_scores, normalise, value_heat and
 // mean_over_heads are there.
 //
 // Tensors: as there; 16-byte packs where addresses, strides and head sizes allow them, single

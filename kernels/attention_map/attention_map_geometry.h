@@ -17,7 +17,7 @@ inline constexpr int kLanesOfHead = 8;
 /// Rows that such a group takes one after the other: what is known of the query's head serves all.
 inline constexpr int kRowsOfGroup = 4;
 inline constexpr int kScoreRowsOfBlock = kThreads / kLanesOfHead * kRowsOfGroup;
-/// One block a head normalises: a head is a row of at most some 10^5 values, in L2.
+/// One block per head normalises: a head is a row of at most some 10^5 values, in L2.
 inline constexpr int kNormaliseThreads = 1024;
 
 constexpr device::Geometry rows_geometry(std::int64_t rows) {

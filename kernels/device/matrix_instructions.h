@@ -6,7 +6,7 @@ namespace hydrascope::kernels::device {
 
 enum class MatrixInstruction : unsigned {
   avx512_bf16 = 1,  ///< vdpbf16ps: two bfloat16 products per lane
-  avx512_vnni = 2,  ///< vpdpbusd: four products of uint8 and int8 a lane
+  avx512_vnni = 2,  ///< vpdpbusd: four products of uint8 and int8 per lane
   amx_bf16 = 4,     ///< tdpbf16ps: tiles of 16 x 32 by 32 x 16 bfloat16
   amx_int8 = 8,     ///< tdpbusd: tiles of 16 x 64 by 64 x 16 uint8 and int8
 };

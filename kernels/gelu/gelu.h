@@ -4,7 +4,7 @@
 // Equation: y = x/2 (1 + erf(x / sqrt 2)) (Hendrycks, Gimpel 2016, arXiv 1606.08415), not the form
 //   with tanh.
 // Tensors: x and y (count), any alignment; y may be x.
-// Work: 4 bytes read and 4 or 2 written an element; 17 operations and a division (float32) or 12
+// Work: 4 bytes read and 4 or 2 written per element; 17 operations and a division (float32) or 12
 //   and the rounding (bfloat16): bound by arithmetic.
 // Numerics: float32; errors in gelu-inl.h. NaN and +infinity stay; -infinity gives NaN (float32, as
 //   in torch) or the constant tail (bfloat16).

@@ -6,7 +6,7 @@
 // Tensors: values (count) of T = float, BFloat16 or Float16, read and written, any alignment.
 // Geometry (gelu_geometry.h): 256 threads, two packs of 16 bytes each; no shared memory.
 // Memory: 2 count sizeof(T) bytes. ViT-B at 1088x1920 in bfloat16 (8161 x 3072): 100 MB per image
-//   and block. About 20 operations (float32, float16: erff) or 14 (bfloat16) an element, 4 to 5 a
+//   and block. About 20 operations (float32, float16: erff) or 14 (bfloat16) per element, 4 to 5 per
 //   byte: bound by memory.
 // Numerics: float32 and one rounding. erff: 1e-7 absolute. For bfloat16 the polynomial of
 //   gelu-inl.h, 6.6e-6 absolute, below half of the last digit that bfloat16 keeps wherever |GELU| >

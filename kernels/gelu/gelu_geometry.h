@@ -8,7 +8,7 @@
 namespace hydrascope::kernels::gelu::cuda {
 
 inline constexpr int kThreads = 256;
-/// Packs a thread has in flight: with 2048 threads a multiprocessor these are 64 KiB, twice what
+/// Packs a thread has in flight: with 2048 threads per multiprocessor these are 64 KiB, twice what
 /// hides the latency of memory; more would only leave small arrays on fewer multiprocessors.
 inline constexpr int kPacks = 2;
 

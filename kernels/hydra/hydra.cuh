@@ -2,10 +2,10 @@
 // hydra_cuda.h.
 //
 // project_kernel, project_any_kernel: grid images * splits, block 256. A block sums its share of an
-//   image's tokens (a warp a row at a time), writes the sum (D floats) to the workspace; the last
-//   block of every 16 adds theirs, the last of those writes c and g. Order of every sum: the rows
-//   of a warp in theirs, the warps in theirs, splits in theirs; nothing depends on which block is
-//   last.
+//   image's tokens (each warp one row at a time), writes the sum (D floats) to the workspace; the
+//   last block of every 16 adds theirs, the last of those writes c and g. Order of every sum: the
+//   rows of a warp in theirs, the warps in theirs, splits in theirs; nothing depends on which block
+//   is last.
 // gate_kernel, gate_any_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
 // The kernels without `any` hold rows in registers as packs of 16 bytes; `any` reads a row twice, a
 //   value at a time, and takes every dim, stride and alignment.

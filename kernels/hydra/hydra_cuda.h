@@ -92,7 +92,7 @@ struct BackwardParams {
   Rows<T> grad_q;
   Rows<T> grad_k;
   Rows<T> grad_v;
-  float* grad_feature_scale;  ///< (B, D), one row an image, or null
+  float* grad_feature_scale;  ///< (B, D), one row per image, or null
   void* workspace;
   /// What `forward` wrote; needed where feature_scale and its gradient are given.
   const float* sum = nullptr;

@@ -34,7 +34,7 @@ constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }
 /// Tokens that one block sums. 32 give each warp two passes at D = 768, and 8161 tokens (1088 x
 /// 1920 pixels) 256 blocks, two on each of an H200's 132 multiprocessors: one picture is enough to
 /// fill it. Partial sums are then 1/32 of what bfloat16 rows of k and v are, and lie in L2. Longer
-/// rows of tokens get longer shares, so that partial sums stay below a megabyte an image at D =
+/// rows of tokens get longer shares, so that partial sums stay below a megabyte per image at D =
 /// 768. A function of the tokens alone: an image's sum must depend neither on its batch nor on the
 /// GPU.
 inline constexpr std::int64_t kShare = 32;
@@ -42,7 +42,7 @@ inline constexpr std::int64_t kMostShares = 256;
 constexpr std::int64_t project_share(std::int64_t tokens) {
   return kShare * std::max<std::int64_t>(1, device::ceil_div(tokens, kShare * kMostShares));
 }
-/// Blocks an image; one also where there is no token, which writes the empty sum.
+/// Blocks per image; one also where there is no token, which writes the empty sum.
 constexpr std::int64_t project_splits(std::int64_t tokens) {
   return std::max<std::int64_t>(1, device::ceil_div(tokens, project_share(tokens)));
 }

@@ -1,4 +1,4 @@
-// The naive twin of linear.h: one dot product an output, in float64.
+// The naive twin of linear.h: one dot product per output, in float64.
 #pragma once
 
 #include "kernels/linear/linear.h"

@@ -28,7 +28,7 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 constexpr int kStripRows = 6;
 constexpr std::size_t kStripVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
-/// float32: one multiply-add a step.
+/// float32: one multiply-add per step.
 template <int kRows>
 HWY_INLINE void strip_product(const linear::Strip<float>& s, std::size_t column) {
   const F32 d;

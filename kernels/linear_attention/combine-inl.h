@@ -1,4 +1,4 @@
-// The sums of all tiles as one state, brought to one maximum a feature:
+// The sums of all tiles as one state, brought to one maximum per feature:
 //   M = max_i M_i    S = sum_i exp(M_i - M) S_i    z alike
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_COMBINE_INL_H) == defined(HWY_TARGET_TOGGLE)

@@ -12,7 +12,7 @@
 //   >= 0 and w, d, H >= 1 (fastest: w a multiple of 16, d of 64). Sums are float32: S (H, F, d),
 //   then z (H, F), then M (H, F). State and scratch are 64-byte aligned and laid out by
 //   layout.h. Nothing may overlap. Features never leave L1 and L2.
-// FLOPs: 2 n F d a head for accumulate and for read_out each. Traffic of a tile of n rows: k and
+// FLOPs: 2 n F d per head for accumulate and for read_out each. Traffic of a tile of n rows: k and
 //   v are read, S is read and written once for at most 128 tokens; q is read, the state once for
 //   48 tokens, y is written. Bound by the product; exponential maps add a third of it at d = 64.
 //   combine reads all sums once and is bound by where they lie.

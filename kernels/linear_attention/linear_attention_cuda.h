@@ -17,8 +17,8 @@
 // simt_backward.cuh). `state` and `denominator` mean the same to both.
 // Tensors: rows by Rows, any strides and alignment (fastest: 16 bytes divide addresses and
 //   strides); state and denominator float32. Nothing may overlap. Features are never stored.
-// Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d a head, backward 8 N F d.
-//   Deterministic, and the same bits for every batch that an image is in.
+// Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d per head, backward 8 N F
+//   d. Deterministic, and the same bits for every batch that an image is in.
 // Preconditions: 0 <= queries <= tokens, at least one head with elements, a workspace where one is
 //   needed, else Error(internal).
 //   Without images or tokens nothing is launched or written, without queries the state alone.

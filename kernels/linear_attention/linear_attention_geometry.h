@@ -12,7 +12,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
-/// Products are made in tiles of 64 x 64 sums, 8 x 4 of them a thread: the three 16-byte reads of
+/// Products are made in tiles of 64 x 64 sums, 8 x 4 of them per thread: the three 16-byte reads of
 /// shared memory for each 32 multiply-adds leave the arithmetic the bottleneck, and three blocks of
 /// four warps fit a multiprocessor's registers. Operands come in steps of 32.
 inline constexpr int kTile = 64;
@@ -25,7 +25,7 @@ struct Split {
   std::int64_t count;
   std::int64_t tokens;  ///< of a run, a multiple of kStep; the last may be shorter
 };
-/// At least 256 tokens a run: one head's S (F = 128, d = 64) is 32 KB to write and to read again,
+/// At least 256 tokens per run: one head's S (F = 128, d = 64) is 32 KB to write and to read again,
 /// against 128 KB of keys and values that 256 tokens read (float32), and the product takes longer
 /// than either. 32 runs of 12 heads and two tiles of features are 768 blocks: batch 1 fills 132
 /// multiprocessors from some 2000 tokens on. Combining is one warp per row, one lane per run.

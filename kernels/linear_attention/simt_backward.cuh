@@ -20,9 +20,10 @@
 //   twice where w > 64.
 // Budget: query_rows_kernel: 48 registers, 0 shared bytes
 // Budget: gradient_kernel: 184 registers, 37120 shared bytes
-// Traffic: query_rows: N (w + 2 d) s read, 20 N written a head. gradient: N (d + 2 w) s a head, S
-//   once for 64 tokens from L2. FLOPs 2 N F d a head and side, 8 N F d in the whole backward pass.
-//   ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB per image and layer; bound by the arithmetic.
+// Traffic: query_rows: N (w + 2 d) s read, 20 N written per head. gradient: N (d + 2 w) s per head,
+//   S once for 64 tokens from L2. FLOPs 2 N F d per head and side, 8 N F d in the whole backward
+//   pass. ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB per image and layer; bound by the
+//   arithmetic.
 // Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
 //   mathematics takes it: from one in a query's row of q or grad_y, by dS, to all keys and values.
 // Preconditions: at least one query (query_rows) or token.

@@ -9,9 +9,9 @@
 //   operands in shared memory, sums in registers, the next operands on their way to registers
 //   during the product.
 // Budget: read_out_kernel: 160 registers, 18816 shared bytes
-// Traffic: N (F ceil(d / 64) + d) s a head read and written; S once for 64 tokens, from L2. FLOPs
-//   2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.8 MB and 1.6 MB of S an image and layer;
-//   bound by the arithmetic.
+// Traffic: N (F ceil(d / 64) + d) s per head read and written; S once for 64 tokens, from L2. FLOPs
+//   2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.8 MB and 1.6 MB of S per image and
+//   layer; bound by the arithmetic.
 // Numerics: float32; features in their order, a.z of the first and of the second half of every 32
 //   features apart. NaN in a query poisons its row of the head. Deterministic: a row depends on
 //   nothing but itself and the state.

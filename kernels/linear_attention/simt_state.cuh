@@ -12,14 +12,15 @@
 //   row of S, one lane per run.
 // Budget: state_kernel: 184 registers, 18816 shared bytes
 // Budget: combine_kernel: 40 registers, 0 shared bytes
-// Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s a head read, F (d + 2) float32 a run written and,
-//   with several, read again. FLOPs 2 N F d a head. ViT-B, Hedgehog, float32: 39 MFLOP and 2.4 MB
-//   read per image and layer, half of it from L2: 16 FLOP per byte, so bound by the arithmetic.
-// Numerics: float32; tokens of a run in their order, z of the first and of the second half of every
-//   32 tokens apart; runs in their order. M rises as tokens come, and what was summed is rescaled
-//   by exp(M_old - M_new); it starts at -infinity, maps without exponents have M = 0. Nothing
-//   depends on other blocks: results are the same for every batch and every time. NaN in k poisons
-//   its head, in v its column.
+// Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s per head read, F (d + 2) float32 per run written
+//   and, with several, read again. FLOPs 2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP and
+//   2.4 MB read per image and layer, half of it from L2: 16 FLOP per byte, so bound by the
+//   arithmetic.
+// Numerics: float32; tokens of a run in their order, z of the first and of the second
+//   half of every 32 tokens apart; runs in their order. M rises as tokens come, and what was summed
+//   is rescaled by exp(M_old - M_new); it starts at -infinity, maps without exponents have M = 0.
+//   Nothing depends on other blocks: results are the same for every batch and every time. NaN in k
+//   poisons its head, in v its column.
 // Preconditions: at least one token.
 // Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
 //   linear_attention_reference.h.

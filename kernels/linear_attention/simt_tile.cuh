@@ -2,9 +2,9 @@
 // memory as float32, how they come there from rows of any type, stride and alignment, and their
 // product in registers.
 //
-// Loads are one element a lane, neighbouring lanes neighbouring elements, 16 rows a thread: whole
-// sectors however rows are aligned, and no tails. They are a thirtieth of the instructions of a
-// product, so that wider ones should gain little (not measured).
+// Loads are one element per lane, neighbouring lanes neighbouring elements, 16 rows per thread:
+// whole sectors however rows are aligned, and no tails. They are a thirtieth of the instructions of
+// a product, so that wider ones should gain little (not measured).
 #pragma once
 
 #include "kernels/device/block.cuh"
@@ -33,7 +33,7 @@ using Operand = float[kStep][kRowFloats];
 inline constexpr int kFetched = kStep * kTile / kThreads;
 static_assert(kFetched == 16);
 
-/// 8 x 4 sums a thread: rows tile_row(i), columns tile_column() and the next three.
+/// 8 x 4 sums per thread: rows tile_row(i), columns tile_column() and the next three.
 using Sums = float[8][4];
 __device__ __forceinline__ int tile_row(int i) {
   return static_cast<int>(threadIdx.x) / 16 * 4 + i % 4 + i / 4 * 32;

@@ -1,6 +1,6 @@
 // How linear attention on tensor cores is divided: which shapes it serves, splits of the tokens,
-// tiles a block, grids and working memory. Plain host functions, so that they can be asked without
-// a GPU. Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp.
+// tiles of a block, grids and working memory. Plain host functions, so that they can be asked
+// without a GPU. Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp.
 #pragma once
 
 #include "kernels/device/geometry.h"
@@ -52,7 +52,7 @@ constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
 /// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB per
 /// tile): as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on
 /// each other, so this may depend on the batch; a test asks for few multiprocessors, so that few
-/// rows are several tiles a block.
+/// rows are several tiles per block.
 constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows,
                                      std::int64_t multiprocessors = device::kMultiprocessors) {
   const std::int64_t tiles = tiles_of(rows);

@@ -8,10 +8,10 @@
 // Tensors: q, y as Rows, 16-byte aligned, strides multiples of 8; state as linear_attention_cuda.h
 //   has it; denominator (B, H, queries): m_i, of maps with exponents relative to
 //   max_f (U_if + M_f).
-// Geometry: tiles_a_block tiles of 64 rows a block, 128 threads. S is rounded to T once per block;
-//   then every warp goes through its own 16 rows of each tile and waits for no other. Features are
-//   left operands in registers; rows of y are gathered in shared memory, so that they are written
-//   whole.
+// Geometry: tiles_a_block tiles of 64 rows per block, 128 threads. S is rounded to T once per
+//   block; then every warp goes through its own 16 rows of each tile and waits for no other.
+//   Features are left operands in registers; rows of y are gathered in shared memory, so that they
+//   are written whole.
 // Traffic: 4 N D bytes, S (F d 4 bytes) once per block, from L2; 2 N F d FLOPs per head. ViT-B, N =
 //   8161, one layer: 25 MB, 1.6 GFLOP; bound by memory on an H200 (estimated: 6 us at 4.3 TB/s).
 // Numerics: features and S are rounded to T once; y = sum a S / sum a with the rounded a, in

@@ -5,7 +5,7 @@
 //
 // Tensors: u (k or q) and x (v or grad_y) as Rows, 16-byte aligned, strides multiples of 8; sums
 //   (B, H, parts, F, 64), then z, M (B, H, parts, F), float32.
-// Geometry: splits_of parts an image and head (tensor_core_geometry.h), 128 threads. A tile is 64
+// Geometry: splits_of parts per image and head (tensor_core_geometry.h), 128 threads. A tile is 64
 //   tokens of u and x, copied in the background while the one before is summed. A warp owns 16
 //   columns of u, which give it 16 or 32 features: their left operands are made in registers from
 //   transposed loads of u and never leave them. Exponents are made relative to a running maximum
@@ -62,7 +62,7 @@ struct StateShared {
   Term terms[2][kTileRows];
 };
 
-/// Fills terms[0] of a tile's tokens from their whole rows, two threads a token.
+/// Fills terms[0] of a tile's tokens from their whole rows, two threads per token.
 template <Kind kind, class T>
 __device__ __forceinline__ void find_row_terms(const MapParams& map, const T* tile, Term* terms) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -326,7 +326,7 @@ struct CombineParams {
   float* to_maxima;
 };
 
-/// Adds the parts of 16 rows, four columns a thread, in their order.
+/// Adds the parts of 16 rows, four columns per thread, in their order.
 template <bool maxima>
 __global__ void __launch_bounds__(kCombineThreads)
     tensor_core_combine_kernel(const CombineParams p) {

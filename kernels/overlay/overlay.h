@@ -18,7 +18,7 @@
 //     seen (i or j outside seen_begin .. seen_end): y = unseen_brightness picture, whatever t is.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
-// Memory: 3 bytes read and 3 written a pixel; the grid and the colours stay in the cache. 1080p:
+// Memory: 3 bytes read and 3 written per pixel; the grid and the colours stay in the cache. 1080p:
 //   12.4 MB; about 60 operations per pixel, 13 ms on one core (6 ns per pixel, no vectors: colours
 //   are looked up): bound by arithmetic.
 // Numerics: float32; where a pixel's centre lies is computed in integers of 64 bits, so that cells

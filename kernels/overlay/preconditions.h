@@ -14,8 +14,8 @@ inline void check(const OverlayParams& p) {
   constexpr std::int64_t kMostUnits = std::int64_t{1} << 61;
   for (const Edge& e : {p.vertical, p.horizontal}) {
     if (e.cells < 1 || e.cells >= kMostPixels || e.pixels < 0 || e.pixels >= kMostPixels)
-      throw Error(ErrorCode::internal, "a grid needs at least one cell, and less than 2^29 a side",
-                  "overlay");
+      throw Error(ErrorCode::internal,
+                  "a grid needs at least one cell, and less than 2^29 per side", "overlay");
     const bool is_exact = e.step >= 1 && e.step < kMostUnits / 2 / (e.pixels + 1) &&
                           e.half_cell >= 1 && e.half_cell < kMostUnits / 2 &&
                           e.start > -kMostUnits && e.start < kMostUnits;

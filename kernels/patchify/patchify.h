@@ -4,7 +4,7 @@
 //   rows of patches with the flattened weight (Dosovitskiy et al. 2020, arXiv 2010.11929, equation
 //   1: x_p E). Row q holds patch (q / grid_columns, q % grid_columns). Here only the copy is made.
 // Tensors: see the functions and fields; any alignment; y must not overlap the image.
-// Memory: P P C bytes (pixels) or floats read and as many T written a patch, each once; no FLOPs
+// Memory: P P C bytes (pixels) or floats read and as many T written per patch, each once; no FLOPs
 //   beyond the conversion: bound by memory where the image comes from there. Reads run along P
 //   image rows in pieces of 3 P bytes (48 for P = 16), writes are contiguous within a row of y.
 // Numerics: pixels are exact in either T; floats are rounded once, to nearest even; NaN stays.

@@ -12,7 +12,7 @@
 //   takes a run of patches (16 of 16) of one row of the grid, `patch_size` image rows, through up
 //   to 15 KiB of shared memory; from a tensor a thread writes one pack of y. Other sizes, and y
 //   that is not aligned: one block per patch, value by value.
-// Memory: P P 3 bytes read and P P 3 sizeof(T) written a patch, each once (floats: 4 C P P read).
+// Memory: P P 3 bytes read and P P 3 sizeof(T) written per patch, each once (floats: 4 C P P read).
 //   ViT-B (P = 16) at 1088x1920 in bfloat16: 6.3 MB + 12.5 MB per image; two FLOPs per element:
 //   bound by memory.
 // Numerics: float32, v scale + shift with one or two roundings (fused or not), one more to T.

@@ -16,7 +16,7 @@ inline constexpr std::int64_t kBlockKeys = 512;
 inline constexpr std::int64_t kGroupRows = 192;
 /// Not a power of two: rows of scores would meet in the same sets of L1.
 inline constexpr std::int64_t kScoreStride = kBlockKeys + 32;
-/// Sums of weights are kept a lane each (the widest vectors' 16) until the end.
+/// Sums of weights are kept by lane (the widest vectors' 16) until the end.
 inline constexpr std::size_t kTotalLanes = 16;
 
 template <class T>

@@ -12,16 +12,16 @@ inline constexpr int kPrefixThreads = 256;
 inline constexpr int kMeanThreads = 512;
 /// Packs side by side: 128 bytes, a line of the cache. Narrow, so that one image of 768 columns is
 /// the work of 12 (float32: 24) blocks: splitting the tokens too would need a workspace for a pass
-/// that runs once a network.
+/// that runs once per network.
 inline constexpr int kPacksOfTile = 8;
 inline constexpr int kTokenLanes = kMeanThreads / kPacksOfTile;
 
-/// A block a prefix row of an image.
+/// One block for each prefix row of an image.
 constexpr device::Geometry prefix_geometry(std::int64_t images, std::int64_t num_prefix) {
   return {{images * num_prefix, 1, 1}, {kPrefixThreads, 1, 1}};
 }
 
-/// A block a tile of columns of an image; `pack`: columns a thread has.
+/// One block for each tile of columns of an image; `pack`: the columns of a thread.
 constexpr device::Geometry mean_geometry(std::int64_t images, std::int64_t dim, int pack) {
   return {{images * device::ceil_div(dim, pack * kPacksOfTile), 1, 1}, {kMeanThreads, 1, 1}};
 }

@@ -72,7 +72,7 @@ at::Tensor read_out(const FeatureMap& map, const at::Tensor& q, const TokenSpan&
 /// Causal form: token t sees the tokens of `state` and 0..t. Tokens come in the order of dimension
 /// 2; `state` is replaced by the one after the last token, so a long sequence can be fed in pieces.
 /// Equal to the masked quadratic form. Plain features have a backward that recomputes S by a
-/// forward and a reverse scan instead of storing one S a token; a state that comes in is a
+/// forward and a reverse scan instead of storing one S per token; a state that comes in is a
 /// constant of the backward pass.
 at::Tensor causal_linear_attention(const FeatureMapPtr& map, const at::Tensor& q,
                                    const at::Tensor& k, const at::Tensor& v, const TokenGrid& grid,

@@ -79,7 +79,7 @@ class SparseSoftmaxMixer final : public TokenMixer {
   MechanismOptions options_;
 };
 
-/// 4 D FLOPs a pair of tokens; 4 N D elements moved when fused.
+/// 4 D FLOPs per pair of tokens; 4 N D elements moved when fused.
 MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& heads);
 
 }  // namespace hydrascope::model

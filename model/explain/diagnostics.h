@@ -3,7 +3,7 @@
 // layer is from the one that it was made from.
 //
 // Notation: s_ij = q_i . k_j / sqrt(d), P = softmax(s), A the layer's map, y its mixer's output of
-// a head; ~ is the reference's layer. Means are over queries, then over pictures.
+// one head; ~ is the reference's layer. Means are over queries, then over pictures.
 //   entropy           -sum_j A_ij ln A_ij, nats
 //   entropy_share     the same / ln N: 0 where all is on one token, 1 where all tokens are alike
 //   softmax_kl        KL(P_i || A_i), nats

@@ -55,7 +55,7 @@ class GradientSweep {
   Readout readout_;
   std::vector<std::int64_t> classes_;
   std::int64_t layer_;                ///< of the next step
-  std::vector<at::Tensor> d_output_;  ///< (1, n, D) a class, for the first n tokens
+  std::vector<at::Tensor> d_output_;  ///< (1, n, D) per class, for the first n tokens
 };
 
 }  // namespace hydrascope::model::explain

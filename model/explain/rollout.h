@@ -12,7 +12,7 @@
 namespace hydrascope::model::explain {
 
 /// r^T A of each head, (H, N). Mixing is linear in v, so for what is no N x N by definition this is
-/// the vector-Jacobian product of the mixing in v, with one feature a head; softmax's rows are
+/// the vector-Jacobian product of the mixing in v, with one feature per head; softmax's rows are
 /// computed a few at a time, O(N) memory in both cases.
 at::Tensor pull_through_map(const MechanismEntry& mechanism, TokenMixer& mixer,
                             const MixerInputs& inputs, const TokenGrid& grid, const at::Tensor& r);

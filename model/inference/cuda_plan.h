@@ -1,4 +1,4 @@
-// A DevicePlan on a CUDA GPU: its own stream, the launches captured once a shape as CUDA graphs,
+// A DevicePlan on a CUDA GPU: its own stream, the launches captured once per shape as CUDA graphs,
 // and two batches on their way at a time, so that one is copied from pinned memory while the other
 // is computed.
 #pragma once

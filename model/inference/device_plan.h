@@ -118,7 +118,7 @@ class DevicePlan {
   void add_head(const Tokens& tokens);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
   void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
-  /// y = x W^T + b (+ c) of `rows` rows an image, as a step.
+  /// y = x W^T + b (+ c) of `rows` rows per image, as a step.
   struct ProductCall {
     const DeviceLinear* linear = nullptr;
     const void* x = nullptr;

@@ -33,8 +33,8 @@ struct ExecutionOptions {
 
 class StreamingExecutor {
  public:
-  /// Plans and allocates the workspace for `batch` images of one size a call. `network` and `team`
-  /// must outlive it.
+  /// Plans and allocates the workspace for `batch` images of one size per call. `network` and
+  /// `team` must outlive it.
   static std::unique_ptr<StreamingExecutor> make(const PackedNetwork& network,
                                                  ImageGeometry geometry, std::int64_t batch,
                                                  kernels::device::ThreadTeam& team,

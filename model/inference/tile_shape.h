@@ -10,13 +10,13 @@ inline constexpr std::int64_t kStripRows = 6;  ///< of the vectors' micro-kernel
 inline constexpr std::int64_t kMatrixTileRows = 48;
 
 struct TileShape {
-  std::int64_t rows = 0;   ///< tokens a tile, a multiple of 6
-  std::int64_t count = 0;  ///< tiles an image; the last one may be shorter
+  std::int64_t rows = 0;   ///< tokens per tile, a multiple of 6
+  std::int64_t count = 0;  ///< tiles per image; the last one may be shorter
 };
 
-/// A tile's residual rows, its normalised rows and its MLP activation (row_bytes a token) take a
+/// A tile's residual rows, its normalised rows and its MLP activation (row_bytes per token) take a
 /// third of the L2 cache, the panels of weights that pass by the rest; at least some hundred rows,
-/// which the weights' passing must pay for. At least one tile a thread where the batch alone does
+/// which the weights' passing must pay for. At least one tile per thread where the batch alone does
 /// not occupy them. Rows are a multiple of `unit` (itself one of 6), unless tiles of six let the
 /// last thread end sooner: a small image on many threads.
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,

@@ -1,5 +1,5 @@
 // mixup (Zhang et al. 2018, arXiv 1710.09412) and CutMix (Yun et al. 2019, arXiv 1905.04899), one
-// draw a batch, as timm's Mixup in batch mode.
+// draw per batch, as timm's Mixup in batch mode.
 #pragma once
 
 #include "model/training/data/batch_loader.h"

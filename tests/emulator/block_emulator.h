@@ -1,5 +1,5 @@
 // The CUDA language on the host: a kernel written with kernels/device/*.cuh, compiled by g++, runs
-// here block by block, one fiber a thread, so that the sanitizers see every access it makes. See
+// here block by block, one fiber per thread, so that the sanitizers see every access it makes. See
 // README.md for what is checked and what cannot be.
 //
 // Misuse (a barrier that not all threads reach, a warp collective with a missing lane, ...) ends

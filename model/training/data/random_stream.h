@@ -24,7 +24,7 @@ class RandomStream {
   double uniform(double low, double high) noexcept { return low + (high - low) * uniform(); }
   /// 0 .. count - 1, unbiased. `count` > 0.
   std::uint64_t below(std::uint64_t count) noexcept;
-  /// Mean 0, standard deviation 1 (Box-Muller, one value a call).
+  /// Mean 0, standard deviation 1 (Box-Muller, one value per call).
   double normal() noexcept;
   /// Gamma(shape, 1) by Marsaglia and Tsang; shape > 0. beta(a, a) follows from two of them.
   double gamma(double shape) noexcept;

@@ -16,7 +16,7 @@ std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& st
                                      c10::Device device, Autocast autocast, ProcessGroup& group) {
   constexpr std::int64_t kBatch = 32;
   const at::NoGradGuard no_grad;
-  // A sum a layer, and the number of images.
+  // One sum per layer, and the number of images.
   at::Tensor sums = at::zeros({std::ssize(layers) + 1}, at::kDouble);
   const std::int64_t count =
       std::min((most_images + group.world_size() - 1) / group.world_size(), images.count());

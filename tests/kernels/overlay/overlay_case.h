@@ -169,7 +169,7 @@ inline std::vector<OverlayCase> overlay_cases() {
       add({2, 3, 5, 7});  // more cells than pixels
       add({16, 16, 16, 16});
       add({33, 31, 2, 3});
-      add({48, 80, 3, 5, 0, 0});  // 16 pixels a cell
+      add({48, 80, 3, 5, 0, 0});  // 16 pixels per cell
       add({45, 75, 3, 5, 0, 0});  // 15: centres of cells are centres of pixels
       add({43, 71, 3, 5, 5, 9});  // padded to whole patches
       add({9, 13, 4, 4, 0, 0});

@@ -52,7 +52,7 @@ Tokens split_qkv(const at::Tensor& qkv);
 Tokens random_tokens(std::int64_t batch, std::int64_t num_tokens, const HeadShape& shape,
                      at::ScalarType type = at::kFloat);
 
-/// One image, one head, one token a row: (1, 1, N, d) of double.
+/// One image, one head, one token per row: (1, 1, N, d) of double.
 at::Tensor one_head(const std::vector<std::vector<double>>& rows);
 
 /// max |actual - expected| / max |expected|; NaN where either has one.

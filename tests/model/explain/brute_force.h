@@ -61,7 +61,7 @@ class BruteForce {
   void run(const at::Tensor& image);
   [[nodiscard]] at::Tensor readout() const;  ///< (N)
   struct Gradients {
-    std::vector<at::Tensor> mixed;       ///< (1, N, D) a layer
+    std::vector<at::Tensor> mixed;       ///< (1, N, D) per layer
     std::vector<at::Tensor> normalised;  ///< the same
   };
   /// Of one logit in all layers, in one pass.
