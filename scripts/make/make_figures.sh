@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes assets/figures: the README's strip (a photograph, what speaks for its class at 224x224, and at 1080x1920
-# without a resize) and a contact sheet of methods at 224x224. The program must be built, python3 needs Pillow, and the
+# Makes assets/figures: the README's strip (a photograph, what speaks for otter at 224x224, and at 1080x1920
+# without a resize, where the model itself answers mink) and a contact sheet of methods at 224x224. The program must be built, python3 needs Pillow, and the
 # times under the strip are true where the machine does nothing else.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
@@ -35,9 +35,8 @@ for name in ("small", "native"):
     records = [json.loads(line) for line in (work / f"{name}.jsonl").read_text().splitlines()]
     seconds = min(record["seconds"] for record in records)  # of the model and the map
     time = f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.2f} s"
-    rows, columns = records[0]["grid"]
     size = "x".join(map(str, (records[0]["height"], records[0]["width"]) if name == "native" else records[0]["model_size"]))
-    panels.append((records[0]["files"]["heatmap"], f"{records[0]['class']['label']} at {size}: {rows}x{columns} patches, {time}"))
+    panels.append((records[0]["files"]["heatmap"], f"evidence for {records[0]['class']['label']}, {size}, {time}"))
 
 pictures = [Image.open(file).convert("RGB") for file, _ in panels]
 height = round(WIDTH * pictures[0].height / pictures[0].width)
