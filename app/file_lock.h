@@ -1,0 +1,24 @@
+// What two runs must not write at once.
+#pragma once
+
+#include <filesystem>
+
+namespace hydrascope::app {
+
+/// A file or folder that is there, locked against others that ask for the same until this ends, or
+/// the process. Nothing is locked where the file system has no locks.
+class FileLock {
+ public:
+  explicit FileLock(const std::filesystem::path& path);
+  ~FileLock();
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  /// By another: this one has it not.
+  [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
+
+ private:
+  int descriptor_;
+  bool is_taken_ = false;
+};
+
+}  // namespace hydrascope::app
