@@ -5,6 +5,7 @@
 #include "app/input_count.h"
 #include "app/model_source.h"
 #include "app/npy_file.h"
+#include "app/option_builders.h"
 #include "app/pipeline.h"
 #include "app/predictions.h"
 #include "app/process_team.h"
@@ -48,8 +49,9 @@ int run_classify(const ParsedOptions& options) {
   ProcessTeam team;
   const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
   const std::vector<std::string> words = input_words(options);
+  refuse_beside_views(options, {"save-logits", "save-input"});
   const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform(options, source);
+  const ResolvedTransform transform = resolve_transform_of_views(options, source);
   if (options.flag("print-transform") && words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
@@ -113,7 +115,11 @@ int run_classify(const ParsedOptions& options) {
       record.height = result.picture.height;
       record.model_size = {result.model_size.height, result.model_size.width};
       record.tokens = classifier.num_tokens(result.model_size.height, result.model_size.width);
-      record.top = top_classes(result.logits, topk, labels);
+      if (result.views) {
+        record.views = image::views_name(pipeline.transform);
+        record.num_views = std::ssize(result.views->plans);
+      }
+      record.top = top_classes(result, topk, labels);
       record.device = classifier.options().device.str();
       record.precision = classifier.options().precision.name();
       record.attention = attention;
@@ -148,6 +154,7 @@ int run_classify(const ParsedOptions& options) {
     if (result.error) ++failed;
     return !(result.error && fail_fast) && static_cast<bool>(output.stream());
   };
+  pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();
     console.note(text);

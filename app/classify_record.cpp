@@ -13,14 +13,15 @@ constexpr int kLogitDecimals = 4;
 constexpr int kSecondsDecimals = 6;
 
 std::string prediction_json(const Prediction& prediction) {
-  return JsonObject()
-      .add("rank", prediction.rank)
+  JsonObject object;
+  object.add("rank", prediction.rank)
       .add("index", prediction.index)
       .add("id", json_string(prediction.id))
       .add("label", json_string(prediction.label))
       .add("prob", json_number(significant(prediction.prob, kProbDigits)))
-      .add("logit", json_number(decimal(prediction.logit, kLogitDecimals)))
-      .text();
+      .add("logit", json_number(decimal(prediction.logit, kLogitDecimals)));
+  add_box(object, prediction.box);
+  return object.text();
 }
 
 std::string duration(double seconds) {
@@ -52,7 +53,7 @@ struct TableLine {
   std::string rank;
   std::string percent;
   std::string label;
-  std::string id;
+  std::string remark;  ///< "(n02444819)", "(n02444819)  at 448,336 224x224"
 };
 
 TableLine table_line(const Prediction& prediction, LabelType label_type) {
@@ -61,7 +62,12 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
                  printable(label_text(prediction, label_type)),
                  {}};
   if (label_type == LabelType::name && !prediction.id.empty())
-    line.id = '(' + printable(prediction.id) + ')';
+    line.remark = '(' + printable(prediction.id) + ')';
+  if (const std::optional<Box>& box = prediction.box) {
+    line.remark += (line.remark.empty() ? "at " : "  at ") + std::to_string(box->left) + ',' +
+                   std::to_string(box->top) + ' ' + std::to_string(box->height) + 'x' +
+                   std::to_string(box->width);
+  }
   return line;
 }
 
@@ -78,8 +84,9 @@ std::string to_json(const ClassifyRecord& record) {
   object.add("width", record.width)
       .add("height", record.height)
       .add("model_size", json_array(record.model_size))
-      .add("tokens", record.tokens)
-      .add("top", top + ']')
+      .add("tokens", record.tokens);
+  add_views(object, record);
+  object.add("top", top + ']')
       .add("device", json_string(record.device))
       .add("precision", json_string(record.precision))
       .add("attention", json_string(record.attention));
@@ -100,12 +107,18 @@ std::vector<std::string> classify_columns() {
           "model_height",
           "model_width",
           "tokens",
+          "views",
+          "num_views",
           "rank",
           "index",
           "id",
           "label",
           "prob",
           "logit",
+          "box_left",
+          "box_top",
+          "box_width",
+          "box_height",
           "device",
           "precision",
           "attention",
@@ -128,13 +141,16 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
     row[row.size() - 1] = record.message;
     return {row};
   }
-  const std::vector<std::string> picture{record.input,
-                                         frame,
-                                         std::to_string(record.width),
-                                         std::to_string(record.height),
-                                         std::to_string(record.model_size[0]),
-                                         std::to_string(record.model_size[1]),
-                                         std::to_string(record.tokens)};
+  const std::vector<std::string> picture{
+      record.input,
+      frame,
+      std::to_string(record.width),
+      std::to_string(record.height),
+      std::to_string(record.model_size[0]),
+      std::to_string(record.model_size[1]),
+      std::to_string(record.tokens),
+      record.views,
+      record.views.empty() ? "" : std::to_string(record.num_views)};
   const std::vector<std::string> run{
       record.device,
       record.precision,
@@ -153,6 +169,8 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
                {std::to_string(prediction.rank), std::to_string(prediction.index), prediction.id,
                 prediction.label, significant(prediction.prob, kProbDigits),
                 decimal(prediction.logit, kLogitDecimals)});
+    const std::vector<std::string> box = box_cells(prediction.box);
+    row.insert(row.end(), box.begin(), box.end());
     row.insert(row.end(), run.begin(), run.end());
   }
   return rows;
@@ -180,10 +198,10 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     text += "  " + pad_left(line.rank, rank_width) + "  " +
             styled(pad_left(line.percent, percent_width) + " %", Style::green, color && is_first) +
             "  " + styled(line.label, Style::bold, color && is_first);
-    if (!line.id.empty()) {
+    if (!line.remark.empty()) {
       const std::size_t width = columns(line.label);
       text.append(width < label_width ? label_width - width : 0, ' ');
-      text += "  " + styled(line.id, Style::dim, color);
+      text += "  " + styled(line.remark, Style::dim, color);
     }
     text += '\n';
   }

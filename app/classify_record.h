@@ -22,6 +22,9 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record);
 ///     otters.jpg  3840x2160 -> 224x224  197 tokens  13.4 ms  cpu float32 softmax
 ///       1  93.12 %  otter  (n02444819)
 ///       2   3.40 %  mink   (n02442845)
+///
+/// Of a picture in several views each prediction says where its box begins, left,top, and its size,
+/// height x width: "at 448,336 224x224".
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 
 }  // namespace hydrascope::app

@@ -4,12 +4,14 @@
 #include "app/calibration.h"
 #include "app/console.h"
 #include "app/hub_cache.h"
+#include "app/option_builders.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/architectures.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -284,6 +286,23 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
   return result;
 }
 
+ResolvedTransform resolve_transform_of_views(const ParsedOptions& options,
+                                             const ModelSource& source) {
+  const std::string& views = options.text("views");
+  if (options.flag("native") && options.given("views") && views != "native")
+    throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
+                options.origin("native") + " with " + options.origin("views") + " " + views);
+  ResolvedTransform result =
+      resolve_transform(views == "native" ? options.with("native", {"true"}) : options, source);
+  if (!has_several_views(options)) return result;
+  result.config.tiling = views == "tiles" ? image::Tiling::tiles : image::Tiling::pyramid;
+  result.origins["views"] = options.origin("views");
+  if (result.config.tiling == image::Tiling::tiles) {
+    for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
+  }
+  return result;
+}
+
 std::optional<fs::path> labels_file(const ParsedOptions& options) {
   const std::string& given = options.text("labels");
   if (given.empty()) return std::nullopt;
@@ -439,6 +458,20 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
   pipeline.workers = loader_workers(options, launch);
   if (options.given("batch-size")) pipeline.batch_size = options.integer("batch-size");
   return pipeline;
+}
+
+std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source) {
+  const nlohmann::json recipe = nlohmann::json::parse(source.weights.metadata("recipe"), nullptr, false);
+  if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
+  const image::Size trained{source.config.img_height, source.config.img_width};
+  return [trained, name = source.name, is_said = false](const image::Size& size) mutable {
+    constexpr double kFar = 2.5;  // times the edge
+    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
+    if (is_said || area(size) <= kFar * kFar * area(trained)) return std::string();
+    is_said = true;
+    return "note: " + name + " was trained at " + size_text(trained) + " (HxW); answers at " +
+           size_text(size) + " are less accurate";
+  };
 }
 
 }  // namespace hydrascope::app

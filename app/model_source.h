@@ -13,6 +13,7 @@
 #include "model/training/parallel/launch_environment.h"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -60,6 +61,9 @@ struct ResolvedTransform {
   [[nodiscard]] std::string describe() const;
 };
 ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSource& source);
+/// The same of a command that has `--views`.
+ResolvedTransform resolve_transform_of_views(const ParsedOptions& options,
+                                             const ModelSource& source);
 
 /// `--labels`, else what the metadata or the configuration beside the weights name, else
 /// ImageNet-1k for 1000 classes, else the class indices. Throws Error(invalid_argument) when the
@@ -101,6 +105,10 @@ bool apply_exif_if_asked(const ParsedOptions& options);
 PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
                                  bool apply_exif,
                                  const model::training::LaunchEnvironment& launch = {});
+
+/// For `PipelineOptions::remark_on_size`: a note, once, on a size that is far above the one that
+/// the model was trained at, unless its file says that it learned others.
+std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source);
 
 /// `--device`. Where that names no GPU by its number and several processes share the GPUs of a
 /// machine, each process takes the GPU of its LOCAL_RANK.

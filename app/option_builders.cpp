@@ -1,5 +1,7 @@
 #include "app/option_builders.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -23,6 +25,23 @@ std::vector<Option> hide(std::vector<Option> options,
   for (Option& option : options)
     option.hidden |= std::ranges::find(names, option.name) != names.end();
   return options;
+}
+
+bool has_several_views(const ParsedOptions& options) {
+  const std::string& views = options.text("views");
+  return views == "tiles" || views == "pyramid";
+}
+
+void refuse_beside_views(const ParsedOptions& options,
+                         std::initializer_list<std::string_view> names) {
+  if (!has_several_views(options)) return;
+  for (const std::string_view name : names) {
+    if (!options.given(name)) continue;
+    throw Error(
+        ErrorCode::invalid_argument, "works where a picture is one view",
+        options.origin(name) + " with " + options.origin("views") + " " + options.text("views"),
+        "leave one of them out");
+  }
 }
 
 Option flag(std::string name, std::string help, char short_name) {

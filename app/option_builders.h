@@ -26,6 +26,12 @@ Option integer(std::string name, std::string help, std::string default_value, do
 /// Between 0 and 1.
 Option share(std::string name, std::string help, std::string default_value);
 
+/// Whether `--views`, where the command has it, cuts pictures into several.
+bool has_several_views(const ParsedOptions& options);
+/// Throws Error(invalid_argument) where it does and one of `names` is given, too.
+void refuse_beside_views(const ParsedOptions& options,
+                         std::initializer_list<std::string_view> names);
+
 /// Of commands that write weights; elsewhere `--precision` is that of the computation.
 Option save_dtype(std::string default_note);
 

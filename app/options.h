@@ -160,6 +160,7 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 std::vector<Option> model_options();
 std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
+std::vector<Option> views_options();
 std::vector<Option> runtime_options();
 std::vector<Option> launch_options();
 std::vector<Option> output_options();

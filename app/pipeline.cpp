@@ -1,6 +1,7 @@
 #include "app/pipeline.h"
 
 #include "app/signal_stop.h"
+#include "app/view_combiner.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
@@ -11,6 +12,7 @@
 #include <deque>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <thread>
@@ -29,13 +31,15 @@ double thread_cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-/// One picture on its way to a worker. Video frames arrive decoded: their reader is sequential.
+/// One picture on its way to a worker, or one of its views. Video frames arrive decoded: their
+/// reader is sequential. So do views, which share a picture, resized where its scale wants that.
 struct Job {
   std::int64_t sequence = 0;
   Input input;
   std::optional<std::int64_t> frame;
   image::VideoFacts video;
-  std::optional<image::Picture> picture;
+  std::shared_ptr<image::Picture> picture;
+  std::optional<PictureView> view = {};
 };
 
 struct Item {
@@ -131,7 +135,9 @@ class Pipeline {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
           if (!read_video(*input)) break;
-        } else if (!push({0, std::move(*input), std::nullopt, {}, std::nullopt})) {
+        } else if (has_tiles() && !input->error) {
+          if (!read_views({0, std::move(*input), std::nullopt, {}, nullptr})) break;
+        } else if (!push({0, std::move(*input), std::nullopt, {}, nullptr})) {
           break;
         }
       }
@@ -153,14 +159,64 @@ class Pipeline {
         std::optional<image::Picture> picture = video.next();
         if (!picture) return true;
         index = video.frame_index();
-        if (!push({0, input, index, facts, std::move(picture)})) return false;
+        Job frame{0, input, index, facts, std::make_shared<image::Picture>(std::move(*picture))};
+        if (!(has_tiles() ? read_views(std::move(frame)) : push(std::move(frame)))) return false;
       }
     } catch (const Error& error) {
       Input failed = input;
       failed.error = error.code();
       failed.message = error.what();
-      return push({0, std::move(failed), index, {}, std::nullopt});
+      return push({0, std::move(failed), index, {}, nullptr});
     }
+  }
+
+  [[nodiscard]] bool has_tiles() const { return options_.transform.tiling != image::Tiling::none; }
+
+  /// Pushes all views of a picture, or its failure; false when the run is over.
+  bool read_views(Job job) {
+    struct Scale {
+      image::Size size;
+      std::shared_ptr<image::Picture> picture;
+    };
+    std::vector<image::TransformPlan> plans;
+    std::vector<Scale> scales;
+    try {
+      const double begin = thread_cpu_seconds();
+      if (!job.picture)
+        job.picture =
+            std::make_shared<image::Picture>(image::read_picture(job.input.path, options_.decode));
+      const double decoded = thread_cpu_seconds();
+      const image::Size size{job.picture->height, job.picture->width};
+      plans = image::plan_views(options_.transform, size, options_.decode.max_pixels);
+      for (const image::TransformPlan& plan : plans) {
+        if (!scales.empty() && scales.back().size == plan.resized) continue;
+        const bool is_resized = plan.resized != size;
+        scales.push_back(
+            {plan.resized, is_resized
+                               ? std::make_shared<image::Picture>(image::resized_picture(
+                                     *job.picture, plan.resized, options_.transform.interpolation))
+                               : job.picture});
+      }
+      const std::lock_guard lock(mutex_);
+      timing_.decode_core_seconds += decoded - begin;
+      timing_.transform_core_seconds += thread_cpu_seconds() - decoded;
+    } catch (...) {
+      PipelineResult failed;
+      fail(failed, std::current_exception());
+      job.input.error = failed.error;
+      job.input.message = failed.message;
+      job.picture.reset();
+      return push(std::move(job));
+    }
+    const std::shared_ptr<image::Picture> source = job.picture;
+    auto scale = scales.begin();
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      if (scale->size != plans[i].resized) ++scale;
+      job.picture = scale->picture;
+      job.view = PictureView{plans[i], i, plans.size(), source};
+      if (!push(job)) return false;
+    }
+    return true;
   }
 
   /// Waits for a place in the window; false when the run is over.
@@ -211,6 +267,7 @@ class Pipeline {
     result.frame = job.frame;
     result.video = job.video;
     result.input = std::move(job.input);
+    if (job.view) result.view = *job.view;
     if (result.input.error) {
       result.error = result.input.error;
       result.message = result.input.message;
@@ -219,18 +276,22 @@ class Pipeline {
     const double begin = thread_cpu_seconds();
     double decoded = begin;
     try {
-      if (!job.picture) job.picture = image::read_picture(result.input.path, options_.decode);
+      if (!job.picture)
+        job.picture = std::make_shared<image::Picture>(
+            image::read_picture(result.input.path, options_.decode));
       decoded = thread_cpu_seconds();
-      const image::Picture& picture = *job.picture;
+      const image::Picture& picture = job.view ? *job.view->source : *job.picture;
       result.picture = {picture.height, picture.width};
       const image::TransformPlan plan =
-          image::plan_transform(options_.transform, result.picture, options_.decode.max_pixels);
+          job.view ? job.view->plan
+                   : image::plan_transform(options_.transform, result.picture,
+                                           options_.decode.max_pixels);
       result.note = image::describe_fit(options_.transform, plan);
       result.model_size = plan.output;
-      result.tensor = image::transform_pixels(options_.transform, picture);
+      result.tensor = image::transform_pixels(options_.transform, *job.picture, plan);
       if (!model_.takes_bytes())
         result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
-      if (options_.keep_picture) result.pixels = std::move(*job.picture);
+      if (options_.keep_picture && !job.view) result.pixels = std::move(*job.picture);
     } catch (...) {
       fail(result, std::current_exception());
     }
@@ -335,6 +396,10 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     UnderWay batch{std::move(items), begin};
     const image::Size size = batch.items.front().result.model_size;
+    if (options_.remark_on_size && options_.notice) {
+      if (const std::string remark = options_.remark_on_size(size); !remark.empty())
+        options_.notice(remark);
+    }
     model::inference::ImageBatch images;
     images.height = size.height;
     images.width = size.width;
@@ -477,7 +542,15 @@ std::string PipelineTiming::describe(int threads, int workers) const {
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::BatchModel& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
-  return Pipeline(next, model, options, done).run();
+  if (options.transform.tiling == image::Tiling::none)
+    return Pipeline(next, model, options, done).run();
+  ViewCombiner views(options, done);
+  const std::function<bool(PipelineResult&)> add = [&](PipelineResult& view) {
+    return views.add(view);
+  };
+  PipelineTiming timing = Pipeline(next, model, options, add).run();
+  timing.images = views.classified();
+  return timing;
 }
 
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {

@@ -4,6 +4,7 @@
 // are.
 #pragma once
 
+#include "app/best_views.h"
 #include "app/inputs.h"
 #include "model/image/decode.h"
 #include "model/image/transform.h"
@@ -12,10 +13,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -29,9 +34,30 @@ struct PipelineOptions {
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
   bool keep_picture = false;  ///< results have their picture's pixels, as decoded
+  /// Of a picture in several views, as far as they are known: the classes whose best view's tokens
+  /// are kept. May be empty: none.
+  std::function<std::vector<std::int64_t>(const BestViews&)> explained_classes;
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;
+  /// What a batch of that size is worth being told of, "" for nothing; may be empty.
+  std::function<std::string(const image::Size&)> remark_on_size;
+};
+
+/// One view of a picture on its way through the pipeline.
+struct PictureView {
+  image::TransformPlan plan;
+  std::size_t number = 0;
+  std::size_t count = 1;
+  std::shared_ptr<image::Picture> source;  ///< the whole picture
+};
+
+/// A picture that was classified in several views (`TransformConfig::tiling`).
+struct PictureInViews {
+  std::vector<image::TransformPlan> plans;   ///< where they lie
+  BestViews best;                            ///< what was found in which of them
+  std::map<std::size_t, at::Tensor> tokens;  ///< traced tokens (layers, N, D) by view, of those
+                                             ///< classes that are explained
 };
 
 /// What became of one input (or one frame of a video).
@@ -45,9 +71,13 @@ struct PipelineResult {
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error
   image::Picture pixels;  ///< with `keep_picture`
-  at::Tensor logits;      ///< (num_classes) float32; undefined on error
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error; with `views` each class's
+                          ///< in its best view, whose softmax says nothing
   at::Tensor tokens;      ///< (layers, N, D) float32: this picture's traced tokens
-  double seconds = 0;     ///< the batch's model time / its images
+  std::optional<PictureInViews> views;  ///< where the transform has tiles; `tensor` and `tokens`,
+                                        ///< of one view each, are undefined then
+  PictureView view;                     ///< of what is not yet combined
+  double seconds = 0;                   ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;
 };
@@ -71,6 +101,10 @@ struct PipelineTiming {
 /// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
 /// the run and is rethrown here.
+///
+/// Where the transform has tiles, `done` gets one result for all views of a picture. One thread
+/// decodes; the views are then cut and classified in batches, a window of them at a time, however
+/// large the picture.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::BatchModel& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);

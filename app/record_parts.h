@@ -6,7 +6,9 @@
 #include "app/terminal_text.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -36,13 +38,40 @@ std::string begin_text(const Record& record, bool color) {
   return line + "  " + styled(text, Style::red, color) + '\n';
 }
 
-/// "2160x3840 -> 224x224 (HxW)": of the picture and of what the model saw.
+/// "tiles" and their number, where the picture was more than one view.
+template <class Record>
+void add_views(JsonObject& object, const Record& record) {
+  if (!record.views.empty())
+    object.add("views", json_string(record.views)).add("num_views", record.num_views);
+}
+
+/// Where a class was found, if that is a part of the picture.
+inline void add_box(JsonObject& object, const std::optional<Box>& box) {
+  if (!box) return;
+  object.add("box", JsonObject()
+                        .add("left", box->left)
+                        .add("top", box->top)
+                        .add("width", box->width)
+                        .add("height", box->height)
+                        .text());
+}
+
+/// The same in cells: left, top, width, height.
+inline std::vector<std::string> box_cells(const std::optional<Box>& box) {
+  if (!box) return std::vector<std::string>(4);
+  return {std::to_string(box->left), std::to_string(box->top), std::to_string(box->width),
+          std::to_string(box->height)};
+}
+
+/// "2160x3840 -> 224x224 (HxW)", "2160x3840 -> 299 of 224x224 (HxW)": of the picture and of what
+/// the model saw.
 template <class Record>
 std::string sizes_text(const Record& record) {
   const auto size = [](std::int64_t height, std::int64_t width) {
     return std::to_string(height) + 'x' + std::to_string(width);
   };
   return size(record.height, record.width) + " -> " +
+         (record.views.empty() ? "" : std::to_string(record.num_views) + " of ") +
          size(record.model_size[0], record.model_size[1]) + " (HxW)";
 }
 

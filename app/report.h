@@ -31,6 +31,15 @@ LabelType parse_label_type(std::string_view word);
 /// input, and become "internal".
 std::string record_error_code(ErrorCode code);
 
+/// A part of a picture, in its pixels after EXIF orientation.
+struct Box {
+  std::int64_t left = 0;
+  std::int64_t top = 0;
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
 /// One of the top-k classes.
 struct Prediction {
   int rank = 1;            ///< from 1
@@ -39,6 +48,7 @@ struct Prediction {
   std::string label;       ///< class name
   double prob = 0;         ///< softmax over all classes
   double logit = 0;
+  std::optional<Box> box = {};  ///< of the view that both are of, where there are several
 };
 
 /// What a class is called; its name where there is no id.
@@ -51,7 +61,9 @@ struct ClassifyRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0;                   ///< of a view
+  std::string views = {};  ///< "tiles", "pyramid"; left out where the picture is one view
+  std::int64_t num_views = 1;
   std::vector<Prediction> top;
   std::string device;     ///< "cpu", "cuda:0"
   std::string precision;  ///< "float32", ...
@@ -59,7 +71,8 @@ struct ClassifyRecord {
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
   std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
-  double seconds = 0;        ///< model time of this image: its batch's time / batch size
+  double seconds = 0;        ///< model time of this image: its batch's time / batch size; of all
+                             ///< its views
   /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
   std::string note;
   std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written

@@ -137,6 +137,18 @@ std::vector<Option> preprocessing_options() {
       });
 }
 
+std::vector<Option> views_options() {
+  return in_group(
+      "Preprocessing",
+      {{.name = "views",
+        .help = "what of a picture is classified; whole: resized and cropped, native: as --native, "
+                "tiles: overlapping tiles of the size that the model sees, each class by its most "
+                "probable one, pyramid: the whole, and tiles at the picture's size and halves of "
+                "it",
+        .default_value = "whole",
+        .choices = {"whole", "native", "tiles", "pyramid"}}});
+}
+
 std::vector<Option> runtime_options() {
   return in_group(
       "Runtime",

@@ -4,6 +4,7 @@
 #include "app/console.h"
 #include "app/input_count.h"
 #include "app/model_source.h"
+#include "app/option_builders.h"
 #include "app/pipeline.h"
 #include "app/progress.h"
 #include "app/record_stream.h"
@@ -35,6 +36,15 @@ void refuse_dropped_tokens(const ParsedOptions& options) {
       throw Error(ErrorCode::invalid_argument, "a map needs every token",
                   "--" + std::string(name) + " with visualize");
   }
+}
+
+/// A class that is found in one place of a frame and in another of the next has no steady map.
+std::optional<Input> without_video(std::optional<Input> input, const std::string& views) {
+  if (input && input->is_video && !input->error) {
+    input->error = ErrorCode::unsupported_format;
+    input->message = "is a video; " + views + " draws pictures";
+  }
+  return input;
 }
 
 /// Of one input.
@@ -72,9 +82,10 @@ viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& sour
 int run_visualize(const ParsedOptions& options) {
   const Console console(options);
   refuse_dropped_tokens(options);
+  refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const std::vector<std::string> words = input_words(options);
   const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform(options, source);
+  const ResolvedTransform transform = resolve_transform_of_views(options, source);
   if (options.flag("print-transform") && words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
@@ -104,6 +115,9 @@ int run_visualize(const ParsedOptions& options) {
   pipeline.keep_input = false;
   pipeline.keep_picture = true;
   pipeline.video_stride = options.integer("video-stride");
+  pipeline.explained_classes = [classes](const BestViews& best) {
+    return classes.resolve(best.first(classes.num_best()), /*keep_repeated=*/false);
+  };
 
   VisualizationOptions visualization_options;
   visualization_options.folder = outputs.folder;
@@ -148,6 +162,7 @@ int run_visualize(const ParsedOptions& options) {
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), labels,
                               source.config, explainer, output, progress);
+  pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();
     console.note(text);
@@ -158,15 +173,18 @@ int run_visualize(const ParsedOptions& options) {
   std::istream standard_input(&standard_input_buffer);
   const NameOrder order = options.given("frames-as-video") ? NameOrder::numbers : NameOrder::bytes;
   InputStream inputs(words, options.flag("recursive"), standard_input, order);
+  const auto next_input = [&] {
+    if (!has_several_views(options)) return inputs.next();
+    return without_video(inputs.next(), "--views " + options.text("views"));
+  };
   const PipelineTiming timing =
-      run_pipeline([&] { return inputs.next(); }, classifier, pipeline,
-                   [&](PipelineResult& result) {
-                     const bool failed = result.error.has_value();
-                     visualization.add(result);
-                     progress.advance();
-                     count.begin();
-                     return !reader_gone && !(fail_fast && (failed || output.failed() > 0));
-                   });
+      run_pipeline(next_input, classifier, pipeline, [&](PipelineResult& result) {
+        const bool failed = result.error.has_value();
+        visualization.add(result);
+        progress.advance();
+        count.begin();
+        return !reader_gone && !(fail_fast && (failed || output.failed() > 0));
+      });
   visualization.finish();
   output.finish();
   progress.finish();

@@ -226,6 +226,8 @@ std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs
 }
 
 void check_evaluate_options(const ParsedOptions& options, Format format) {
+  refuse_beside_views(options, {"save-logits", "against", "against-attn", "against-attn-opt",
+                                "against-precision", "measure", "diagnostics"});
   for (const auto& [name, needed] :
        {std::pair("most-errors", "save-errors"), std::pair("diagnostics-images", "diagnostics")}) {
     if (options.given(name) && !options.given(needed))

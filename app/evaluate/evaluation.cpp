@@ -147,7 +147,9 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (logits_) logits_->append_nan();
   } else {
     const std::span<const float> logits = values_of(result.logits);
-    const ScoredPicture picture = score_picture(logits, set_.pictures[index].target, index);
+    const std::int64_t target = set_.pictures[index].target;
+    const ScoredPicture picture = result.views ? score_picture(result.views->best, target, index)
+                                               : score_picture(logits, target, index);
     if (team_.has_others()) {
       scored_.push_back(picture);
     } else {

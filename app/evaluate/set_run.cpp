@@ -31,6 +31,7 @@ void add_run(KeyValueReport& summary, const ModelSource& source,
   summary.add("img_size",
               std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
   summary.add("native", transform.native);
+  summary.add("views", image::views_name(transform));
   summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
@@ -54,7 +55,8 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
     console.note("note: evaluate " + option + " is now hydrascope " + command);
   const Format format = choose_format(options.text("format"), options.text("output"));
   const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform(options, source);
+  const ResolvedTransform transform = jobs.scores ? resolve_transform_of_views(options, source)
+                                                  : resolve_transform(options, source);
   if (options.flag("print-transform") && input_words(options).empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
@@ -85,6 +87,7 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
+  pipeline.remark_on_size = note_on_large_sizes(source);
   std::optional<OutputFile> output;
   if (team.is_first()) output.emplace(options.text("output"));
   Evaluation evaluation(options, jobs, set, classifier, pipeline, console, team);

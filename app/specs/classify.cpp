@@ -26,6 +26,7 @@ CommandSpec classify_spec() {
       join({model_options(),
             input_options(),
             preprocessing_options(),
+            views_options(),
             runtime_options(),
             launch_options(),
             output_options_of_ranks(),

@@ -12,10 +12,11 @@ CommandSpec evaluate_spec() {
   spec.summary = "measure top-1, top-5 and calibration over a labelled set";
   spec.group = "Measure";
   spec.positionals = "FOLDER";
-  spec.options = join({model_options(), set_input_options(), labelled_set_options(),
-                       hide(label_options(), {"label-type"}), score_options(),
-                       preprocessing_options(), runtime_options(), launch_options(),
-                       output_options(), earlier_evaluate_options(), general_options()});
+  spec.options =
+      join({model_options(), set_input_options(), labelled_set_options(),
+            hide(label_options(), {"label-type"}), score_options(), preprocessing_options(),
+            views_options(), runtime_options(), launch_options(), output_options(),
+            earlier_evaluate_options(), general_options()});
   spec.common = {"model",      "attn",         "img-size",     "precision", "device",
                  "labels-csv", "limit-images", "require-top1", "output",    "format"};
   spec.examples = {

@@ -203,7 +203,7 @@ CommandSpec visualize_spec() {
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
                        heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
-                       runtime_options(), label_options(), general_options()});
+                       views_options(), runtime_options(), label_options(), general_options()});
   spec.common = {"model", "attn",      "native", "method", "layer",
                  "class", "precision", "output", "html",   "save-raw"};
   spec.examples = {

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <tuple>
 #include <utility>
@@ -28,8 +29,31 @@ int longest_panel_edge(std::size_t panels, std::size_t columns) {
   return panels <= 36 ? 384 : 224;
 }
 
-void draw_map(viz::Canvas& picture, const viz::Placement& placement, const ShownMap& shown,
-              const FigureOptions& options) {
+/// `text` above the box that `placement` lies in, or inside where there is no room above it.
+void label_box(viz::Canvas& picture, const viz::Placement& placement, const std::string& text,
+               const viz::Font& font) {
+  constexpr viz::Color kPaper{32, 32, 32};
+  constexpr viz::Color kInk{255, 255, 255};
+  const double pixels = std::max(12.0, std::round(std::min(picture.width, picture.height) / 36.0));
+  const int margin = static_cast<int>(pixels / 4);
+  const std::string fitted = font.fit(text, pixels, picture.width - 2 * margin);
+  const viz::TextSize size = font.measure(fitted, pixels);
+  const int width = size.width + 2 * margin;
+  const int left = static_cast<int>(viz::seen(placement.horizontal).begin);
+  const int top = static_cast<int>(viz::seen(placement.vertical).begin);
+  const int x = std::clamp(left, 0, std::max(0, picture.width - width));
+  const int y = top < size.height ? top : top - size.height;
+  viz::fill_rectangle(picture, x, y, width, size.height, kPaper);
+  font.draw(picture, fitted, x + margin, y, pixels, kInk);
+}
+
+/// `placement` is the input's, perhaps of a picture of another size.
+void draw_map(viz::Canvas& picture, viz::Placement placement, const ShownMap& shown,
+              const FigureOptions& options, const viz::Font* font) {
+  if (shown.placement) placement = *shown.placement;
+  // Placement is relative to the picture's size, so the other size is all it needs.
+  placement.horizontal.picture = picture.width;
+  placement.vertical.picture = picture.height;
   viz::OverlayStyle style;
   style.colormap = shown.colormap;
   style.alpha = options.alpha;
@@ -43,6 +67,9 @@ void draw_map(viz::Canvas& picture, const viz::Placement& placement, const Shown
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
+  if (!shown.placement) return;
+  if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
+  label_box(picture, placement, shown.caption.front(), *font);
 }
 
 /// All of `picture` in the middle of a canvas that is not smaller.
@@ -103,6 +130,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.caption = caption(map, options.label_type);
   shown.quantity = quantity(map);
   shown.choice = map.choice;
+  shown.placement = map.placement;
   return shown;
 }
 
@@ -117,15 +145,9 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
     const int edge = longest_panel_edge(maps.size() + (options.beside ? 1 : 0), columns);
     if (std::max(size.width, size.height) > edge) size = viz::fitted_size(size, edge, edge);
   }
-  viz::Placement placed = placement;
-  if (viz::size_of(picture) != size) {
-    picture = viz::fitted(picture, size.width, size.height);
-    // Placement is relative to the picture's size, so the other size is all it needs.
-    placed.horizontal.picture = picture.width;
-    placed.vertical.picture = picture.height;
-  }
+  if (viz::size_of(picture) != size) picture = viz::fitted(picture, size.width, size.height);
   if (!options.has_extras(maps.size())) {
-    draw_map(picture, placed, maps.front(), options);
+    draw_map(picture, placement, maps.front(), options, font);
     return letterboxed(std::move(picture), size);
   }
   if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
@@ -141,7 +163,7 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
     for (const ShownMap* shown : row) {
       viz::Panel& panel = panels.emplace_back();
       viz::Canvas drawn = picture;
-      draw_map(drawn, placed, *shown, options);
+      draw_map(drawn, placement, *shown, options, font);
       panel.picture = letterboxed(std::move(drawn), size);
       if (is_sheet || options.caption) panel.caption = shown->caption;
       if (options.colorbar_numbers) {

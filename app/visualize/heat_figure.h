@@ -45,14 +45,16 @@ struct ShownMap {
   std::vector<std::string> caption;
   std::string quantity;
   MapChoice choice;
+  std::optional<viz::Placement> placement = {};  ///< its own, which is labelled then
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number. Where
 /// there are several layers they stand side by side, and a row is a method, head and class; else a
-/// row is a method. `font` may be null where there are no extras. With `frame`, for a video, the picture is shown in the
-/// middle of that size, as large as it fits, and the figure's layout is the same for all frames of
-/// as many maps. Takes some 20 ms for two megapixels.
+/// row is a method. A map with a placement of its own is drawn there, and its class and probability
+/// at a corner. `font` may be null where there are neither such maps nor extras. With `frame`, for
+/// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
+/// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
                         std::span<const ShownMap> maps, const FigureOptions& options,
                         const viz::Font* font, std::optional<viz::Size> frame = std::nullopt);

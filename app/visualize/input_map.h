@@ -4,7 +4,9 @@
 #include "app/report.h"
 #include "app/visualize/map_choice.h"
 #include "viz/heat_map.h"
+#include "viz/placement.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +19,9 @@ struct InputMap {
   bool is_signed = false;
   double own_share = 0;            ///< the class token's
   std::string note;                ///< of the method; may be empty
-  std::vector<std::string> rules;  ///< of rollouts, a rule a layer from 0
+  std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
+  /// Of a map of one view of several; else the input's.
+  std::optional<viz::Placement> placement = {};
 };
 
 /// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.

@@ -13,12 +13,13 @@ constexpr int kShareDecimals = 4;
 constexpr int kMapSecondsDecimals = 6;
 
 std::string class_json(const Prediction& prediction) {
-  return JsonObject()
-      .add("index", prediction.index)
+  JsonObject object;
+  object.add("index", prediction.index)
       .add("id", json_string(prediction.id))
       .add("label", json_string(prediction.label))
-      .add("prob", json_number(significant(prediction.prob, kMapDigits)))
-      .text();
+      .add("prob", json_number(significant(prediction.prob, kMapDigits)));
+  add_box(object, prediction.box);
+  return object.text();
 }
 
 std::string class_text(const Prediction& prediction, LabelType label_type, int decimals) {
@@ -45,8 +46,9 @@ std::string to_json(const MapRecord& record) {
       .add("files", files.text())
       .add("width", record.width)
       .add("height", record.height)
-      .add("model_size", json_array(record.model_size))
-      .add("attention", json_string(record.attention));
+      .add("model_size", json_array(record.model_size));
+  add_views(object, record);
+  object.add("attention", json_string(record.attention));
   if (!record.attention_options.empty())
     object.add("attention_options", json_object(record.attention_options));
   if (!record.approximations.empty())
@@ -63,6 +65,10 @@ std::vector<std::string> map_columns() {
           "id",
           "label",
           "prob",
+          "box_left",
+          "box_top",
+          "box_width",
+          "box_height",
           "method",
           "layer",
           "head",
@@ -77,6 +83,8 @@ std::vector<std::string> map_columns() {
           "height",
           "model_height",
           "model_width",
+          "views",
+          "num_views",
           "attention",
           "attention_options",
           "approximations",
@@ -98,12 +106,17 @@ std::vector<std::string> to_row(const MapRecord& record) {
     row[row.size() - 1] = record.message;
     return row;
   }
+  const std::vector<std::string> box = box_cells(record.of_class.box);
   return {record.input,
           frame,
           std::to_string(record.of_class.index),
           record.of_class.id,
           record.of_class.label,
           significant(record.of_class.prob, kMapDigits),
+          box[0],
+          box[1],
+          box[2],
+          box[3],
           record.method,
           std::to_string(record.layer),
           record.head,
@@ -118,6 +131,8 @@ std::vector<std::string> to_row(const MapRecord& record) {
           std::to_string(record.height),
           std::to_string(record.model_size[0]),
           std::to_string(record.model_size[1]),
+          record.views,
+          record.views.empty() ? "" : std::to_string(record.num_views),
           record.attention,
           record.attention_options.empty() ? "" : json_object(record.attention_options),
           record.approximations.empty() ? "" : json_object(record.approximations),

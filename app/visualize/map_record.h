@@ -31,6 +31,8 @@ struct MapRecord {
   std::int64_t width = 0;    ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
+  std::string views = {};  ///< "tiles", "pyramid"; left out where the picture is one view
+  std::int64_t num_views = 1;
   std::string attention;
   std::map<std::string, std::string> attention_options = {};
   std::map<std::string, std::string> approximations = {};

@@ -10,4 +10,11 @@ viz::Placement placement_of(const image::TransformPlan& plan, image::Size pictur
            plan.output.width, plan.output.width / patch_size}};
 }
 
+Box box_of(const image::TransformPlan& plan, image::Size picture) {
+  const viz::Placement placement = placement_of(plan, picture, /*patch_size=*/1);
+  const viz::SeenRange rows = viz::seen(placement.vertical);
+  const viz::SeenRange columns = viz::seen(placement.horizontal);
+  return {columns.begin, rows.begin, columns.end - columns.begin, rows.end - rows.begin};
+}
+
 }  // namespace hydrascope::app

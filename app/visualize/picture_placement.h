@@ -2,6 +2,7 @@
 // LibTorch.
 #pragma once
 
+#include "app/report.h"
 #include "model/image/transform_plan.h"
 #include "viz/placement.h"
 
@@ -11,5 +12,8 @@ namespace hydrascope::app {
 /// `picture`, after EXIF orientation, that `plan` was made for.
 viz::Placement placement_of(const image::TransformPlan& plan, image::Size picture,
                             std::int64_t patch_size);
+
+/// The part of the picture that the model saw.
+Box box_of(const image::TransformPlan& plan, image::Size picture);
 
 }  // namespace hydrascope::app

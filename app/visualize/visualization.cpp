@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <set>
 #include <utility>
 
 namespace hydrascope::app {
@@ -73,6 +75,10 @@ MapRecord Visualization::facts_of(const PipelineResult& result) const {
   facts.width = result.picture.width;
   facts.height = result.picture.height;
   facts.model_size = {result.model_size.height, result.model_size.width};
+  if (result.views) {
+    facts.views = image::views_name(options_.transform);
+    facts.num_views = std::ssize(result.views->plans);
+  }
   facts.note = result.note;
   facts.seconds = result.seconds;
   return facts;
@@ -84,17 +90,16 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
       image::plan_transform(options_.transform, result.picture, options_.max_pixels);
   ExplainedInput input;
   input.placement = placement_of(plan, result.picture, config_.patch_size);
-  input.top = top_classes(result.logits, std::max(kClassesOnPage, classes_.num_best()), labels_);
+  input.top = top_classes(result, std::max(kClassesOnPage, classes_.num_best()), labels_);
   std::vector<std::int64_t> best;
   for (const Prediction& prediction : input.top) {
     if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
   }
   const bool is_frame = result.frame.has_value();
   const std::vector<Prediction> classes =
-      chosen_classes(result.logits, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
-  const model::TokenGrid grid{config_.num_prefix_tokens(), input.placement.vertical.cells,
-                              input.placement.horizontal.cells};
-  input.maps = explainer_.explain(result.tokens, grid, classes);
+      chosen_classes(result, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
+  input.maps = result.views ? maps_of_views(result, classes)
+                            : explainer_.explain(result.tokens, grid_of(input.placement), classes);
   facts.seconds += seconds_since(begin);
 
   input.facts = std::move(facts);
@@ -111,6 +116,35 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
   }
   output_.add(std::move(input));
+}
+
+std::vector<InputMap> Visualization::maps_of_views(const PipelineResult& result,
+                                                   const std::vector<Prediction>& classes) {
+  const PictureInViews& views = *result.views;
+  const auto view_of = [&](const Prediction& one) {
+    return views.best.classes().at(static_cast<std::size_t>(one.index)).view;
+  };
+  std::vector<InputMap> maps;
+  std::set<std::size_t> explained;
+  for (const Prediction& first : classes) {
+    const std::size_t view = view_of(first);
+    if (!explained.insert(view).second) continue;
+    std::vector<Prediction> found_there;
+    std::ranges::copy_if(classes, std::back_inserter(found_there),
+                         [&](const Prediction& one) { return view_of(one) == view; });
+    const viz::Placement placement =
+        placement_of(views.plans.at(view), result.picture, config_.patch_size);
+    for (InputMap& map :
+         explainer_.explain(views.tokens.at(view), grid_of(placement), found_there)) {
+      map.placement = placement;
+      maps.push_back(std::move(map));
+    }
+  }
+  return maps;
+}
+
+model::TokenGrid Visualization::grid_of(const viz::Placement& placement) const {
+  return {config_.num_prefix_tokens(), placement.vertical.cells, placement.horizontal.cells};
 }
 
 Visualization::Track& Visualization::track_of(const PipelineResult& result, viz::Size frame_size) {

@@ -63,6 +63,10 @@ class Visualization {
   void open_track(const PipelineResult& result, viz::Size frame_size);
   void close_track();
   void explain(PipelineResult& result, MapRecord facts);
+  /// Of a picture in several views: maps of each class's best one, there.
+  std::vector<InputMap> maps_of_views(const PipelineResult& result,
+                                      const std::vector<Prediction>& classes);
+  [[nodiscard]] model::TokenGrid grid_of(const viz::Placement& placement) const;
 
   VisualizationOptions options_;
   ClassChoice classes_;

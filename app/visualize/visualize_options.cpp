@@ -85,7 +85,7 @@ OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps
   output.encode.quality = static_cast<int>(options.integer("quality"));
   output.figure = figure_options(options);
   // A font that is named is opened in any case: what is wrong with it is said.
-  if (output.figure.has_extras(num_maps) || options.given("font"))
+  if (output.figure.has_extras(num_maps) || has_several_views(options) || options.given("font"))
     output.font = open_font(options.text("font"));
   output.save_raw = options.flag("save-raw");
   output.html = options.text("html");

@@ -117,8 +117,12 @@ std::uint8_t fill_value(CropMode mode, double mean) {
 }  // namespace
 
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture) {
+  return transform_pixels(config, picture, plan_transform(config, {picture.height, picture.width}));
+}
+
+at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture,
+                            const TransformPlan& plan) {
   const at::NoGradGuard no_grad;
-  const TransformPlan plan = plan_transform(config, {picture.height, picture.width});
   const Pixels pixels = resized_pixels(picture, plan, config.interpolation);
   const Overlap rows = overlap(plan.resized.height, plan.cropped.height, plan.window_top);
   const Overlap columns = overlap(plan.resized.width, plan.cropped.width, plan.window_left);
@@ -147,6 +151,14 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
     fill_to(end);
   }
   return cropped;
+}
+
+Picture resized_picture(const Picture& picture, Size size, Interpolation interpolation) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor rgb =
+      resize(picture, size, interpolation).squeeze(0).permute({1, 2, 0}).contiguous();
+  const auto* data = rgb.const_data_ptr<std::uint8_t>();
+  return {static_cast<int>(size.width), static_cast<int>(size.height), {data, data + rgb.numel()}};
 }
 
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output) {

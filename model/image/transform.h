@@ -15,6 +15,13 @@ namespace hydrascope::image {
 /// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's
 /// 22). Errors as `plan_transform`.
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture);
+/// The same with a plan that is there already: one of several views. `picture` may have
+/// `plan.resized`'s size already.
+at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture,
+                            const TransformPlan& plan);
+
+/// The whole picture at another size, for several views of it.
+Picture resized_picture(const Picture& picture, Size size, Interpolation interpolation);
 
 /// Those bytes -> float32 (3, output.height, output.width), contiguous: (value / 255 - mean) / std,
 /// and 0 to the right and below, where `--fit pad` has made the output larger. Equal to timm's bit

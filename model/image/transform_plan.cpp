@@ -156,6 +156,26 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window) {
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
 }
 
+/// Where tiles begin along an edge: none reaches beyond its end.
+std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
+  const std::int64_t last = edge - tile;
+  const std::int64_t step = tile - tile / 4;
+  std::vector<std::int64_t> starts;
+  for (std::int64_t start = 0; start < last; start += step) starts.push_back(start);
+  starts.push_back(last);
+  return starts;
+}
+
+/// The picture's size, or, where that does not hold a tile, the least that does.
+Size covering(Size picture, Size tile) {
+  const bool holds_one = picture.height >= tile.height && picture.width >= tile.width;
+  return holds_one ? picture : resize_keep_ratio(picture, tile, 0.0);
+}
+
+Size halved(Size size) {
+  return for_each_edge(size, [](std::int64_t n) { return (n + 1) / 2; });
+}
+
 }  // namespace
 
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
@@ -177,6 +197,35 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   return plan;
 }
 
+std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
+                                      std::int64_t max_pixels) {
+  const TransformPlan whole = plan_transform(config, picture, max_pixels);
+  if (config.tiling == Tiling::none) return {whole};
+  const Size tile = whole.cropped;
+  std::vector<TransformPlan> views;
+  const auto add_tiles = [&](Size resized) {
+    TransformPlan view = whole;
+    view.resized = resized;
+    check_pixels(view, picture, max_pixels);
+    const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
+    for (const std::int64_t top : tile_starts(resized.height, tile.height)) {
+      view.window_top = top;
+      for (const std::int64_t left : columns) {
+        view.window_left = left;
+        views.push_back(view);
+      }
+    }
+  };
+  if (config.tiling == Tiling::pyramid) views.push_back(whole);
+  add_tiles(covering(picture, tile));
+  if (config.tiling != Tiling::pyramid) return views;
+  const auto holds_two_by_two = [&](Size size) {
+    return size.height >= 2 * tile.height && size.width >= 2 * tile.width;
+  };
+  for (Size size = halved(picture); holds_two_by_two(size); size = halved(size)) add_tiles(size);
+  return views;
+}
+
 bool resamples_columns_first(Size from, Size to) {
   return to.height < from.height && from.height - to.height > 2 * (from.width - to.width);
 }
@@ -191,7 +240,9 @@ std::string describe(const TransformConfig& config) {
                             : config.img_size;
   const Size scale = scale_size(img_size, config.crop_pct);
   std::string line;
-  if (config.native) {
+  if (config.tiling == Tiling::tiles) {
+    line = "tiles of " + size_text(img_size);
+  } else if (config.native) {
     line = "native size";
     if (config.fit == Fit::resize) {
       line += " resized to multiples of " + std::to_string(config.patch_size) + how;
@@ -206,6 +257,8 @@ std::string describe(const TransformConfig& config) {
     line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + size_text(scale)) +
            how + " -> centre crop " + size_text(img_size);
   }
+  if (config.tiling == Tiling::pyramid)
+    line += ", and tiles of " + size_text(img_size) + " at the picture's size and halves of it";
   const bool may_change = config.native || round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {
     line += " -> " + std::string(name(config.fit)) + " to multiples of " +
@@ -249,6 +302,15 @@ std::string_view name(Fit value) {
     case Fit::pad: return "pad";
     case Fit::crop: return "crop";
     case Fit::resize: return "resize";
+  }
+  return "";
+}
+
+std::string_view views_name(const TransformConfig& config) {
+  switch (config.tiling) {
+    case Tiling::none: return config.native ? "native" : "whole";
+    case Tiling::tiles: return "tiles";
+    case Tiling::pyramid: return "pyramid";
   }
   return "";
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::image {
 
@@ -13,6 +14,9 @@ enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
 /// What to do with an input size that the patch does not divide.
 enum class Fit { pad, crop, resize };
+/// Whether a picture is seen at once, in tiles of the model's size, or as a whole and in tiles of
+/// several scales.
+enum class Tiling { none, tiles, pyramid };
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -31,6 +35,7 @@ struct TransformConfig {
   std::array<double, 3> std{0.229, 0.224, 0.225};
   bool native = false;  ///< no resize, no crop: the picture at its own size, then `fit`
   Fit fit = Fit::pad;
+  Tiling tiling = Tiling::none;  ///< not with `native`
   std::int64_t patch_size = 16;  ///< the model's patch, what `fit` makes the size a multiple of
 
   friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
@@ -63,6 +68,16 @@ struct TransformPlan {
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 
+/// The views of a picture that `config.tiling` asks for; one, `plan_transform`'s, without it. A tile
+/// is the window that the whole picture would be cropped to, cut from the picture at its own size:
+/// each begins three quarters of a tile after the one before, the last is shifted back to end with
+/// the picture. A picture that is smaller than a tile along an edge is first enlarged until it
+/// covers one. A pyramid is the whole picture, then its tiles, then those of the picture halved
+/// again and again, as long as two tiles fit along each edge: of 2160x3840 pixels 1, 299, 84 and
+/// 18. Views of one `resized` follow each other, tiles row by row. Errors as `plan_transform`.
+std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
+                                      std::int64_t max_pixels = std::int64_t{1} << 29);
+
 /// Which pass of a separable resampling comes first, which matters where bytes are clipped between
 /// the two. Pillow 13 begins with the columns when it takes away more than twice as many rows as
 /// columns (python-pillow/Pillow pull 9549); older versions always begin with the rows.
@@ -77,6 +92,8 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);
 std::string_view name(Fit value);
+/// "whole", "native", "tiles" or "pyramid": what of a picture the model sees.
+std::string_view views_name(const TransformConfig& config);
 /// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
 Interpolation parse_interpolation(std::string_view word);
 CropMode parse_crop_mode(std::string_view word);

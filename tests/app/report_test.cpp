@@ -36,6 +36,15 @@ ClassifyRecord otter() {
   return record;
 }
 
+ClassifyRecord otter_in_tiles() {
+  ClassifyRecord record = otter();
+  record.views = "tiles";
+  record.num_views = 299;
+  record.top[0].box = {448, 336, 224, 256};
+  record.top[1].box = {0, 0, 224, 256};
+  return record;
+}
+
 ClassifyRecord broken() {
   ClassifyRecord record;
   record.input = "bad.jpg";
@@ -188,20 +197,47 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 }
 
 constexpr std::string_view kHeader =
-    "input,frame,width,height,model_height,model_width,tokens,rank,index,id,label,prob,logit,"
-    "device,"
-    "precision,attention,attention_options,approximations,kernels,note,seconds,error_code,error_"
+    "input,frame,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,label,"
+    "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_options,"
+    "approximations,kernels,note,seconds,error_code,error_"
     "message\n";
 
 TEST(Csv, ARowAPredictionAndAFailure) {
-  EXPECT_EQ(written(Format::csv, {otter(), broken()}),
-            std::string(kHeader) +
-                "otters.jpg,,3840,2160,224,256,225,1,360,n02444819,otter,0.9312,11.84,cpu,float32,"
-                "softmax,,,,,0.0134,,\n"
-                "otters.jpg,,3840,2160,224,256,225,2,357,n02442845,mink,0.034,8.5,cpu,float32,"
-                "softmax,,,,,0.0134,,\n"
-                "bad.jpg,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+  EXPECT_EQ(
+      written(Format::csv, {otter(), broken()}),
+      std::string(kHeader) +
+          "otters.jpg,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,float32,"
+          "softmax,,,,,0.0134,,\n"
+          "otters.jpg,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
+          "softmax,,,,,0.0134,,\n"
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
+}
+
+TEST(JsonLines, WhatIsFoundInViewsHasItsBox) {
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_in_tiles()}));
+  EXPECT_EQ(json["views"], "tiles");
+  EXPECT_EQ(json["num_views"], 299);
+  EXPECT_EQ(json["top"][0]["box"],
+            nlohmann::json::parse(R"({"left":448,"top":336,"width":224,"height":256})"));
+  const auto whole = nlohmann::json::parse(written(Format::jsonl, {otter()}));
+  EXPECT_FALSE(whole.contains("views"));
+  EXPECT_FALSE(whole["top"][0].contains("box"));
+}
+
+TEST(Csv, WhatIsFoundInViewsHasItsBox) {
+  EXPECT_THAT(written(Format::csv, {otter_in_tiles()}),
+              HasSubstr(",225,tiles,299,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
+}
+
+TEST(Text, WhatIsFoundInViewsHasItsPlace) {
+  EXPECT_EQ(written(Format::text, {otter_in_tiles()}),
+            "otters.jpg  2160x3840 -> 299 of 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 "
+            "softmax\n"
+            "  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
+            "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n");
+  EXPECT_THAT(written(Format::text, {otter_in_tiles()}, LabelType::id),
+              HasSubstr("n02444819  at 448,336 256x224\n"));
 }
 
 TEST(Csv, QuotesAsRfc4180Does) {
@@ -362,7 +398,7 @@ TEST(KeyValueReport, TextIsAligned) {
             "images    500\n"
             "model     deit_tiny\n"
             "native    no\n"
-            "img size  224, 224\n"
+            "img size  160x224 (HxW)\n"
             "crop pct  0.875\n"
             "device    a,b\n"
             "extra     {\"a\":[1]}\n");
@@ -371,8 +407,8 @@ TEST(KeyValueReport, TextIsAligned) {
 TEST(KeyValueReport, TablesHaveAHeaderAndARow) {
   EXPECT_EQ(written(evaluation(), Format::csv),
             "top1,images,model,native,img_size,crop_pct,device,extra\n"
-            "84.9,500,deit_tiny,false,\"[224,224]\",0.875,\"a,b\",\"{\"\"a\"\":[1]}\"\n");
-  EXPECT_THAT(written(evaluation(), Format::tsv), HasSubstr("deit_tiny\tfalse\t[224,224]"));
+            "84.9,500,deit_tiny,false,\"[160,224]\",0.875,\"a,b\",\"{\"\"a\"\":[1]}\"\n");
+  EXPECT_THAT(written(evaluation(), Format::tsv), HasSubstr("deit_tiny\tfalse\t[160,224]"));
 }
 
 TEST(KeyValueReport, AnAddedSchemaIsTheNumberAndNoPair) {

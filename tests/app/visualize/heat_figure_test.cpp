@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 namespace hydrascope::app {
@@ -148,6 +149,37 @@ std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t
 
 viz::Font bundled_font() {
   return viz::Font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+}
+
+TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
+  const viz::Font font = bundled_font();
+  FigureOptions options;
+  options.alpha = 0;
+  InputMap map = input_map(Method::hydra, {0, 0, 0, 9}, true);
+  // Columns 100 to 180 and rows 60 to 140 of 200 x 150, seen at half that size.
+  map.placement = viz::Placement{{150, 75, 30, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
+  const std::vector<ShownMap> maps{shown_map(map, options)};
+  const viz::Canvas figure = draw_figure(grey(200, 150), whole(200, 150), maps, options, &font);
+  ASSERT_EQ(viz::size_of(figure), (viz::Size{200, 150}));
+  const auto pixel = [&](int x, int y) {
+    const std::size_t at = static_cast<std::size_t>((y * 200 + x) * 3);
+    return std::array<int, 3>{figure.rgb.at(at), figure.rgb.at(at + 1), figure.rgb.at(at + 2)};
+  };
+  EXPECT_EQ(pixel(102, 62), (std::array{128, 128, 128})) << "inside it is the picture";
+  EXPECT_EQ(pixel(178, 138), (std::array{128, 128, 128}));
+  EXPECT_EQ(pixel(90, 100), (std::array{77, 77, 77})) << "outside it is dimmed";
+  EXPECT_EQ(pixel(190, 145), (std::array{77, 77, 77}));
+  EXPECT_EQ(pixel(100, 58), (std::array{32, 32, 32})) << "above its corner is its label";
+  EXPECT_ERROR(draw_figure(grey(200, 150), whole(200, 150), maps, options, nullptr), internal,
+               "font");
+  // At the upper edge the label has no room above.
+  map.placement = viz::Placement{{150, 75, 0, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
+  const std::vector<ShownMap> upper{shown_map(map, options)};
+  const viz::Canvas labelled = draw_figure(grey(200, 150), whole(200, 150), upper, options, &font);
+  EXPECT_EQ(labelled.rgb.at(100 * 3), 32);
+  // On a sheet the panels are smaller, and so is the box.
+  const std::vector<ShownMap> two{maps.front(), upper.front()};
+  EXPECT_NO_THROW(draw_figure(grey(2000, 1500), whole(2000, 1500), two, options, &font));
 }
 
 TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {

@@ -105,6 +105,28 @@ TEST(MapRecordTest, RowsHaveACellAColumn) {
   EXPECT_EQ(cell("error_code"), "");
 }
 
+TEST(MapRecordTest, WhatIsFoundInAViewHasItsBox) {
+  MapRecord record = example();
+  record.views = "pyramid";
+  record.num_views = 103;
+  record.of_class.box = {336, 168, 448, 224};
+  const auto json = nlohmann::json::parse(to_json(record));
+  EXPECT_EQ(json.at("views"), "pyramid");
+  EXPECT_EQ(json.at("num_views"), 103);
+  EXPECT_EQ(json.at("class").at("box"),
+            nlohmann::json::parse(R"({"left":336,"top":168,"width":448,"height":224})"));
+  const std::vector<std::string> row = to_row(record);
+  const std::vector<std::string> columns = map_columns();
+  ASSERT_EQ(row.size(), columns.size());
+  const auto cell = [&](const std::string& column) {
+    return row.at(static_cast<std::size_t>(std::ranges::find(columns, column) - columns.begin()));
+  };
+  EXPECT_EQ(cell("box_left") + "," + cell("box_top"), "336,168");
+  EXPECT_EQ(cell("box_width") + "," + cell("box_height"), "448,224");
+  EXPECT_EQ(cell("method"), "hydra");
+  EXPECT_EQ(cell("num_views"), "103");
+}
+
 std::string text(const std::vector<MapRecord>& maps, LabelType label_type = LabelType::name) {
   return to_text(maps, label_type, false);
 }

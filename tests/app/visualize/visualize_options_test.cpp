@@ -12,7 +12,7 @@ ParsedOptions parsed(const std::vector<std::string>& arguments) {
     CommandSpec made;
     made.name = "visualize";
     made.options = join({map_options(), drawing_options(), heatmap_output_options(),
-                         heatmap_video_options(), label_options()});
+                         heatmap_video_options(), views_options(), label_options()});
     return made;
   }();
   return parse(spec, arguments);
@@ -90,6 +90,7 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_EQ(outputs.threads, 3);
   EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
   EXPECT_NE(heatmap_outputs(parsed({}), 2, 1).font, nullptr);
+  EXPECT_NE(heatmap_outputs(parsed({"--views", "tiles"}), 1, 1).font, nullptr) << "for its label";
   EXPECT_ERROR(heatmap_outputs(parsed({"-o", "-"}), 1, 1), invalid_argument, "a folder");
   EXPECT_ERROR(heatmap_outputs(parsed({"-o", "maps.png"}), 1, 1), invalid_argument, "a folder");
   EXPECT_ERROR(heatmap_outputs(parsed({"--html", "photo.jpg"}), 1, 1), invalid_argument, ".html");
