@@ -5,6 +5,7 @@
 #include "app/console.h"
 #include "app/hub_cache.h"
 #include "app/option_builders.h"
+#include "app/training_options.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/architectures.h"
@@ -461,7 +462,8 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
 }
 
 std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source) {
-  const nlohmann::json recipe = nlohmann::json::parse(source.weights.metadata("recipe"), nullptr, false);
+  const nlohmann::json recipe =
+      nlohmann::json::parse(source.weights.metadata("recipe"), nullptr, false);
   if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
   const image::Size trained{source.config.img_height, source.config.img_width};
   return [trained, name = source.name, is_said = false](const image::Size& size) mutable {

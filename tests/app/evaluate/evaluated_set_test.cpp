@@ -22,7 +22,7 @@ class EvaluatedSetTest : public ::testing::Test {
     CommandSpec spec;
     spec.name = "evaluate";
     spec.positionals = "FOLDER";
-    spec.options = join({input_options(), runtime_options(), output_options(),
+    spec.options = join({input_options(), runtime_options(), output_options(), views_options(),
                          labelled_set_options(), score_options(), earlier_evaluate_options()});
     return parse(spec, words);
   }
