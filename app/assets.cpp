@@ -58,6 +58,11 @@ std::optional<fs::path> bundled_model(std::string_view name) {
   return bundled_file("models", name, ".safetensors");
 }
 
+std::optional<fs::path> named_model(std::string_view name) {
+  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
+  return bundled_model(is_family ? kDefaultModel : name);
+}
+
 std::vector<std::string> bundled_models() {
   std::vector<std::string> names;
   std::error_code ignored;

@@ -16,6 +16,9 @@ const std::filesystem::path& assets_folder();
 
 /// assets/models/NAME.safetensors when there is such a file.
 std::optional<std::filesystem::path> bundled_model(std::string_view name);
+/// The same as `-m` takes it: the family's name alone, "deit_tiny_patch16_224", is the default
+/// model.
+std::optional<std::filesystem::path> named_model(std::string_view name);
 /// Names of all bundled models, sorted.
 std::vector<std::string> bundled_models();
 /// The photographs that come along, sorted.

@@ -203,6 +203,10 @@ int run_benchmark(const ParsedOptions& options) {
   const Console console(options);
   const std::string& stage = options.text("stage");
   std::vector<std::string> files = options.positionals();
+  if (!files.empty() && stage != "end_to_end" && stage != "both") {
+    throw Error(ErrorCode::invalid_argument,
+                "pictures are read with --stage end_to_end or both only", files.front());
+  }
   if (files.empty()) files = bundled_images();
   const std::vector<std::vector<std::string>> runs = sweep(options);
   OutputFile output(options.text("output"));

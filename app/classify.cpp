@@ -58,7 +58,7 @@ int run_classify(const ParsedOptions& options) {
   }
   if (words.empty()) {
     throw Error(ErrorCode::invalid_argument, "no input given", "classify",
-                "name images, folders or globs; see `hydrascope help classify`");
+                "name pictures, folders or globs; see `hydrascope help classify`");
   }
   check_shareable(team, options, words);
   const std::int64_t topk = options.integer("topk");

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -66,9 +67,22 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
     file_ = std::make_unique<std::ostream>(whole_writes_.get());
     return;
   }
-  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::trunc);
-  if (!*file_)
-    throw Error(ErrorCode::unwritable, "cannot be written", std::string(option) + " " + output);
+  const std::string place = std::string(option) + " " + output;
+  errno = 0;
+  // What it holds stays until the lock is there: another run may be writing it.
+  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
+  if (!*file_) {
+    throw Error(ErrorCode::unwritable,
+                "the file cannot be written: " + std::generic_category().message(errno), place);
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(output, error)) return;  // a device, a pipe
+  lock_ = std::make_unique<FileLock>(output);
+  if (lock_->is_taken())
+    throw Error(ErrorCode::unwritable, "another run is writing this file", place);
+  std::filesystem::resize_file(output, 0, error);
+  if (error)
+    throw Error(ErrorCode::unwritable, "the file cannot be written: " + error.message(), place);
 }
 
 void OutputFile::close() {

@@ -1,6 +1,7 @@
 // What a command says besides its results: notes on stderr, results on stdout or into a file.
 #pragma once
 
+#include "app/file_lock.h"
 #include "app/options.h"
 #include "kernels/error.h"
 
@@ -38,7 +39,8 @@ std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);
 
-/// `-o`: standard output for "" and "-", else a file that is replaced. Throws Error(unwritable).
+/// `-o`: standard output for "" and "-", else a file that is replaced, and locked meanwhile. Throws
+/// Error(unwritable), also where another run writes that file.
 class OutputFile {
  public:
   /// `option`: which one named the file, for messages. `among_others`: standard output is shared
@@ -55,6 +57,7 @@ class OutputFile {
   std::string name_;
   std::unique_ptr<std::streambuf> whole_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
+  std::unique_ptr<FileLock> lock_;
   bool is_standard_output_ = false;
 };
 

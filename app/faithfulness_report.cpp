@@ -171,7 +171,7 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
         << measure.name << ": " << measure.summary << "; "
         << (measure.lower_is_better ? "lower" : "higher") << " is better (substrate "
         << measure.substrate << ", class " << of_class << ", layer " << layer << ", " << images
-        << (images == 1 ? " image)\n" : " images)\n");
+        << (images == 1 ? " picture)\n" : " pictures)\n");
     std::vector<std::vector<std::string>> lines{{"map", "AUC ± 95 %", "std. dev.",
                                                  "minus random ± 95 %", "beats random",
                                                  "beats center", "seconds"}};
@@ -189,7 +189,7 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
     write_columns(lines, {true}, out);
   }
   out << '\n'
-      << kRandomMap << ": mean of " << random_draws << " maps a picture, seed " << seed << "; "
+      << kRandomMap << ": mean of " << random_draws << " maps per picture, seed " << seed << "; "
       << kCenterMap << ": Gaussian, sigma a quarter of each edge";
   if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
     out << "; blur: Gaussian, sigma " << fixed(blur_sigma, 1) << " pixels";

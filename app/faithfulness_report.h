@@ -28,7 +28,7 @@ struct FaithfulnessMeasure {
 struct FaithfulnessRow {
   std::string map;                 ///< "hydra", `kRandomMap`, `kCenterMap`
   std::string measure;             ///< name of a FaithfulnessMeasure
-  std::vector<double> areas = {};  ///< a picture each, the same pictures in every row
+  std::vector<double> areas = {};  ///< one per picture, the same pictures in every row
   double seconds = 0;              ///< of the model
 };
 

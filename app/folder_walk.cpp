@@ -38,8 +38,8 @@ std::optional<Input> FolderWalk::next() {
   if (std::exchange(produced_, true)) return std::nullopt;
   return failed_input(given_, root_, ErrorCode::empty,
                       has_subfolders_ && !recursive_
-                          ? "no images in this folder; --recursive looks into its sub-folders"
-                          : "no images in this folder");
+                          ? "no pictures in this folder; --recursive looks into its sub-folders"
+                          : "no pictures in this folder");
 }
 
 bool FolderWalk::may_enter(const FolderEntry& entry, const fs::path& path) {

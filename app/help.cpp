@@ -122,6 +122,10 @@ void append_entry(std::string& out, const std::string& label, const std::string&
                   std::size_t width, std::size_t column = kDescriptionColumn) {
   std::string line(kProgramIndent, ' ');
   line += label;
+  if (description.empty()) {
+    out += line + "\n";
+    return;
+  }
   if (line.size() + 2 > column) {
     out += line + "\n";
     line.clear();
@@ -272,7 +276,7 @@ std::string man_page(std::span<const CommandSpec> all, std::string_view version)
   std::string out =
       ".TH HYDRASCOPE 1 \"\" \"hydrascope " + troff(version) + "\" \"User Commands\"\n.nh\n.ad l\n";
   out +=
-      ".SH NAME\nhydrascope \\- classify high\\-resolution images with vision transformers\n"
+      ".SH NAME\nhydrascope \\- classify high\\-resolution pictures with vision transformers\n"
       ".SH SYNOPSIS\n\\fBhydrascope\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIINPUT\\fR...]\n"
       ".SH DESCRIPTION\n"
       "Results go to standard output, everything else to standard error. In the names of options\n"

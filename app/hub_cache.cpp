@@ -51,6 +51,19 @@ bool holds_weights(const fs::path& folder) {
   return false;
 }
 
+/// Whether or not it is there.
+fs::path snapshot_folder(const HubName& name) {
+  std::string folder = "models--" + name.repository;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path repository = hub_cache_folder() / folder;
+  const std::string revision = name.revision.empty() ? "main" : name.revision;
+  // A branch or a tag is a file that holds its commit.
+  std::ifstream reference(repository / "refs" / revision);
+  std::string commit;
+  if (!(reference >> commit) || !is_name_part(commit)) commit = revision;
+  return repository / "snapshots" / commit;
+}
+
 }  // namespace
 
 std::optional<HubName> parse_hub_name(std::string_view word) {
@@ -79,15 +92,7 @@ fs::path hub_cache_folder() {
 }
 
 std::optional<fs::path> find_in_hub_cache(const HubName& name) {
-  std::string folder = "models--" + name.repository;
-  folder.replace(folder.find('/'), 1, "--");
-  const fs::path repository = hub_cache_folder() / folder;
-  const std::string revision = name.revision.empty() ? "main" : name.revision;
-  // A branch or a tag is a file that holds its commit.
-  std::ifstream reference(repository / "refs" / revision);
-  std::string commit;
-  if (!(reference >> commit) || !is_name_part(commit)) commit = revision;
-  const fs::path snapshot = repository / "snapshots" / commit;
+  fs::path snapshot = snapshot_folder(name);
   if (!holds_weights(snapshot)) return std::nullopt;
   return snapshot;
 }
@@ -100,8 +105,14 @@ std::optional<fs::path> hub_folder(std::string_view word) {
     throw Error(ErrorCode::invalid_argument, "expected hf-hub:org/name or hf-hub:org/name@revision",
                 std::string(word));
   }
+  const fs::path snapshot = snapshot_folder(*name);
+  std::error_code ignored;
   throw Error(ErrorCode::invalid_argument,
-              "is not in Hugging Face's cache, " + hub_cache_folder().string(), std::string(word),
+              fs::is_directory(snapshot, ignored)
+                  ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
+                        ", holds no weights"
+                  : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
+              std::string(word),
               "`" + download_command(*name) + "` fetches it; this program downloads nothing");
 }
 

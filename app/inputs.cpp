@@ -60,7 +60,7 @@ class PatternWalk {
       return failed_input(match->path, match->path, *match->error, std::move(match->message));
     }
     if (std::exchange(produced_, true)) return std::nullopt;
-    return failed_input(pattern_, pattern_, ErrorCode::empty, "no image matches this pattern");
+    return failed_input(pattern_, pattern_, ErrorCode::empty, "no picture matches this pattern");
   }
 
  private:

@@ -139,7 +139,7 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
                                 const std::string& hint) {
   const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
+    throw Error(ErrorCode::invalid_argument, "expected a folder per class, found no folders",
                 folder.string(), "for a flat folder give --labels-csv FILE");
   }
   std::vector<std::optional<std::int64_t>> targets;

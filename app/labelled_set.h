@@ -34,10 +34,10 @@ inline constexpr const char* kHintOfEvaluation =
 /// The folders of `folder` in the order that numbers classes, hidden ones left out.
 std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder);
 
-/// A folder a class: the folder's name is a synset id or a class name of `labels`; when no folder
-/// matches, the sorted order of the folders is the class index, provided there are as many as
-/// classes. Throws Error(invalid_argument) that names folders that match nothing, with `hint` where
-/// none matches, Error(empty) without pictures.
+/// One folder per class: the folder's name is a synset id or a class name of `labels`; when no
+/// folder matches, the sorted order of the folders is the class index, provided there are as many
+/// as classes. Throws Error(invalid_argument) that names folders that match nothing, with `hint`
+/// where none matches, Error(empty) without pictures.
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels,
                                 const std::string& hint = kHintOfEvaluation);
 

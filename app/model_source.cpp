@@ -4,11 +4,13 @@
 #include "app/calibration.h"
 #include "app/console.h"
 #include "app/hub_cache.h"
+#include "app/mechanism_listing.h"
 #include "app/option_builders.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/architectures.h"
+#include "model/attention/registry.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
@@ -46,6 +48,20 @@ bool exists(const fs::path& path) {
     hint = "if it is a model on Hugging Face, `" + download_command(*hub) + "` fetches it";
   throw Error(ErrorCode::invalid_argument, "there is no model of that name, and no such file", word,
               near.empty() ? hint : "did you mean " + near + "?");
+}
+
+/// Refuses a name that is nearly a mechanism's; the registry refuses the others.
+void suggest_mechanisms(std::string_view spec) {
+  while (!spec.empty()) {
+    const std::string_view part = spec.substr(0, spec.find(','));
+    spec.remove_prefix(std::min(spec.size(), part.size() + 1));
+    const std::string_view word = part.substr(0, part.find(':'));
+    if (word.empty() || model::find_mechanism_or_null(word) != nullptr) continue;
+    if (const std::string near = nearest(word, mechanism_names()); !near.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  "unknown attention mechanism '" + std::string(word) + "'", "--attn",
+                  "did you mean " + near + "?");
+  }
 }
 
 std::array<double, 3> three_values(const ParsedOptions& options, const char* name) {
@@ -107,17 +123,17 @@ std::vector<std::string> describe(const checkpoint::LoadReport& report) {
   return notes;
 }
 
-image::Size parse_size(const std::string& text) {
+image::Size parse_size(const std::string& text, const std::string& option) {
   const auto cross = text.find('x');
   image::Size size;
-  size.height = to_integer(text.substr(0, cross), "--img-size");
+  size.height = to_integer(text.substr(0, cross), option);
   size.width =
-      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), "--img-size");
+      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), option);
   constexpr std::int64_t kMost = 1 << 16;
   if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
     throw Error(ErrorCode::invalid_argument,
                 "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
-                "--img-size");
+                option);
   }
   return size;
 }
@@ -140,7 +156,7 @@ ModelSource open_model(const ParsedOptions& options, const std::string& word) {
     return open_weights(options, std::string(kDefaultModel), *bundled, "");
   }
   if (exists(word)) return open_weights(options, word, word, "");
-  if (const auto bundled = bundled_model(word))
+  if (const auto bundled = named_model(word))
     return open_weights(options, bundled->stem().string(), *bundled, "");
   if (const auto folder = hub_folder(word)) return open_weights(options, word, *folder, "");
   refuse_model(word);
@@ -199,13 +215,15 @@ ModelSource random_model(const ParsedOptions& options, const std::string& name) 
 
 void apply_model_options(const ParsedOptions& options, model::VitConfig& config) {
   config.attention.resize(static_cast<std::size_t>(config.depth));
-  if (const std::string& attention = options.text("attn"); !attention.empty())
+  if (const std::string& attention = options.text("attn"); !attention.empty()) {
+    suggest_mechanisms(attention);
     model::apply_attention_spec(attention, config.attention);
+  }
   for (const std::string& option : options.texts("attn-opt"))
     model::apply_attention_option(option, config.attention);
-}
   if (options.given("pos-interp"))
     config.pos_interp = model::find_pos_interp(options.text("pos-interp")).value();
+}
 
 std::string ResolvedTransform::describe() const {
   // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from

@@ -49,7 +49,7 @@ void apply_model_options(const ParsedOptions& options, model::VitConfig& config)
 std::vector<std::string> describe(const checkpoint::LoadReport& report);
 
 /// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
-image::Size parse_size(const std::string& text);
+image::Size parse_size(const std::string& text, const std::string& option = "--img-size");
 
 /// The evaluation transform and the origin of each of its values: flags > --config > the metadata
 /// of our own files > the configuration beside the weights > the architecture's defaults.

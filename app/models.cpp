@@ -3,6 +3,7 @@
 #include "app/command.h"
 #include "app/console.h"
 #include "app/convert/format_only.h"
+#include "app/hub_cache.h"
 #include "app/mechanism_listing.h"
 #include "app/model_source.h"
 #include "app/report.h"
@@ -94,7 +95,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
   KeyValueReport report;
   report.add("schema", std::int64_t{1});
   if (model::find_architecture(name) && options.text("checkpoint").empty() &&
-      !std::filesystem::exists(name, ignored) && !bundled_model(name)) {
+      !std::filesystem::exists(name, ignored) && !named_model(name)) {
     const model::VitConfig c = random_model(options, name).config;
     report.add("model", name);
     report.add_json("config", model::to_json(c));
@@ -115,7 +116,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("attention", model::to_text(source.config.attention));
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
     report.add_json("attention_options", json_object(values));
-  report.add("img_size", std::vector<std::int64_t>{size.height, size.width});
+  report.add_size("img_size", size.height, size.width);
   report.add("tokens", grid.num_tokens());
   report.add("gflops_per_image", model::gflops_per_image(source.config, grid), 3);
   report.add("transform", transform.describe());
@@ -166,7 +167,9 @@ int create(const ParsedOptions& options) {
 int path(const ParsedOptions& options, OutputFile& output) {
   std::string name = only_name(options);
   if (name.empty()) name = kDefaultModel;
-  const auto file = bundled_model(name);
+  auto file = named_model(name);
+  // A folder of the cache, as `-m` takes it; throws where the prefix is there and the model is not.
+  if (!file) file = hub_folder(name);
   if (!file)
     throw Error(ErrorCode::invalid_argument, "there is no bundled model of that name", name,
                 "bundled: " + joined(bundled_models()));

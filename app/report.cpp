@@ -113,14 +113,10 @@ void KeyValueReport::add(std::string key, bool value) {
   fields_.push_back({std::move(key), word, value ? "yes" : "no", word});
 }
 
-void KeyValueReport::add(std::string key, std::vector<std::int64_t> value) {
-  std::string text;
-  for (const std::int64_t number : value) {
-    if (!text.empty()) text += ", ";
-    text += std::to_string(number);
-  }
-  std::string json = json_array(value);
-  fields_.push_back({std::move(key), json, std::move(text), json});
+void KeyValueReport::add_size(std::string key, std::int64_t height, std::int64_t width) {
+  std::string json = json_array(std::array{height, width});
+  fields_.push_back({std::move(key), json,
+                     std::to_string(height) + 'x' + std::to_string(width) + " (HxW)", json});
 }
 
 void KeyValueReport::add_nothing(std::string key) {

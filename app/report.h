@@ -113,7 +113,8 @@ class KeyValueReport {
     add(std::move(key), static_cast<std::int64_t>(value));
   }
   void add(std::string key, bool value);
-  void add(std::string key, std::vector<std::int64_t> value);
+  /// [HEIGHT,WIDTH], for people "160x320 (HxW)".
+  void add_size(std::string key, std::int64_t height, std::int64_t width);
   /// Null, - for people, empty in csv and tsv.
   void add_nothing(std::string key);
   /// A value that is already JSON (an object or array); text shows it as it is. Throws

@@ -30,6 +30,15 @@ void check_state(const fs::path& file, const fs::path& folder,
 
 }  // namespace
 
+std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
+  auto lock = std::make_unique<FileLock>(folder);
+  if (lock->is_taken()) {
+    throw Error(ErrorCode::invalid_argument, "another run is at work in this folder",
+                folder.string(), "wait for its end, or give this one another place (-o)");
+  }
+  return lock;
+}
+
 std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::path& folder,
                                         const std::optional<fs::path>& newest,
                                         model::training::ProcessGroup& group, c10::Device device) {

@@ -1,6 +1,7 @@
 // Going on with a run (`--resume`), for the commands that train.
 #pragma once
 
+#include "app/file_lock.h"
 #include "app/options.h"
 #include "model/checkpoint/safetensors.h"
 #include "model/training/data/training_set.h"
@@ -10,11 +11,16 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// Keeps other runs out of `folder`, which is there, until it ends. Throws Error(invalid_argument)
+/// where one is at work.
+std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
 
 /// The state to go on from: rank 0's decision, which all processes must call for. `newest` is the
 /// one that `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where a run

@@ -181,9 +181,8 @@ std::vector<Option> runtime_options() {
            .default_value = "auto"},
           {.name = "precision",
            .placeholder = "FORMAT",
-           .help =
-               "number format of the computation; auto: float32, but in classify, visualize and "
-               "benchmark the faster of float32 and bfloat16, measured on this processor",
+           .help = "number format of the computation; auto: the faster of float32 and bfloat16, "
+                   "measured on this processor, and on a GPU bfloat16",
            .default_value = "auto",
            .choices = {"auto", "float32", "tf32", "float16", "bfloat16", "int8"},
            .synonyms = {{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}},
@@ -236,7 +235,7 @@ std::vector<Option> output_options() {
                   {
                       {.name = "output",
                        .short_name = 'o',
-                       .placeholder = "FILE|FOLDER|-",
+                       .placeholder = "FILE|-",
                        .help = "file that results are written to",
                        .default_note = "standard output",
                        .aliases = {{"results-file"}},

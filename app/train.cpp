@@ -349,6 +349,7 @@ int TrainingRun::run() {
     progress_->advance();
     return go_on();
   };
+  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_.folder()) : nullptr;
   const std::optional<fs::path> state =
       state_to_resume(options_, states_.folder(), states_.newest(), *group_, device_);
   if (state) {
@@ -362,7 +363,8 @@ int TrainingRun::run() {
     log_ = std::make_unique<training::MetricLog>(states_.folder(), state ? updates() : -1);
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
-                " steps of " + std::to_string(length_.pictures_of_a_step) + " an epoch");
+                " steps per epoch, " + std::to_string(length_.pictures_of_a_step) +
+                " pictures each");
   progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
                                          console_.progress, "steps");
   begin_ = trainer_->position();

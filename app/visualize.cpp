@@ -92,7 +92,7 @@ int run_visualize(const ParsedOptions& options) {
   }
   if (words.empty()) {
     throw Error(ErrorCode::invalid_argument, "no input given", "visualize",
-                "name images, folders or globs; see `hydrascope help visualize`");
+                "name pictures, folders or globs; see `hydrascope help visualize`");
   }
   const image::Labels labels = resolve_labels(options, source);
   ClassChoice classes(options.texts("class"), topk(options), labels);

@@ -67,7 +67,7 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
                     std::to_string(canvas.width) + " x " + std::to_string(canvas.height));
   if (canvas.rgb.size() !=
       static_cast<std::size_t>(canvas.width) * static_cast<std::size_t>(canvas.height) * 3)
-    throw Error(ErrorCode::internal, "a canvas has 3 bytes a pixel", "canvas");
+    throw Error(ErrorCode::internal, "a canvas has 3 bytes per pixel", "canvas");
   const int quality = std::clamp(options.quality, 1, 100);
   try {
 #ifdef HYDRASCOPE_WITH_OPENCV

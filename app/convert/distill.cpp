@@ -77,8 +77,11 @@ ModelSource open_source(const ParsedOptions& options) {
   fs::path file = word;
   if (word.empty()) word = std::string(kDefaultModel);
   if (file.empty() || !fs::exists(file, ignored)) {
-    auto found = bundled_model(word);
-    if (!found) found = hub_folder(word);
+    auto found = named_model(word);
+    if (found)
+      word = found->stem().string();
+    else
+      found = hub_folder(word);
     if (!found)
       throw Error(ErrorCode::invalid_argument, "no such file, and no bundled model", word);
     file = *found;
@@ -112,7 +115,7 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
   if (!set.has_labels) {
-    throw Error(ErrorCode::invalid_argument, "top-1 needs one label a picture",
+    throw Error(ErrorCode::invalid_argument, "top-1 needs one label per picture",
                 "--labels-csv " + csv);
   }
   return std::move(set.pictures);
@@ -388,6 +391,7 @@ int Distillation::run() {
     renumbered_ = resumed.steps_done - resumed.step;
     steps_done = resumed.steps_done;
     console_.note("resumed at step " + std::to_string(resumed.step));
+  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_folder()) : nullptr;
   } else {
     conversion.forget_states();  // of a run that --force ends
   }

@@ -40,8 +40,8 @@ Files files_of(const ParsedOptions& options) {
 
 void prepare_output(const fs::path& file, bool force) {
   if (file.extension() != ".safetensors") {
-    throw Error(ErrorCode::invalid_argument, "what is written is a safetensors file", file.string(),
-                "give it that extension: " + file.stem().string() + ".safetensors");
+    throw Error(ErrorCode::invalid_argument, "convert writes safetensors files", file.string(),
+                "give the file that extension: " + file.stem().string() + ".safetensors");
   }
   std::error_code error;
   if (fs::exists(file, error) && !force) {

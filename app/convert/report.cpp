@@ -164,7 +164,7 @@ std::string charts(const ConversionHistory& history) {
   }
   const std::string steps = "steps of all stages";
   std::string text =
-      line_chart_svg({"Same top-1 as the teacher", steps, "% of held-out images", {agreement}}) +
+      line_chart_svg({"Same top-1 as the teacher", steps, "% of held-out pictures", {agreement}}) +
       line_chart_svg({"Divergence from the teacher", steps, "KL, nats", {divergence}});
   // What the stages minimise has nothing in common: a chart each.
   for (const StageSummary& stage : history.stages) {
@@ -200,7 +200,7 @@ std::string page(const ConversionReport& report) {
       {"divergence, nats", fixed(history.start().agreement.divergence, 4),
        fixed(best.agreement.divergence, 4)}};
   if (report.top1) {
-    facts.push_back({"top-1 on " + std::to_string(report.eval_images) + " labelled images, %", "",
+    facts.push_back({"top-1 on " + std::to_string(report.eval_images) + " labelled pictures, %", "",
                      fixed(*report.top1, 2)});
   }
   std::string warnings;
@@ -228,7 +228,7 @@ std::string page(const ConversionReport& report) {
          escaped(report.output) + ", " + minutes(history.seconds) + " minutes on " +
          escaped(report.computed) + ". Kept: the state of " + escaped(best_state(best)) +
          ", judged by " + std::to_string(history.held_out_images) +
-         " images that nothing was learned from.</p>\n" + warnings + html_table(facts) +
+         " pictures that nothing was learned from.</p>\n" + warnings + html_table(facts) +
          charts(history) + "<h2>Stages</h2>\n" + html_table(stage_table(history).texts()) +
          "<h2>Layers</h2>\n<p>Relative squared error of attention's output on the teacher's "
          "tokens.</p>\n" +

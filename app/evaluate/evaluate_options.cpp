@@ -70,6 +70,13 @@ std::vector<Option> set_input_options() {
   return options;
 }
 
+std::vector<Option> set_runtime_options() {
+  std::vector<Option> options = runtime_options();
+  std::ranges::find(options, "precision", &Option::name)->help =
+      "number format to compute in, auto being float32 on the CPU, bfloat16 on a GPU";
+  return options;
+}
+
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
       "Labels", {{.name = "labels-csv",
@@ -120,7 +127,7 @@ std::vector<Option> score_options() {
         .minimum = 1},
        {.name = "save-logits",
         .placeholder = "FILE.npy",
-        .help = "write the logits, float32 (images, classes)",
+        .help = "write the logits, float32 (pictures, classes)",
         .completes_files = true}});
 }
 

@@ -33,6 +33,8 @@ std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options);
 
 /// Those of `input_options`, which here name pictures alone.
 std::vector<Option> set_input_options();
+/// How the model runs; their `--precision auto` measures nothing.
+std::vector<Option> set_runtime_options();
 std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-images
 std::vector<Option> score_options();         // real-labels, require-top1, save-logits, per-class,
                                              // confusions, save-errors, most-errors

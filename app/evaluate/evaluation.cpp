@@ -67,7 +67,7 @@ void Evaluation::run(FaithfulnessRun* faithfulness, ReferenceModel* reference) {
 void Evaluation::gather() {
   if (logits_) logits_->close();
   if (!team_.has_others()) return;
-  // A row a picture of the set; all but one process add zeros to it.
+  // One row per picture of the set; all but one process add zeros to it.
   constexpr std::int64_t kScored = 1;
   constexpr std::int64_t kFailed = 2;
   constexpr std::int64_t kColumns = 8;

@@ -107,8 +107,7 @@ void ReferenceModel::add_facts(KeyValueReport& summary) const {
   summary.add("against_attention", model::to_text(source_.config.attention));
   if (const auto values = model::attention_options(source_.config.attention); !values.empty())
     summary.add_json("against_attention_options", json_object(values));
-  summary.add("against_img_size",
-              std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
+  summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(classifier_->options().precision.name()));
 }
 

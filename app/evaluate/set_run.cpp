@@ -28,8 +28,7 @@ void add_run(KeyValueReport& summary, const ModelSource& source,
   summary.add("attention", model::to_text(source.config.attention));
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
     summary.add_json("attention_options", json_object(values));
-  summary.add("img_size",
-              std::vector<std::int64_t>{transform.img_size.height, transform.img_size.width});
+  summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.native);
   summary.add("views", image::views_name(transform));
   summary.add("crop_pct", transform.crop_pct, 3);

@@ -43,7 +43,7 @@ CommandSpec benchmark_spec() {
   spec.aliases = {"bench"};
   spec.summary = "measure throughput, latency and memory of any combination";
   spec.group = "Measure";
-  spec.positionals = "[IMAGE...]";
+  spec.positionals = "[PICTURE...]";
   spec.options =
       join({swept_options(),
             {{.name = "stage",

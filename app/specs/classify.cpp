@@ -19,7 +19,7 @@ CommandSpec classify_spec() {
   CommandSpec spec;
   spec.name = "classify";
   spec.aliases = {"predict"};
-  spec.summary = "top-k classes of images, folders, globs, lists, video";
+  spec.summary = "top-k classes of pictures, folders, globs, lists, video";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options =
@@ -61,8 +61,8 @@ CommandSpec classify_spec() {
   spec.examples = {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
-      "hydrascope classify --native --fit pad photo_1920x1080.jpg",
       "find . -name '*.jpg' | hydrascope classify -",
+      "hydrascope classify --native --fit pad photo.jpg",
       "torchrun --nproc-per-node 2 --no-python hydrascope classify pictures -o records.jsonl",
   };
   return spec;

@@ -13,8 +13,8 @@ CommandSpec compare_spec() {
   spec.positionals = "PICTURES...";
   spec.options =
       join({model_options(), agreement_options(), set_input_options(), labelled_set_options(),
-            without(label_options(), {"label-type"}), preprocessing_options(), runtime_options(),
-            output_options(), general_options()});
+            without(label_options(), {"label-type"}), preprocessing_options(),
+            set_runtime_options(), output_options(), general_options()});
   spec.common = {"model",    "attn",         "against", "against-attn", "against-precision",
                  "img-size", "limit-images", "output",  "format"};
   spec.examples = {

@@ -37,6 +37,10 @@ std::vector<Option> parent_options() {
       option.default_note = "the bundled softmax model";
       option.aliases = {};
     }
+    if (option.name == "attn") {
+      option.help = "attention to convert to" + option.help.substr(option.help.find(", as "));
+      option.default_note = "";
+    }
     if (option.name == "num-classes" || option.name == "reset-head")
       option.help += "; only where a checkpoint is rewritten";
   }
@@ -209,13 +213,13 @@ CommandSpec convert_spec() {
                  "eval",  "require-top1", "resume", "processes"};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
+      "hydrascope convert in.pth out.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
       "hedgehog.safetensors --report hedgehog.html",
       "hydrascope convert --attn hedgehog,hydra:last2 -i photos/ -o mixed.safetensors --save-dtype "
       "float16 --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
-      "hydrascope convert deit_base.pth deit_base.safetensors",
       "hydrascope convert vit-base-patch16-224/ vit.safetensors --save-dtype float16",
   };
   return spec;

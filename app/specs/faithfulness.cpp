@@ -14,7 +14,7 @@ CommandSpec faithfulness_spec() {
   spec.options =
       join({model_options(), faithfulness_options(), set_input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(),
-            hide(runtime_options(), {"keep-tokens", "keep-layer"}), output_options(),
+            hide(set_runtime_options(), {"keep-tokens", "keep-layer"}), output_options(),
             general_options()});
   spec.common = {"model", "attn",     "method",       "measure", "layer",
                  "class", "img-size", "limit-images", "output",  "format"};

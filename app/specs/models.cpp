@@ -32,10 +32,13 @@ CommandSpec models_spec() {
   spec.name = "models";
   spec.summary = "list models and attention mechanisms, describe or create one";
   spec.group = "Make and inspect models";
-  spec.subcommands = {{"list", "bundled models, architectures and attention mechanisms"},
-                      {"info", "what a model or an attention mechanism is", "[MODEL|MECHANISM]"},
-                      {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
-                      {"path", "where the file of a bundled model lies", "[MODEL]"}};
+  spec.subcommands = {
+      {"list", "bundled models, architectures and attention mechanisms"},
+      {"info", "what a model or an attention mechanism is", "[MODEL|MECHANISM]"},
+      {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
+      {"path",
+       "where the file of a bundled model lies, or the folder of one in the Hugging Face cache",
+       "[MODEL]"}};
   // `info` shows the transform, which all of them change.
   spec.options =
       join({hide(model_options(), {"pos-interp"}),

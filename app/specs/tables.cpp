@@ -12,7 +12,9 @@ CommandSpec completion_spec() {
   spec.name = "completion";
   spec.summary = "completion script for bash, zsh or fish";
   spec.group = "This program";
-  spec.subcommands = {{"bash"}, {"zsh"}, {"fish"}};
+  spec.subcommands = {{"bash", "in ~/.bashrc: source <(hydrascope completion bash)"},
+                      {"zsh", "in ~/.zshrc: source <(hydrascope completion zsh)"},
+                      {"fish", "in config.fish: hydrascope completion fish | source"}};
   spec.options = general_options();
   spec.examples = {"source <(hydrascope completion bash)"};
   return spec;

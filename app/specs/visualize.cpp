@@ -198,7 +198,7 @@ CommandSpec visualize_spec() {
   CommandSpec spec;
   spec.name = "visualize";
   spec.aliases = {"attn"};
-  spec.summary = "draw heatmaps over images and videos: what the model looked at";
+  spec.summary = "draw heatmaps over pictures and videos: what the model looked at";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
@@ -209,7 +209,7 @@ CommandSpec visualize_spec() {
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
-      "hydrascope visualize --native --attn hydra:last2 photo_1920x1080.jpg --save-raw",
+      "hydrascope visualize -m deit_tiny_patch16_224.hydra_last2 photo.jpg --save-raw",
       "hydrascope visualize pictures --layer all --html maps.html -o maps",
       "hydrascope visualize clip.mp4 --smooth 0.6",
   };

@@ -57,13 +57,19 @@ Folders find_folders(const ParsedOptions& options) {
   return folders;
 }
 
+/// At least one.
+std::vector<fs::path> folders_of_classes(const fs::path& folder) {
+  std::vector<fs::path> folders = class_folders(folder);
+  if (folders.empty()) {
+    throw Error(ErrorCode::invalid_argument, "expected a folder per class, found no folders",
+                folder.string(), "sort the pictures into folders named after their classes");
+  }
+  return folders;
+}
+
 /// One class per folder, in sorted order; synsets with the names that ImageNet has for them.
 ResolvedLabels labels_of_folders(const fs::path& folder) {
-  const std::vector<fs::path> folders = class_folders(folder);
-  if (folders.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected a folder a class, found no folders",
-                folder.string());
-  }
+  const std::vector<fs::path> folders = folders_of_classes(folder);
   std::optional<image::Labels> imagenet;
   if (const auto file = bundled_labels("imagenet1k")) imagenet = image::Labels::load(*file);
   std::string lines;
@@ -81,6 +87,7 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
 /// the names of what it no longer tells apart, and be judged by other classes than it learns.
 LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& labels,
                                const std::string& hint) {
+  (void)folders_of_classes(folder);
   LabelledSet set = read_folder_classes(folder, labels.labels, hint);
   if (set.is_by_order && labels.origin != LabelOrigin::numbers) {
     throw Error(ErrorCode::invalid_argument, "no folder is named after a class of the model",

@@ -24,13 +24,13 @@ Method parse_method(const std::string& word) {
 }
 
 /// A number below `count` of what `option` counts.
-std::int64_t parse_place(const std::string& word, const char* option, std::int64_t count,
+std::int64_t parse_place(const std::string& word, const std::string& option, std::int64_t count,
                          const char* others) {
   const std::int64_t place = to_integer(word, option);
   if (place < 0 || place >= count) {
     throw Error(ErrorCode::invalid_argument,
-                "the model has 0 to " + std::to_string(count - 1) + ", found " + word, option,
-                others);
+                "the model has " + option.substr(2) + "s 0 to " + std::to_string(count - 1),
+                option + " " + word, others);
   }
   return place;
 }
@@ -53,7 +53,7 @@ Layers parse_layers(const std::vector<std::string>& words, const VitConfig& conf
     } else if (word == "last") {
       add(config.depth - 1);
     } else {
-      add(parse_place(word, "--layer", config.depth, "or last, all"));
+      add(parse_place(word, "--layer", config.depth, "a number, last or all"));
     }
   }
   if (words.empty()) add(config.depth - 1);
@@ -73,7 +73,8 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
     } else if (word == "all") {
       for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
     } else {
-      add({Head::Kind::one, parse_place(word, "--head", config.num_heads, "or mean, max, all")});
+      add({Head::Kind::one,
+           parse_place(word, "--head", config.num_heads, "a number, mean, max or all")});
     }
   }
   if (words.empty()) add({Head::Kind::mean});

@@ -109,9 +109,9 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
   }
   const std::uint64_t length = read_length(bytes);
   if (length > kMaxHeaderBytes) {
-    fail("the header's length is " + std::to_string(length) + ", more than the format's limit of " +
-             std::to_string(kMaxHeaderBytes),
-         subject, "the file is damaged, or no safetensors file");
+    fail("neither a safetensors nor a torch file: a header of " + std::to_string(length) +
+             " bytes is more than the format's limit of " + std::to_string(kMaxHeaderBytes),
+         subject);
   }
   const std::size_t available = bytes.size() - kLengthBytes;
   if (length > available) {

@@ -25,7 +25,7 @@ void check(const VitConfig& config, const Request& request) {
                     std::string(entry.name));
   if (request.per_head && !entry.by_head)
     throw Error(ErrorCode::invalid_argument, "a single head has no map of this method",
-                std::string(entry.name), "hydra and attention have one a head");
+                std::string(entry.name), "hydra and attention have a map for each head");
   if (entry.of_class && (request.class_index < 0 || request.class_index >= config.num_classes))
     throw Error(ErrorCode::invalid_argument,
                 "the model's classes are 0 to " + std::to_string(config.num_classes - 1) +

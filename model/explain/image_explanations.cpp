@@ -259,7 +259,7 @@ std::string ImageExplanations::note_of(const Request& request) const {
                        " mixes, along the gradient of what follows";
     case Method::gradcam:
       return request.layer == last_ && readout_.of_prefix()
-                 ? "at the last block's norm1: behind its attention patches have no gradient"
+                 ? "at norm1 of the last block: after its attention, patches have no gradient"
                  : "at norm1 of block " + std::to_string(request.layer);
     case Method::attention:
       return has_signs(request) ? "rows of " + mechanism(request.layer).name +

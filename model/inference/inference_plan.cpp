@@ -43,7 +43,8 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
   if (!config.class_token || config.global_pool == Pooling::avg)
     refuse("tokens are ranked by what they give to the class token, which this model does not use",
            "--keep-tokens");
-  if (config.depth < 2) refuse("a model of one block has none behind it", "--keep-tokens");
+  if (config.depth < 2)
+    refuse("tokens are dropped between two blocks, the model has one", "--keep-tokens");
   const std::vector<std::int64_t> modules = module_layers(network);
   const std::int64_t first = modules.empty() ? 0 : modules.back() + 1;
   const std::int64_t last = config.depth - 2;

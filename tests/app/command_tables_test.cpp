@@ -73,6 +73,49 @@ TEST(CommandTables, EvaluateTakesWhatItOnceShowed) {
   EXPECT_EQ(find_option(evaluate, "faithfulness").option->name, "measure");
 }
 
+TEST(CommandTables, HelpSaysWhatACommandDoes) {
+  const auto brief_help = [](const char* command) {
+    return brief_help_text(*find_command(command));
+  };
+  for (const char* command : {"evaluate", "compare", "faithfulness"})
+    EXPECT_THAT(brief(*find_option(*find_command(command), "precision").option),
+                HasSubstr("auto being float32 on the CPU"))
+        << command;
+  EXPECT_THAT(brief_help("convert"), HasSubstr("attention to convert to, as hydra:last4"));
+  EXPECT_THAT(brief_help("convert"), HasSubstr("hydrascope convert in.pth out.safetensors"));
+  EXPECT_THAT(brief_help("completion"), HasSubstr("source <(hydrascope completion zsh)"));
+  EXPECT_THAT(brief_help("classify"), HasSubstr("--output FILE|-"));
+  for (const CommandSpec& command : command_specs())
+    EXPECT_THAT(help_text(command), Not(HasSubstr(" \n"))) << command.name;
+}
+
+// timm's train.py; docs and headers name what differs: --color-jitter (0.4 there), --warmup-lr
+// (1e-5), and --sched linear and constant, which it lacks.
+TEST(CommandTables, TrainsDefaultsAreTimmsUnlessTheDocumentsSayOtherwise) {
+  const ParsedOptions defaults = parse(*find_command("train"), {});
+  for (const auto& [name, value] : {std::pair("hflip", 0.5),
+                                    {"vflip", 0.0},
+                                    {"reprob", 0.0},
+                                    {"recount", 1.0},
+                                    {"mixup", 0.0},
+                                    {"cutmix", 0.0},
+                                    {"mixup-prob", 1.0},
+                                    {"mixup-switch-prob", 0.5},
+                                    {"smoothing", 0.1},
+                                    {"drop-path", 0.0},
+                                    {"model-ema-decay", 0.9998},
+                                    {"decay-rate", 0.1},
+                                    {"decay-epochs", 90.0},
+                                    {"color-jitter", 0.0},
+                                    {"warmup-lr", 1e-6}})
+    EXPECT_EQ(defaults.number(name), value) << name;
+  EXPECT_EQ(defaults.numbers("scale"), (std::vector<double>{0.08, 1}));
+  EXPECT_EQ(defaults.numbers("ratio"), (std::vector<double>{3.0 / 4, 4.0 / 3}));
+  EXPECT_EQ(defaults.text("train-interpolation"), "random");
+  EXPECT_EQ(defaults.text("remode"), "pixel");
+  EXPECT_EQ(defaults.text("sched"), "cosine");
+}
+
 TEST(CommandTables, OneWordForOneThing) {
   const auto option_of = [](const char* command, const char* spelling) {
     const CommandSpec* spec = find_command(command);

@@ -108,12 +108,12 @@ TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
   two_measures().write_text(out);
   const std::string text = out.str();
   EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (substrate mean, class "
-                              "pred, layer 11, 4 images)"));
+                              "pred, layer 11, 4 pictures)"));
   EXPECT_THAT(text, HasSubstr("insertion: while patches come; higher is better"));
   EXPECT_THAT(text, HasSubstr("0.2000 ± 0.1299"));
   EXPECT_THAT(text, HasSubstr("-0.2500 ± "));
   EXPECT_THAT(text, HasSubstr("75 %"));
-  EXPECT_THAT(text, HasSubstr("random: mean of 5 maps a picture, seed 42"));
+  EXPECT_THAT(text, HasSubstr("random: mean of 5 maps per picture, seed 42"));
   EXPECT_THAT(text, HasSubstr("sigma 11.2 pixels"));
   EXPECT_THAT(text, HasSubstr("note: hydra loses to the centre by insertion"));
 }

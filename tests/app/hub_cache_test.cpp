@@ -97,6 +97,8 @@ TEST_F(HubCacheTest, WhatIsNotThereIsFetchedByTheCommandThatTheErrorNames) {
   EXPECT_EQ(hint("hf-hub:org/part"),
             "`hf download org/part` fetches it; this program downloads nothing")
       << "a configuration without weights";
+  EXPECT_ERROR(hub_folder("hf-hub:org/part"), invalid_argument, "abcdef, holds no weights");
+  EXPECT_ERROR(hub_folder("hf-hub:org/name"), invalid_argument, "not in Hugging Face's cache");
   EXPECT_ERROR(hub_folder("hf-hub:no_slash"), invalid_argument, "hf-hub:org/name@revision");
   EXPECT_EQ(hub_folder("org/name"), std::nullopt) << "it may be a path";
   EXPECT_EQ(hub_folder("deit_tiny"), std::nullopt);

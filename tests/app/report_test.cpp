@@ -368,7 +368,7 @@ KeyValueReport evaluation() {
   report.add("images", 500);
   report.add("model", "deit_tiny");
   report.add("native", false);
-  report.add("img_size", std::vector<std::int64_t>{224, 224});
+  report.add_size("img_size", 160, 224);
   report.add("crop_pct", 0.875, 3);
   report.add("device", std::string_view("a,b"));
   report.add_json("extra", R"({"a":[1]})");
@@ -384,7 +384,7 @@ std::string written(const KeyValueReport& report, Format format) {
 TEST(KeyValueReport, JsonKeepsTheOrder) {
   EXPECT_EQ(written(evaluation(), Format::jsonl),
             R"({"schema":1,"top1":84.9,"images":500,"model":"deit_tiny","native":false,)"
-            R"("img_size":[224,224],"crop_pct":0.875,"device":"a,b","extra":{"a":[1]}})"
+            R"("img_size":[160,224],"crop_pct":0.875,"device":"a,b","extra":{"a":[1]}})"
             "\n");
   const std::string json = written(evaluation(), Format::json);
   EXPECT_THAT(json, StartsWith("{\n  \"schema\":1,\n  \"top1\":84.9,\n"));

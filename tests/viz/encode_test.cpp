@@ -87,7 +87,7 @@ TEST(EncodeTest, PicturesThatAFormatHasNoRoomForAreRefused) {
                "70000 x 1");
   Canvas wrong = filled(3, 3, {});
   wrong.rgb.pop_back();
-  EXPECT_ERROR(encode(wrong, ImageFormat::png), internal, "3 bytes a pixel");
+  EXPECT_ERROR(encode(wrong, ImageFormat::png), internal, "3 bytes per pixel");
 }
 
 TEST(WriteImageTest, AFileIsWholeOrNotThere) {

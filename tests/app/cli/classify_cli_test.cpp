@@ -85,6 +85,8 @@ TEST(ClassifyCliTest, ModelsOfHuggingFaceLieInItsCache) {
     EXPECT_EQ(found.records().at(0).at("top").at(0).at("label"), "otter");
   }
   EXPECT_EQ(run({"inspect", "hf-hub:org/tiny", "--format", "json"}, cache).code, 0);
+  EXPECT_EQ(run({"models", "path", "hf-hub:org/tiny"}, cache).out,
+            (model / "snapshots/abc123").string() + "\n");
   const Outcome missing = run({"classify", kOtters, "-m", "hf-hub:org/large@v2"}, cache);
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.err.find("hf download org/large --revision v2"), std::string::npos)
@@ -197,7 +199,28 @@ TEST(ClassifyCliTest, FormatsAndOutputFiles) {
   EXPECT_EQ(text.lines().size(), 6U);
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colours into a file";
   EXPECT_NE(run({"classify", good, "--color", "always"}).out.find('\x1b'), std::string::npos);
-  EXPECT_EQ(run({"classify", good, "-o", "/nonexistent/x.json"}).code, 1);
+  const Outcome nowhere = run({"classify", good, "-o", "/nonexistent/x.json"});
+  EXPECT_EQ(nowhere.code, 1);
+  EXPECT_NE(nowhere.err.find("No such file or directory"), std::string::npos) << nowhere.err;
+  const Outcome onto_folder = run({"classify", good, "-o", folder.path().string()});
+  EXPECT_EQ(onto_folder.code, 1);
+  EXPECT_NE(onto_folder.err.find("Is a directory"), std::string::npos) << onto_folder.err;
+}
+
+TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
+  const TemporaryFolder folder;
+  const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
+  const fs::path file = folder.write("r.jsonl", "of the other run");
+  {
+    const LockOfAnother other(file);
+    const Outcome outcome = run({"classify", good, "-o", file.string()});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.err.find("another run is writing this file"), std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(read_bytes(file), "of the other run");
+  }
+  EXPECT_EQ(run({"classify", good, "-o", file.string()}).code, 0);
+  EXPECT_TRUE(read_bytes(file).starts_with("{\"schema\":1,")) << "what it held is replaced";
 }
 
 TEST(ClassifyCliTest, SavesLogitsAndInputs) {
@@ -252,6 +275,31 @@ TEST(ClassifyCliTest, FullHdStaysFullHd) {
   EXPECT_EQ(record.at("model_size"), Json({1088, 1920}));
   EXPECT_EQ(record.at("tokens"), 8161);
   EXPECT_NE(record.at("note").get<std::string>().find("padded"), std::string::npos);
+  EXPECT_NE(
+      outcome.err.find("was trained at 224x224 (HxW); answers at 1088x1920 are less accurate"),
+      std::string::npos)
+      << outcome.err;
+}
+
+TEST(ClassifyCliTest, LargeSizesHaveOneNote) {
+  const TemporaryFolder folder;
+  const std::string small = (folder.path() / "small.safetensors").string();
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch16_32", "-o", small}).code, 0);
+  const std::string picture = folder.write("a.ppm", ppm(96, 96)).string();
+  const auto notes = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"classify", "-m", small, picture, picture, "-b", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const std::string_view text = outcome.err;
+    const std::size_t at = text.find("was trained at 32x32");
+    if (at == std::string_view::npos) return 0;
+    return text.find("was trained at", at + 1) == std::string_view::npos ? 1 : 2;
+  };
+  EXPECT_EQ(notes({"--native"}), 1);
+  EXPECT_EQ(notes({"--img-size", "96"}), 1);
+  EXPECT_EQ(notes({"--img-size", "80"}), 0) << "2.5 times the edge is not far";
+  EXPECT_EQ(notes({"--native", "-q"}), 0);
 }
 
 TEST(ClassifyCliTest, PrintsTheTransformAndWhereItComesFrom) {
@@ -330,7 +378,8 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
        "deit_tiny_patch16_224.softmax"},
       {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
       {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
-      {{"classify", kOtters, "--attn", "hydrra"}, "this build has: aft, cos"},
+      {{"classify", kOtters, "--attn", "softmax:0-9,hidra:10-11"}, "did you mean hydra?"},
+      {{"classify", kOtters, "--attn", "retention"}, "this build has: aft, cos"},
       {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},
       {{"classify", kOtters, "--precision", "int4"}, "int8"},
       {{"classify", kOtters, "--precision", "int8", "--kernels", "reference"}, "8-bit"},

@@ -66,7 +66,7 @@ TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
     EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
   };
   expect({"/nonexistent"}, 2, "no such folder");
-  expect({folder.path().string()}, 2, "expected a folder a class");
+  expect({folder.path().string()}, 2, "expected a folder per class");
   fs::create_directories(folder.path() / "n02444819");
   fs::create_directories(folder.path() / "no such class");
   expect({folder.path().string()}, 2, "no such class");
@@ -142,6 +142,14 @@ TEST(ModelsCliTest, ListsAndDescribes) {
   const Json base = run({"models", "info", "vit_base_patch16_224", "--format", "json"}).json();
   EXPECT_NEAR(base.at("gflops_per_image").get<double>(), 2 * 17.56, 0.05);
   EXPECT_EQ(run({"models", "info", "nothing"}).code, 2);
+  // The family's name alone is its default model.
+  const Outcome family = run({"models", "info", "deit_tiny_patch16_224"});
+  EXPECT_NE(family.out.find("deit_tiny_patch16_224.softmax\n"), std::string::npos) << family.out;
+  EXPECT_NE(family.out.find("224x224 (HxW)"), std::string::npos) << family.out;
+  EXPECT_EQ(run({"models", "path", "deit_tiny_patch16_224"}).out, run({"models", "path"}).out);
+  EXPECT_EQ(
+      run({"classify", "-m", "deit_tiny_patch16_224", "--print-transform", kOtters.string()}).code,
+      0);
   EXPECT_EQ(run({"models", "lst"}).code, 2);
   EXPECT_NE(run({"models", "path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"),
             std::string::npos);
@@ -179,6 +187,10 @@ TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
   EXPECT_EQ(zip.code, 1);
   EXPECT_NE(zip.err.find("zip"), std::string::npos) << zip.err;
   EXPECT_EQ(run({"inspect", "/nonexistent"}).code, 1);
+  const Outcome picture = run({"inspect", kOtters.string()});
+  EXPECT_EQ(picture.code, 1);
+  EXPECT_NE(picture.err.find("neither a safetensors nor a torch file"), std::string::npos)
+      << picture.err;
   EXPECT_EQ(run({"inspect"}).code, 2);
 }
 

@@ -16,6 +16,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -151,6 +152,22 @@ inline std::string with_a_nan(std::string bytes) {
   constexpr std::string_view kNan("\0\0\xC0\x7F", 4);
   return bytes.replace(bytes.size() - kNan.size(), kNan.size(), kNan);
 }
+
+/// What another run holds while it writes a file or into a folder.
+class LockOfAnother {
+ public:
+  explicit LockOfAnother(const std::filesystem::path& path)
+      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0)
+      throw std::runtime_error("cannot lock " + path.string());
+  }
+  LockOfAnother(const LockOfAnother&) = delete;
+  LockOfAnother& operator=(const LockOfAnother&) = delete;
+  ~LockOfAnother() { ::close(descriptor_); }
+
+ private:
+  int descriptor_;
+};
 
 inline std::filesystem::path asset(const std::string& name) {
   return std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "assets" / name;

@@ -282,6 +282,16 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("the folder holds a run"));
   EXPECT_EQ(run(command("out", {"--epochs", "1", "--force", "-q"})).code, 0);
+  {
+    const LockOfAnother other(in("out"));
+    const Outcome outcome = run(command("out", {"--epochs", "1", "--force"}));
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("another run is at work in this folder"));
+  }
+  const Outcome flat = run({"train", (in("train") / "dark").string(), "-o", in("other").string()});
+  EXPECT_EQ(flat.code, 2);
+  EXPECT_THAT(flat.err, HasSubstr("expected a folder per class"));
+  EXPECT_THAT(flat.err, ::testing::Not(HasSubstr("--labels-csv")));
   const Outcome classes = run(command("other", {"--num-classes", "3"}));
   EXPECT_EQ(classes.code, 2);
   EXPECT_THAT(classes.err, HasSubstr("there are 2 folders of classes"));

@@ -148,7 +148,7 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
   shallow.attention.resize(1);
   PlanOptions anywhere = options();
   anywhere.keep_tokens = 0.5;
-  EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "one block", "--keep-tokens");
+  EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "two blocks", "--keep-tokens");
   PlanOptions automatic = options();
   automatic.keep_tokens = 0.5;
   EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).keep_layer(), 1);

@@ -84,6 +84,8 @@ TEST(ScheduleTest, RefusesWhatMakesNoSchedule) {
   options = warmed_up("cosine");
   options.learning_rate = -1;
   EXPECT_ERROR(validate(options), invalid_argument, "learning rate");
+  options.learning_rate = -1e-9;
+  EXPECT_ERROR(validate(options), invalid_argument, "found -1e-");  // and not -0.000000
   options = warmed_up("cosine");
   options.steps = 0;
   EXPECT_ERROR(validate(options), invalid_argument, "steps");
