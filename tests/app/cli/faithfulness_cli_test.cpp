@@ -111,7 +111,7 @@ TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
   const Outcome text = in_format("text");
   EXPECT_THAT(text.out, HasSubstr("top1"));
   EXPECT_THAT(text.out, HasSubstr("lower is better"));
-  EXPECT_THAT(text.out, HasSubstr("2 images"));
+  EXPECT_THAT(text.out, HasSubstr("2 pictures"));
   EXPECT_THAT(text.out, HasSubstr("\nrollout "));
   EXPECT_THAT(text.out, HasSubstr("\nrandom "));
   EXPECT_THAT(text.out, HasSubstr("\ncenter "));
