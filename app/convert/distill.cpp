@@ -174,9 +174,13 @@ void Distillation::check_files() const {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
                 "-o FILE.safetensors; another format alone: convert IN OUT");
   }
-  if (!options_.given("attn") && options_.texts("attn-opt").empty()) {
+  if (!options_.given("attn") && options_.texts("attn-opt").empty() && !options_.given("sizes")) {
     throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",
-                "--attn hydra:last2");
+                "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
+  }
+  if (options_.given("scenes") && !options_.given("sizes")) {
+    throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
+                "--scenes", "--sizes 512,1088x1920");
   }
   std::vector<std::string> read = options_.texts("start");
   read.push_back(source_.weights.file().string());
@@ -361,8 +365,14 @@ int Distillation::run() {
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
   const bool fits_hydra = chosen.starts_hydra && !layers.hydra.empty();
-  if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps == 0 && chosen.begun.empty() &&
-      !fits_hydra) {
+  if (layers.all.empty() && chosen.sizes.steps == 0) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "the model already has that attention: " + model::to_text(source_.trained_attention),
+        "--attn");
+  }
+  if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps == 0 &&
+      chosen.begun.empty() && !fits_hydra) {
     throw Error(ErrorCode::invalid_argument, "no stage has steps: nothing would be learned",
                 "convert", "--epochs, --steps-maps or --steps-outputs above 0");
   }
@@ -381,6 +391,7 @@ int Distillation::run() {
                                          unreadable_.report(), chosen.loader.decode);
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   states_folder(), about_, chosen);
+  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_folder()) : nullptr;
   const std::int64_t steps = conversion.planned_steps();
   if (group_->is_first()) say_what_happens(chosen, steps);
 
@@ -391,7 +402,6 @@ int Distillation::run() {
     renumbered_ = resumed.steps_done - resumed.step;
     steps_done = resumed.steps_done;
     console_.note("resumed at step " + std::to_string(resumed.step));
-  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_folder()) : nullptr;
   } else {
     conversion.forget_states();  // of a run that --force ends
   }

@@ -1,5 +1,6 @@
 #include "app/convert/options.h"
 
+#include "app/convert/pictures.h"
 #include "app/model_source.h"
 #include "app/option_builders.h"
 #include "app/training_options.h"
@@ -117,6 +118,19 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   finetune.warmup_steps = warmup(
       options, finetune.steps, std::llround(kFinetuneWarmup * static_cast<double>(finetune.steps)));
   finetune.evaluations = options.integer("evaluations");
+
+  for (const std::string& size : options.texts("sizes"))
+    conversion.resolutions.sizes.push_back(parse_size(size, "--sizes"));
+  if (options.given("scenes"))
+    conversion.resolutions.backgrounds = background_pictures(options.text("scenes"));
+  training::StageOptions& sizes = conversion.sizes;
+  sizes.steps = conversion.resolutions.sizes.empty() ? 0 : options.integer("steps-sizes");
+  sizes.learning_rate = options.number("lr-sizes");
+  sizes.min_learning_rate = std::min(options.number("min-lr"), sizes.learning_rate);
+  sizes.batch_size = finetune.batch_size;
+  sizes.warmup_steps = warmup(options, sizes.steps,
+                              std::llround(kFinetuneWarmup * static_cast<double>(sizes.steps)));
+  sizes.evaluations = options.integer("evaluations");
 
   conversion.of_maps.query_rows = options.integer("query-rows");
   conversion.outputs_cls_weight = options.number("outputs-cls-weight");

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <iterator>
 #include <set>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -67,6 +68,14 @@ ConversionPictures conversion_pictures(const std::vector<std::string>& words, do
         "convert");
   }
   return result;
+}
+
+std::vector<std::filesystem::path> background_pictures(const std::string& word) {
+  std::set<std::filesystem::path> known;
+  std::vector<std::filesystem::path> files;
+  for (TrainingPicture& picture : pictures_of(word, 0, known))
+    files.push_back(std::move(picture.file));
+  return files;
 }
 
 }  // namespace hydrascope::app

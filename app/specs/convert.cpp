@@ -39,7 +39,7 @@ std::vector<Option> parent_options() {
     }
     if (option.name == "attn") {
       option.help = "attention to convert to" + option.help.substr(option.help.find(", as "));
-      option.default_note = "";
+      option.default_note = "with --sizes the checkpoint's";
     }
     if (option.name == "num-classes" || option.name == "reset-head")
       option.help += "; only where a checkpoint is rewritten";
@@ -66,7 +66,18 @@ std::vector<Option> result_options() {
         .help = "train converted layers alone (maps), the model end to end (finetune), or both",
         .default_value = "both",
         .choices = {"maps", "finetune", "both"}},
-       number("epochs", "times through the pictures in the last stage, end to end", "5"),
+       number("epochs", "times through the pictures end to end, at the model's own size", "5"),
+       {.name = "sizes",
+        .placeholder = "N|HxW,...",
+        .help = "picture sizes to learn after that, from what --model sees at its own size",
+        .comma_list = true},
+       {.name = "scenes",
+        .placeholder = "PATH",
+        .help =
+            "large backgrounds on which pictures are small, for --sizes; folder, quoted glob or "
+            "@list.txt",
+        .completes_files = true},
+       integer("steps-sizes", "steps in which --sizes are learned", "400", 1),
        {.name = "start",
         .placeholder = "FILE",
         .help =
@@ -134,6 +145,7 @@ std::vector<Option> recipe_options() {
        flag("no-hydra-start", "start Hydra layers with the weights of --model as they are"),
        number("lr", "largest learning rate of the last stage", ""),
        number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
+       number("lr-sizes", "largest learning rate of --sizes", "1e-4"),
        {.name = "warmup-steps",
         .kind = ValueKind::integer,
         .placeholder = "N",
@@ -209,8 +221,8 @@ CommandSpec convert_spec() {
       option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
     if (entry.is_shared) option->default_note += ", shared among the processes";
   }
-  spec.common = {"model", "attn",         "input",  "output",   "epochs",
-                 "eval",  "require-top1", "resume", "processes"};
+  spec.common = {"model", "attn", "input",        "output", "epochs",
+                 "sizes", "eval", "require-top1", "resume", "processes"};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
@@ -220,6 +232,9 @@ CommandSpec convert_spec() {
       "float16 --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
+      "hydrascope convert --attn window -i photos/ --sizes 384,672,1088x1920 --scenes backgrounds/ "
+      "-o "
+      "window.safetensors",
       "hydrascope convert vit-base-patch16-224/ vit.safetensors --save-dtype float16",
   };
   return spec;

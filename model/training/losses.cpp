@@ -24,6 +24,11 @@ at::Tensor logit_divergence(const at::Tensor& student, const at::Tensor& teacher
   return temperature * temperature * (log_p.exp() * (log_p - log_q)).sum(-1).mean();
 }
 
+at::Tensor divergence_from(const at::Tensor& logits, const at::Tensor& targets) {
+  const at::Tensor entropy = -at::xlogy(targets, targets).sum(-1).mean();
+  return soft_cross_entropy(logits, targets) - entropy;
+}
+
 at::Tensor soft_distillation(const at::Tensor& label_loss, const at::Tensor& student,
                              const at::Tensor& teacher, double temperature, double weight) {
   return (1 - weight) * label_loss + weight * logit_divergence(student, teacher, temperature);

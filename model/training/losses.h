@@ -18,6 +18,9 @@ at::Tensor soft_cross_entropy(const at::Tensor& logits, const at::Tensor& target
 at::Tensor logit_divergence(const at::Tensor& student, const at::Tensor& teacher,
                             double temperature = 1);
 
+/// KL(targets | softmax(logits)); rows of `targets` (B, C) sum to 1 and are no part of a graph.
+at::Tensor divergence_from(const at::Tensor& logits, const at::Tensor& targets);
+
 /// DeiT (Touvron et al. 2021, arXiv 2012.12877), equation 2:
 /// (1 - weight) label_loss + weight T^2 KL. `student` (B, C) are the distillation head's logits, or
 /// the only ones.

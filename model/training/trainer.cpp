@@ -111,6 +111,7 @@ struct Trainer::State {
     Batch batch = loader.next();
     images += batch.images.size(0);
     batch.images = batch.images.to(options.device, /*non_blocking=*/true);
+    if (batch.views.defined()) batch.views = batch.views.to(options.device, /*non_blocking=*/true);
     if (batch.targets.defined())
       batch.targets = batch.targets.to(options.device, /*non_blocking=*/true);
     const double weight = 1.0 / static_cast<double>(options.accumulation);

@@ -21,7 +21,8 @@
 namespace hydrascope::model::training {
 namespace {
 
-constexpr std::uint64_t kAugmentStream = 0x61756776;  // "augm": not the stream of the order
+constexpr std::uint64_t kAugmentStream = 0x61756776;     // "augm": not the stream of the order
+constexpr std::uint64_t kResolutionStream = 0x73697a65;  // "size"
 
 /// Files that were found unreadable, each reported once.
 class UnreadableFiles {
@@ -56,13 +57,15 @@ std::int64_t largest_shorter_side(const LoaderOptions& options) {
 /// A batch that workers fill, a picture at a time.
 struct PendingBatch {
   Batch batch;
+  ResolutionStep resolution;           ///< where sizes are learned
   std::vector<std::int64_t> pictures;  ///< positions in the set
-  std::size_t taken = 0;               ///< pictures that a worker has begun
+  std::size_t items = 0;               ///< pieces of work: pictures, or views of some
+  std::size_t taken = 0;               ///< of them, those that a worker has begun
   std::size_t done = 0;
   std::exception_ptr failure;
 
-  [[nodiscard]] bool has_work() const { return taken < pictures.size(); }
-  [[nodiscard]] bool is_over() const { return failure != nullptr || done == pictures.size(); }
+  [[nodiscard]] bool has_work() const { return taken < items; }
+  [[nodiscard]] bool is_over() const { return failure != nullptr || done == items; }
 };
 
 }  // namespace
@@ -73,10 +76,12 @@ struct BatchLoader::State {
         options(std::move(the_options)),
         sampler(pictures, options.sampler),
         cache(options.cache_bytes, largest_shorter_side(options), options.decode),
+        backgrounds(options.cache_bytes, /*side=*/0, options.decode),
         unreadable(options.on_failure),
         has_labels(std::all_of(pictures.begin(), pictures.end(),
                                [](const TrainingPicture& p) { return p.target >= 0; })) {
     check_augmentation(options.augment);
+    check_resolutions(options.resolutions);
     options.batches_ahead = std::max(1, options.batches_ahead);
   }
 
@@ -115,6 +120,35 @@ struct BatchLoader::State {
     if (has_labels) pending.batch.targets.mutable_data_ptr<std::int64_t>()[item] = picture.target;
   }
 
+  [[nodiscard]] bool learns_sizes() const { return !options.resolutions.sizes.empty(); }
+
+  /// View `item` of the batch and its parts.
+  void prepare_view(PendingBatch& pending, std::size_t item) {
+    const ResolutionStep& step = pending.resolution;
+    const auto view = static_cast<std::int64_t>(item);
+    const std::int64_t position = sampler.position(pending.batch.index, view * step.parts);
+    RandomStream stream{options.sampler.seed, kAugmentStream,
+                        static_cast<std::uint64_t>(pending.batch.epoch),
+                        static_cast<std::uint64_t>(position)};
+    std::vector<std::shared_ptr<const image::Picture>> parts;
+    for (std::int64_t i = 0; i < step.parts; ++i) {
+      const std::int64_t picture = view * step.parts + i;
+      parts.push_back(load(pending.pictures[static_cast<std::size_t>(picture)]).pixels);
+    }
+    std::shared_ptr<const image::Picture> background;
+    if (step.is_scene) {
+      const auto& files = options.resolutions.backgrounds;
+      background = backgrounds.load(files[stream.below(files.size())]);
+    }
+    at::Tensor& images = pending.batch.images;
+    const std::int64_t of_a_view = images.numel() / step.views;
+    const at::Tensor made =
+        make_view(options.augment, options.resolutions, step, parts, background.get(), stream,
+                  images.mutable_data_ptr<float>() + view * of_a_view);
+    std::copy_n(made.const_data_ptr<float>(), made.numel(),
+                pending.batch.views.mutable_data_ptr<float>() + view * made.numel());
+  }
+
   ~State() {
     {
       const std::lock_guard lock(mutex);
@@ -125,13 +159,27 @@ struct BatchLoader::State {
   }
 
   void fill_in(PendingBatch& pending) {
-    const std::int64_t count = options.sampler.batch_size;
+    std::int64_t count = options.sampler.batch_size;
     const auto [height, width] = options.augment.size;
     pending.batch.epoch = epoch;
     pending.batch.index = index;
-    pending.batch.images = at::empty({count, 3, height, width}, at::kFloat);
-    if (has_labels) pending.batch.targets = at::empty({count}, at::kLong);
     pending.pictures = sampler.batch(epoch, index);
+    pending.items = pending.pictures.size();
+    if (learns_sizes()) {
+      // Not by rank: all take as long.
+      RandomStream stream{options.sampler.seed, kResolutionStream,
+                          static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)};
+      pending.resolution =
+          draw_resolution(options.resolutions, options.augment.size, count, stream);
+      const ResolutionStep& step = pending.resolution;
+      count = step.views * step.parts;
+      pending.items = static_cast<std::size_t>(step.views);
+      pending.batch.views =
+          at::empty({step.views, 3, step.size.height, step.size.width}, at::kFloat);
+    } else if (has_labels) {
+      pending.batch.targets = at::empty({count}, at::kLong);
+    }
+    pending.batch.images = at::empty({count, 3, height, width}, at::kFloat);
   }
 
   /// Begins the next batch of the run. With the lock.
@@ -172,7 +220,7 @@ struct BatchLoader::State {
       lock.unlock();
       std::exception_ptr failure;
       try {
-        prepare(*pending, item);
+        learns_sizes() ? prepare_view(*pending, item) : prepare(*pending, item);
       } catch (...) {
         failure = std::current_exception();
       }
@@ -187,6 +235,7 @@ struct BatchLoader::State {
   LoaderOptions options;
   Sampler sampler;
   PictureCache cache;
+  PictureCache backgrounds;
   UnreadableFiles unreadable;
   const bool has_labels;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/image/decode.h"
+#include "model/training/data/resolution_views.h"
 #include "model/training/data/training_set.h"
 
 #include <ATen/core/Tensor.h>
@@ -20,6 +21,10 @@ struct Batch {
   at::Tensor targets;  ///< int64 (B); undefined without labels
   std::int64_t epoch = 0;
   std::int64_t index = 0;  ///< of the batch in its epoch
+  /// With `LoaderOptions::resolutions`: float32 (V, 3, H', W'), what the student looks at. `images`
+  /// are then the B = V * k parts of these views as the teacher sees them, those of the first view
+  /// first, and there are no targets.
+  at::Tensor views = {};
 };
 
 /// Told of a picture that cannot be read.
@@ -65,6 +70,7 @@ inline constexpr image::DecodeOptions kAsStored{.apply_exif = false};
 struct LoaderOptions {
   SamplerOptions sampler;
   AugmentOptions augment;
+  ResolutionOptions resolutions;  ///< without sizes: the teacher's alone
   int workers = 1;
   int batches_ahead = 4;
   /// Decoded pictures are kept in memory up to that; 0 keeps none.
@@ -73,8 +79,8 @@ struct LoaderOptions {
   /// magnified; 0: any. Larger ones are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
   image::DecodeOptions decode = kAsStored;
-  /// Once a file, one call at a time, from any thread; the next picture of the set that can be read
-  /// takes its place.
+  /// Once per file, one call at a time, from any thread; the next picture of the set that can be
+  /// read takes its place.
   FailureReport on_failure = {};
 };
 

@@ -6,6 +6,7 @@
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/outputs_task.h"
+#include "model/training/distillation/sizes_task.h"
 #include "model/training/parameter_groups.h"
 
 #include <ATen/ATen.h>
@@ -95,7 +96,7 @@ struct Conversion::State {
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
     options.of_maps.seed = options.seed;
     if (options.train_from < 0) options.train_from = layers.first();
-    if (options.train_from > layers.first()) {
+    if (!layers.all.empty() && options.train_from > layers.first()) {
       throw Error(ErrorCode::invalid_argument,
                   "layer " + std::to_string(layers.first()) + " is converted and has to learn",
                   "--train-from " + std::to_string(options.train_from));
@@ -103,10 +104,13 @@ struct Conversion::State {
     if (options.device.is_cpu())
       teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
                       options.train_from);
-    meter.emplace(teacher, held_out, group, options.device, options.autocast);
-    for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune}) {
-      const bool has_work = candidate == Stage::finetune ||
-                            !(candidate == Stage::maps ? fresh.maps : fresh.all).empty();
+    meter.emplace(teacher, held_out, group, options.device, options.autocast,
+                  options.sizes.steps > 0 ? options.resolutions.sizes : std::vector<image::Size>());
+    for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune, Stage::sizes}) {
+      const bool has_work = candidate == Stage::maps       ? !fresh.maps.empty()
+                            : candidate == Stage::outputs  ? !fresh.all.empty()
+                            : candidate == Stage::finetune ? !layers.all.empty()
+                                                           : !options.resolutions.sizes.empty();
       if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
     }
     student.train();
@@ -136,6 +140,7 @@ struct Conversion::State {
   void save(NamedTensors tensors);
   void finish(bool is_complete);
   [[nodiscard]] std::vector<double> errors_of_layers() {
+    if (layers.all.empty()) return {};
     return attention_errors(teacher, student, layers.all, held_out, kFidelityImages, options.device,
                             options.autocast, group);
   }
@@ -143,6 +148,7 @@ struct Conversion::State {
 
 LoaderOptions Conversion::State::loader_options(Stage of) const {
   LoaderOptions loader = options.loader;
+  if (of == Stage::sizes) loader.resolutions = options.resolutions;
   loader.sampler.batch_size = options.of(of).batch_size;
   // Another order in every stage.
   loader.sampler.seed = options.seed + static_cast<std::uint64_t>(of);
@@ -157,6 +163,7 @@ std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
       return std::make_unique<MapsTask>(teacher, student, fresh.maps, options.of_maps);
     case Stage::outputs:
       return std::make_unique<OutputsTask>(teacher, student, fresh.all, options.outputs_cls_weight);
+    case Stage::sizes: return std::make_unique<SizesTask>(teacher, student);
     case Stage::finetune: break;
   }
   FinetuneOptions finetune;
@@ -194,6 +201,11 @@ std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
       chosen.train.push_back(teacher.config().fc_norm ? "fc_norm" : "norm");
       if (options.trains_head) chosen.train.push_back("head");
       if (options.trains_head && teacher.config().distilled) chosen.train.push_back("head_dist");
+      break;
+    case Stage::sizes:  // embeddings, too: patches of a large picture show other things
+      chosen.weight_decay = options.weight_decay;
+      chosen.layer_decay = options.layer_decay;
+      chosen.mechanism_rate_scale = options.mechanism_rate_scale;
       break;
   }
   std::vector<ParameterGroup> groups = parameter_groups(student, chosen);
@@ -312,7 +324,7 @@ bool Conversion::State::run_stage() {
   BatchLoader loader(pictures, loader_options(current));
   Optimizer optimizer(groups_of(current), options.optimizer);
   std::unique_ptr<ParameterAverage> average;
-  if (current == Stage::finetune && options.average_decay > 0)
+  if (current >= Stage::finetune && options.average_decay > 0)
     average = std::make_unique<ParameterAverage>(optimizer.named_parameters(),
                                                  options.average_decay, true);
   Trainer trainer(*task, loader, optimizer, average.get(), group, trainer_options(current));

@@ -1,4 +1,4 @@
-// The conversion of a model from one attention to another: three stages, each a training run of its
+// The conversion of a model from one attention to another: four stages, each a training run of its
 // own; the best state over all of them by the held-out images; resumable at any step.
 #pragma once
 

@@ -19,8 +19,8 @@
 namespace hydrascope::model::training {
 
 /// In this order.
-enum class Stage { maps, outputs, finetune };
-inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune"};
+enum class Stage { maps, outputs, finetune, sizes };
+inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes"};
 inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
 
 struct StageOptions {
@@ -37,6 +37,7 @@ struct ConversionOptions {
       .steps = 1600, .learning_rate = 1e-2, .batch_size = 8, .warmup_steps = 20, .evaluations = 2};
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
   StageOptions finetune{.steps = 350, .learning_rate = 1e-4, .warmup_steps = 18, .evaluations = 8};
+  StageOptions sizes{.learning_rate = 1e-4, .evaluations = 4};
 
   MapsOptions of_maps;
   double outputs_cls_weight = 0.5;
@@ -54,8 +55,9 @@ struct ConversionOptions {
   double logits_weight = 1;
   double blocks_weight = 4;
   double cls_weight = 0;
-  MixupOptions mixup;  ///< in the last stage
-  /// First block that the last stage trains; -1: the first converted one, after which it must not
+  MixupOptions mixup;             ///< in the last stage
+  ResolutionOptions resolutions;  ///< of the last stage, which all parameters learn in
+  /// First block that the finetune stage trains; -1: the first converted one, after which it must not
   /// lie. What comes before the blocks is never trained.
   std::int64_t train_from = -1;
   bool trains_head = false;  ///< the classifier too, in the last stage
@@ -84,7 +86,13 @@ struct ConversionOptions {
   std::int64_t steps_between_states = 0;  ///< besides those at looks; 0: none
 
   [[nodiscard]] const StageOptions& of(Stage stage) const {
-    return stage == Stage::maps ? maps : stage == Stage::outputs ? outputs : finetune;
+    switch (stage) {
+      case Stage::maps: return maps;
+      case Stage::outputs: return outputs;
+      case Stage::finetune: return finetune;
+      case Stage::sizes: break;
+    }
+    return sizes;
   }
 };
 

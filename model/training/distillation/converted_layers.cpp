@@ -43,10 +43,6 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
       layers.maps.push_back(layer);
     if (after.mechanism == "hydra" && before.mechanism != "hydra") layers.hydra.push_back(layer);
   }
-  if (layers.all.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "the model already has that attention: " + to_text(teacher.attention), "--attn");
-  }
   return layers;
 }
 

@@ -14,18 +14,17 @@ class VisionTransformerImpl;
 namespace hydrascope::model::training {
 
 struct ConvertedLayers {
-  std::vector<std::int64_t> all;  ///< ascending, at least one
+  std::vector<std::int64_t> all;  ///< ascending
   /// Whose mechanism has a learned map that can imitate the teacher's attention rows.
   std::vector<std::int64_t> maps;
   /// Hydra where the teacher has something else.
   std::vector<std::int64_t> hydra;
 
   /// Layers before it are the same in teacher and student.
-  [[nodiscard]] std::int64_t first() const { return all.front(); }
+  [[nodiscard]] std::int64_t first() const { return all.empty() ? 0 : all.front(); }
 };
 
-/// Throws Error(invalid_argument) when the attention is the same in all layers, or when something
-/// besides the attention differs.
+/// Throws Error(invalid_argument) when something besides the attention differs.
 ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransformerImpl& student);
 
 /// What its mechanism learns in a layer (a map, a feature scale), by the names of checkpoints.

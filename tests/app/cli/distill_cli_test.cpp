@@ -412,6 +412,47 @@ TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
   EXPECT_THAT(transform.err, HasSubstr("other settings: transform"));
 }
 
+// Sizes alone are learned without another attention, too; interrupted and resumed it is the same run.
+TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
+  const std::vector<std::string> sizes{
+      "--sizes", "16,24,16x32", "--scenes", in("pictures").string(), "--steps-sizes", "6"};
+  const auto with = [&](std::vector<std::string> words) {
+    words.insert(words.end(), sizes.begin(), sizes.end());
+    return words;
+  };
+  const Outcome outcome = run(command("sizes.safetensors", with({"--format", "json"})));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json report = outcome.json();
+  ASSERT_EQ(report["stages"].size(), 1);
+  EXPECT_EQ(report["stages"][0]["stage"], "sizes");
+  EXPECT_EQ(report["stages"][0]["steps"], 6);
+  EXPECT_EQ(report["attention"], "softmax");
+  EXPECT_EQ(report["complete"], true);
+  EXPECT_LE(report["divergence"], report["divergence_before"]);
+
+  const Outcome both =
+      run(command("both.safetensors", with({"--attn", "hydra:last1", "--format", "json"})));
+  ASSERT_EQ(both.code, 0) << both.err;
+  const Json stages = both.json()["stages"];
+  ASSERT_EQ(stages.size(), 3);
+  EXPECT_EQ(stages[2]["stage"], "sizes");
+  const Outcome stopped = run(command(
+      "parts.safetensors",
+      with({"--attn", "hydra:last1", "--recovery-interval", "1", "--max-minutes", "0.0001"})));
+  ASSERT_EQ(stopped.code, 0) << stopped.err;
+  int runs = 0;
+  while (checkpoint::SafetensorsFile::open(in("parts.safetensors")).metadata().at("complete") !=
+             "yes" &&
+         ++runs < 30) {
+    const Outcome next =
+        run(command("parts.safetensors", with({"--attn", "hydra:last1", "--recovery-interval", "1",
+                                               "--max-minutes", "0.0001", "--resume", "auto"})));
+    ASSERT_EQ(next.code, 0) << next.err;
+  }
+  EXPECT_GT(runs, 0);
+  EXPECT_LT(runs, 30);
+}
+
 TEST_F(DistillCli, RefusesWithAReason) {
   const auto expect = [&](const std::vector<std::string>& words, int code,
                           std::initializer_list<const char*> texts) {
@@ -428,6 +469,11 @@ TEST_F(DistillCli, RefusesWithAReason) {
          {"no such file, and no bundled model", "nothing"});
   expect(command("o.safetensors"), 2, {"expected the attention to convert to", "--attn"});
   expect(command("o.safetensors", {"--attn", "softmax"}), 2, {"already has that attention"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--scenes", in("pictures").string()}), 2,
+         {"--scenes", "--sizes"});
+  expect(command("o.safetensors", {"--attn", "hydra", "--sizes", "32,0x5"}), 2, {"--sizes", "0x5"});
+  expect(command("o.safetensors", {"--sizes", "32", "--scenes", in("missing").string()}), 2,
+         {"missing"});
   expect(command("o.pth", {"--attn", "hydra"}), 2, {"safetensors"});
   expect(command("o.safetensors", {"--attn", "hydra", "--report", "a.txt"}), 2, {".html"});
   expect(command("o.safetensors", {"--attn", "hydra", "--reset-head"}), 2, {"nothing to teach"});

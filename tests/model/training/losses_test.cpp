@@ -87,5 +87,16 @@ TEST(LossesTest, HalfTypesAreComputedInFloat) {
   EXPECT_EQ(logit_divergence(half, half).scalar_type(), at::kFloat);
 }
 
+TEST(LossesTest, DivergenceFromProbabilitiesIsThatFromLogits) {
+  at::manual_seed(3);
+  const at::Tensor student = at::randn({4, 7}, at::kDouble);
+  const at::Tensor teacher = at::randn({4, 7}, at::kDouble);
+  EXPECT_NEAR(divergence_from(student, teacher.softmax(-1)).item<double>(),
+              logit_divergence(student, teacher).item<double>(), 1e-12);
+  const at::Tensor certain = at::one_hot(at::tensor({0, 1, 2, 3}, at::kLong), 7).to(at::kDouble);
+  EXPECT_NEAR(divergence_from(student, certain).item<double>(),
+              -student.log_softmax(-1).narrow(1, 0, 4).diagonal().mean().item<double>(), 1e-12);
+}
+
 }  // namespace losses_test
 }  // namespace hydrascope::model::training

@@ -1,0 +1,134 @@
+#include "model/training/data/resolution_views.h"
+
+#include "kernels/error.h"
+#include "model/image/transform.h"
+#include "model/training/data/crop.h"
+#include "model/training/data/rand_augment.h"
+
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace hydrascope::model::training {
+namespace {
+
+double pixels_of(image::Size size) {
+  return static_cast<double>(size.height) * static_cast<double>(size.width);
+}
+
+at::Tensor normalised(const AugmentOptions& options, image::Picture& picture) {
+  const image::TransformConfig config{.mean = options.mean, .std = options.stddev};
+  const at::Tensor pixels =
+      at::from_blob(picture.rgb.data(), {picture.height, picture.width, 3}, at::kByte);
+  return image::normalise(config, pixels, {picture.height, picture.width});
+}
+
+void paste(const image::Picture& part, std::int64_t top, std::int64_t left,
+           image::Picture& picture) {
+  for (std::int64_t y = 0; y < part.height; ++y) {
+    std::copy_n(part.rgb.data() + y * part.width * 3, part.width * 3,
+                picture.rgb.data() + ((top + y) * picture.width + left) * 3);
+  }
+}
+
+/// A random part of the background, between the smallest that covers the view without being
+/// enlarged and all of it, enlarged where it is too small.
+image::Picture canvas_of(const image::Picture& background, image::Size size,
+                         RandomStream& stream) {
+  const double width_of_height = static_cast<double>(size.width) / static_cast<double>(size.height);
+  const auto largest = static_cast<std::int64_t>(
+      std::min<double>(background.height, std::floor(background.width / width_of_height)));
+  const std::int64_t least = std::min(largest, size.height);
+  const std::int64_t height = least + static_cast<std::int64_t>(stream.below(largest - least + 1));
+  const std::int64_t width = std::clamp<std::int64_t>(
+      std::llround(static_cast<double>(height) * width_of_height), 1, background.width);
+  const CropBox box{static_cast<std::int64_t>(stream.below(background.height - height + 1)),
+                    static_cast<std::int64_t>(stream.below(background.width - width + 1)), height,
+                    width};
+  image::Picture canvas = resize_crop(background, box, size, image::Interpolation::bicubic);
+  if (stream.chance(0.5)) flip_horizontally(canvas);
+  return canvas;
+}
+
+}  // namespace
+
+void check_resolutions(const ResolutionOptions& options) {
+  for (const image::Size size : options.sizes) {
+    if (size.height < 1 || size.width < 1)
+      throw Error(ErrorCode::invalid_argument, "a size to learn needs at least one pixel");
+  }
+}
+
+ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size teacher,
+                               std::int64_t batch_size, RandomStream& stream) {
+  const auto views_of = [&](image::Size size) {
+    return static_cast<double>(batch_size) * pixels_of(teacher) / pixels_of(size);
+  };
+  double sum = 0;
+  for (const image::Size size : options.sizes) sum += std::min(1.0, views_of(size));
+  double drawn = stream.uniform(0, sum);
+  std::size_t chosen = 0;
+  while (chosen + 1 < options.sizes.size() &&
+         drawn >= std::min(1.0, views_of(options.sizes[chosen])))
+    drawn -= std::min(1.0, views_of(options.sizes[chosen++]));
+
+  ResolutionStep step{.size = options.sizes[chosen]};
+  const bool has_room = step.size.height > teacher.height && step.size.width > teacher.width;
+  step.is_scene =
+      has_room && !options.backgrounds.empty() && stream.chance(options.scene_share);
+  constexpr double kTwoParts = 0.25;
+  if (step.is_scene && batch_size > 1 && stream.chance(kTwoParts)) step.parts = 2;
+  step.views = std::clamp<std::int64_t>(std::llround(views_of(step.size)), 1,
+                                        batch_size / step.parts);
+  return step;
+}
+
+at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
+                     const ResolutionStep& step,
+                     const std::vector<std::shared_ptr<const image::Picture>>& pictures,
+                     const image::Picture* background, RandomStream& stream,
+                     float* seen_by_teacher) {
+  const auto cut = [&](const image::Picture& picture, image::Size size, double aspect) {
+    const std::array<double, 2> ratio{options.ratio[0] * aspect, options.ratio[1] * aspect};
+    const CropBox box =
+        random_resized_crop({picture.height, picture.width}, options.scale, ratio, stream);
+    const image::Interpolation interpolation = draw_interpolation(options.interpolation, stream);
+    image::Picture large = resize_crop(picture, box, size, interpolation);
+    image::Picture small = resize_crop(picture, box, options.size, interpolation);
+    if (stream.chance(options.hflip)) {
+      flip_horizontally(large);
+      flip_horizontally(small);
+    }
+    const at::Tensor seen = normalised(options, small);
+    seen_by_teacher = std::copy_n(seen.const_data_ptr<float>(), seen.numel(), seen_by_teacher);
+    return large;
+  };
+  const auto width_of_height = [](image::Size size) {
+    return static_cast<double>(size.width) / static_cast<double>(size.height);
+  };
+  if (!step.is_scene) {
+    image::Picture view =
+        cut(*pictures.front(), step.size, width_of_height(step.size) / width_of_height(options.size));
+    return normalised(options, view);
+  }
+  image::Picture canvas = canvas_of(*background, step.size, stream);
+  const bool is_wide = step.size.width >= step.size.height;
+  const std::int64_t longer = is_wide ? step.size.width : step.size.height;
+  const std::int64_t shorter = is_wide ? step.size.height : step.size.width;
+  const std::int64_t strip = longer / step.parts;
+  for (std::int64_t i = 0; i < step.parts; ++i) {
+    const auto most = static_cast<double>(std::min(strip, shorter));
+    const double least = std::min(resolutions.least_part, most);
+    const auto edge = static_cast<std::int64_t>(
+        std::exp(stream.uniform(std::log(least), std::log(most))));
+    const std::int64_t along = i * strip + static_cast<std::int64_t>(stream.below(strip - edge + 1));
+    const auto across = static_cast<std::int64_t>(stream.below(shorter - edge + 1));
+    paste(cut(*pictures[static_cast<std::size_t>(i)], {edge, edge}, 1), is_wide ? across : along,
+          is_wide ? along : across, canvas);
+  }
+  return normalised(options, canvas);
+}
+
+}  // namespace hydrascope::model::training

@@ -1,0 +1,55 @@
+// What a student looks at that learns other picture sizes than its teacher's: pictures enlarged to
+// sizes drawn from a list, and scenes in which they are small parts of a large background. The
+// teacher looks at every picture by itself, at its own size.
+#pragma once
+
+#include "model/image/decode.h"
+#include "model/training/data/random_stream.h"
+#include "model/training/data/training_set.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+struct ResolutionOptions {
+  std::vector<image::Size> sizes = {};  ///< of the student's pictures; empty: the teacher's alone
+  std::vector<std::filesystem::path> backgrounds = {};  ///< of scenes; empty: there are none
+  double scene_share = 0.6;  ///< of the batches at sizes larger than the teacher's in both edges
+  double least_part = 112;   ///< shorter edge of a picture in a scene, pixels
+};
+
+/// Throws Error(invalid_argument) for sizes below one pixel.
+void check_resolutions(const ResolutionOptions& options);
+
+/// What one batch looks like. All its views have one size.
+struct ResolutionStep {
+  image::Size size = {};
+  std::int64_t views = 1;
+  std::int64_t parts = 1;  ///< pictures in a view
+  bool is_scene = false;
+};
+
+/// Draws the size so that each of the list takes about as much computation over a run as the others,
+/// by its number of pixels: a batch holds `batch_size` views of the teacher's size or as many fewer
+/// as a larger one has more pixels, and a size of which one view costs more than that batch comes
+/// the more seldom. views * parts is at most `batch_size`.
+ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size teacher,
+                               std::int64_t batch_size, RandomStream& stream);
+
+/// Makes one view, float32 (3, size), normalised; `seen_by_teacher` receives its parts, each as
+/// (3, options.size). Crops and flips are those of `augment`; colours stay. Without a background
+/// the one picture fills the view, and where the view's aspect ratio differs from the teacher's,
+/// the teacher sees it squashed. Parts of a scene lie in equal strips of its longer edge, so that
+/// none covers another; their sizes are drawn uniformly in their logarithm.
+at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
+                     const ResolutionStep& step,
+                     const std::vector<std::shared_ptr<const image::Picture>>& pictures,
+                     const image::Picture* background, RandomStream& stream,
+                     float* seen_by_teacher);
+
+}  // namespace hydrascope::model::training

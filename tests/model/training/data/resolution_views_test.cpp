@@ -1,0 +1,190 @@
+#include "model/training/data/resolution_views.h"
+
+#include "model/training/data/batch_loader.h"
+#include "tests/error_matchers.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::training {
+namespace {
+
+using testing::ppm;
+using testing::TemporaryFolder;
+
+image::Picture plain(int width, int height, std::uint8_t value) {
+  return {width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3, value)};
+}
+
+AugmentOptions unnormalised(image::Size size) {
+  AugmentOptions options;
+  options.size = size;
+  options.mean = {0, 0, 0};
+  options.stddev = {1.0 / 255, 1.0 / 255, 1.0 / 255};
+  return options;
+}
+
+TEST(ResolutionViews, SizesShareTheComputation) {
+  const ResolutionOptions options{.sizes = {{16, 16}, {32, 32}, {64, 128}}};
+  std::map<std::int64_t, double> pixels;
+  constexpr int kSteps = 3000;
+  for (int i = 0; i < kSteps; ++i) {
+    RandomStream stream{1, static_cast<std::uint64_t>(i)};
+    const ResolutionStep step = draw_resolution(options, {16, 16}, 8, stream);
+    EXPECT_EQ(step.views, step.size.height == 16 ? 8 : step.size.height == 32 ? 2 : 1);
+    EXPECT_FALSE(step.is_scene) << "without backgrounds";
+    EXPECT_EQ(step.parts, 1);
+    pixels[step.size.width] += static_cast<double>(step.views * step.size.height * step.size.width);
+  }
+  ASSERT_EQ(pixels.size(), 3);
+  const double mean = (pixels[16] + pixels[32] + pixels[128]) / 3;
+  for (const auto& [width, sum] : pixels) EXPECT_NEAR(sum / mean, 1, 0.1) << width;
+}
+
+TEST(ResolutionViews, ScenesNeedRoomAndBackgrounds) {
+  const ResolutionOptions options{
+      .sizes = {{16, 16}, {64, 16}, {48, 48}}, .backgrounds = {"b.ppm"}, .scene_share = 0.5};
+  int scenes = 0;
+  int enlarged = 0;
+  std::set<std::int64_t> parts;
+  for (int i = 0; i < 500; ++i) {
+    RandomStream stream{2, static_cast<std::uint64_t>(i)};
+    const ResolutionStep step = draw_resolution(options, {16, 16}, 32, stream);
+    EXPECT_LE(step.views * step.parts, 32);
+    if (step.size.width < 48) {
+      EXPECT_FALSE(step.is_scene) << "as narrow as the teacher's pictures";
+    } else {
+      ++(step.is_scene ? scenes : enlarged);
+    }
+    if (step.is_scene) parts.insert(step.parts);
+  }
+  EXPECT_NEAR(static_cast<double>(scenes) / (scenes + enlarged), 0.5, 0.12);
+  EXPECT_EQ(parts, (std::set<std::int64_t>{1, 2}));
+  EXPECT_ERROR(check_resolutions({.sizes = {{0, 16}}}), invalid_argument, "pixel");
+}
+
+TEST(ResolutionViews, AnEnlargedPictureIsTheTeachersCropEnlarged) {
+  image::Picture picture = plain(64, 64, 0);
+  for (std::size_t i = 0; i < picture.rgb.size(); i += 3)  // red grows to the right
+    picture.rgb[i] = static_cast<std::uint8_t>(i / 3 % 64 * 4);
+  const AugmentOptions options = unnormalised({16, 16});
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    RandomStream stream{seed};
+    at::Tensor seen = at::zeros({3, 16, 16});
+    const at::Tensor view = make_view(options, {}, {.size = {48, 48}},
+                                      {std::make_shared<image::Picture>(picture)}, nullptr, stream,
+                                      seen.mutable_data_ptr<float>());
+    ASSERT_EQ(view.sizes(), (at::IntArrayRef{3, 48, 48}));
+    const at::Tensor reduced = at::adaptive_avg_pool2d(view, {16, 16});
+    EXPECT_LT((reduced - seen).abs().max().item<double>(), 6) << seed;  // of 255
+    EXPECT_GT((seen[0][8][15] - seen[0][8][0]).abs().item<double>(), 20) << seed;
+  }
+}
+
+TEST(ResolutionViews, PartsOfASceneAreWhereTheBackgroundIsNot) {
+  const AugmentOptions options = unnormalised({16, 16});
+  const image::Picture background = plain(300, 200, 10);
+  const std::vector<std::shared_ptr<const image::Picture>> parts{
+      std::make_shared<image::Picture>(plain(40, 40, 100)),
+      std::make_shared<image::Picture>(plain(40, 40, 200))};
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    RandomStream stream{seed};
+    at::Tensor seen = at::zeros({2, 3, 16, 16});
+    const ResolutionStep step{.size = {96, 160}, .views = 1, .parts = 2, .is_scene = true};
+    at::Tensor view = make_view(options, {.least_part = 24}, step, parts, &background, stream,
+                                      seen.mutable_data_ptr<float>());
+    ASSERT_EQ(view.sizes(), (at::IntArrayRef{3, 96, 160}));
+    view = view.round();
+    EXPECT_TRUE(at::allclose(seen[0], at::full({3, 16, 16}, 100.0)));
+    EXPECT_TRUE(at::allclose(seen[1], at::full({3, 16, 16}, 200.0)));
+    // One in either half, square, between the smallest edge and the strip.
+    for (const auto& [value, first] : {std::pair{100.0, 0}, std::pair{200.0, 80}}) {
+      const at::Tensor holds = view[0].eq(value);
+      const auto count = holds.sum().item<std::int64_t>();
+      const auto edge = static_cast<std::int64_t>(std::llround(std::sqrt(count)));
+      EXPECT_EQ(edge * edge, count);
+      EXPECT_GE(edge, 24);
+      EXPECT_LE(edge, 80);
+      EXPECT_EQ(holds.slice(1, first, first + 80).sum().item<std::int64_t>(), count);
+    }
+    EXPECT_EQ(view.eq(10).sum().item<std::int64_t>() + view.eq(100).sum().item<std::int64_t>() +
+                  view.eq(200).sum().item<std::int64_t>(),
+              view.numel());
+  }
+}
+
+class ViewLoader : public ::testing::Test {
+ protected:
+  ViewLoader() {
+    for (unsigned i = 0; i < 12; ++i)
+      pictures_.push_back({.file = folder_.write(std::to_string(i) + ".ppm", ppm(50, 40, i)),
+                           .target = i});
+    options_.sampler.batch_size = 4;
+    options_.augment.size = {16, 16};
+    options_.resolutions = {.sizes = {{16, 16}, {24, 24}, {32, 64}},
+                            .backgrounds = {folder_.write("b.ppm", ppm(200, 100, 99))},
+                            .least_part = 12};
+  }
+  TemporaryFolder folder_;
+  std::vector<TrainingPicture> pictures_;
+  LoaderOptions options_;
+};
+
+TEST_F(ViewLoader, GivesViewsAndTheirParts) {
+  BatchLoader loader(pictures_, options_);
+  std::set<std::int64_t> widths;
+  for (int i = 0; i < 40; ++i) {
+    const Batch batch = loader.next();
+    ASSERT_EQ(batch.views.dim(), 4);
+    widths.insert(batch.views.size(3));
+    EXPECT_FALSE(batch.targets.defined());
+    EXPECT_EQ(batch.images.size(0) % batch.views.size(0), 0);
+    EXPECT_LE(batch.images.size(0), 4);
+    EXPECT_EQ(batch.images.sizes().slice(1), (at::IntArrayRef{3, 16, 16}));
+    EXPECT_TRUE(batch.views.isfinite().all().item<bool>());
+    EXPECT_TRUE(batch.images.isfinite().all().item<bool>());
+  }
+  EXPECT_EQ(widths, (std::set<std::int64_t>{16, 24, 64}));
+}
+
+TEST_F(ViewLoader, ABatchDependsOnItsPlaceAlone) {
+  BatchLoader walked(pictures_, options_);
+  std::vector<Batch> batches;
+  for (int i = 0; i < 9; ++i) batches.push_back(walked.next());
+  options_.workers = 3;
+  options_.cache_bytes = 0;
+  BatchLoader sought(pictures_, options_);
+  for (const int place : {7, 2, 0, 5}) {
+    sought.seek(place / 3, place % 3);
+    const Batch batch = sought.next();
+    EXPECT_TRUE(at::equal(batch.views, batches[static_cast<std::size_t>(place)].views)) << place;
+    EXPECT_TRUE(at::equal(batch.images, batches[static_cast<std::size_t>(place)].images)) << place;
+  }
+}
+
+TEST_F(ViewLoader, RanksDrawTheSameSizesAndOtherPictures) {
+  options_.sampler.world_size = 2;
+  options_.sampler.batch_size = 2;
+  BatchLoader first(pictures_, options_);
+  options_.sampler.rank = 1;
+  BatchLoader second(pictures_, options_);
+  for (int i = 0; i < 8; ++i) {
+    const Batch a = first.next();
+    const Batch b = second.next();
+    EXPECT_EQ(a.views.sizes(), b.views.sizes());
+    EXPECT_FALSE(at::equal(a.views, b.views));
+  }
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
