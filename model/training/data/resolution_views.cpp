@@ -35,8 +35,7 @@ void paste(const image::Picture& part, std::int64_t top, std::int64_t left,
 
 /// A random part of the background, between the smallest that covers the view without being
 /// enlarged and all of it, enlarged where it is too small.
-image::Picture canvas_of(const image::Picture& background, image::Size size,
-                         RandomStream& stream) {
+image::Picture canvas_of(const image::Picture& background, image::Size size, RandomStream& stream) {
   const double width_of_height = static_cast<double>(size.width) / static_cast<double>(size.height);
   const auto largest = static_cast<std::int64_t>(
       std::min<double>(background.height, std::floor(background.width / width_of_height)));
@@ -76,12 +75,11 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
 
   ResolutionStep step{.size = options.sizes[chosen]};
   const bool has_room = step.size.height > teacher.height && step.size.width > teacher.width;
-  step.is_scene =
-      has_room && !options.backgrounds.empty() && stream.chance(options.scene_share);
+  step.is_scene = has_room && !options.backgrounds.empty() && stream.chance(options.scene_share);
   constexpr double kTwoParts = 0.25;
   if (step.is_scene && batch_size > 1 && stream.chance(kTwoParts)) step.parts = 2;
-  step.views = std::clamp<std::int64_t>(std::llround(views_of(step.size)), 1,
-                                        batch_size / step.parts);
+  step.views =
+      std::clamp<std::int64_t>(std::llround(views_of(step.size)), 1, batch_size / step.parts);
   return step;
 }
 
@@ -109,8 +107,8 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     return static_cast<double>(size.width) / static_cast<double>(size.height);
   };
   if (!step.is_scene) {
-    image::Picture view =
-        cut(*pictures.front(), step.size, width_of_height(step.size) / width_of_height(options.size));
+    image::Picture view = cut(*pictures.front(), step.size,
+                              width_of_height(step.size) / width_of_height(options.size));
     return normalised(options, view);
   }
   image::Picture canvas = canvas_of(*background, step.size, stream);
@@ -121,9 +119,10 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
   for (std::int64_t i = 0; i < step.parts; ++i) {
     const auto most = static_cast<double>(std::min(strip, shorter));
     const double least = std::min(resolutions.least_part, most);
-    const auto edge = static_cast<std::int64_t>(
-        std::exp(stream.uniform(std::log(least), std::log(most))));
-    const std::int64_t along = i * strip + static_cast<std::int64_t>(stream.below(strip - edge + 1));
+    const auto edge =
+        static_cast<std::int64_t>(std::exp(stream.uniform(std::log(least), std::log(most))));
+    const std::int64_t along =
+        i * strip + static_cast<std::int64_t>(stream.below(strip - edge + 1));
     const auto across = static_cast<std::int64_t>(stream.below(shorter - edge + 1));
     paste(cut(*pictures[static_cast<std::size_t>(i)], {edge, edge}, 1), is_wide ? across : along,
           is_wide ? along : across, canvas);

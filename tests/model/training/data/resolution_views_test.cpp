@@ -23,7 +23,8 @@ using testing::ppm;
 using testing::TemporaryFolder;
 
 image::Picture plain(int width, int height, std::uint8_t value) {
-  return {width, height, std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3, value)};
+  return {width, height,
+          std::vector<std::uint8_t>(static_cast<std::size_t>(width * height) * 3, value)};
 }
 
 AugmentOptions unnormalised(image::Size size) {
@@ -81,9 +82,9 @@ TEST(ResolutionViews, AnEnlargedPictureIsTheTeachersCropEnlarged) {
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     RandomStream stream{seed};
     at::Tensor seen = at::zeros({3, 16, 16});
-    const at::Tensor view = make_view(options, {}, {.size = {48, 48}},
-                                      {std::make_shared<image::Picture>(picture)}, nullptr, stream,
-                                      seen.mutable_data_ptr<float>());
+    const at::Tensor view =
+        make_view(options, {}, {.size = {48, 48}}, {std::make_shared<image::Picture>(picture)},
+                  nullptr, stream, seen.mutable_data_ptr<float>());
     ASSERT_EQ(view.sizes(), (at::IntArrayRef{3, 48, 48}));
     const at::Tensor reduced = at::adaptive_avg_pool2d(view, {16, 16});
     EXPECT_LT((reduced - seen).abs().max().item<double>(), 6) << seed;  // of 255
@@ -102,7 +103,7 @@ TEST(ResolutionViews, PartsOfASceneAreWhereTheBackgroundIsNot) {
     at::Tensor seen = at::zeros({2, 3, 16, 16});
     const ResolutionStep step{.size = {96, 160}, .views = 1, .parts = 2, .is_scene = true};
     at::Tensor view = make_view(options, {.least_part = 24}, step, parts, &background, stream,
-                                      seen.mutable_data_ptr<float>());
+                                seen.mutable_data_ptr<float>());
     ASSERT_EQ(view.sizes(), (at::IntArrayRef{3, 96, 160}));
     view = view.round();
     EXPECT_TRUE(at::allclose(seen[0], at::full({3, 16, 16}, 100.0)));
@@ -127,8 +128,8 @@ class ViewLoader : public ::testing::Test {
  protected:
   ViewLoader() {
     for (unsigned i = 0; i < 12; ++i)
-      pictures_.push_back({.file = folder_.write(std::to_string(i) + ".ppm", ppm(50, 40, i)),
-                           .target = i});
+      pictures_.push_back(
+          {.file = folder_.write(std::to_string(i) + ".ppm", ppm(50, 40, i)), .target = i});
     options_.sampler.batch_size = 4;
     options_.augment.size = {16, 16};
     options_.resolutions = {.sizes = {{16, 16}, {24, 24}, {32, 64}},
