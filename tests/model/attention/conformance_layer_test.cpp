@@ -138,7 +138,7 @@ TEST_P(ConformanceLayerTest, TheEntryDescribesItself) {
   const TokenGrid grid{4, 56, 56};
   const double elements = static_cast<double>(grid.num_tokens()) * 192;
   const model::MixerSize size{grid, 192, 3, 4, trained};
-  const model::MixerSize larger{{16, 112, 112}, 192, 3, 4, trained};
+  const model::MixerSize larger{{4, 112, 112}, 192, 3, 4, trained};
   for (const AttentionSpec& spec : variants(entry())) {
     SCOPED_TRACE(describe(spec));
     const model::MixerCost cost = entry().cost(size, spec);
