@@ -149,7 +149,8 @@ TEST_P(ConformanceLayerTest, TheEntryDescribesItself) {
     if (entry().quadratic) {
       EXPECT_GT(growth, 12);
     } else {
-      EXPECT_LT(growth, 4.2);
+      // Neighbourhoods that the picture's border cuts are fewer in a larger picture.
+      EXPECT_LT(growth, entry().sparse ? 4.5 : 4.2);
     }
   }
 }
