@@ -82,7 +82,11 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
     return found == identity.end() || found->is_null() || found->empty() || *found == "" ||
            *found == "timm";
   };
-  if (says_nothing("pos-interp")) identity.erase("pos-interp");
+  if (says_nothing("pos-interp")) {
+    // `train` has always had it, `convert` (which alone has steps of maps) has not.
+    identity["pos-interp"] = "timm";
+    if (identity.contains("steps-maps")) identity.erase("pos-interp");
+  }
   if (says_nothing("sizes"))
     for (const char* name : {"sizes", "scenes", "steps-sizes", "lr-sizes"}) identity.erase(name);
   const auto of_model = [&](const char* name) {
