@@ -76,19 +76,6 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
         "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
     identity.erase(name);
   for (const char* name : may_change) identity.erase(name);
-  // Options that came after 0.1 count where they say something: older states lack them.
-  const auto says_nothing = [&](const char* name) {
-    const auto found = identity.find(name);
-    return found == identity.end() || found->is_null() || found->empty() || *found == "" ||
-           *found == "timm";
-  };
-  if (says_nothing("pos-interp")) {
-    // `train` has always had it, `convert` (which alone has steps of maps) has not.
-    identity["pos-interp"] = "timm";
-    if (identity.contains("steps-maps")) identity.erase("pos-interp");
-  }
-  if (says_nothing("sizes"))
-    for (const char* name : {"sizes", "scenes", "steps-sizes", "lr-sizes"}) identity.erase(name);
   const auto of_model = [&](const char* name) {
     const auto found = about.find(name);
     return found == about.end() ? std::string() : found->second;

@@ -174,6 +174,9 @@ std::string conversion_recipe(const ParsedOptions& options, training::Autocast a
   Json recipe = Json::parse(recipe_of(options, autocast, processes));
   // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
   for (const char* name : {"model", "labels", "format-only"}) recipe.erase(name);
+  // A stage that does not run has no settings, so states of versions without it go on.
+  if (!options.given("sizes"))
+    for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);
   std::string starts;
   for (const std::string& start : options.texts("start"))
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

@@ -232,9 +232,8 @@ CommandSpec convert_spec() {
       "float16 --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
-      "hydrascope convert --attn window -i photos/ --sizes 384,672,1088x1920 --scenes backgrounds/ "
-      "-o "
-      "window.safetensors",
+      "hydrascope convert --attn window -i photos/ --sizes 384,672,1088x1920 --scenes large/ "
+      "-o window.safetensors",
       "hydrascope convert vit-base-patch16-224/ vit.safetensors --save-dtype float16",
   };
   return spec;

@@ -27,13 +27,6 @@ void jitter_colors(double strength, image::Picture& picture, RandomStream& strea
     adjust(picture, stream.uniform(std::max(0.0, 1 - strength), 1 + strength));
 }
 
-at::Tensor normalise(const AugmentOptions& options, image::Picture& picture) {
-  const image::TransformConfig config{.mean = options.mean, .std = options.stddev};
-  const at::Tensor pixels =
-      at::from_blob(picture.rgb.data(), {picture.height, picture.width, 3}, at::kByte);
-  return image::normalise(config, pixels, options.size);
-}
-
 }  // namespace
 
 void check_augmentation(const AugmentOptions& options) {
@@ -61,6 +54,13 @@ void check_augmentation(const AugmentOptions& options) {
           "the interpolation of training pictures is random, bilinear or bicubic, not '" +
               options.interpolation + "'");
   for (const double value : options.stddev) require(value > 0, "std must be above 0");
+}
+
+at::Tensor normalise(const AugmentOptions& options, image::Picture& picture) {
+  const image::TransformConfig config{.mean = options.mean, .std = options.stddev};
+  const at::Tensor pixels =
+      at::from_blob(picture.rgb.data(), {picture.height, picture.width, 3}, at::kByte);
+  return image::normalise(config, pixels, {picture.height, picture.width});
 }
 
 at::Tensor augment(const AugmentOptions& options, const image::Picture& picture,

@@ -12,6 +12,9 @@ namespace hydrascope::model::training {
 /// Throws Error(invalid_argument) for options without sense.
 void check_augmentation(const AugmentOptions& options);
 
+/// The picture's bytes as float32 (3, its size), normalised.
+at::Tensor normalise(const AugmentOptions& options, image::Picture& picture);
+
 /// float32 (3, H, W), normalised, contiguous, on the CPU. What is drawn comes from `stream` alone,
 /// what is computed runs on the calling thread. `options` were checked.
 at::Tensor augment(const AugmentOptions& options, const image::Picture& picture,

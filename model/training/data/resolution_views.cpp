@@ -1,11 +1,9 @@
 #include "model/training/data/resolution_views.h"
 
 #include "kernels/error.h"
-#include "model/image/transform.h"
+#include "model/training/data/augment.h"
 #include "model/training/data/crop.h"
 #include "model/training/data/rand_augment.h"
-
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,13 +14,6 @@ namespace {
 
 double pixels_of(image::Size size) {
   return static_cast<double>(size.height) * static_cast<double>(size.width);
-}
-
-at::Tensor normalised(const AugmentOptions& options, image::Picture& picture) {
-  const image::TransformConfig config{.mean = options.mean, .std = options.stddev};
-  const at::Tensor pixels =
-      at::from_blob(picture.rgb.data(), {picture.height, picture.width, 3}, at::kByte);
-  return image::normalise(config, pixels, {picture.height, picture.width});
 }
 
 void paste(const image::Picture& part, std::int64_t top, std::int64_t left,
@@ -99,7 +90,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
       flip_horizontally(large);
       flip_horizontally(small);
     }
-    const at::Tensor seen = normalised(options, small);
+    const at::Tensor seen = normalise(options, small);
     seen_by_teacher = std::copy_n(seen.const_data_ptr<float>(), seen.numel(), seen_by_teacher);
     return large;
   };
@@ -109,7 +100,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
   if (!step.is_scene) {
     image::Picture view = cut(*pictures.front(), step.size,
                               width_of_height(step.size) / width_of_height(options.size));
-    return normalised(options, view);
+    return normalise(options, view);
   }
   image::Picture canvas = canvas_of(*background, step.size, stream);
   const bool is_wide = step.size.width >= step.size.height;
@@ -127,7 +118,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     paste(cut(*pictures[static_cast<std::size_t>(i)], {edge, edge}, 1), is_wide ? across : along,
           is_wide ? along : across, canvas);
   }
-  return normalised(options, canvas);
+  return normalise(options, canvas);
 }
 
 }  // namespace hydrascope::model::training
