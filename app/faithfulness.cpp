@@ -130,7 +130,7 @@ std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
   std::vector<at::Tensor> maps;
   if (explainer_) {
     for (explain::Request& request : plan_.requests) request.class_index = class_index;
-    const model::TokenGrid grid{classifier_.config().num_prefix_tokens(), rows, columns};
+    const model::TokenGrid grid = classifier_.config().token_grid(rows, columns);
     for (const explain::Explanation& explanation :
          explainer_->explain(result.tokens, grid, plan_.requests)) {
       maps.push_back(explanation.map);

@@ -223,6 +223,7 @@ void apply_model_options(const ParsedOptions& options, model::VitConfig& config)
     model::apply_attention_option(option, config.attention);
   if (options.given("pos-interp"))
     config.pos_interp = model::find_pos_interp(options.text("pos-interp")).value();
+  if (options.given("overview")) config.overview = options.text("overview") == "on";
 }
 
 std::string ResolvedTransform::describe() const {

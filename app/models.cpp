@@ -107,8 +107,8 @@ int info(const ParsedOptions& options, OutputFile& output) {
   const ResolvedTransform transform = resolve_transform(options, source);
   const image::Size size = transform.config.img_size;
   const std::int64_t patch = source.config.patch_size;
-  const model::TokenGrid grid{source.config.num_prefix_tokens(), (size.height + patch - 1) / patch,
-                              (size.width + patch - 1) / patch};
+  const model::TokenGrid grid =
+      source.config.token_grid((size.height + patch - 1) / patch, (size.width + patch - 1) / patch);
   report.add("model", source.name);
   report.add("file", source.weights.file().string());
   report.add("arch", source.config.arch);

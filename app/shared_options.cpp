@@ -51,6 +51,11 @@ std::vector<Option> model_options() {
                    "windows",
            .default_note = "the checkpoint's, timm",
            .choices = {"timm", "hf", "tile"}},
+          {.name = "overview",
+           .help = "a picture larger than the model's size joins its own patches a second time, "
+                   "reduced to that size",
+           .default_note = "the checkpoint's, off",
+           .choices = {"on", "off"}},
       });
 }
 

@@ -324,10 +324,12 @@ int TrainingRun::run() {
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
   const std::optional<ModelSource> teacher = open_teacher(options_);
-  // What the positions' interpolation is, whether the options or the checkpoint say it.
-  const std::string interpolation(model::name(subject_.source.config.pos_interp));
-  about_["training"] = training_recipe(options_.with("pos-interp", {interpolation}), teacher,
-                                       autocast_, group_->world_size());
+  // What these two are, whether the options or the checkpoint say it.
+  const model::VitConfig& config = subject_.source.config;
+  const ParsedOptions resolved =
+      options_.with("pos-interp", {std::string(model::name(config.pos_interp))})
+          .with("overview", {config.overview ? "on" : "off"});
+  about_["training"] = training_recipe(resolved, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);

@@ -40,8 +40,7 @@ class ModulesUnderTraining final : public model::inference::BatchModel {
   [[nodiscard]] bool takes_bytes() const noexcept override { return false; }
   [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
                                         std::int64_t width) const noexcept override {
-    const model::VitConfig& config = model_.config();
-    return config.num_prefix_tokens() + (height / config.patch_size) * (width / config.patch_size);
+    return model_.config().token_grid_of_pixels(height, width).num_tokens();
   }
   [[nodiscard]] std::int64_t enough_tokens() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;

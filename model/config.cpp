@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <type_traits>
 
 namespace hydrascope::model {
@@ -125,6 +126,18 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
   return attention.empty() ? AttentionSpec{} : attention.at(static_cast<std::size_t>(index));
 }
 
+TokenGrid VitConfig::token_grid(std::int64_t rows, std::int64_t columns) const {
+  TokenGrid grid{num_prefix_tokens(), rows, columns};
+  if (overview && rows > grid_rows() && columns > grid_columns()) {
+    const double scale =
+        std::max(static_cast<double>(grid_rows()) / static_cast<double>(rows),
+                 static_cast<double>(grid_columns()) / static_cast<double>(columns));
+    grid.overview_rows = std::llround(scale * static_cast<double>(rows));
+    grid.overview_columns = std::llround(scale * static_cast<double>(columns));
+  }
+  return grid;
+}
+
 bool operator==(const VitConfig& a, const VitConfig& b) {
   std::vector<OrderedJson> fields;
   const auto collect = [&](std::string_view, const auto& value) {
@@ -183,6 +196,9 @@ void validate(const VitConfig& config) {
     for (const auto& [key, value] : layer.options) {
       check_option(entry, key, value, "model configuration: attention");
     }
+    if (config.overview && !entry.permutation_equivariant && !entry.sparse)
+      refuse("overview", "false with '" + entry.name + "', which knows one grid of patches",
+             "true");
   }
 }
 

@@ -51,6 +51,7 @@ struct VitConfig {
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
   PosInterp pos_interp = PosInterp::timm;
+  bool overview = false;  ///< larger pictures bring a reduced copy of themselves, see token_grid
   std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
 
   /// Calls `visitor(name, field)` for every field, in the order of the file format.
@@ -77,6 +78,7 @@ struct VitConfig {
     visitor("fc_norm", self.fc_norm);
     visitor("layer_norm_eps", self.layer_norm_eps);
     visitor("pos_interp", self.pos_interp);
+    visitor("overview", self.overview);
     visitor("attention", self.attention);
   }
 
@@ -89,6 +91,14 @@ struct VitConfig {
   }
   [[nodiscard]] TokenGrid training_grid() const {
     return {num_prefix_tokens(), grid_rows(), grid_columns()};
+  }
+  /// The tokens of a picture of `rows` x `columns` patches. With `overview`, a picture that is larger
+  /// than the training grid in both directions comes a second time, reduced until it just covers
+  /// that grid.
+  [[nodiscard]] TokenGrid token_grid(std::int64_t rows, std::int64_t columns) const;
+  /// The same for a picture of `height` x `width` pixels, multiples of patch_size.
+  [[nodiscard]] TokenGrid token_grid_of_pixels(std::int64_t height, std::int64_t width) const {
+    return token_grid(height / patch_size, width / patch_size);
   }
   /// What layer `index` runs.
   [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;

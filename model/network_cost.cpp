@@ -8,7 +8,7 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
                         const std::optional<DroppedTokens>& dropped) {
   const std::int64_t tokens = grid.num_tokens();
   const auto d = static_cast<double>(config.embed_dim);
-  const auto patches = static_cast<double>(grid.rows * grid.columns);
+  const auto patches = static_cast<double>(grid.num_image_tokens());
   double flops = 2 * patches * d *
                  static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace hydrascope::model {
@@ -58,6 +59,30 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
       resized.permute({0, 2, 3, 1}).reshape({1, rows * columns, dim}).to(pos_embed.dtype());
   if (num_prefix == 0) return patches;
   return at::cat({pos_embed.slice(1, 0, num_prefix), patches}, 1);
+}
+
+at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
+                              const TokenGrid& grid) {
+  const std::int64_t prefix = config.no_embed_class ? 0 : config.num_prefix_tokens();
+  const auto resampled = [&](std::int64_t rows, std::int64_t columns, PosInterp interpolation) {
+    return resample_pos_embed(pos_embed, prefix, config.grid_rows(), config.grid_columns(), rows,
+                              columns, interpolation);
+  };
+  const at::Tensor native = resampled(grid.rows, grid.columns, config.pos_interp);
+  if (grid.num_overview() == 0) return native;
+  return at::cat(
+      {native,
+       resampled(grid.overview_rows, grid.overview_columns, PosInterp::timm).slice(1, prefix)},
+      1);
+}
+
+at::Tensor overview_of(const at::Tensor& images, const TokenGrid& grid, std::int64_t patch_size) {
+  const std::array<std::int64_t, 2> size{grid.overview_rows * patch_size,
+                                         grid.overview_columns * patch_size};
+  // LibTorch has no such interpolation of half types on every device.
+  return at::_upsample_bicubic2d_aa(images.to(at::promote_types(images.scalar_type(), at::kFloat)),
+                                    size, /*align_corners=*/false)
+      .to(images.scalar_type());
 }
 
 }  // namespace hydrascope::model

@@ -19,4 +19,13 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
                               std::int64_t old_rows, std::int64_t old_columns, std::int64_t rows,
                               std::int64_t columns, PosInterp interpolation);
 
+/// A model's table (1, P, D) for the tokens of `grid`: prefix tokens unless `no_embed_class`, patches
+/// as `pos_interp` says, and the overview's, interpolated as timm does.
+at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
+                              const TokenGrid& grid);
+
+/// What the overview's patches are cut from: images (B, C, H, W), normalised -> (B, C, rows x
+/// patch_size, columns x patch_size) of `grid`'s overview, bicubic with antialiasing.
+at::Tensor overview_of(const at::Tensor& images, const TokenGrid& grid, std::int64_t patch_size);
+
 }  // namespace hydrascope::model

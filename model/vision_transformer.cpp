@@ -66,11 +66,12 @@ void VisionTransformerImpl::initialise_block(std::int64_t layer) {
 }
 
 torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid) {
-  const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : grid.num_prefix;
-  const torch::Tensor pos_embed =
-      resample_pos_embed(pos_embed_, embedded_prefix, config_.grid_rows(), config_.grid_columns(),
-                         grid.rows, grid.columns, config_.pos_interp);
+  const torch::Tensor pos_embed = position_embedding(pos_embed_, config_, grid);
   torch::Tensor patches = patch_embed_->forward(images);
+  if (grid.num_overview() > 0) {
+    patches = torch::cat(
+        {patches, patch_embed_->forward(overview_of(images, grid, config_.patch_size))}, 1);
+  }
   if (config_.no_embed_class) patches = patches + pos_embed;
   std::vector<torch::Tensor> parts;
   for (const torch::Tensor& token : {cls_token_, dist_token_, reg_token_}) {
@@ -94,8 +95,7 @@ TokenGrid VisionTransformerImpl::grid_of(const torch::Tensor& images) const {
                     ", found " + c10::str(images.sizes()),
                 config_.arch);
   }
-  return {config_.num_prefix_tokens(), images.size(2) / config_.patch_size,
-          images.size(3) / config_.patch_size};
+  return config_.token_grid_of_pixels(images.size(2), images.size(3));
 }
 
 torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& images,

@@ -59,7 +59,7 @@ class VisionTransformerImpl : public torch::nn::Module {
   /// images (B, 3, H, W), normalised, H and W multiples of patch_size -> logits (B, num_classes).
   /// Distilled models return the mean of both heads.
   torch::Tensor forward(const torch::Tensor& images, const ForwardOptions& options = {});
-  /// The tokens after the last norm (B, num_prefix + rows * columns, D).
+  /// The tokens after the last norm (B, N, D), in the order of `grid_of`.
   torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
   /// The parts of `forward_features` before the blocks: where the tokens of images lie (throws
   /// Error(internal) for images that the model does not take),

@@ -82,8 +82,8 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   if (attention.empty()) attention = {""};
 
   Words shared;
-  for (const char* name : {"checkpoint", "fit", "threads", "seed", "pos-interp", "num-classes",
-                           "workers", "keep-layer"}) {
+  for (const char* name : {"checkpoint", "fit", "threads", "seed", "pos-interp", "overview",
+                           "num-classes", "workers", "keep-layer"}) {
     if (options.given(name)) shared.push_back("--" + std::string(name) + "=" + options.text(name));
   }
   for (const char* name : {"use-ema", "deterministic", "reset-head"}) {

@@ -58,8 +58,7 @@ double bytes_of_process(const model::VitConfig& config) {
   constexpr double kOfActivation = 900;
   constexpr double kOfWeight = 20;
   const auto features = static_cast<double>(config.depth * config.embed_dim);
-  const auto tokens =
-      static_cast<double>(config.grid_rows() * config.grid_columns() + config.num_prefix_tokens());
+  const auto tokens = static_cast<double>(config.training_grid().num_tokens());
   const double weights = 12 * features * static_cast<double>(config.embed_dim);
   return kProgram + kOfActivation * features * tokens + kOfWeight * weights;
 }

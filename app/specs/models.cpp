@@ -41,7 +41,7 @@ CommandSpec models_spec() {
        "[MODEL]"}};
   // `info` shows the transform, which all of them change.
   spec.options =
-      join({hide(model_options(), {"pos-interp"}),
+      join({hide(model_options(), {"pos-interp", "overview"}),
             hide(preprocessing_options(), {"input-size", "crop-pct", "crop-mode", "interpolation",
                                            "mean", "std", "exif", "print-transform"}),
             in_group("Create", {save_dtype("float32")}),

@@ -144,7 +144,7 @@ std::vector<InputMap> Visualization::maps_of_views(const PipelineResult& result,
 }
 
 model::TokenGrid Visualization::grid_of(const viz::Placement& placement) const {
-  return {config_.num_prefix_tokens(), placement.vertical.cells, placement.horizontal.cells};
+  return config_.token_grid(placement.vertical.cells, placement.horizontal.cells);
 }
 
 Visualization::Track& Visualization::track_of(const PipelineResult& result, viz::Size frame_size) {

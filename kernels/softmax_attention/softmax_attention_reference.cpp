@@ -9,7 +9,8 @@ namespace hydrascope::kernels::softmax_attention {
 template <class T>
 std::vector<double> softmax_attention_reference(const Shape& shape, const T* q,
                                                 std::int64_t q_stride, std::int64_t rows,
-                                                const T* k, const T* v, std::int64_t stride) {
+                                                const T* k, const T* v, std::int64_t stride,
+                                                const Weighing& weighing) {
   const std::int64_t d = shape.head_dim;
   std::vector<double> y(static_cast<std::size_t>(rows * shape.num_heads * d));
   std::vector<double> weights(static_cast<std::size_t>(shape.num_tokens));
@@ -22,6 +23,9 @@ std::vector<double> softmax_attention_reference(const Shape& shape, const T* q,
         for (std::int64_t i = head * d; i < (head + 1) * d; ++i)
           score += static_cast<double>(static_cast<float>(q[row * q_stride + i])) *
                    static_cast<double>(static_cast<float>(k[j * stride + i]));
+        if (weighing.factor != nullptr) score *= static_cast<double>(weighing.factor[head]);
+        if (weighing.bias != nullptr && j >= weighing.first)
+          score += static_cast<double>(weighing.bias[head]);
         weights[static_cast<std::size_t>(j)] = score;
         largest = std::max(largest, score);
       }
@@ -38,10 +42,10 @@ std::vector<double> softmax_attention_reference(const Shape& shape, const T* q,
 
 template std::vector<double> softmax_attention_reference(const Shape&, const float*, std::int64_t,
                                                          std::int64_t, const float*, const float*,
-                                                         std::int64_t);
+                                                         std::int64_t, const Weighing&);
 template std::vector<double> softmax_attention_reference(const Shape&, const BFloat16*,
                                                          std::int64_t, std::int64_t,
                                                          const BFloat16*, const BFloat16*,
-                                                         std::int64_t);
+                                                         std::int64_t, const Weighing&);
 
 }  // namespace hydrascope::kernels::softmax_attention

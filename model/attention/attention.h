@@ -85,6 +85,8 @@ class TokenMixer {
   [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }
   /// w_t of the fused mixing's sums over tokens, for mechanisms without a denominator.
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
+  /// Of FusedWindow.
+  [[nodiscard]] virtual PrefixWeighing prefix_weighing(const TokenGrid&) const { return {}; }
 };
 
 /// (B, H, N, d) -> (B, N, H * d).

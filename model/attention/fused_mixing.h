@@ -4,6 +4,7 @@
 
 #include "kernels/hydra/hydra.h"
 #include "kernels/linear_attention/linear_attention.h"
+#include "model/attention/token_grid.h"
 #include "model/attention/token_scale.h"
 
 #include <ATen/core/Tensor.h>
@@ -40,7 +41,21 @@ struct FusedLinear {
   double eps = 0;
 };
 
+/// Softmax in which a patch sees the prefix tokens and its own window: that of the balanced intervals
+/// (balanced_intervals.h) of both axes, none longer than `size`. Prefix tokens see everything.
+struct FusedWindow {
+  GridExtent size;
+};
+
 /// std::monostate: no kernels.
-using FusedMixing = std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear>;
+using FusedMixing =
+    std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear, FusedWindow>;
+
+/// What the scores s of prefix tokens become at some size: factor * s, and for keys of the overview
+/// factor * s + overview. (H) or (1), one value for all heads; undefined: they stay as they are.
+struct PrefixWeighing {
+  at::Tensor factor;
+  at::Tensor overview;  ///< undefined without an overview
+};
 
 }  // namespace hydrascope::model

@@ -57,7 +57,8 @@ Tensor to_values_gradient(const FeatureMap& map, const Tensor& features, const T
 
 void LinearProblem::save(torch::autograd::AutogradContext& context) const {
   context.saved_data["map"] = c10::IValue::make_capsule(map);
-  context.saved_data["grid"] = std::vector<std::int64_t>{grid.num_prefix, grid.rows, grid.columns};
+  context.saved_data["grid"] = std::vector<std::int64_t>{grid.num_prefix, grid.rows, grid.columns,
+                                                         grid.overview_rows, grid.overview_columns};
   context.saved_data["rule"] = static_cast<std::int64_t>(normaliser.rule);
   context.saved_data["eps"] = normaliser.eps;
 }
@@ -65,7 +66,7 @@ void LinearProblem::save(torch::autograd::AutogradContext& context) const {
 LinearProblem LinearProblem::load(torch::autograd::AutogradContext& context) {
   const auto sizes = context.saved_data["grid"].toIntVector();
   return {c10::static_intrusive_pointer_cast<FeatureMap>(context.saved_data["map"].toCapsule()),
-          {sizes[0], sizes[1], sizes[2]},
+          {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]},
           {static_cast<Normaliser::Rule>(context.saved_data["rule"].toInt()),
            context.saved_data["eps"].toDouble()}};
 }

@@ -98,12 +98,6 @@ const MechanismEntry& find_mechanism(std::string_view name_or_alias);
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
 
-/// Patches along the two axes of a grid.
-struct GridExtent {
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-};
-
 /// The options of one layer with the defaults filled in: what decides the function it computes.
 class MechanismOptions {
  public:

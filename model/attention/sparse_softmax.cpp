@@ -1,13 +1,12 @@
 #include "model/attention/sparse_softmax.h"
 
-#include "model/attention/logit_scale.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace hydrascope::model {
@@ -18,11 +17,9 @@ using at::Tensor;
 /// Copies of keys and values, and rows of the map, are made in pieces of this size.
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
 
-std::int64_t num_patches(const TokenGrid& grid) { return grid.rows * grid.columns; }
-
 /// Is it softmax over all tokens?
 bool covers(const std::vector<KeyGroups>& groups, const TokenGrid& grid) {
-  const std::int64_t patches = num_patches(grid);
+  const std::int64_t patches = grid.num_image_tokens();
   if (patches == 0) return true;
   const KeyGroups& first = groups.front();
   return first.queries.numel() == patches && first.keys.numel() == patches &&
@@ -37,7 +34,7 @@ Tensor grouped(const Tensor& x, const Tensor& index) {
       .transpose(1, 2);
 }
 
-/// One head range's patches: q, k, v (B, N, h, d) -> (B, patches, h, width of v).
+/// One head range's patches: q, k, v (B, N, h, d) -> (B, image tokens, h, width of v).
 Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                    const std::vector<KeyGroups>& all) {
   const std::int64_t prefix = grid.num_prefix;
@@ -80,46 +77,94 @@ Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const Toke
 
 }  // namespace
 
-std::vector<MechanismOption> prefix_row_options() {
-  return {
-      logit_scale_option(),
-      switch_option("prefix_balance", false,
-                    "prefix tokens weigh ln(patches / patches in training) more for each other, "
-                    "so that their share does not shrink with the picture")};
+MechanismOption prefix_rows_option() {
+  return of_stored_tensors(choice_option(
+      "prefix_rows", "plain", {"plain", "scaled", "learned"},
+      "scores of prefix tokens, which see the whole picture: as they are, sharper over more tokens "
+      "and balanced between picture and overview, or both by learned amounts"));
 }
 
-SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenGrid& training,
-                                       MechanismOptions options)
-    : heads_(std::move(heads)), training_(training), options_(std::move(options)) {}
-
-double SparseSoftmaxMixer::prefix_balance(const TokenGrid& grid) const {
-  if (!options_.on("prefix_balance") || num_patches(grid) == 0 || num_patches(training_) == 0)
-    return 0;
-  return std::log(static_cast<double>(num_patches(grid)) /
-                  static_cast<double>(num_patches(training_)));
+std::vector<MechanismParameter> prefix_rows_parameters() {
+  return {{"prefix_rows.gain", "(H), with prefix_rows=learned", "ones"},
+          {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
 }
 
-Tensor SparseSoftmaxMixer::prefix_bias(const TokenGrid& grid, const at::TensorOptions& like) const {
-  const double balance = prefix_balance(grid);
-  if (balance == 0) return {};
-  Tensor bias = at::zeros({1, grid.num_tokens()}, like);
-  bias.narrow(1, 0, grid.num_prefix).fill_(balance);
-  return bias;
+double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec) {
+  const bool learned = MechanismOptions(spec).text("prefix_rows") == "learned";
+  return learned ? 2 * static_cast<double>(size.num_heads) : 0;
+}
+
+SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
+                                       const TokenMixerArguments& arguments,
+                                       std::optional<GridExtent> windows)
+    : heads_(std::move(heads)), windows_(windows), training_(arguments.training_grid) {
+  const std::string rows = MechanismOptions(arguments.spec).text("prefix_rows");
+  scales_prefix_rows_ = rows != "plain";
+  if (rows != "learned") return;
+  gain_ = arguments.add_parameter("prefix_rows.gain", at::ones({arguments.num_heads}));
+  overview_ = arguments.add_parameter("prefix_rows.overview", at::zeros({arguments.num_heads}));
+}
+
+double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
+  if (!scales_prefix_rows_) return 0;
+  const auto logarithm = [](const TokenGrid& of) {
+    return std::log(static_cast<double>(std::max<std::int64_t>(of.num_tokens(), 2)));
+  };
+  return std::max(0.0, logarithm(grid) / logarithm(training_) - 1);
+}
+
+FusedMixing SparseSoftmaxMixer::fused() const {
+  if (!windows_) return {};
+  return FusedWindow{*windows_};
+}
+
+PrefixWeighing SparseSoftmaxMixer::prefix_weighing(const TokenGrid& grid) const {
+  const double more = excess(grid);
+  if (more == 0) return {};
+  // In float64: parameters may be of a half type.
+  const auto learned = [](const Tensor& of_heads) { return of_heads.to(at::kDouble); };
+  const auto of_all_heads = [](double value) { return at::full({1}, value, at::kDouble); };
+  PrefixWeighing weighing;
+  weighing.factor = gain_.defined() ? 1 + more * learned(gain_) : of_all_heads(1 + more);
+  if (grid.num_overview() == 0) return weighing;
+  const double balance =
+      std::log(static_cast<double>(grid.num_patches()) / static_cast<double>(grid.num_overview()));
+  weighing.overview = overview_.defined() ? learned(overview_) + balance : of_all_heads(balance);
+  return weighing;
+}
+
+Tensor SparseSoftmaxMixer::weighed(const Tensor& scores, const TokenGrid& grid) const {
+  const PrefixWeighing weighing = prefix_weighing(grid);
+  if (!weighing.factor.defined()) return scores;
+  const auto of_heads = [&](const Tensor& x) { return x.to(scores.options()).view({-1, 1, 1}); };
+  const Tensor sharper = scores * of_heads(weighing.factor);
+  if (!weighing.overview.defined()) return sharper;
+  const std::int64_t native = grid.num_prefix + grid.num_patches();
+  return at::cat(
+      {sharper.slice(3, 0, native), sharper.slice(3, native) + of_heads(weighing.overview)}, 3);
 }
 
 Tensor SparseSoftmaxMixer::sees(const TokenGrid& grid, std::int64_t first,
                                 std::int64_t count) const {
-  const std::int64_t prefix_rows = std::clamp<std::int64_t>(grid.num_prefix - first, 0, count);
+  const std::int64_t patches = grid.num_prefix;
+  const std::int64_t overview = patches + grid.num_patches();
+  // Rows of `one` that belong to tokens begin .. end.
+  const auto rows_of = [&](const Tensor& one, std::int64_t begin, std::int64_t end) {
+    begin = std::clamp(begin, first, first + count);
+    end = std::clamp(end, begin, first + count);
+    return one.select(0, 0).narrow(0, begin - first, end - begin);
+  };
   std::vector<Tensor> heads;
   for (const HeadPattern& head : heads_) {
-    Tensor one = at::ones({1, count, grid.num_tokens()}, at::kBool);
-    if (prefix_rows < count) {
-      one.select(0, 0)
-          .narrow(0, prefix_rows, count - prefix_rows)
-          .narrow(1, grid.num_prefix, num_patches(grid))
-          .copy_(
-              head.pattern->rows(grid, first + prefix_rows - grid.num_prefix, count - prefix_rows));
+    Tensor one = at::zeros({1, count, grid.num_tokens()}, at::kBool);
+    one.slice(2, 0, patches).fill_(true);
+    rows_of(one, 0, patches).fill_(true);
+    const Tensor of_patches = rows_of(one, patches, overview);
+    if (of_patches.size(0) > 0) {
+      of_patches.slice(1, patches, overview)
+          .copy_(head.pattern->rows(grid, std::max(first, patches) - patches, of_patches.size(0)));
     }
+    rows_of(one, overview, grid.num_tokens()).slice(1, overview).fill_(true);
     if (heads_.size() == 1) return one;
     heads.push_back(one.expand({head.num_heads, -1, -1}));
   }
@@ -132,12 +177,11 @@ Tensor SparseSoftmaxMixer::attention_rows(const Tensor& q, const Tensor& k, cons
   const Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
   Tensor scores = queries.matmul(to_compute_type(k).transpose(-2, -1));
   const std::int64_t prefix_rows = std::clamp<std::int64_t>(grid.num_prefix - first, 0, count);
-  const double sharper = logit_scale(options_, training_, grid);
-  const Tensor bias = prefix_bias(grid, scores.options());
-  if (prefix_rows > 0 && (sharper != 1 || bias.defined())) {
-    Tensor of_prefix = scores.narrow(2, 0, prefix_rows) * sharper;
-    if (bias.defined()) of_prefix = of_prefix + bias;
-    scores = at::cat({of_prefix, scores.narrow(2, prefix_rows, count - prefix_rows)}, 2);
+  if (prefix_rows == count) return weighed(scores, grid).softmax(-1);
+  if (prefix_rows > 0) {
+    scores = at::cat({weighed(scores.narrow(2, 0, prefix_rows), grid),
+                      scores.narrow(2, prefix_rows, count - prefix_rows)},
+                     2);
   }
   const Tensor unseen = sees(grid, first, count).logical_not().to(scores.device());
   return scores.masked_fill(unseen, -std::numeric_limits<double>::infinity()).softmax(-1);
@@ -160,36 +204,33 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   for (const HeadPattern& head : heads_) {
     groups.push_back(head.pattern->groups(grid));
     sees_all = sees_all && covers(groups.back(), grid);
+    if (grid.num_overview() > 0) {
+      const Tensor overview =
+          at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
+      groups.back().push_back({overview, overview, {}});
+    }
   }
-  const double sharper = logit_scale(options_, training_, grid);
-  const Tensor bias = prefix_bias(grid, q.options());
-  if (sees_all && sharper == 1 && !bias.defined())
-    return merge_heads(at::scaled_dot_product_attention(q, k, v));
-  std::vector<Tensor> tokens;  // (B, n, H, width of v)
-  if (grid.num_prefix > 0) {
-    const Tensor of_prefix = q.narrow(2, 0, grid.num_prefix) * sharper;
-    tokens.push_back(
-        at::scaled_dot_product_attention(
-            of_prefix, k, v, bias.defined() ? std::optional<Tensor>(bias) : std::nullopt)
-            .transpose(1, 2));
-  }
+  if (sees_all && excess(grid) == 0) return merge_heads(at::scaled_dot_product_attention(q, k, v));
+  std::vector<Tensor> tokens;  // (B, n, H * width of v)
+  if (grid.num_prefix > 0) tokens.push_back(mix_rows(q, k, v, grid, 0, grid.num_prefix));
   std::vector<Tensor> heads;
   std::int64_t first = 0;
-  for (std::size_t i = 0; i < heads_.size() && num_patches(grid) > 0; ++i) {
+  for (std::size_t i = 0; i < heads_.size() && grid.num_patches() > 0; ++i) {
     const std::int64_t count = heads_[i].num_heads;
     const auto part = [&](const Tensor& x) { return x.narrow(1, first, count).transpose(1, 2); };
     heads.push_back(mix_patches(part(q), part(k), part(v), grid, groups[i]));
     first += count;
   }
-  if (!heads.empty()) tokens.push_back(at::cat(heads, 2));
-  return at::cat(tokens, 1).flatten(2);
+  if (!heads.empty()) tokens.push_back(at::cat(heads, 2).flatten(2));
+  return at::cat(tokens, 1);
 }
 
 MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& heads) {
   const auto n = static_cast<double>(size.num_tokens());
   const auto prefix = static_cast<double>(size.grid.num_prefix);
   const auto features = static_cast<double>(size.embed_dim);
-  double pairs = prefix * n + (n - prefix) * prefix;
+  const auto overview = static_cast<double>(size.grid.num_overview());
+  double pairs = prefix * n + (n - prefix) * prefix + overview * overview;
   for (const HeadPattern& head : heads) {
     pairs += head.pattern->num_pairs(size.grid) * static_cast<double>(head.num_heads) /
              static_cast<double>(size.num_heads);

@@ -2,6 +2,7 @@
 //   y_i = sum_j a_ij v_j,    a_i. = softmax over j in S_i of q_i . k_j / sqrt(d)
 //   S_i = all tokens                     for prefix tokens (class, distillation, registers)
 //   S_i = prefix tokens and pattern(i)   for patches; i itself is in its pattern
+//   S_i = prefix tokens and overview     for patches of the overview (token_grid.h)
 // Patches are computed in groups that share their keys, groups of one shape as one batch of
 // LibTorch's scaled_dot_product_attention; nothing of size N x N is made, forward or backward.
 // Reference: masked rows of the whole map.
@@ -14,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace hydrascope::model {
@@ -25,7 +27,7 @@ struct KeyGroups {
   at::Tensor sees;     ///< (n, m) bool, the same for all groups; undefined: all see all
 };
 
-/// Which patches a patch sees. Prefix tokens are the mixer's business.
+/// Which patches a patch sees. Prefix tokens and the overview are the mixer's business.
 class KeyPattern {
  public:
   KeyPattern() = default;
@@ -49,34 +51,44 @@ struct HeadPattern {
   std::unique_ptr<KeyPattern> pattern;
 };
 
-/// `logit_scale` and `prefix_balance`, for the rows of the prefix tokens: they alone see more keys
-/// in a larger picture.
-std::vector<MechanismOption> prefix_row_options();
+/// `prefix_rows=plain|scaled|learned`: prefix tokens alone see more keys in a larger picture, and see
+/// it twice where there is an overview. scaled: their scores are multiplied by
+/// 1 + g max(0, ln N / ln N_train - 1), and ln(patches / overview) + b is added to those of overview
+/// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
+/// parameters of each head.
+MechanismOption prefix_rows_option();
+std::vector<MechanismParameter> prefix_rows_parameters();
+double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec);
 
 class SparseSoftmaxMixer final : public TokenMixer {
  public:
-  /// `heads`: of all heads, in their order. `options` hold `prefix_row_options`.
-  SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenGrid& training,
-                     MechanismOptions options);
+  /// `heads`: of all heads, in their order. The layer's options hold `prefix_rows`. `windows`: their
+  /// size where all heads see the windows of FusedWindow.
+  SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenMixerArguments& arguments,
+                     std::optional<GridExtent> windows = std::nullopt);
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override;
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override;
+  [[nodiscard]] FusedMixing fused() const override;
+  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override;
 
  private:
-  /// What is added to a prefix token's score in prefix rows: ln(patches / patches in training), so
-  /// that their share of the attention does not shrink with the picture.
-  [[nodiscard]] double prefix_balance(const TokenGrid& grid) const;
-  /// The same as a mask (1, N); undefined where it is 0.
-  [[nodiscard]] at::Tensor prefix_bias(const TokenGrid& grid, const at::TensorOptions& like) const;
+  /// ln N / ln N_train - 1, at least 0; 0 for plain rows.
+  [[nodiscard]] double excess(const TokenGrid& grid) const;
+  /// Scores of prefix rows (B, H, n, N), weighed as `prefix_rows` says.
+  [[nodiscard]] at::Tensor weighed(const at::Tensor& scores, const TokenGrid& grid) const;
   /// Whether tokens first .. first + count see each token: (H or 1, count, N) bool on the CPU.
   [[nodiscard]] at::Tensor sees(const TokenGrid& grid, std::int64_t first,
                                 std::int64_t count) const;
 
   std::vector<HeadPattern> heads_;
+  std::optional<GridExtent> windows_;
   TokenGrid training_;
-  MechanismOptions options_;
+  bool scales_prefix_rows_;
+  at::Tensor gain_;      ///< g of each head (H), where it is learned
+  at::Tensor overview_;  ///< b of each head (H), where it is learned
 };
 
 /// 4 D FLOPs per pair of tokens; 4 N D elements moved when fused.

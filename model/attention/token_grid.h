@@ -5,12 +5,26 @@
 
 namespace hydrascope::model {
 
-/// Where the tokens lie: `num_prefix` tokens, then `rows` x `columns` patches in row-major order.
+/// Patches along the two axes of a grid.
+struct GridExtent {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  friend bool operator==(const GridExtent&, const GridExtent&) = default;
+};
+
+/// Where the tokens lie: `num_prefix` tokens, then `rows` x `columns` patches in row-major order,
+/// then the patches of the overview, a reduced copy of the whole picture, in row-major order, too.
 struct TokenGrid {
   std::int64_t num_prefix = 1;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + rows * columns; }
+  std::int64_t overview_rows = 0;  ///< 0: there is no overview
+  std::int64_t overview_columns = 0;
+  [[nodiscard]] std::int64_t num_patches() const { return rows * columns; }
+  [[nodiscard]] std::int64_t num_overview() const { return overview_rows * overview_columns; }
+  /// All but the prefix.
+  [[nodiscard]] std::int64_t num_image_tokens() const { return num_patches() + num_overview(); }
+  [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + num_image_tokens(); }
 };
 
 }  // namespace hydrascope::model

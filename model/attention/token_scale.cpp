@@ -45,7 +45,7 @@ TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const To
       return {weight, weight};
     }
     case TokenScale::patch:
-      return {1, power(training.rows * training.columns, grid.rows * grid.columns, 1)};
+      return {1, power(training.num_image_tokens(), grid.num_image_tokens(), 1)};
     case TokenScale::sqrt: {
       const double weight = power(training.num_tokens(), grid.num_tokens(), 0.5);
       return {weight, weight};

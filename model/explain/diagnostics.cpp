@@ -298,8 +298,7 @@ AttentionDiagnostics::AttentionDiagnostics(VisionTransformerImpl& model,
 void AttentionDiagnostics::add(const Tensor& image) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model_.config();
-  const TokenGrid grid{config.num_prefix_tokens(), image.size(1) / config.patch_size,
-                       image.size(2) / config.patch_size};
+  const TokenGrid grid = config.token_grid_of_pixels(image.size(1), image.size(2));
   const auto device = model_.parameters().front().device();
   const auto tokens_of = [&](VisionTransformerImpl& model) {
     std::vector<Tensor> tokens;

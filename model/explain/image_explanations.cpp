@@ -18,12 +18,35 @@ using at::Tensor;
 Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gradient,
                         const TokenGrid& grid) {
   const Tensor alpha =
-      gradient.narrow(1, grid.num_prefix, grid.rows * grid.columns).mean(1).squeeze(0);
+      gradient.narrow(1, grid.num_prefix, grid.num_image_tokens()).mean(1).squeeze(0);
   std::vector<Tensor> heat;
   for_token_chunks(tokens.size(1), [&](std::int64_t first, std::int64_t count) {
     heat.push_back(block.normalise(tokens.narrow(1, first, count)).squeeze(0).mv(alpha).relu());
   });
   return at::cat(heat);
+}
+
+/// How a patch of the overview is shared among the `count` patches beneath it along an axis:
+/// (count, reduced), columns sum to one.
+Tensor shares(std::int64_t count, std::int64_t reduced) {
+  const double side = static_cast<double>(count) / static_cast<double>(reduced);
+  const Tensor low = at::arange(count, at::kDouble).unsqueeze(1);
+  const Tensor cell = at::arange(reduced, at::kDouble) * side;
+  return ((low + 1).minimum(cell + side) - low.maximum(cell)).clamp_min(0) / side;
+}
+
+/// heat (n, N) -> (n, rows, columns). What the overview's patches have is shared among the patches
+/// that lie beneath them, by area.
+Tensor map_of(const Tensor& heat, const TokenGrid& grid) {
+  Tensor map = heat.narrow(1, grid.num_prefix, grid.num_patches())
+                   .reshape({-1, grid.rows, grid.columns})
+                   .clone();
+  if (grid.num_overview() == 0) return map;
+  const Tensor overview = heat.slice(1, grid.num_prefix + grid.num_patches())
+                              .reshape({-1, grid.overview_rows, grid.overview_columns});
+  const Tensor down = shares(grid.rows, grid.overview_rows).to(heat.scalar_type());
+  const Tensor across = shares(grid.columns, grid.overview_columns).to(heat.scalar_type());
+  return map.add_(down.matmul(overview).matmul(across.t()));
 }
 
 }  // namespace
@@ -220,9 +243,7 @@ void ImageExplanations::finish(std::size_t index, const Tensor& heat) {
   Explanation& explanation = explanations_[index];
   explanation.request = request;
   explanation.prefix = all.narrow(1, 0, grid_.num_prefix).clone();
-  explanation.map = all.narrow(1, grid_.num_prefix, grid_.rows * grid_.columns)
-                        .reshape({-1, grid_.rows, grid_.columns})
-                        .clone();
+  explanation.map = map_of(all, grid_);
   if (!request.per_head) {
     explanation.map = explanation.map.squeeze(0);
     explanation.prefix = explanation.prefix.squeeze(0);

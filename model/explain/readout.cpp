@@ -28,7 +28,7 @@ Readout::Readout(const VitConfig& config, const TokenGrid& grid)
     count = config.distilled ? 2 : 1;
   } else {
     first = grid.num_prefix;
-    count = grid.rows * grid.columns;
+    count = grid.num_image_tokens();
   }
 }
 

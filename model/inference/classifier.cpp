@@ -103,9 +103,11 @@ void Classifier::make_ready(const std::function<void(std::int64_t layer)>& fill_
 void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_block) {
   const ClassifierOptions& options = state_->options;
   state_->model->eval();
-  const std::string no_plan = options.device.is_cuda()
-                                  ? ""
-                                  : inference::InferencePlan::unsupported(options.precision.dtype);
+  std::string no_plan;
+  if (!options.device.is_cuda())
+    no_plan = inference::InferencePlan::unsupported(options.precision.dtype);
+  else if (state_->model->config().overview)
+    no_plan = "the kernels on a GPU have no overview";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "--precision int8 with --kernels reference");
@@ -265,14 +267,13 @@ std::map<std::string, std::string> Classifier::approximations() const {
 }
 
 double Classifier::gflops_per_image(std::int64_t height, std::int64_t width) const {
-  const std::int64_t prefix = config().num_prefix_tokens();
-  const TokenGrid grid{prefix, height / config().patch_size, width / config().patch_size};
+  const TokenGrid grid = config().token_grid_of_pixels(height, width);
   if (!state_->plan || state_->plan->keep_layer() < 0)
     return model::gflops_per_image(config(), grid);
   return model::gflops_per_image(
       config(), grid,
       DroppedTokens{state_->plan->keep_layer(),
-                    prefix + state_->plan->kept_patches(grid.rows * grid.columns)});
+                    grid.num_prefix + state_->plan->kept_patches(grid.num_image_tokens())});
 }
 
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {
@@ -283,8 +284,7 @@ bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {
 const checkpoint::LoadReport& Classifier::load_report() const noexcept { return state_->report; }
 
 std::int64_t Classifier::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
-  const VitConfig& c = config();
-  return c.num_prefix_tokens() + (height / c.patch_size) * (width / c.patch_size);
+  return config().token_grid_of_pixels(height, width).num_tokens();
 }
 
 }  // namespace hydrascope::model

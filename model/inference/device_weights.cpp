@@ -17,7 +17,7 @@ DeviceWeights::DeviceWeights(VisionTransformer source, DeviceWeightsOptions opti
       model(std::move(source)) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model->config();
-  if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model);
+  if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model, /*windows=*/false);
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {

@@ -74,7 +74,8 @@ Affine stacked(const Affine& a, const Affine& b) {
 
 }  // namespace
 
-FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release) {
+FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
+                       bool windows) {
   const at::NoGradGuard no_grad;  // released parameters stay ordinary tensors
   const VitConfig& config = model.config();
   BlockImpl& module = model.block(layer);
@@ -90,10 +91,11 @@ FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool re
   Affine key = rows(qkv, dim, dim);
   FoldedBlock block;
   const FusedMixing fused = module.attention().mixer().fused();
-  if (std::holds_alternative<FusedSoftmax>(fused)) {
+  const auto* window = windows ? std::get_if<FusedWindow>(&fused) : nullptr;
+  if (window != nullptr || std::holds_alternative<FusedSoftmax>(fused)) {
     const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
     query = {query.weight * scale, query.bias * scale};
-    block.mixing = FusedSoftmax{};
+    block.mixing = window != nullptr ? FoldedMixing(*window) : FusedSoftmax{};
   } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
     FusedHydra mixing = *hydra;
     if (mixing.feature_scale.defined()) mixing.feature_scale = mixing.feature_scale.detach();
@@ -151,10 +153,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   const Parameters parameters(model, false);
   const std::int64_t num_prefix = config.num_prefix_tokens();
   const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
+  const TokenGrid grid = config.token_grid(grid_rows, grid_columns);
   const Tensor position =
-      resample_pos_embed(parameters.get("pos_embed").to(at::kFloat), embedded, config.grid_rows(),
-                         config.grid_columns(), grid_rows, grid_columns, config.pos_interp)
-          .squeeze(0);
+      position_embedding(parameters.get("pos_embed").to(at::kFloat), config, grid).squeeze(0);
   std::vector<Tensor> tokens;
   for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
     if (parameters.has(name)) tokens.push_back(parameters.get(name).squeeze(0));
@@ -164,26 +165,44 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
     embeddings.prefix = at::cat(tokens).to(at::kFloat);
     if (embedded > 0) embeddings.prefix = embeddings.prefix + position.narrow(0, 0, embedded);
   }
-  embeddings.position = position.narrow(0, embedded, grid_rows * grid_columns);
-  const TokenGrid grid{num_prefix, grid_rows, grid_columns};
+  embeddings.position = position.slice(0, embedded);
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     const TokenMixer& mixer = model.block(layer).attention().mixer();
     embeddings.token_weights.push_back(mixer.token_weights(grid));
     embeddings.query_scales.push_back(mixer.query_scale(grid));
+    embeddings.prefix_weighings.push_back(mixer.prefix_weighing(grid));
   }
   return embeddings;
 }
 
-void require_kernels_everywhere(VisionTransformerImpl& model) {
-  const VitConfig& config = model.config();
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    if (std::holds_alternative<std::monostate>(model.block(layer).attention().mixer().fused()))
-      throw Error(ErrorCode::invalid_argument,
-                  "there are no kernels for '" + config.attention_of(layer).mechanism +
-                      "' with these options",
-                  "blocks." + std::to_string(layer) + ".attn",
-                  "--kernels auto runs such layers as modules inside the plan");
+std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
+  std::optional<GridExtent> common;
+  for (std::int64_t layer = 0; layer < model.config().depth; ++layer) {
+    const FusedMixing fused = model.block(layer).attention().mixer().fused();
+    if (std::holds_alternative<std::monostate>(fused)) return std::nullopt;
+    if (const auto* window = std::get_if<FusedWindow>(&fused)) {
+      if (common && *common != window->size) return std::nullopt;
+      common = window->size;
+    }
   }
+  return common;
+}
+
+void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
+  const VitConfig& config = model.config();
+  const auto refuse = [&]<class Mixing>() {
+    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+      if (std::holds_alternative<Mixing>(model.block(layer).attention().mixer().fused()))
+        throw Error(ErrorCode::invalid_argument,
+                    "there are no kernels for '" + config.attention_of(layer).mechanism +
+                        "' with these options",
+                    "blocks." + std::to_string(layer) + ".attn",
+                    "--kernels auto runs such layers as modules inside the plan");
+    }
+  };
+  // First what has no kernels anywhere: windows beside it have none for its sake.
+  refuse.operator()<std::monostate>();
+  if (!windows) refuse.operator()<FusedWindow>();
 }
 
 }  // namespace hydrascope::model::inference

@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -26,8 +27,8 @@ struct Affine {
 };
 
 /// std::monostate: no kernels, the mixer runs as a module.
-using FoldedMixing =
-    std::variant<std::monostate, FusedSoftmax, FusedHydra, kernels::linear_attention::Shape>;
+using FoldedMixing = std::variant<std::monostate, FusedSoftmax, FusedHydra,
+                                  kernels::linear_attention::Shape, FusedWindow>;
 
 struct FoldedBlock {
   Affine query;      ///< D -> query width
@@ -38,8 +39,10 @@ struct FoldedBlock {
   FoldedMixing mixing;
 };
 
-/// `release` drops each matrix from the model after its use.
-FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release);
+/// `release` drops each matrix from the model after its use. Without `windows` the layers of
+/// FusedWindow have no kernels.
+FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
+                       bool windows = false);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {
@@ -56,12 +59,18 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (rows * columns, D)
-  std::vector<TokenWeights> token_weights;  ///< one per layer
-  std::vector<double> query_scales;         ///< one per layer, see TokenMixer::query_scale
+  std::vector<TokenWeights> token_weights;       ///< one per layer
+  std::vector<double> query_scales;              ///< one per layer, see TokenMixer::query_scale
+  std::vector<PrefixWeighing> prefix_weighings;  ///< one per layer
 };
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
-/// Error(invalid_argument) that names the first layer whose mechanism has no kernels.
-void require_kernels_everywhere(VisionTransformerImpl& model);
+/// The one size of the model's windows, where patches may lie in their order: all layers have
+/// kernels, and those of FusedWindow, of which there is at least one, agree.
+std::optional<GridExtent> common_window(VisionTransformerImpl& model);
+
+/// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without
+/// `windows` those of FusedWindow have none.
+void require_kernels_everywhere(VisionTransformerImpl& model, bool windows);
 
 }  // namespace hydrascope::model::inference

@@ -4,6 +4,7 @@
 #include "model/autocast_guard.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/streaming_executor.h"
+#include "model/position_embedding.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -45,13 +46,13 @@ std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& op
            "--keep-tokens");
   if (config.depth < 2)
     refuse("tokens are dropped between two blocks, the model has one", "--keep-tokens");
-  const std::vector<std::int64_t> modules = module_layers(network);
-  const std::int64_t first = modules.empty() ? 0 : modules.back() + 1;
+  const std::vector<std::int64_t> whole = layers_of_all_tokens(network);
+  const std::int64_t first = whole.empty() ? 0 : whole.back() + 1;
   const std::int64_t last = config.depth - 2;
   const std::string layers = std::to_string(first) + " to " + std::to_string(last);
   if (first > last)
-    refuse("layer " + std::to_string(modules.back()) + " runs '" +
-               config.attention_of(modules.back()).mechanism +
+    refuse("layer " + std::to_string(whole.back()) + " runs '" +
+               config.attention_of(whole.back()).mechanism +
                "', which has no kernels that take part of the tokens",
            "--keep-tokens");
   const std::int64_t layer = options.keep_layer.value_or(std::clamp(config.depth / 4, first, last));
@@ -81,7 +82,8 @@ InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options
   if (const std::string why = unsupported(options.dtype); !why.empty())
     throw Error(ErrorCode::invalid_argument, why);
   const VitConfig& config = state_->model->config();
-  if (options.kernels == Kernels::fused) require_kernels_everywhere(*state_->model);
+  if (options.kernels == Kernels::fused)
+    require_kernels_everywhere(*state_->model, common_window(*state_->model).has_value());
   Packing packing;
   packing.kernels = options.kernels;
   ChannelRanges ranges;
@@ -133,13 +135,15 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
                     std::to_string(height) + "x" + std::to_string(width),
                 s.model->config().arch);
   s.executor.reset();  // before the new one is there: both would count in the peak
-  const std::int64_t patches = (height / patch) * (width / patch);
+  const std::int64_t patches =
+      s.model->config().token_grid_of_pixels(height, width).num_image_tokens();
   ExecutionOptions execution;
   execution.fixed_tiles = s.options.deterministic;
   if (s.reduced_layer && kept_patches(patches) < patches)
     execution.reduction = TokenReduction{*s.reduced_layer, kept_patches(patches)};
   s.executor = StreamingExecutor::make(
-      s.network, make_geometry(*s.model, height / patch, width / patch), batch, s.team, execution);
+      s.network, make_geometry(*s.model, s.network, height / patch, width / patch), batch, s.team,
+      execution);
   s.batch = batch;
   s.height = height;
   s.width = width;
@@ -154,8 +158,8 @@ at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times, at
   const PackedNetwork& network = state_->network;
   if (trace != nullptr && !state_->options.trace_layers.empty() && images.dim() == 4) {
     tokens.layers = state_->options.trace_layers;
-    const std::int64_t num_tokens = network.num_prefix + images.size(2) / network.patch_size *
-                                                             (images.size(3) / network.patch_size);
+    const std::int64_t num_tokens =
+        state_->model->config().token_grid_of_pixels(images.size(2), images.size(3)).num_tokens();
     *trace = at::empty({images.size(0), std::ssize(tokens.layers), num_tokens, network.embed_dim},
                        at::kFloat);
     tokens.tokens = trace->mutable_data_ptr<float>();
@@ -174,9 +178,14 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
                 s.model->config().arch);
   const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
   prepare(input.size(0), input.size(2), input.size(3));
+  at::Tensor overview;
+  const TokenGrid grid = s.model->config().token_grid_of_pixels(input.size(2), input.size(3));
+  if (grid.num_overview() > 0)
+    overview = overview_of(input, grid, s.network.patch_size).contiguous();
   at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
-  s.executor->run(input.const_data_ptr<float>(), input.size(0), result.mutable_data_ptr<float>(),
-                  observers);
+  s.executor->run(input.const_data_ptr<float>(),
+                  overview.defined() ? overview.const_data_ptr<float>() : nullptr, input.size(0),
+                  result.mutable_data_ptr<float>(), observers);
   return result;
 }
 

@@ -63,11 +63,9 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   const auto dtype = storage == kernels::Storage::float32 ? at::kFloat : at::kBFloat16;
   const std::int64_t dim = config.embed_dim;
   const std::int64_t num_heads = config.num_heads;
-  const std::int64_t num_prefix = config.num_prefix_tokens();
-  return {[&mixer, kernels, dtype, dim, num_heads, num_prefix](
-              std::int64_t count, std::int64_t grid_rows, std::int64_t grid_columns, void* queries,
-              std::int64_t query_stride, void* keys_values, void* mixed) {
-    const TokenGrid grid{num_prefix, grid_rows, grid_columns};
+  return {[&mixer, kernels, dtype, dim, num_heads](std::int64_t count, const TokenGrid& grid,
+                                                   void* queries, std::int64_t query_stride,
+                                                   void* keys_values, void* mixed) {
     const std::int64_t n = grid.num_tokens();
     const OneTorchThread few(count * n * dim < kManyElements);
     const Tensor q =
@@ -79,9 +77,10 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   }};
 }
 
-PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const Packing& packing) {
+PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const Packing& packing,
+                       bool windows) {
   const VitConfig& config = model.config();
-  const FoldedBlock folded = fold_block(model, layer, packing.release);
+  const FoldedBlock folded = fold_block(model, layer, packing.release, windows);
   const BlockRanges ranges = packing.ranges != nullptr
                                  ? packing.ranges->at(static_cast<std::size_t>(layer))
                                  : BlockRanges{};
@@ -110,11 +109,23 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
     block.mixing = std::move(mixing);
   } else if (const auto* linear = std::get_if<kernels::linear_attention::Shape>(&folded.mixing)) {
     block.mixing = LinearLayer{*linear};
+  } else if (std::holds_alternative<FusedWindow>(folded.mixing)) {
+    block.mixing = WindowLayer{};
   } else {
     block.mixing = module_layer(model.block(layer).attention().mixer(), packing.storage,
                                 packing.kernels, config);
   }
   return block;
+}
+
+template <class... Mixings>
+std::vector<std::int64_t> layers_of(const PackedNetwork& network) {
+  std::vector<std::int64_t> layers;
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
+    if ((std::holds_alternative<Mixings>(network.blocks[layer].mixing) || ...))
+      layers.push_back(static_cast<std::int64_t>(layer));
+  }
+  return layers;
 }
 
 }  // namespace
@@ -134,6 +145,8 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
   network.num_classes = config.num_classes;
   network.layer_norm_eps = static_cast<float>(config.layer_norm_eps);
 
+  network.window = common_window(model);
+
   network.patch_embed = pack(packing.storage, fold_patch_embed(model));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
@@ -141,7 +154,8 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(packing.team != nullptr);
     if (packing.fill_block) packing.fill_block(layer);
-    network.blocks[static_cast<std::size_t>(layer)] = pack_block(model, layer, packing);
+    network.blocks[static_cast<std::size_t>(layer)] =
+        pack_block(model, layer, packing, network.window.has_value());
   };
   if (packing.team != nullptr)
     packing.team->run(config.depth, pack_layer);
@@ -158,30 +172,43 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
   return network;
 }
 
-ImageGeometry make_geometry(VisionTransformerImpl& model, std::int64_t grid_rows,
-                            std::int64_t grid_columns) {
-  const OneTorchThread few(grid_rows * grid_columns * model.config().embed_dim < kManyElements);
+ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& network,
+                            std::int64_t grid_rows, std::int64_t grid_columns) {
+  const std::int64_t dim = network.embed_dim;
+  const OneTorchThread few(grid_rows * grid_columns * dim < kManyElements);
   const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns);
   ImageGeometry geometry;
-  geometry.grid_rows = grid_rows;
-  geometry.grid_columns = grid_columns;
+  geometry.grid = model.config().token_grid(grid_rows, grid_columns);
   if (embeddings.prefix.defined()) geometry.prefix = to_buffer(embeddings.prefix);
-  geometry.position = to_buffer(embeddings.position);
+  geometry.order =
+      token_order(geometry.grid, network.window.value_or(GridExtent{grid_rows, grid_columns}));
+  const Tensor position = embeddings.position.to(at::kFloat).contiguous();
+  geometry.position = AlignedBuffer<float>(static_cast<std::size_t>(position.numel()));
+  for (const TokenOrder::Run& run : geometry.order.runs)
+    std::copy_n(position.const_data_ptr<float>() + run.patch * dim, run.count * dim,
+                geometry.position.data() + run.token * dim);
   for (const TokenWeights& weights : embeddings.token_weights)
     geometry.token_weights.push_back(
         {static_cast<float>(weights.prefix), static_cast<float>(weights.patch)});
   for (const double scale : embeddings.query_scales)
     geometry.query_scales.push_back(static_cast<float>(scale));
+  const auto of_heads = [&](const Tensor& values) {
+    if (!values.defined()) return std::vector<float>();
+    const Tensor all = values.to(at::kFloat).expand({network.num_heads}).contiguous();
+    return std::vector<float>(all.const_data_ptr<float>(),
+                              all.const_data_ptr<float>() + all.numel());
+  };
+  for (const PrefixWeighing& weighing : embeddings.prefix_weighings)
+    geometry.prefix_weights.push_back({of_heads(weighing.factor), of_heads(weighing.overview)});
   return geometry;
 }
 
 std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
-  std::vector<std::int64_t> layers;
-  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
-    if (std::holds_alternative<ModuleLayer>(network.blocks[layer].mixing))
-      layers.push_back(static_cast<std::int64_t>(layer));
-  }
-  return layers;
+  return layers_of<ModuleLayer>(network);
+}
+
+std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
+  return layers_of<ModuleLayer, WindowLayer>(network);
 }
 
 }  // namespace hydrascope::model::inference

@@ -7,9 +7,12 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/vector/aligned_buffer.h"
+#include "model/attention/token_grid.h"
+#include "model/inference/token_order.h"
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -38,17 +41,19 @@ struct LinearLayer {
   kernels::linear_attention::Shape shape;
 };
 
+/// Softmax within the windows of the network's token order, prefix tokens over everything.
+struct WindowLayer {};
+
 /// A mechanism without kernels of its own: its module runs between two passes over the tokens.
 struct ModuleLayer {
-  /// Mixes the tokens of `count` images of rows x columns patches, in the network's storage:
-  /// queries (count, N, D), rows `query_stride` elements apart, keys and values (count, N, 2 D) ->
-  /// mixed (count, N, D).
-  std::function<void(std::int64_t count, std::int64_t rows, std::int64_t columns, void* queries,
+  /// Mixes the tokens of `count` images, patches in row-major order, in the network's storage: queries (count, N, D), rows
+  /// `query_stride` elements apart, keys and values (count, N, 2 D) -> mixed (count, N, D).
+  std::function<void(std::int64_t count, const TokenGrid& grid, void* queries,
                      std::int64_t query_stride, void* keys_values, void* mixed)>
       mix;
 };
 
-using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, ModuleLayer>;
+using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, WindowLayer, ModuleLayer>;
 
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
@@ -84,6 +89,9 @@ struct PackedNetwork {
   std::int64_t in_chans = 0;
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
+  /// Of every WindowLayer; patches lie in that order. Without one they lie in row-major order, which
+  /// is that of modules.
+  std::optional<GridExtent> window;
   PackedLinear patch_embed;  ///< of rows (channel, y, x)
   std::vector<PackedBlock> blocks;
   PackedHead head;
@@ -93,10 +101,10 @@ struct PackedNetwork {
 
 /// What depends on the image's size.
 struct ImageGeometry {
-  std::int64_t grid_rows = 0;
-  std::int64_t grid_columns = 0;
-  kernels::AlignedBuffer<float> prefix;    ///< (num_prefix, D): tokens with their position added
-  kernels::AlignedBuffer<float> position;  ///< (rows * columns, D)
+  TokenGrid grid;
+  kernels::AlignedBuffer<float> prefix;  ///< (num_prefix, D): tokens with their position added
+  TokenOrder order;
+  kernels::AlignedBuffer<float> position;  ///< (patches and overview, D), in that order
   /// Weights of a token's key in the sums of mechanisms without a denominator, one per layer.
   struct TokenWeights {
     float prefix = 1;
@@ -104,6 +112,12 @@ struct ImageGeometry {
   };
   std::vector<TokenWeights> token_weights;
   std::vector<float> query_scales;  ///< what a layer's queries are multiplied by
+  /// See model::PrefixWeighing: (H) each or empty, one of them per layer.
+  struct PrefixWeights {
+    std::vector<float> factor;
+    std::vector<float> overview;
+  };
+  std::vector<PrefixWeights> prefix_weights;
 };
 
 }  // namespace hydrascope::model::inference

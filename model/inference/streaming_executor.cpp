@@ -2,6 +2,7 @@
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/patchify/patchify.h"
+#include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "model/inference/workspace.h"
 
@@ -62,10 +63,10 @@ class Executor final : public StreamingExecutor {
         geometry_(std::move(geometry)),
         team_(team),
         dim_(network.embed_dim),
-        work_(network, geometry_.position, batch, team.size(), options) {
+        work_(network, geometry_, batch, team.size(), options) {
     geometry_.position = {};
   }
-  void run(const float* images, std::int64_t count, float* logits,
+  void run(const float* images, const float* overview, std::int64_t count, float* logits,
            const Observers& observers) override;
   [[nodiscard]] std::size_t workspace_bytes() const override { return work_.bytes(); }
   [[nodiscard]] TileShape tiles() const override { return work_.whole.tiles; }
@@ -73,14 +74,19 @@ class Executor final : public StreamingExecutor {
  private:
   using Scratch = inference::Scratch<T>;
 
-  void embed(const float* images, const Tile& tile, Scratch& scratch, StageClock& clock);
+  void embed(const float* images, const float* overview, const Tile& tile, Scratch& scratch,
+             StageClock& clock);
+  template <class Visit>
+  void for_each_run(const Tile& tile, Visit visit) const;
   void note_tokens(std::size_t layer, const Tile& tile);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
+  void ask_for_prefix(std::size_t layer, std::int64_t count);
   void reduce(std::size_t layer, std::int64_t count, StageTimes* times);
   void keep_best(std::size_t layer, std::int64_t image);
   void finish_block(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   const T* mix(std::size_t layer, const Tile& tile, Scratch& scratch);
+  void mix_windows(std::size_t layer, const Tile& tile, Scratch& scratch);
   void classify(std::int64_t image, float* logits, Scratch& scratch);
   void pool(std::int64_t image, std::int64_t token, float* pooled, Scratch& scratch);
 
@@ -136,7 +142,8 @@ class Executor final : public StreamingExecutor {
 };
 
 template <class T>
-void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, StageClock& clock) {
+void Executor<T>::embed(const float* images, const float* overview, const Tile& t, Scratch& scratch,
+                        StageClock& clock) {
   T* x = work_.tokens(t);
   for (std::int64_t row = 0; row < t.rows; ++row, x += dim_) {
     const std::int64_t token = t.first + row;
@@ -148,33 +155,60 @@ void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, St
                   static_cast<std::size_t>(dim_) * sizeof(T));
     }
   }
-  const std::int64_t first_patch = std::max<std::int64_t>(0, t.first - net_.num_prefix);
-  const std::int64_t skipped = first_patch + net_.num_prefix - t.first;
-  const std::int64_t count = t.rows - skipped;
-  if (count > 0) {
-    const std::int64_t patch_dim = net_.patch_dim();
-    const kernels::patchify::PatchRows<T> rows{
-        geometry_.grid_columns, net_.patch_size, first_patch, count, scratch.wide, patch_dim};
-    const std::int64_t height = geometry_.grid_rows * net_.patch_size;
-    const std::int64_t width = geometry_.grid_columns * net_.patch_size;
-    kernels::patchify::from_tensor(images + t.image * net_.in_chans * height * width, net_.in_chans,
-                                   height, width, rows);
-    linear(net_.patch_embed, {scratch.wide, {}}, count, work_.tokens(t) + skipped * dim_, dim_,
-           Epilogue::add);
-  }
+  const TokenGrid& grid = geometry_.grid;
+  const std::int64_t size = net_.patch_size;
+  const std::int64_t width = net_.patch_dim();
+  const std::int64_t prefix = prefix_rows(t);
+  for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
+    const bool of_overview = patch >= grid.num_patches();
+    const std::int64_t rows = of_overview ? grid.overview_rows : grid.rows;
+    const std::int64_t columns = of_overview ? grid.overview_columns : grid.columns;
+    kernels::patchify::from_tensor(
+        (of_overview ? overview : images) + t.image * rows * columns * width, net_.in_chans,
+        rows * size, columns * size,
+        kernels::patchify::PatchRows<T>{columns, size,
+                                        of_overview ? patch - grid.num_patches() : patch, count,
+                                        scratch.wide + (row - prefix) * width, width});
+  });
+  linear(net_.patch_embed, {scratch.wide, {}}, t.rows - prefix, work_.tokens(t) + prefix * dim_,
+         dim_, Epilogue::add);
   clock.lap(Stage::patch_embed);
 }
 
-/// The tile's tokens as they enter the block, to where the trace wants them.
+/// visit(row, patch, count): rows row .. row + count of the tile are these patches of the picture
+/// or, numbered behind them, of the overview. A visit stays within one of the two.
+template <class T>
+template <class Visit>
+void Executor<T>::for_each_run(const Tile& t, Visit visit) const {
+  std::int64_t token = std::max<std::int64_t>(0, t.first - net_.num_prefix);
+  const std::int64_t end = t.first + t.rows - net_.num_prefix;
+  if (token >= end) return;
+  auto run = std::ranges::upper_bound(geometry_.order.runs, token, {}, &TokenOrder::Run::token) - 1;
+  for (; token < end; ++run) {
+    const std::int64_t skipped = token - run->token;
+    const std::int64_t count = std::min(run->count - skipped, end - token);
+    visit(token + net_.num_prefix - t.first, run->patch + skipped, count);
+    token += count;
+  }
+}
+
+/// The tile's tokens as they enter the block, to where the trace wants them: in row-major order.
 template <class T>
 void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
   const auto& layers = trace_->layers;
   const auto wanted = std::ranges::lower_bound(layers, static_cast<std::int64_t>(layer));
   if (wanted == layers.end() || *wanted != static_cast<std::int64_t>(layer)) return;
   const std::int64_t slot = t.image * std::ssize(layers) + (wanted - layers.begin());
-  float* to = trace_->tokens + (slot * work_.num_tokens + t.first) * dim_;
-  const T* x = work_.tokens(t);
-  for (std::int64_t i = 0; i < t.rows * dim_; ++i) to[i] = static_cast<float>(x[i]);
+  float* tokens = trace_->tokens + slot * work_.num_tokens * dim_;
+  const auto note = [&](std::int64_t row, std::int64_t token, std::int64_t count) {
+    const T* x = work_.tokens(t) + row * dim_;
+    float* to = tokens + token * dim_;
+    for (std::int64_t i = 0; i < count * dim_; ++i) to[i] = static_cast<float>(x[i]);
+  };
+  note(0, t.first, prefix_rows(t));
+  for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
+    note(row, net_.num_prefix + patch, count);
+  });
 }
 
 template <class T>
@@ -262,12 +296,75 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
           work_.linear_state.data() + image * work_.linear_state_stride);
     };
     team_.run(count * heads, combine_head);
+  } else if (std::holds_alternative<WindowLayer>(mixing)) {
+    ask_for_prefix(layer, count);
   } else if (const auto* m = std::get_if<ModuleLayer>(&mixing)) {
-    m->mix(count, geometry_.grid_rows, geometry_.grid_columns, work_.q.data(), work_.query_stride,
+    m->mix(count, geometry_.grid, work_.q.data(), work_.query_stride,
            work_.stored_keys_values.data(), work_.module_mixed.data());
     clock.lap(Stage::module);
   }
   clock.lap(Stage::attention);
+}
+
+/// What every part of the keys gives to the prefix tokens, which see all of them.
+template <class T>
+void Executor<T>::ask_for_prefix(std::size_t layer, std::int64_t count) {
+  if (net_.num_prefix == 0) return;
+  const PackedBlock& block = net_.blocks[layer];
+  const ImageGeometry::PrefixWeights& weights = geometry_.prefix_weights[layer];
+  const std::int64_t num_parts = std::ssize(work_.parts);
+  const auto ask = [&](std::int64_t item, int) {
+    const std::int64_t image = item / num_parts;
+    const auto index = static_cast<std::size_t>(item % num_parts);
+    const KeyPart& part = work_.parts[index];
+    const T* keys = work_.stored_keys(layer, {image, 0, part.first, part.count});
+    const bool biased = part.of_overview && !weights.overview.empty();
+    softmax_attention::attend_part(softmax_attention::PartParams<T>{
+        work_.softmax_shape(part.count), work_.queries({image, 0, 0, 0}), work_.query_stride,
+        net_.num_prefix, keys, keys + block.key_width(dim_), block.key_value.out(),
+        weights.factor.empty() ? nullptr : weights.factor.data(),
+        biased ? weights.overview.data() : nullptr,
+        work_.prefix_parts(image) + index * work_.part_size});
+  };
+  team_.run(count * num_parts, ask);
+}
+
+/// A tile's patches window by window: those of a window that tiles share, each by its own.
+template <class T>
+void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch) {
+  const PackedBlock& block = net_.blocks[layer];
+  const std::int64_t prefix = net_.num_prefix;
+  if (const std::int64_t rows = prefix_rows(t); rows > 0) {
+    const std::int64_t head_dim = dim_ / net_.num_heads;
+    softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
+        net_.num_heads, head_dim, rows,
+        work_.prefix_parts(t.image) +
+            softmax_attention::part_size(t.first, net_.num_heads, head_dim),
+        static_cast<std::int64_t>(work_.part_size), std::ssize(work_.parts), scratch.rows, dim_});
+  }
+  const std::int64_t end = t.first + t.rows;
+  std::int64_t token = std::max(t.first, prefix);
+  auto window = std::ranges::upper_bound(geometry_.order.windows, token - prefix) - 1;
+  for (; token < end; ++window) {
+    const std::int64_t first = prefix + window[0];
+    const std::int64_t size = window[1] - window[0];
+    const softmax_attention::Shape shape = work_.softmax_shape(prefix + size);
+    const auto pack = [&](std::int64_t from, std::int64_t rows, std::int64_t to) {
+      const T* keys = work_.stored_keys(layer, {t.image, 0, from, rows});
+      softmax_attention::pack(softmax_attention::PackParams<T>{
+          shape, keys, keys + block.key_width(dim_), block.key_value.out(), to, rows,
+          scratch.window_keys, scratch.window_values});
+    };
+    pack(0, prefix, 0);
+    pack(first, size, prefix);
+    const std::int64_t row = token - t.first;
+    const std::int64_t rows = std::min(end, first + size) - token;
+    softmax_attention::attend(softmax_attention::AttendParams<T>{
+        shape, work_.queries(t) + row * work_.query_stride, work_.query_stride, rows,
+        scratch.window_keys, scratch.window_values, scratch.rows + row * dim_, dim_,
+        scratch.mixing});
+    token += rows;
+  }
 }
 
 template <class T>
@@ -287,6 +384,8 @@ const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
         work_.softmax_shape(work_.keys_of(layer)), q, work_.query_stride, t.rows,
         work_.softmax_keys(layer, t.image), work_.softmax_values(layer, t.image), scratch.rows,
         dim_, scratch.mixing});
+  } else if (std::holds_alternative<WindowLayer>(block.mixing)) {
+    mix_windows(layer, t, scratch);
   } else {
     return work_.module_mixed.data() + (t.image * work_.num_tokens + t.first) * dim_;
   }
@@ -419,7 +518,7 @@ void Executor<T>::classify(std::int64_t image, float* logits, Scratch& scratch) 
 }
 
 template <class T>
-void Executor<T>::run(const float* images, std::int64_t count, float* logits,
+void Executor<T>::run(const float* images, const float* overview, std::int64_t count, float* logits,
                       const Observers& observers) {
   StageTimes* const times = observers.times;
   trace_ = observers.trace;
@@ -434,7 +533,7 @@ void Executor<T>::run(const float* images, std::int64_t count, float* logits,
     Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];
     StageClock clock = clock_of(scratch);
     const Tile t = tile_of(item, work_.whole);
-    embed(images, t, scratch, clock);
+    embed(images, overview, t, scratch, clock);
     project(0, t, scratch, clock);
   };
   team_.run(count * work_.whole.tiles.count, start);

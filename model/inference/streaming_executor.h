@@ -41,9 +41,10 @@ class StreamingExecutor {
                                                  const ExecutionOptions& options = {});
   virtual ~StreamingExecutor() = default;
 
-  /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). No
+  /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). Where
+  /// the geometry has an overview, `overview` holds what it is cut from (position_embedding.h). No
   /// allocation, no lock.
-  virtual void run(const float* images, std::int64_t count, float* logits,
+  virtual void run(const float* images, const float* overview, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// The tiles of the whole image.

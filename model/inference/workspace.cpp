@@ -15,22 +15,22 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 }  // namespace
 
 template <class T>
-Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& positions,
+Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geometry,
                         std::int64_t batch, int threads, const ExecutionOptions& options)
-    : net_(network),
-      num_tokens(network.num_prefix +
-                 static_cast<std::int64_t>(positions.size()) / network.embed_dim),
-      reduction(options.reduction) {
+    : net_(network), num_tokens(geometry.grid.num_tokens()), reduction(options.reduction) {
   const std::int64_t dim = net_.embed_dim;
   query_stride = dim;
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
-  std::int64_t stored_width = 0;
+  std::int64_t stored_width[2] = {};
   bool quantised = false;
   for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
     const PackedBlock& block = net_.blocks[layer];
     query_stride = std::max(query_stride, block.query_width());
     widest = std::max(widest, block.key_value.out());
-    if (stores_keys(layer)) stored_width = std::max(stored_width, block.key_value.out());
+    if (stores_keys(layer)) {
+      std::int64_t& width = stored_width[stored_slot(layer)];
+      width = std::max(width, block.key_value.out());
+    }
     quantised = quantised || block.key_value.is_quantised();
   }
   const std::int64_t row_bytes =
@@ -53,10 +53,11 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
   const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
   x = allocate<T>(rows * static_cast<std::size_t>(dim));
   q = allocate<T>(rows * static_cast<std::size_t>(query_stride));
-  position = allocate<T>(positions.size());
-  std::transform(positions.begin(), positions.end(), position.begin(),
+  position = allocate<T>(geometry.position.size());
+  std::transform(geometry.position.begin(), geometry.position.end(), position.begin(),
                  [](float value) { return T(value); });
-  stored_keys_values = allocate<T>(rows * static_cast<std::size_t>(stored_width));
+  for (int slot = 0; slot < 2; ++slot)
+    stored_keys_values[slot] = allocate<T>(rows * static_cast<std::size_t>(stored_width[slot]));
   if (reduction) {
     scores = allocate<float>(rows * static_cast<std::size_t>(net_.num_heads));
     class_weight = allocate<float>(images * static_cast<std::size_t>(dim));
@@ -65,6 +66,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const Buffer<float>& posit
   }
   plan_mixing(images,
               images * static_cast<std::size_t>(std::max(whole.tiles.count, kept.tiles.count)));
+  if (net_.window) plan_windows(geometry, images);
   plan_scratch(widest, quantised, threads);
 }
 
@@ -102,6 +104,24 @@ void Workspace<T>::plan_mixing(std::size_t images, std::size_t tiles) {
 }
 
 template <class T>
+void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t images) {
+  const std::vector<std::int64_t>& windows = geometry.order.windows;
+  for (std::size_t i = 0; i + 1 < windows.size(); ++i)
+    most_window_keys_ = std::max(most_window_keys_, net_.num_prefix + windows[i + 1] - windows[i]);
+  const TokenGrid& grid = geometry.grid;
+  const auto cut = [&](std::int64_t first, std::int64_t end, bool of_overview) {
+    for (; first < end; first += softmax_attention::kPartKeys)
+      parts.push_back({first, std::min(softmax_attention::kPartKeys, end - first), of_overview});
+  };
+  const std::int64_t overview = grid.num_prefix + grid.num_patches();
+  cut(0, overview, false);
+  cut(overview, grid.num_tokens(), true);
+  part_size = softmax_attention::part_size(net_.num_prefix, net_.num_heads,
+                                           net_.embed_dim / net_.num_heads);
+  prefix_sums = allocate<float>(images * parts.size() * part_size);
+}
+
+template <class T>
 void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads) {
   const std::int64_t most_rows = std::max(whole.tiles.rows, kept.tiles.rows);
   std::size_t mixing_bytes = 0;
@@ -109,9 +129,17 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
     if (const auto* linear = std::get_if<LinearLayer>(&block.mixing))
       mixing_bytes =
           std::max(mixing_bytes, linear_attention::scratch_bytes<T>(linear->shape, most_rows));
-    else if (std::holds_alternative<SoftmaxLayer>(block.mixing))
+    else if (std::holds_alternative<SoftmaxLayer>(block.mixing) ||
+             std::holds_alternative<WindowLayer>(block.mixing))
       mixing_bytes =
           std::max(mixing_bytes, softmax_attention::scratch_bytes<T>(softmax_shape(whole)));
+  }
+  std::size_t keys_bytes = 0;
+  std::size_t values_bytes = 0;
+  if (net_.window) {
+    const softmax_attention::Shape shape = softmax_shape(most_window_keys_);
+    keys_bytes = padded(softmax_attention::keys_size<T>(shape) * sizeof(T));
+    values_bytes = padded(softmax_attention::values_size<T>(shape) * sizeof(T));
   }
   const auto rows = static_cast<std::size_t>(most_rows);
   const auto dim = static_cast<std::size_t>(net_.embed_dim);
@@ -122,7 +150,8 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
   const std::size_t integer_bytes = quantised ? padded(rows * integers) : 0;
   const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
   const std::size_t thread_bytes = rows_bytes + wide_bytes + token_bytes + integer_bytes +
-                                   2 * scale_bytes + padded(mixing_bytes);
+                                   2 * scale_bytes + padded(mixing_bytes) + keys_bytes +
+                                   values_bytes;
   scratch_memory_ = allocate<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -135,6 +164,8 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
     s.quantised.scale = reinterpret_cast<float*>(take(scale_bytes));
     s.quantised.least = reinterpret_cast<float*>(take(scale_bytes));
     s.mixing = take(padded(mixing_bytes));
+    s.window_keys = reinterpret_cast<T*>(take(keys_bytes));
+    s.window_values = reinterpret_cast<T*>(take(values_bytes));
     scratch.push_back(std::move(s));
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/quantised_linear/quantised_linear.h"
+#include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "model/inference/observers.h"
@@ -41,12 +42,21 @@ inline Tile tile_of(std::int64_t item, const Extent& extent) {
           std::min(extent.tiles.rows, extent.num_tokens - first)};
 }
 
+/// Keys that all prefix rows are asked against together, of the picture or of its overview.
+struct KeyPart {
+  std::int64_t first;
+  std::int64_t count;
+  bool of_overview;
+};
+
 /// What one thread works in.
 template <class T>
 struct Scratch {
-  T* rows;                                    ///< (tile, D)
-  T* wide;                                    ///< (tile, widest activation)
-  void* mixing;                               ///< the attention kernels'
+  T* rows;         ///< (tile, D)
+  T* wide;         ///< (tile, widest activation)
+  void* mixing;    ///< the attention kernels'
+  T* window_keys;  ///< of one window, packed
+  T* window_values;
   kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
   float* token;                               ///< (2 D), for the head
   StageTimes times;
@@ -61,8 +71,7 @@ class Workspace {
   using Buffer = kernels::AlignedBuffer<Element>;
 
  public:
-  /// `positions` (patches, D).
-  Workspace(const PackedNetwork& network, const Buffer<float>& positions, std::int64_t batch,
+  Workspace(const PackedNetwork& network, const ImageGeometry& geometry, std::int64_t batch,
             int threads, const ExecutionOptions& options);
 
   [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
@@ -80,16 +89,26 @@ class Workspace {
   }
   /// Whether keys and values are kept whole, not a tile at a time.
   [[nodiscard]] bool stores_keys(std::size_t layer) const {
-    return reduces(layer) || std::holds_alternative<ModuleLayer>(net_.blocks[layer].mixing);
+    const MixingLayer& mixing = net_.blocks[layer].mixing;
+    return reduces(layer) || std::holds_alternative<WindowLayer>(mixing) ||
+           std::holds_alternative<ModuleLayer>(mixing);
+  }
+  [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t keys) const {
+    return {keys, net_.num_heads, net_.embed_dim / net_.num_heads};
   }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(const Extent& extent) const {
-    return {extent.num_tokens, net_.num_heads, net_.embed_dim / net_.num_heads};
+    return softmax_shape(extent.num_tokens);
   }
   /// First row of a tile.
   T* tokens(const Tile& t) { return x.data() + row(t) * net_.embed_dim; }
   T* queries(const Tile& t) { return q.data() + row(t) * query_stride; }
   T* stored_keys(std::size_t layer, const Tile& t) {
-    return stored_keys_values.data() + row(t) * net_.blocks[layer].key_value.out();
+    return stored_keys_values[stored_slot(layer)].data() +
+           row(t) * net_.blocks[layer].key_value.out();
+  }
+  /// What parts of the keys give to the prefix rows of one image (few_queries.h).
+  float* prefix_parts(std::int64_t image) {
+    return prefix_sums.data() + static_cast<std::size_t>(image) * parts.size() * part_size;
   }
   /// The softmax keys of one image.
   T* softmax_keys(std::size_t layer, std::int64_t image) {
@@ -125,15 +144,23 @@ class Workspace {
   Buffer<T> values[2];
   std::size_t keys_stride = 0;
   std::size_t values_stride = 0;
-  Buffer<T> stored_keys_values;  ///< (B, N, widest keys + D), where `stores_keys`
-  Buffer<T> module_mixed;        ///< (B, N, D)
-  Buffer<float> scores;          ///< (B, H, N): where tokens are dropped
-  Buffer<float> class_weight;    ///< (B, D): the class token's query, for Hydra's map
-  Buffer<float> heat;            ///< (B, N)
-  Buffer<std::int32_t> order;    ///< (B, N)
+  /// (B, N, widest keys + D), where `stores_keys`. Windows are read while tiles write the next
+  /// layer's, hence two by parity of the layer where there are windows.
+  Buffer<T> stored_keys_values[2];
+  std::vector<KeyPart> parts;  ///< of windows
+  std::size_t part_size = 0;
+  Buffer<float> prefix_sums;   ///< (B, parts, part_size)
+  Buffer<T> module_mixed;      ///< (B, N, D)
+  Buffer<float> scores;        ///< (B, H, N): where tokens are dropped
+  Buffer<float> class_weight;  ///< (B, D): the class token's query, for Hydra's map
+  Buffer<float> heat;          ///< (B, N)
+  Buffer<std::int32_t> order;  ///< (B, N)
   std::vector<Scratch<T>> scratch;
 
  private:
+  [[nodiscard]] std::size_t stored_slot(std::size_t layer) const {
+    return net_.window ? layer % 2 : 0;
+  }
   [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
   template <class Element>
   Buffer<Element> allocate(std::size_t count) {
@@ -141,7 +168,10 @@ class Workspace {
     return Buffer<Element>(count);
   }
   void plan_mixing(std::size_t images, std::size_t tiles);
+  void plan_windows(const ImageGeometry& geometry, std::size_t images);
   void plan_scratch(std::int64_t widest, bool quantised, int threads);
+
+  std::int64_t most_window_keys_ = 0;  ///< of a window and the prefix
 
   Buffer<std::byte> scratch_memory_;
 };

@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
-#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed
+#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed window
 #                                                         default: all but hydra, which has it in all layers
 #
-# PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
+# `window` learns sizes up to 1088x1920, and to find small things there, on the training half of PICTURES/backgrounds (make_scenes.py,
+# backgrounds_of). PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. The bundled models are those of seed 1, the first of which one version of the program made all, copied to
 # assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
 # program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
@@ -25,7 +26,7 @@ if [[ $seed != +([0-9]) ]]; then
   exit 2
 fi
 models=("$@")
-[ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed)
+[ ${#models[@]} -gt 0 ] || models=(hydra_last1 hydra_last2 hydra_last4 hedgehog mixed window)
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")
 measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/images.csv")
 # Otherwise as many processes as `convert` chooses, one a core on a small machine.
@@ -44,6 +45,12 @@ for model in "${models[@]}"; do
     hydra) recipe=(--attn hydra) ;;
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
+    window)
+      find "$pictures/backgrounds" -name '*.jpg' | sort | awk 'NR % 2 == 1' >"$output/training_backgrounds.txt"
+      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on --balance-sources
+        --epochs 0 --steps-outputs 0 --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/training_backgrounds.txt"
+        --steps-sizes 1000 --lr-sizes 5e-5 --batch-size 64)
+      ;;
     *)
       echo "make_models.sh: there is no model $model" >&2
       exit 2

@@ -36,6 +36,7 @@ const std::vector<Row> kContract = {
     {"attn", 0, {}},
     {"attn-opt", 0, {}},
     {"pos-interp", 0, {}},
+    {"overview", 0, {}},
     {"input", 'i', {"source", "data-dir"}},
     {"recursive", 0, {}},
     {"on-error", 0, {"strict"}},
@@ -99,6 +100,7 @@ TEST(SharedOptions, HaveTheChoicesAndDefaultsOfTheContract) {
   };
   const std::vector<Expected> table = {
       {"pos-interp", {"timm", "hf", "tile"}, ""},
+      {"overview", {"on", "off"}, ""},
       {"on-error", {"skip", "fail"}, "skip"},
       {"fit", {"pad", "crop", "resize"}, "pad"},
       {"crop-mode", {"center", "squash", "border"}, ""},

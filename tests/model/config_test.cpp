@@ -30,6 +30,7 @@ VitConfig unusual() {
   config.fc_norm = true;
   config.layer_norm_eps = 1e-12;
   config.pos_interp = PosInterp::tile;
+  config.overview = true;
   config.attention.assign(3, {});
   return config;
 }

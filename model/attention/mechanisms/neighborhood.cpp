@@ -60,14 +60,12 @@ std::vector<HeadPattern> neighborhoods(const MechanismOptions& options, const To
 }
 
 std::vector<MechanismOption> neighborhood_options() {
-  std::vector<MechanismOption> options{
-      extent_option("window", "patches that a patch sees along an axis; 0: the training grid"),
-      integer_option("dilation", 1, 1, 65536, "every so many rows and columns are seen"),
-      integer_option("dilated_heads", 0, 0, 65536, "the last heads, which dilate; 0: all"),
-      choice_option("border", "shift", {"shift", "clip"},
-                    "at the picture's edge the neighbourhood moves inwards or is cut off")};
-  for (MechanismOption& option : prefix_row_options()) options.push_back(std::move(option));
-  return options;
+  return {extent_option("window", "patches that a patch sees along an axis; 0: the training grid"),
+          integer_option("dilation", 1, 1, 65536, "every so many rows and columns are seen"),
+          integer_option("dilated_heads", 0, 0, 65536, "the last heads, which dilate; 0: all"),
+          choice_option("border", "shift", {"shift", "clip"},
+                        "at the picture's edge the neighbourhood moves inwards or is cut off"),
+          prefix_rows_option()};
 }
 
 const MechanismRegistration kNeighborhood({
@@ -78,6 +76,7 @@ const MechanismRegistration kNeighborhood({
         "Hassani et al. 2023, Neighborhood Attention Transformer, arXiv 2204.07143; Beltagy "
         "et al. 2020, Longformer, arXiv 2004.05150",
     .options = neighborhood_options(),
+    .parameters = prefix_rows_parameters(),
     .map_definition =
         "A_h = softmax(q_h k_h^T / sqrt(d)) over the patches around the query and the "
         "prefix tokens, 0 elsewhere; rows of prefix tokens over all",
@@ -90,11 +89,12 @@ const MechanismRegistration kNeighborhood({
           return sparse_cost(
               size, neighborhoods(MechanismOptions(spec), size.training_grid, size.num_heads));
         },
+    .added_elements = prefix_rows_elements,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions options(arguments.spec);
       return std::make_unique<SparseSoftmaxMixer>(
-          neighborhoods(options, arguments.training_grid, arguments.num_heads),
-          arguments.training_grid, options);
+          neighborhoods(MechanismOptions(arguments.spec), arguments.training_grid,
+                        arguments.num_heads),
+          arguments);
     },
 });
 

@@ -14,6 +14,7 @@
 #include "model/attention/sparse_softmax.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace hydrascope::model {
 namespace {
@@ -37,11 +38,15 @@ AxisRule window_rule(std::int64_t size, std::int64_t halo, bool shifted) {
   }};
 }
 
+bool is_shifted(const MechanismOptions& options, std::int64_t layer_index) {
+  return options.text("shift") == "alternate" && layer_index % 2 == 1;
+}
+
 std::vector<HeadPattern> windows(const MechanismOptions& options, const TokenGrid& training,
                                  std::int64_t num_heads, std::int64_t layer_index) {
   const GridExtent size = options.extent("size", training);
   const std::int64_t halo = options.integer("halo");
-  const bool shifted = options.text("shift") == "alternate" && layer_index % 2 == 1;
+  const bool shifted = is_shifted(options, layer_index);
   std::vector<HeadPattern> heads;
   heads.push_back(
       {num_heads, std::make_unique<AxisPattern>(window_rule(size.rows, halo, shifted),
@@ -50,13 +55,11 @@ std::vector<HeadPattern> windows(const MechanismOptions& options, const TokenGri
 }
 
 std::vector<MechanismOption> window_options() {
-  std::vector<MechanismOption> options{
-      extent_option("size", "patches of a window, at most; 0: the training grid"),
-      integer_option("halo", 0, 0, 65536, "patches around its window that a patch sees, too"),
-      choice_option("shift", "none", {"none", "alternate"},
-                    "windows of layers 1, 3, 5.. lie across the borders of the others")};
-  for (MechanismOption& option : prefix_row_options()) options.push_back(std::move(option));
-  return options;
+  return {extent_option("size", "patches of a window, at most; 0: the training grid"),
+          integer_option("halo", 0, 0, 65536, "patches around its window that a patch sees, too"),
+          choice_option("shift", "none", {"none", "alternate"},
+                        "windows of layers 1, 3, 5.. lie across the borders of the others"),
+          prefix_rows_option()};
 }
 
 const MechanismRegistration kWindow({
@@ -67,6 +70,7 @@ const MechanismRegistration kWindow({
                 "Plain Vision Transformer Backbones for Object Detection, arXiv 2203.16527; with a "
                 "halo Parmar et al. 2018, Image Transformer, arXiv 1802.05751",
     .options = window_options(),
+    .parameters = prefix_rows_parameters(),
     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's window and the prefix "
                       "tokens, 0 elsewhere; rows of prefix tokens over all",
     .rows_sum_to_one = true,
@@ -78,11 +82,15 @@ const MechanismRegistration kWindow({
           return sparse_cost(
               size, windows(MechanismOptions(spec), size.training_grid, size.num_heads, 0));
         },
+    .added_elements = prefix_rows_elements,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions options(arguments.spec);
+      std::optional<GridExtent> size;  // where windows are all that a patch sees
+      if (options.integer("halo") == 0 && !is_shifted(options, arguments.layer_index))
+        size = options.extent("size", arguments.training_grid);
       return std::make_unique<SparseSoftmaxMixer>(
           windows(options, arguments.training_grid, arguments.num_heads, arguments.layer_index),
-          arguments.training_grid, options);
+          arguments, size);
     },
 });
 

@@ -5,6 +5,9 @@
 #include "model/training/data/crop.h"
 #include "model/training/data/rand_augment.h"
 
+#include <ATen/ops/_upsample_bicubic2d_aa.h>
+#include <ATen/ops/stack.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -42,7 +45,19 @@ image::Picture canvas_of(const image::Picture& background, image::Size size, Ran
   return canvas;
 }
 
+/// Edge in pixels of a picture in a scene, `most` at most; uniform in its logarithm.
+std::int64_t draw_edge(const ResolutionOptions& resolutions, std::int64_t most,
+                       RandomStream& stream) {
+  const auto largest = static_cast<double>(most);
+  const double least = std::min(resolutions.least_part, largest);
+  return static_cast<std::int64_t>(std::exp(stream.uniform(std::log(least), std::log(largest))));
+}
+
 }  // namespace
+
+bool has_scenes(const ResolutionOptions& options, image::Size view, image::Size teacher) {
+  return !options.backgrounds.empty() && view.height > teacher.height && view.width > teacher.width;
+}
 
 void check_resolutions(const ResolutionOptions& options) {
   for (const image::Size size : options.sizes) {
@@ -65,8 +80,7 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
     drawn -= std::min(1.0, views_of(options.sizes[chosen++]));
 
   ResolutionStep step{.size = options.sizes[chosen]};
-  const bool has_room = step.size.height > teacher.height && step.size.width > teacher.width;
-  step.is_scene = has_room && !options.backgrounds.empty() && stream.chance(options.scene_share);
+  step.is_scene = has_scenes(options, step.size, teacher) && stream.chance(options.scene_share);
   constexpr double kTwoParts = 0.25;
   if (step.is_scene && batch_size > 1 && stream.chance(kTwoParts)) step.parts = 2;
   step.views =
@@ -108,10 +122,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
   const std::int64_t shorter = is_wide ? step.size.height : step.size.width;
   const std::int64_t strip = longer / step.parts;
   for (std::int64_t i = 0; i < step.parts; ++i) {
-    const auto most = static_cast<double>(std::min(strip, shorter));
-    const double least = std::min(resolutions.least_part, most);
-    const auto edge =
-        static_cast<std::int64_t>(std::exp(stream.uniform(std::log(least), std::log(most))));
+    const std::int64_t edge = draw_edge(resolutions, std::min(strip, shorter), stream);
     const std::int64_t along =
         i * strip + static_cast<std::int64_t>(stream.below(strip - edge + 1));
     const auto across = static_cast<std::int64_t>(stream.below(shorter - edge + 1));
@@ -119,6 +130,26 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
           is_wide ? along : across, canvas);
   }
   return normalise(options, canvas);
+}
+
+at::Tensor scenes_of(const at::Tensor& images, const AugmentOptions& options,
+                     const ResolutionOptions& resolutions,
+                     const std::vector<image::Picture>& backgrounds, image::Size size,
+                     RandomStream& stream) {
+  std::vector<at::Tensor> scenes;
+  for (std::int64_t i = 0; i < images.size(0); ++i) {
+    const auto& background = backgrounds[static_cast<std::size_t>(i) % backgrounds.size()];
+    image::Picture canvas = canvas_of(background, size, stream);
+    at::Tensor scene = normalise(options, canvas);
+    const std::int64_t edge = draw_edge(resolutions, std::min(size.height, size.width), stream);
+    const at::Tensor part = at::_upsample_bicubic2d_aa(images.narrow(0, i, 1).cpu(), {edge, edge},
+                                                       /*align_corners=*/false);
+    scene.narrow(1, static_cast<std::int64_t>(stream.below(size.height - edge + 1)), edge)
+        .narrow(2, static_cast<std::int64_t>(stream.below(size.width - edge + 1)), edge)
+        .copy_(part.squeeze(0));
+    scenes.push_back(std::move(scene));
+  }
+  return at::stack(scenes);
 }
 
 }  // namespace hydrascope::model::training

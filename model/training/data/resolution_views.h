@@ -26,6 +26,9 @@ struct ResolutionOptions {
 /// Throws Error(invalid_argument) for sizes below one pixel.
 void check_resolutions(const ResolutionOptions& options);
 
+/// Whether some of the views of that size are scenes.
+bool has_scenes(const ResolutionOptions& options, image::Size view, image::Size teacher);
+
 /// What one batch looks like. All its views have one size.
 struct ResolutionStep {
   image::Size size = {};
@@ -51,5 +54,12 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
                      const std::vector<std::shared_ptr<const image::Picture>>& pictures,
                      const image::Picture* background, RandomStream& stream,
                      float* seen_by_teacher);
+
+/// Images (n, 3, h, w), normalised, each alone in a scene: (n, 3, size), on the CPU. Edges and places
+/// are drawn as in `make_view`, backgrounds taken in turns.
+at::Tensor scenes_of(const at::Tensor& images, const AugmentOptions& options,
+                     const ResolutionOptions& resolutions,
+                     const std::vector<image::Picture>& backgrounds, image::Size size,
+                     RandomStream& stream);
 
 }  // namespace hydrascope::model::training

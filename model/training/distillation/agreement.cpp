@@ -1,6 +1,8 @@
 #include "model/training/distillation/agreement.h"
 
 #include "kernels/error.h"
+#include "model/training/data/random_stream.h"
+#include "model/training/data/resolution_views.h"
 #include "model/training/losses.h"
 
 #include <ATen/ATen.h>
@@ -18,13 +20,22 @@ constexpr std::int64_t kBatch = 32;
 }  // namespace
 
 AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                               c10::Device device, Autocast autocast,
-                               std::vector<image::Size> sizes)
+                               c10::Device device, Autocast autocast, const LoaderOptions& loader)
     : images_(images),
       group_(group),
       device_(device),
       autocast_(autocast),
-      sizes_(std::move(sizes)) {
+      augment_(loader.augment),
+      resolutions_(loader.resolutions) {
+  for (const image::Size size : resolutions_.sizes) {
+    views_.push_back({size});
+    if (has_scenes(resolutions_, size, augment_.size)) views_.push_back({size, true});
+  }
+  if (views_.empty()) views_.push_back({});
+  if (std::ranges::any_of(views_, &View::is_scene)) {
+    for (const std::filesystem::path& file : resolutions_.backgrounds)
+      backgrounds_.push_back(image::read_picture(file, loader.decode));
+  }
   const AutocastScope scope(autocast_, device_.type());
   for (std::int64_t first = 0; first < images.count(); first += kBatch)
     wanted_.push_back(teacher.logits(batch(first).images));
@@ -42,26 +53,33 @@ Batch AgreementMeter::batch(std::int64_t first) const {
   return part;
 }
 
-at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student,
-                                   std::optional<image::Size> size) const {
+at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view,
+                                 RandomStream& stream) const {
+  if (!view.size) return images;
+  const auto [height, width] = *view.size;
+  const auto pixels = static_cast<double>(images.size(2) * images.size(3));
+  const double share = pixels / static_cast<double>(height * width);
+  const std::int64_t count = std::clamp<std::int64_t>(
+      std::llround(share * static_cast<double>(images.size(0))), 1, images.size(0));
+  const at::Tensor some = images.narrow(0, 0, count);
+  if (view.is_scene)
+    return scenes_of(some, augment_, resolutions_, backgrounds_, *view.size, stream).to(device_);
+  return at::_upsample_bicubic2d_aa(some, {height, width}, /*align_corners=*/false);
+}
+
+at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) const {
   at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
+  RandomStream stream{static_cast<std::uint64_t>(group_.rank())};  // the same scenes every time
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    at::Tensor images = batch(static_cast<std::int64_t>(i) * kBatch).images;
-    std::int64_t count = images.size(0);
-    if (size) {
-      const auto pixels = static_cast<double>(images.size(2) * images.size(3));
-      const double share = pixels / static_cast<double>(size->height * size->width);
-      count = std::clamp<std::int64_t>(std::llround(share * static_cast<double>(count)), 1, count);
-      images = at::_upsample_bicubic2d_aa(images.narrow(0, 0, count), {size->height, size->width},
-                                          /*align_corners=*/false);
-    }
+    const at::Tensor images =
+        shown(batch(static_cast<std::int64_t>(i) * kBatch).images, view, stream);
     const AutocastScope scope(autocast_, device_.type());
-    const at::Tensor wanted = wanted_[i].narrow(0, 0, count);
+    const at::Tensor wanted = wanted_[i].narrow(0, 0, images.size(0));
     const at::Tensor found = to_compute_type(student.forward(images));
     const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
-    const auto images_seen = static_cast<double>(count);
-    const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * images_seen;
-    sums += at::stack({same, divergence, at::full_like(same, images_seen)});
+    const auto count = static_cast<double>(images.size(0));
+    const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
+    sums += at::stack({same, divergence, at::full_like(same, count)});
   }
   return sums;
 }
@@ -70,15 +88,13 @@ Agreement AgreementMeter::measure(VisionTransformerImpl& student) {
   const at::NoGradGuard no_grad;
   const bool was_training = student.is_training();
   student.eval();
-  std::vector<std::optional<image::Size>> sizes(sizes_.begin(), sizes_.end());
-  if (sizes.empty()) sizes.emplace_back();
   Agreement mean;
-  for (const std::optional<image::Size>& size : sizes) {
-    at::Tensor sums = sums_at(student, size);
+  for (const View& view : views_) {
+    at::Tensor sums = sums_at(student, view);
     group_.sum({sums});
     sums = sums.cpu();
     const double* sum = sums.const_data_ptr<double>();
-    const double count = std::max(sum[2], 1.0) * static_cast<double>(sizes.size());
+    const double count = std::max(sum[2], 1.0) * static_cast<double>(views_.size());
     mean.top1 += 100 * sum[0] / count;
     mean.divergence += sum[1] / count;
   }

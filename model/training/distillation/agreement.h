@@ -20,25 +20,36 @@ namespace hydrascope::model::training {
 class AgreementMeter {
  public:
   /// `images` are this rank's; what is measured is over those of all. All must outlive the meter.
-  /// With `sizes` the student looks at the images enlarged (or reduced) to each of these, at fewer
-  /// of them the larger the size, and what is measured is the mean over the sizes. Throws
-  /// Error(failed) for a teacher whose logits are not finite.
+  /// Where `loader.resolutions` has sizes the student looks at the images enlarged (or reduced) to
+  /// each of these and, where there are backgrounds, in scenes of that size; at fewer images the
+  /// larger the size. What is measured is then the mean over these views. Throws Error(failed) for a
+  /// teacher whose logits are not finite, and what reading the backgrounds throws.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                 c10::Device device, Autocast autocast, std::vector<image::Size> sizes = {});
+                 c10::Device device, Autocast autocast, const LoaderOptions& loader = {});
   /// The student is evaluated as it is; it goes back to the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
 
  private:
+  /// What the student looks at.
+  struct View {
+    std::optional<image::Size> size;
+    bool is_scene = false;
+  };
   [[nodiscard]] Batch batch(std::int64_t first) const;
+  /// The first of these images, as many as the size allows, as the student sees them.
+  [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view,
+                                 RandomStream& stream) const;
   /// Sums over this rank's images, float64 (3): same class, divergence, images.
-  [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student,
-                                   std::optional<image::Size> size) const;
+  [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view) const;
 
   const HeldOutImages& images_;
   ProcessGroup& group_;
   c10::Device device_;
   Autocast autocast_;
-  std::vector<image::Size> sizes_;
+  AugmentOptions augment_;
+  ResolutionOptions resolutions_;
+  std::vector<image::Picture> backgrounds_;
+  std::vector<View> views_;
   std::vector<at::Tensor> wanted_;  ///< logits by batch
 };
 

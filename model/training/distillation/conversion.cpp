@@ -104,8 +104,9 @@ struct Conversion::State {
     if (options.device.is_cpu())
       teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
                       options.train_from);
-    meter.emplace(teacher, held_out, group, options.device, options.autocast,
-                  options.sizes.steps > 0 ? options.resolutions.sizes : std::vector<image::Size>());
+    LoaderOptions shown = options.loader;
+    if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
+    meter.emplace(teacher, held_out, group, options.device, options.autocast, shown);
     for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune, Stage::sizes}) {
       const bool has_work = candidate == Stage::maps       ? !fresh.maps.empty()
                             : candidate == Stage::outputs  ? !fresh.all.empty()

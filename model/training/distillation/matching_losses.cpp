@@ -38,7 +38,7 @@ at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
 }
 
 at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStream random) {
-  const std::int64_t num_patches = grid.rows * grid.columns;
+  const std::int64_t num_patches = grid.num_image_tokens();
   const std::int64_t num_sampled =
       std::clamp<std::int64_t>(count - grid.num_prefix, 0, num_patches);
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(grid.num_tokens()));

@@ -55,7 +55,7 @@ const std::vector<AttentionSpec>& combinations() {
       spec_of("performer", {{"variant", "pos"}, {"form", "causal"}}),
       spec_of("neighborhood", {{"window", "3"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
       spec_of("neighborhood", {{"window", "4x5"}, {"dilation", "3"}, {"border", "clip"}}),
-      spec_of("neighborhood", {{"window", "3"}, {"logit_scale", "log"}, {"prefix_balance", "on"}}),
+      spec_of("neighborhood", {{"window", "3"}, {"prefix_rows", "learned"}}),
       spec_of("t2r", {{"share_qk", "on"}, {"width", "11"}}),
       spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}, {"halo", "2"}}),
       spec_of("window", {{"size", "3"}, {"shift", "alternate"}}),

@@ -193,7 +193,7 @@ INSTANTIATE_TEST_SUITE_P(
     Options, CoverTest,
     ::testing::Values(spec_of("window"), spec_of("window", {{"size", "10"}}),
                       spec_of("window", {{"size", "2"}, {"halo", "9"}}),
-                      spec_of("window", {{"logit_scale", "log"}, {"prefix_balance", "on"}}),
+                      spec_of("window", {{"prefix_rows", "learned"}}),
                       spec_of("window", {{"shift", "alternate"}}), spec_of("neighborhood"),
                       spec_of("neighborhood", {{"window", "9x10"}}),
                       spec_of("neighborhood", {{"window", "20"}, {"border", "clip"}})),
@@ -323,7 +323,7 @@ TEST(SparseIdentitiesTest, LogitScaleSharpensRowsThatSeeAllTokens) {
   const MixerUnderTest softmax = plain_mixer(log, training, kShape);
   EXPECT_TRUE(all_near(softmax.map(tokens, grid), sharper, 1e-12));
   const MixerUnderTest window =
-      plain_mixer(spec_of("window", {{"logit_scale", "log"}}), training, kShape);
+      plain_mixer(spec_of("window", {{"prefix_rows", "scaled"}}), training, kShape);
   const MixerUnderTest plain = plain_mixer(spec_of("window"), training, kShape);
   const at::Tensor map = window.map(tokens, grid);
   EXPECT_TRUE(all_near(map.narrow(2, 0, 1), sharper.narrow(2, 0, 1), 1e-12));
@@ -336,19 +336,47 @@ TEST(SparseIdentitiesTest, LogitScaleSharpensRowsThatSeeAllTokens) {
   }
 }
 
-// Four copies of all patches change nothing for a class token whose own weight is kept up.
-TEST(SparseIdentitiesTest, PrefixBalanceMakesCopiesOfAPictureCountOnce) {
+// A prefix token sees the picture twice, and both copies weigh the same to it.
+TEST(SparseIdentitiesTest, OverviewIsAWindowAndWeighsAsMuchAsThePicture) {
   const c10::InferenceMode inference;
-  const TokenGrid training{2, 3, 4};
-  const TokenGrid grid{2, 12, 4};
-  const Tokens tokens = tokens_of(12, training);
-  const at::Tensor index = at::arange(14);
-  const at::Tensor order = at::cat({index.narrow(0, 0, 2), index.narrow(0, 2, 12).repeat({4})});
-  const AttentionSpec spec = spec_of("window", {{"prefix_balance", "on"}});
-  const MixerUnderTest mixer = plain_mixer(spec, training, kShape);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    EXPECT_TRUE(all_near(mixer.mix(tokens.tokens(order), grid, kernels),
-                         mixer.mix(tokens, training, kernels).index_select(1, order), 1e-12));
+  const TokenGrid training{1, 3, 3};
+  const TokenGrid grid{1, 6, 8, 3, 4};
+  const Tokens tokens = tokens_of(12, grid);
+  const auto map_of = [&](const char* rows) {
+    return plain_mixer(spec_of("window", {{"prefix_rows", rows}}), training, kShape)
+        .map(tokens, grid);
+  };
+  const at::Tensor map = map_of("plain");
+  const TokenGrid native{1, 6, 8};
+  const at::Tensor without = plain_mixer(spec_of("window"), training, kShape)
+                                 .map(tokens.tokens(at::arange(native.num_tokens())), native);
+  EXPECT_TRUE(all_near(map.narrow(2, 1, 48).narrow(3, 0, 49), without.slice(2, 1), 1e-12));
+  EXPECT_TRUE(seen(map.narrow(2, 1, 48).slice(3, 49)).logical_not().all().item<bool>());
+  // Patches of the overview see each other and the prefix: softmax of a picture of that size.
+  const at::Tensor of_overview = at::cat({at::arange(1), at::arange(49, 61)});
+  const TokenGrid alone{1, 3, 4};
+  const at::Tensor softmax =
+      plain_mixer(spec_of("softmax"), training, kShape).map(tokens.tokens(of_overview), alone);
+  EXPECT_TRUE(all_near(map.slice(2, 49).index_select(3, of_overview), softmax.slice(2, 1), 1e-12));
+  EXPECT_TRUE(seen(map.slice(2, 49).narrow(3, 1, 48)).logical_not().all().item<bool>());
+  // Equal keys: as many patches as the picture has lie in each copy.
+  Tokens equal = tokens;
+  equal.k = equal.k.narrow(2, 0, 1).expand_as(equal.k);
+  const at::Tensor row =
+      plain_mixer(spec_of("window", {{"prefix_rows", "scaled"}}), training, kShape)
+          .map(equal, grid)
+          .select(2, 0);
+  EXPECT_TRUE(all_near(row.slice(2, 49).sum(-1), row.narrow(2, 1, 48).sum(-1), 1e-12));
+  for (const char* mechanism : {"window", "neighborhood"}) {
+    for (const char* rows : {"plain", "scaled", "learned"}) {
+      const AttentionSpec spec = spec_of(mechanism, {{"prefix_rows", rows}});
+      const MixerUnderTest mixer(spec, training, kShape);
+      mixer.make_exact();
+      const at::Tensor expected = mixer.twin(tokens, grid);
+      for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+        EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels), expected, 1e-12))
+            << mechanism << " " << rows;
+    }
   }
 }
 
@@ -382,17 +410,47 @@ TEST(SparseIdentitiesTest, AMosaicOfOnePictureHasThatPicturesLogits) {
   const c10::InferenceMode inference;
   const at::Tensor picture = at::randn({2, 3, 24, 32}, at::kDouble);
   const at::Tensor mosaic = picture.repeat({1, 1, 3, 2});
-  for (const bool has_class_token : {true, false}) {
-    model::VitConfig config = small_model("window");
-    config.pos_interp = model::PosInterp::tile;
-    config.class_token = has_class_token;
-    if (!has_class_token) config.global_pool = model::Pooling::avg;
-    for (AttentionSpec& layer : config.attention) layer.options["prefix_balance"] = "on";
-    model::VisionTransformer model = model_of(config);
-    const at::Tensor expected = model->forward(picture);
-    EXPECT_TRUE(all_near(model->forward(mosaic), expected, 1e-12));
-    config.pos_interp = model::PosInterp::timm;
-    EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-3);
+  model::VitConfig config = small_model("window");
+  config.pos_interp = model::PosInterp::tile;
+  config.class_token = false;
+  config.global_pool = model::Pooling::avg;
+  const at::Tensor expected = model_of(config)->forward(picture);
+  EXPECT_TRUE(all_near(model_of(config)->forward(mosaic), expected, 1e-12));
+  config.pos_interp = model::PosInterp::timm;
+  EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-3);
+}
+
+// The overview of a picture that bicubic reduction returns unchanged is that picture at its own size.
+TEST(SparseIdentitiesTest, AnOverviewAloneIsThePictureAtTheTrainingSize) {
+  const c10::InferenceMode inference;
+  model::VitConfig config = small_model("window");
+  config.overview = true;
+  EXPECT_EQ(config.token_grid(3, 4).num_overview(), 0);
+  EXPECT_EQ(config.token_grid(3, 9).num_overview(), 0) << "larger in one direction alone";
+  const TokenGrid grid = config.token_grid(6, 12);
+  EXPECT_EQ(grid.overview_rows, 3);
+  EXPECT_EQ(grid.overview_columns, 6);
+  EXPECT_EQ(grid.num_tokens(), 1 + 72 + 18);
+  model::VisionTransformer model = model_of(config);
+  const at::Tensor constant = at::full({1, 3, 48, 64}, 0.5, at::kDouble);
+  const TokenGrid twice = model->grid_of(constant);
+  const at::Tensor tokens = model->embed(constant, twice);
+  const at::Tensor small = constant.narrow(2, 0, 24).narrow(3, 0, 32);
+  const at::Tensor expected = model->embed(small, model->grid_of(small));
+  EXPECT_TRUE(all_near(tokens.slice(1, 1 + 48), expected.slice(1, 1), 1e-6));
+  EXPECT_EQ(model->forward(constant).sizes(), at::IntArrayRef({1, 5}));
+}
+
+TEST(SparseIdentitiesTest, MechanismsThatKnowOneGridHaveNoOverview) {
+  for (const char* name : {"softmax", "hydra", "hedgehog", "window", "neighborhood", "elu"}) {
+    model::VitConfig config = small_model(name);
+    config.overview = true;
+    EXPECT_NO_THROW(validate(config)) << name;
+  }
+  for (const char* name : {"linformer", "nystrom", "cosformer"}) {
+    model::VitConfig config = small_model(name);
+    config.overview = true;
+    EXPECT_ERROR(validate(config), invalid_argument, "overview", name);
   }
 }
 

@@ -407,25 +407,37 @@ Tensor softmax_over_some(const Problem& p,
                          const std::function<AxisSees(std::int64_t head, bool of_rows)>& sees) {
   const std::int64_t prefix = p.grid.num_prefix;
   const std::int64_t columns = p.grid.columns;
+  const std::int64_t overview = prefix + p.num_patches();
+  const std::int64_t tokens = p.num_tokens();
   Tensor scores = all_pairs(p.q, p.k) / std::sqrt(static_cast<double>(p.head_dim()));
-  Tensor factors = at::ones({p.num_tokens(), 1}, at::kDouble);
-  Tensor added = at::zeros({p.num_heads(), p.num_tokens(), p.num_tokens()}, at::kDouble);
-  for (std::int64_t i = 0; i < prefix; ++i) {
-    factors[i] = logit_scale(p);
-    if (p.options.on("prefix_balance") && p.num_patches() > 0)
-      added.select(1, i).narrow(1, 0, prefix) =
-          std::log(static_cast<double>(p.num_patches())) -
-          std::log(static_cast<double>(p.training.rows * p.training.columns));
-  }
+  Tensor factors = at::ones({p.num_heads(), tokens, 1}, at::kDouble);
+  Tensor added = at::zeros({p.num_heads(), tokens, tokens}, at::kDouble);
   auto value = added.accessor<double, 3>();
+  const double unseen = -std::numeric_limits<double>::infinity();
+  const std::string rows = p.options.text("prefix_rows");
+  const double ratio = std::log(static_cast<double>(tokens)) /
+                       std::log(static_cast<double>(p.training.num_tokens()));
   for (std::int64_t h = 0; h < p.num_heads(); ++h) {
     const AxisSees sees_row = sees(h, true);
     const AxisSees sees_column = sees(h, false);
-    for (std::int64_t i = 0; i < p.num_patches(); ++i) {
-      for (std::int64_t j = 0; j < p.num_patches(); ++j) {
-        if (!sees_row(i / columns, j / columns, p.grid.rows) ||
-            !sees_column(i % columns, j % columns, columns))
-          value[h][prefix + i][prefix + j] = -std::numeric_limits<double>::infinity();
+    for (std::int64_t i = 0; i < prefix && rows != "plain" && ratio > 1; ++i) {
+      const bool learned = rows == "learned";
+      const double g = learned ? p.parameters.at("prefix_rows.gain")[h].item<double>() : 1;
+      const double b = learned ? p.parameters.at("prefix_rows.overview")[h].item<double>() : 0;
+      factors[h][i] = 1 + g * (ratio - 1);
+      for (std::int64_t j = overview; j < tokens; ++j)
+        value[h][i][j] = std::log(static_cast<double>(p.num_patches())) -
+                         std::log(static_cast<double>(tokens - overview)) + b;
+    }
+    for (std::int64_t i = prefix; i < tokens; ++i) {
+      for (std::int64_t j = prefix; j < tokens; ++j) {
+        const std::int64_t x = i - prefix;
+        const std::int64_t y = j - prefix;
+        const bool both_native = i < overview && j < overview;
+        const bool both_overview = i >= overview && j >= overview;
+        const bool near = both_native && sees_row(x / columns, y / columns, p.grid.rows) &&
+                          sees_column(x % columns, y % columns, columns);
+        if (!near && !both_overview) value[h][i][j] = unseen;
       }
     }
   }

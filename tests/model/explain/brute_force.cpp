@@ -45,8 +45,7 @@ BruteForce::BruteForce(const model::VitConfig& config, std::int64_t rows, std::i
 
 BruteForce::BruteForce(model::VisionTransformer model, const Tensor& image)
     : model_(std::move(model)) {
-  grid_ = {config().num_prefix_tokens(), image.size(2) / config().patch_size,
-           image.size(3) / config().patch_size};
+  grid_ = config().token_grid_of_pixels(image.size(2), image.size(3));
   model_->eval();
   model_->to(at::kDouble);
   for (Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
@@ -106,7 +105,7 @@ model::TokenMixer& BruteForce::mixer(std::int64_t layer) const {
 Tensor BruteForce::readout() const {
   Tensor r = at::zeros({grid_.num_tokens()}, at::kDouble);
   if (config().global_pool == model::Pooling::avg) {
-    const std::int64_t patches = grid_.rows * grid_.columns;
+    const std::int64_t patches = grid_.num_image_tokens();
     r.narrow(0, grid_.num_prefix, patches).fill_(1.0 / static_cast<double>(patches));
   } else {
     r.narrow(0, 0, config().distilled ? 2 : 1).fill_(config().distilled ? .5 : 1);

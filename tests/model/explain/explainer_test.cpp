@@ -84,6 +84,20 @@ TEST(ExplainerTest, SeveralRequestsAtOnceAreTheSingleOnes) {
   }
 }
 
+// What the overview's patches have is shared among the patches beneath them: nothing is lost.
+TEST(ExplainerTest, AnOverviewLiesOverThePicture) {
+  VitConfig config = small_config("window");
+  config.overview = true;
+  const std::int64_t side = config.grid_rows() + 3;
+  const BruteForce truth(config, side, side + 1, 12);
+  for (const Request& request : {Request{Method::attention, 2}, Request{Method::hydra, 2, 3}}) {
+    const Explanation found = truth.explain(request);
+    EXPECT_EQ(found.map.sizes(), at::IntArrayRef({side, side + 1}));
+    EXPECT_NEAR(all_heat(found).sum().item<double>(), found.total,
+                1e-5 * all_heat(found).abs().sum().item<double>());
+  }
+}
+
 TEST(ExplainerTest, HeadsSumToTheMapOrAverageToIt) {
   const BruteForce truth(small_config(kMixed), 8, 8, 13);
   for (const std::int64_t layer : {2, 1}) {

@@ -78,16 +78,15 @@ PackedNetwork make_network(Storage storage, bool average) {
                                   kernels::linear_attention::Normaliser::add_eps, 1e-6F, 1e-6F}};
     } else if (layer == 3) {
       const auto element = static_cast<std::size_t>(kernels::size_of(storage));
-      block.mixing =
-          ModuleLayer{[element](std::int64_t count, std::int64_t rows, std::int64_t columns,
-                                void* queries, std::int64_t query_stride, void*, void* mixed) {
-            const auto stride = static_cast<std::size_t>(query_stride);
-            for (std::size_t token = 0;
-                 token < static_cast<std::size_t>(count * (1 + rows * columns)); ++token)
-              std::memcpy(static_cast<std::byte*>(mixed) + token * kDim * element,
-                          static_cast<const std::byte*>(queries) + token * stride * element,
-                          kDim * element);
-          }};
+      block.mixing = ModuleLayer{[element](std::int64_t count, const TokenGrid& grid, void* queries,
+                                           std::int64_t query_stride, void*, void* mixed) {
+        const auto stride = static_cast<std::size_t>(query_stride);
+        for (std::size_t token = 0; token < static_cast<std::size_t>(count * grid.num_tokens());
+             ++token)
+          std::memcpy(static_cast<std::byte*>(mixed) + token * kDim * element,
+                      static_cast<const std::byte*>(queries) + token * stride * element,
+                      kDim * element);
+      }};
     }
     network.blocks.push_back(std::move(block));
   }
@@ -98,14 +97,31 @@ PackedNetwork make_network(Storage storage, bool average) {
   return network;
 }
 
-ImageGeometry make_geometry(const PackedNetwork& network, std::int64_t rows, std::int64_t columns) {
+/// The same with windows of 7x6 before, between and behind other mechanisms.
+PackedNetwork make_windowed_network(Storage storage, bool average) {
+  PackedNetwork network = make_network(storage, average);
+  for (const std::size_t layer : {0U, 3U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+  network.window = GridExtent{7, 6};
+  return network;
+}
+
+/// Networks with windows see an overview of 3x4 patches beside any picture.
+TokenGrid make_grid(const PackedNetwork& network, std::int64_t rows, std::int64_t columns) {
+  if (!network.window) return {1, rows, columns};
+  return {1, rows, columns, 3, 4};
+}
+
+ImageGeometry make_geometry(const PackedNetwork& network, const TokenGrid& grid) {
   ImageGeometry geometry;
-  geometry.grid_rows = rows;
-  geometry.grid_columns = columns;
+  geometry.grid = grid;
   geometry.prefix = random_values(kDim, 1, 20);
-  geometry.position = random_values(static_cast<std::size_t>(rows * columns * kDim), 1, 21);
+  geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
+  geometry.position =
+      random_values(static_cast<std::size_t>(grid.num_image_tokens() * kDim), 1, 21);
   geometry.token_weights.resize(network.blocks.size());
   geometry.query_scales.assign(network.blocks.size(), 1.0F);
+  geometry.prefix_weights.resize(network.blocks.size());
+  geometry.prefix_weights[0] = {{1.25F, 0.5F}, {2, 1}};
   return geometry;
 }
 
@@ -113,14 +129,18 @@ std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, st
                              std::int64_t batch, std::int64_t count, int threads,
                              const ExecutionOptions& options = {}) {
   kernels::device::ThreadTeam team(threads);
+  const TokenGrid grid = make_grid(network, rows, columns);
   const auto executor =
-      StreamingExecutor::make(network, make_geometry(network, rows, columns), batch, team, options);
-  const auto images =
-      random_values(static_cast<std::size_t>(batch * 3 * rows * columns * kPatch * kPatch), 1, 30);
+      StreamingExecutor::make(network, make_geometry(network, grid), batch, team, options);
+  const auto pictures_of = [batch](std::int64_t patches, unsigned seed) {
+    return random_values(static_cast<std::size_t>(batch * 3 * patches * kPatch * kPatch), 1, seed);
+  };
+  const auto images = pictures_of(grid.num_patches(), 30);
+  const auto overviews = pictures_of(grid.num_overview(), 31);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
-  executor->run(images.data(), count, logits.data(), {});
+  executor->run(images.data(), overviews.data(), count, logits.data(), {});
   std::vector<float> again(logits.size());
-  executor->run(images.data(), count, again.data(), {});
+  executor->run(images.data(), overviews.data(), count, again.data(), {});
   EXPECT_EQ(logits, again) << "the same call, the same bits";
   EXPECT_GT(executor->workspace_bytes(), 0U);
   return logits;
@@ -160,8 +180,8 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   observers.ranges = &ranges;
   const auto images = random_values(2 * 3 * 9 * 12 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);
-  StreamingExecutor::make(network, make_geometry(network, 9, 12), 2, team)
-      ->run(images.data(), 2, logits.data(), observers);
+  StreamingExecutor::make(network, make_geometry(network, {1, 9, 12}), 2, team)
+      ->run(images.data(), nullptr, 2, logits.data(), observers);
   ASSERT_EQ(ranges.size(), network.blocks.size());
   for (const BlockRanges& block : ranges) {
     EXPECT_EQ(block.qkv.size(), static_cast<std::size_t>(kDim));
@@ -194,6 +214,37 @@ TEST(StreamingExecutorOptions, DroppedTokensAndFixedTiles) {
       EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
     }
   }
+}
+
+TEST_P(StreamingExecutorTest, WindowsAreTheSameWhateverTilesAndThreadsCutThem) {
+  const PackedNetwork network = make_windowed_network(GetParam().first, GetParam().second);
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
+  ExecutionOptions fixed;
+  fixed.fixed_tiles = true;
+  for (const auto& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 6}, {7, 11}, {20, 19}}) {
+    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
+    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+    EXPECT_EQ(logits_of(network, rows, columns, 2, 2, 4, fixed),
+              logits_of(network, rows, columns, 2, 2, 3, fixed));
+  }
+}
+
+TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
+  PackedNetwork network = make_network(Storage::float32, true);
+  network.blocks[3].mixing = HydraLayer{};  // a module needs row-major order
+  const std::vector<float> softmax = logits_of(network, 12, 13, 2, 2, 2);
+  ImageGeometry geometry = make_geometry(network, {1, 12, 13});
+  geometry.prefix_weights[0] = {};
+  network.window = GridExtent{12, 13};
+  for (const std::size_t layer : {0U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+  kernels::device::ThreadTeam team(2);
+  const auto images = random_values(2 * 3 * 12 * 13 * kPatch * kPatch, 1, 30);
+  std::vector<float> logits(2 * kClasses);
+  StreamingExecutor::make(network, std::move(geometry), 2, team)
+      ->run(images.data(), nullptr, 2, logits.data(), {});
+  expect_near(logits, softmax, 1e-5F);
 }
 
 INSTANTIATE_TEST_SUITE_P(

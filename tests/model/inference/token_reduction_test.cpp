@@ -95,6 +95,25 @@ TEST(TokenReduction, EqualsTheModulesOnTheTokensThatAreKept) {
   }
 }
 
+// Their tokens lie in another order, in which those that are kept go on.
+TEST(TokenReduction, BehindWindowsEqualsTheModules) {
+  at::manual_seed(11);
+  const at::Tensor image = at::randn({1, 3, 64, 64});
+  for (const char* attention : {"window:0,softmax:1,hedgehog:2", "window:0,hydra:1,softmax:2"}) {
+    SCOPED_TRACE(attention);
+    VitConfig config = small(attention);
+    config.attention[0].options["size"] = "3";
+    if (config.attention[1].mechanism == "hydra") config.attention[1].options["scale"] = "none";
+    VisionTransformer model = filled(config);
+    InferencePlan plan(model, keeping(20.0 / 64, 1));
+    EXPECT_EQ(plan.kernels(), "fused");
+    EXPECT_LT(
+        relative(plan.logits(image),
+                 reduced_logits(model, image, 1, 20, config.attention[1].mechanism == "hydra")),
+        1e-4);
+  }
+}
+
 TEST(TokenReduction, KeepingAllIsTheFullModelAndSizesMayChange) {
   at::manual_seed(11);
   const at::Tensor images = at::randn({1, 3, 64, 64});
@@ -140,6 +159,10 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
                "--keep-tokens");
   EXPECT_ERROR(plan(small("aft:0,hydra:1-2"), keeping(0.5, 0)), invalid_argument, "1 to 1",
                "--keep-layer");
+  EXPECT_ERROR(plan(small("window:0,hydra:1-2"), keeping(0.5, 0)), invalid_argument, "1 to 1",
+               "--keep-layer");
+  EXPECT_ERROR(plan(small("hydra:0,window:1,hydra:2"), keeping(0.5, 0)), invalid_argument,
+               "layer 1", "window", "--keep-tokens");
   VitConfig average = small("hydra");
   average.global_pool = Pooling::avg;
   EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "--keep-tokens");

@@ -124,6 +124,28 @@ TEST(ResolutionViews, PartsOfASceneAreWhereTheBackgroundIsNot) {
   }
 }
 
+TEST(ResolutionViews, HeldOutScenesHoldEachImageOnceAndAreTheSameAgain) {
+  const ResolutionOptions options{.backgrounds = {"b.ppm"}, .least_part = 8};
+  const std::vector<image::Picture> backgrounds{plain(96, 64, 10), plain(96, 64, 20)};
+  const at::Tensor images = at::full({3, 3, 16, 16}, 200.0, at::kFloat);
+  const auto make = [&] {
+    RandomStream stream{4};
+    return scenes_of(images, unnormalised({16, 16}), options, backgrounds, {40, 60}, stream);
+  };
+  const at::Tensor scenes = make();
+  EXPECT_EQ(scenes.sizes(), at::IntArrayRef({3, 3, 40, 60}));
+  EXPECT_TRUE(at::equal(make(), scenes));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const at::Tensor bright = scenes[i][0].gt(100);
+    const std::int64_t rows = bright.any(1).sum().item<std::int64_t>();
+    EXPECT_EQ(bright.sum().item<std::int64_t>(), rows * rows) << "one square";
+    EXPECT_GE(rows, 8);
+    EXPECT_LE(rows, 40);
+    const double around = scenes[i][0].masked_select(bright.logical_not()).mean().item<double>();
+    EXPECT_NEAR(around, i == 1 ? 20 : 10, 1e-3) << "backgrounds in turns";
+  }
+}
+
 class ViewLoader : public ::testing::Test {
  protected:
   ViewLoader() {

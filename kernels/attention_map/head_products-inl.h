@@ -1,0 +1,59 @@
+// Products of one row of heads with the same heads of other rows. Included after hwy/highway.h, once
+// per instruction set.
+#if defined(HYDRASCOPE_KERNELS_ATTENTION_MAP_HEAD_PRODUCTS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef HYDRASCOPE_KERNELS_ATTENTION_MAP_HEAD_PRODUCTS_INL_H
+#undef HYDRASCOPE_KERNELS_ATTENTION_MAP_HEAD_PRODUCTS_INL_H
+#else
+#define HYDRASCOPE_KERNELS_ATTENTION_MAP_HEAD_PRODUCTS_INL_H
+#endif
+
+#include "kernels/vector/pair-inl.h"
+
+#include <cstddef>
+
+HWY_BEFORE_NAMESPACE();
+namespace hydrascope::kernels::HWY_NAMESPACE {
+
+/// Rows a pass: the one row they are multiplied by is read and converted once for four.
+constexpr int kProductRows = 4;
+
+/// Elements of the one row in the order that load_pair<T> gives the others in.
+template <class T>
+HWY_INLINE Pair in_order_of(const float* p) {
+  return load_pair_as<T>(p);
+}
+template <class T>
+HWY_INLINE Pair in_order_of(const BFloat16* p) {
+  return load_pair(p);
+}
+
+/// sums[r]: the product of one head with that head of row r, a lane's share each.
+template <int kRows, class One, class T>
+HWY_INLINE void head_products(const One* one, const T* rows, std::int64_t stride, std::size_t dim,
+                              VecF32* sums) {
+  const std::size_t n = lanes();
+  for (int r = 0; r < kRows; ++r) sums[r] = hn::Zero(F32());
+  std::size_t i = 0;
+  for (; i + 2 * n <= dim; i += 2 * n) {
+    const Pair a = in_order_of<T>(one + i);
+    for (int r = 0; r < kRows; ++r) {
+      const Pair b = load_pair(rows + r * stride + i);
+      sums[r] = hn::MulAdd(a.first, b.first, sums[r]);
+      sums[r] = hn::MulAdd(a.second, b.second, sums[r]);
+    }
+  }
+  for (; i < dim; i += n) {  // what fills no pair
+    const std::size_t rest = dim - i;
+    const bool whole = rest >= n;
+    const VecF32 a = whole ? load(one + i) : load_n(one + i, rest);
+    for (int r = 0; r < kRows; ++r) {
+      const T* row = rows + r * stride + i;
+      sums[r] = hn::MulAdd(a, whole ? load(row) : load_n(row, rest), sums[r]);
+    }
+  }
+}
+
+}  // namespace hydrascope::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif
