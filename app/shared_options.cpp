@@ -52,8 +52,7 @@ std::vector<Option> model_options() {
            .default_note = "the checkpoint's, timm",
            .choices = {"timm", "hf", "tile"}},
           {.name = "overview",
-           .help = "a picture larger than the model's size joins its own patches a second time, "
-                   "reduced to that size",
+           .help = "a picture above the model's size comes a second time, reduced to it",
            .default_note = "the checkpoint's, off",
            .choices = {"on", "off"}},
       });

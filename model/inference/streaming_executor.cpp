@@ -300,7 +300,7 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
     ask_for_prefix(layer, count);
   } else if (const auto* m = std::get_if<ModuleLayer>(&mixing)) {
     m->mix(count, geometry_.grid, work_.q.data(), work_.query_stride,
-           work_.stored_keys_values.data(), work_.module_mixed.data());
+           work_.stored_keys(layer, {0, 0, 0, 0}), work_.module_mixed.data());
     clock.lap(Stage::module);
   }
   clock.lap(Stage::attention);

@@ -93,8 +93,8 @@ class Workspace {
     return reduces(layer) || std::holds_alternative<WindowLayer>(mixing) ||
            std::holds_alternative<ModuleLayer>(mixing);
   }
-  [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t keys) const {
-    return {keys, net_.num_heads, net_.embed_dim / net_.num_heads};
+  [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t count) const {
+    return {count, net_.num_heads, net_.embed_dim / net_.num_heads};
   }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(const Extent& extent) const {
     return softmax_shape(extent.num_tokens);

@@ -2,6 +2,7 @@
 // themselves promise. The twins are held against all options in the conformance suite.
 #include "model/attention/balanced_intervals.h"
 #include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"
 

@@ -143,15 +143,13 @@ void expect_fused_windows(VisionTransformer model, const at::Tensor& images) {
   PlanOptions chosen = options();
   chosen.kernels = Kernels::fused;
   for (const int threads : {1, 2, 5}) {
-    for (const bool deterministic : {false, true}) {
-      chosen.threads = threads;
-      chosen.deterministic = deterministic;
-      InferencePlan plan(model, chosen);
-      EXPECT_EQ(plan.kernels(), "fused");
-      const at::Tensor found = plan.logits(images);
-      EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
-      EXPECT_TRUE(at::equal(plan.logits(images), found));
-    }
+    chosen.threads = threads;
+    chosen.deterministic = threads == 2;
+    InferencePlan plan(model, chosen);
+    EXPECT_EQ(plan.kernels(), "fused");
+    const at::Tensor found = plan.logits(images);
+    EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
+    EXPECT_TRUE(at::equal(plan.logits(images), found));
   }
   chosen = options(at::kBFloat16);
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
@@ -169,13 +167,14 @@ TEST(PlanOfWindows, EqualsTheModules) {
   for (const char* attention : {"window", "window:0-1,hydra:2", "hydra:0,window:1,softmax:2",
                                 "softmax:0,hedgehog:1,window:2", "window:0,elu:1,window:2"}) {
     for (const auto& [height, width] : kSizesAroundTheGrid) {
-      for (const bool overview : {false, true}) {
-        SCOPED_TRACE(std::string(attention) + " " + std::to_string(height) + "x" +
-                     std::to_string(width) + (overview ? " with an overview" : ""));
-        VitConfig config = small(attention);
-        config.overview = overview;
-        expect_fused_windows(filled(config), at::randn({2, 3, height, width}));
-      }
+      SCOPED_TRACE(std::string(attention) + " " + std::to_string(height) + "x" +
+                   std::to_string(width));
+      VitConfig config = small(attention);
+      const at::Tensor images = at::randn({2, 3, height, width});
+      expect_fused_windows(filled(config), images);
+      config.overview = true;
+      if (config.token_grid_of_pixels(height, width).num_overview() > 0)
+        expect_fused_windows(filled(config), images);
     }
   }
 }
