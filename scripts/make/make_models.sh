@@ -4,12 +4,13 @@
 #   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed window
 #                                                         default: all but hydra, which has it in all layers
 #
-# `window` learns sizes up to 1088x1920, and to find small things there, on the training half of PICTURES/backgrounds (make_scenes.py,
-# backgrounds_of). PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
+# PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
-# the same seed together. The bundled models are those of seed 1, the first of which one version of the program made all, copied to
-# assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
-# program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
+# the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
+# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. The bundled models are
+# those of seed 1, the first of which one version of the program made all, and of seed 0 (window), copied to assets/models without the
+# seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
+# build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
   sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
@@ -46,10 +47,12 @@ for model in "${models[@]}"; do
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     window)
-      find "$pictures/backgrounds" -name '*.jpg' | sort | awk 'NR % 2 == 1' >"$output/training_backgrounds.txt"
-      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on --balance-sources
-        --epochs 0 --steps-outputs 0 --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/training_backgrounds.txt"
-        --steps-sizes 1000 --lr-sizes 5e-5 --batch-size 64)
+      find "$pictures/backgrounds" -name '*.jpg' | sort | awk 'NR % 2 == 1' >"$output/backgrounds.txt"
+      find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | sort | awk 'NR % 9 == 1' >>"$output/backgrounds.txt"
+      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on --epochs 0 --steps-outputs 0
+        --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/backgrounds.txt" --steps-sizes 800 --lr-sizes 5e-5 --evaluations 4
+        --mechanism-lr-scale 20 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
+      processes=(--processes "${PROCESSES:-2}")
       ;;
     *)
       echo "make_models.sh: there is no model $model" >&2

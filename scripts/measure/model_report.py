@@ -27,6 +27,7 @@ TITLES = {
     "hedgehog": "Hedgehog in all layers",
     "mixed": "Hydra in the last 2 layers, Hedgehog in the other ten",
     "hydra": "Hydra in all layers",
+    "window": "windows and an overview in all layers",
 }
 STAGES = {
     "start": "exchanged, nothing learned",
@@ -34,6 +35,7 @@ STAGES = {
     "maps": "maps imitate the rows",
     "outputs": "attention outputs matched",
     "finetune": "end to end",
+    "sizes": "sizes and scenes",
 }
 START_OF_OTHERS = "the layers of earlier conversions put together"
 BUNDLED = [key for key in TITLES if (ROOT / "assets" / "models" / f"{FAMILY}.{key}.safetensors").exists()]

@@ -18,14 +18,15 @@ const fs::path kScripts = fs::path(HYDRASCOPE_SOURCE_DIR) / "scripts";
 constexpr const char* kMeasured = "ccby_1k_eval";
 
 /// The command lines that a script starts with `arguments`, a word each: those of a program that
-/// only writes them down. OUTPUT in `arguments` stands for a folder.
+/// only writes them down. OUTPUT in `arguments`, if it is there, stands for a folder.
 std::vector<std::vector<std::string>> kept_commands(const char* script, std::string arguments) {
   const TemporaryFolder folder;
   const fs::path log = folder.path() / "log";
   const fs::path program = folder.write(
       "program", "#!/bin/sh\nprintf '%s\\n' \"$@\" end-of-command >> '" + log.string() + "'\n");
   fs::permissions(program, fs::perms::owner_all);
-  arguments.replace(arguments.find("OUTPUT"), 6, "'" + (folder.path() / "models").string() + "'");
+  if (const std::size_t output = arguments.find("OUTPUT"); output != std::string::npos)
+    arguments.replace(output, 6, "'" + (folder.path() / "models").string() + "'");
   const std::string command = "unset PROCESSES; HYDRASCOPE='" + program.string() + "' '" +
                               (kScripts / script).string() + "' " + arguments;
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
@@ -59,6 +60,23 @@ TEST(HeldOutDiscipline, TheKeptCommandsOnlyMeasureOnTheEvaluationSet) {
               (std::set<std::string>{"/pictures/imagenette/train", "/pictures/imagenet_1k_one_each",
                                      "/pictures/caltech101_unlabelled"}));
   }
+}
+
+TEST(HeldOutDiscipline, ScenesLieOnTheTrainingHalfOfTheBackgrounds) {
+  const TemporaryFolder folder;
+  for (const char* name : {"backgrounds/b.jpg", "backgrounds/a.jpg", "backgrounds/d.jpg",
+                           "backgrounds/c.jpg", "caltech101_unlabelled/BACKGROUND_1.jpg"}) {
+    fs::create_directories((folder.path() / name).parent_path());
+    folder.write(name, "");
+  }
+  const std::string pictures = folder.path().string();
+  const auto commands =
+      kept_commands("make/make_models.sh", "'" + pictures + "' '" + pictures + "/made' 3 window");
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_THAT(commands.front(), ::testing::Contains("@" + pictures + "/made/backgrounds.txt"));
+  EXPECT_EQ(read_bytes(folder.path() / "made" / "backgrounds.txt"),
+            pictures + "/backgrounds/a.jpg\n" + pictures + "/backgrounds/c.jpg\n" + pictures +
+                "/caltech101_unlabelled/BACKGROUND_1.jpg\n");
 }
 
 TEST(HeldOutDiscipline, FromScratchOnlyWhatIsGivenIsLearnedFrom) {

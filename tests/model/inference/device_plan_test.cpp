@@ -155,7 +155,10 @@ TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
 TEST(DevicePlanTest, EqualsTheModulesWhereTheSizeDecides) {
   at::manual_seed(5);
   VitConfig config = small("softmax:0-1,window:2");
-  for (AttentionSpec& spec : config.attention) spec.options["logit_scale"] = "log";
+  for (AttentionSpec& spec : config.attention) {
+    const bool window = spec.mechanism == "window";
+    spec.options[window ? "prefix_rows" : "logit_scale"] = window ? "scaled" : "log";
+  }
   config.pos_interp = PosInterp::tile;
   expect_equal_to_modules(config, at::randn({1, 3, 104, 136}));
 }
@@ -264,7 +267,11 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
 }
 
 TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
-  EXPECT_THROW(HostPlan(filled(small("nystrom")), ProductType::float32, Kernels::fused), Error);
+  for (const char* attention : {"nystrom", "window"})
+    EXPECT_THROW(HostPlan(filled(small(attention)), ProductType::float32, Kernels::fused), Error);
+  // Windows have kernels on the CPU only.
+  EXPECT_EQ(HostPlan(filled(small("window")), ProductType::float32).weights.what_runs(),
+            "fused+modules");
 }
 
 }  // namespace device_plan_test

@@ -96,7 +96,10 @@ TEST(PlanTest, EqualsTheModulesWhereTheSizeDecides) {
   const at::Tensor images = at::randn({1, 3, 104, 136});
   VitConfig config = small("softmax:0-1,window:2");
   const VitConfig plain = config;
-  for (AttentionSpec& spec : config.attention) spec.options["logit_scale"] = "log";
+  for (AttentionSpec& spec : config.attention) {
+    const bool window = spec.mechanism == "window";
+    spec.options[window ? "prefix_rows" : "logit_scale"] = window ? "scaled" : "log";
+  }
   config.pos_interp = PosInterp::tile;
   expect_equal_to_modules(config, images);
   VisionTransformer model = filled(config);
