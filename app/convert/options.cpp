@@ -176,6 +176,11 @@ std::string conversion_recipe(const ParsedOptions& options, training::Autocast a
   // A stage that does not run has no settings, so states of versions without it go on.
   if (!options.given("sizes"))
     for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);
+  if (options.given("scenes")) {
+    recipe["scenes"] = Json::array();
+    for (const std::filesystem::path& file : background_pictures(options.text("scenes")))
+      recipe["scenes"].push_back(file.filename().string());
+  }
   std::string starts;
   for (const std::string& start : options.texts("start"))
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

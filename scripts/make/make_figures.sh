@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes assets/figures: the README's strip (a photograph, what speaks for otter at 224x224, and at 1080x1920
-# without a resize, where the model itself answers mink) and a contact sheet of methods at 224x224. The program must be built, python3 needs Pillow, and the
-# times under the strip are true where the machine does nothing else.
+# without a resize) and a contact sheet of methods at 224x224. The program must be built, python3 needs Pillow, and
+# the times under the strip are true where the machine does nothing else.
 #   make_figures.sh [PROGRAM] [FOLDER]      (default: build/release/hydrascope, assets/figures)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 heatmap() {  # NAME OPTION...: draws it five times, a record each
   local name=$1
   shift
-  "$program" visualize -q --no-progress -m deit_tiny_patch16_224.hedgehog --precision bfloat16 -b 1 --class otter --format jsonl \
+  "$program" visualize -q --no-progress -m deit_tiny_patch16_224.window --precision bfloat16 -b 1 --class otter --format jsonl \
     -o "$work/$name" "$@" "$photo" "$photo" "$photo" "$photo" "$photo" >"$work/$name.jsonl"
 }
 heatmap small
