@@ -328,7 +328,8 @@ int TrainingRun::run() {
   const model::VitConfig& config = subject_.source.config;
   const ParsedOptions resolved =
       options_.with("pos-interp", {std::string(model::name(config.pos_interp))})
-          .with("overview", {config.overview ? "on" : "off"});
+          .with("overview",
+                config.overview ? std::vector<std::string>{"on"} : std::vector<std::string>{});
   about_["training"] = training_recipe(resolved, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});

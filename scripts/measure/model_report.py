@@ -186,6 +186,9 @@ def parents_of(recipe: dict[str, Any]) -> list[str]:
 
 
 def settings(recipe: dict[str, Any], processes: int) -> str:
+    if recipe.get("sizes"):
+        return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
+                f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe['scenes'])} backgrounds.")
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
     epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"
@@ -211,7 +214,8 @@ def card(key: str, figures: dict[str, Any]) -> str:
     begin = f" It began with the layers of the {' and '.join(parents)} models of the same seed." if parents else ""
     starts = "".join(f" --start {FAMILY}.{parent}.seed{made['seed']}.safetensors" for parent in parents)
     epochs = f" --epochs {float(recipe['epochs']):g}" if parents else ""
-    command = f"--attn {recipe['attn']}{starts}{epochs} --seed {made['seed']} ..."
+    kept = " --overview on --sizes ... --scenes ..." if recipe.get("sizes") else ""
+    command = f"--attn {recipe['attn']}{kept}{starts}{epochs} --seed {made['seed']} ..."
     text = f"""# {model}
 
 DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['attention']}`), converted by
@@ -250,12 +254,14 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
         ratio = speed["images_per_second"] / teacher["speed"][size]["images_per_second"]
         text += (f"- {size}: {speed['images_per_second']:.2f} images/s, {ratio:.2f} times the softmax model, {speed['peak_memory_mb']:.0f} MB "
                  f"(bfloat16, {figures['machine']})\n")
+    sizes = recipe.get("sizes")
+    learned_at = f"sizes from {sizes[0]} to {sizes[-1]}" if sizes else "224 pixels"
     others = ", ".join(f"{top1:.1f} ({teacher['sizes'][size]:.1f}) at {size}" for size, top1 in row["sizes"].items())
     text += f"""
 ## Limits
 
 - It learned to imitate the softmax model on the kinds of pictures above. Classes far from them lose more than the mean says.
-- It learned at 224 pixels. Top-1 on {PHOTOGRAPHS} at other sizes (in brackets the softmax model): {others}.
+- It learned at {learned_at}. Top-1 on {PHOTOGRAPHS} at other sizes (in brackets the softmax model): {others}.
 - It repeats the errors and the biases of the softmax model.
 
 Licence: Apache-2.0, as the softmax model's (`assets/NOTICE`).
@@ -271,6 +277,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--machine", help="as the cards name it (default: what /proc/cpuinfo says)")
     parser.add_argument("--measure", nargs="*", choices=MEASUREMENTS, default=MEASUREMENTS)
+    parser.add_argument("--only", nargs="+", metavar="KEY", help="score these models, as window; speed is always that of all, in turns")
     arguments = parser.parse_args()
     raw = ROOT / "docs" / "measurements" / "models.json"
     figures = json.loads(raw.read_text()) if raw.exists() else {"bundled": {}, "seeds": {}}
@@ -281,6 +288,8 @@ def main() -> None:
         for model, speed in time_models(arguments.program, models, arguments.rounds).items():
             rows[model]["speed"] = speed
     for model, row in rows.items():
+        if arguments.only and model.removeprefix(FAMILY + ".") not in arguments.only:
+            continue
         if "scores" in arguments.measure:
             file = ROOT / "assets" / "models" / f"{model}.safetensors"
             row |= {"bytes": file.stat().st_size, "scores": score(arguments.program, model, arguments.pictures)}
