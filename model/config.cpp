@@ -129,11 +129,18 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
 TokenGrid VitConfig::token_grid(std::int64_t rows, std::int64_t columns) const {
   TokenGrid grid{num_prefix_tokens(), rows, columns};
   if (overview && rows > grid_rows() && columns > grid_columns()) {
+    // In training grids. Every patch of the overview sees all of it, so that of a panorama, which
+    // would be as long as the picture, is reduced further.
+    constexpr double kLongest = 4;
+    const double of_rows = static_cast<double>(grid_rows()) / static_cast<double>(rows);
+    const double of_columns = static_cast<double>(grid_columns()) / static_cast<double>(columns);
     const double scale =
-        std::max(static_cast<double>(grid_rows()) / static_cast<double>(rows),
-                 static_cast<double>(grid_columns()) / static_cast<double>(columns));
-    grid.overview_rows = std::llround(scale * static_cast<double>(rows));
-    grid.overview_columns = std::llround(scale * static_cast<double>(columns));
+        std::min(std::max(of_rows, of_columns), kLongest * std::min(of_rows, of_columns));
+    const auto reduced = [&](std::int64_t patches) {
+      return std::max<std::int64_t>(1, std::llround(scale * static_cast<double>(patches)));
+    };
+    grid.overview_rows = reduced(rows);
+    grid.overview_columns = reduced(columns);
   }
   return grid;
 }

@@ -23,8 +23,8 @@ ParsedOptions options_of_reference(const ParsedOptions& options) {
   ParsedOptions own = options;
   if (options.given("against")) {
     own = own.with("model", options.texts("against"));
-    for (const char* name :
-         {"checkpoint", "use-ema", "num-classes", "reset-head", "attn", "attn-opt"})
+    for (const char* name : {"checkpoint", "use-ema", "num-classes", "reset-head", "attn",
+                             "attn-opt", "pos-interp", "overview"})
       own = own.with(name, {});
   }
   if (options.given("against-attn"))

@@ -78,10 +78,10 @@ Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const Toke
 }  // namespace
 
 MechanismOption prefix_rows_option() {
-  return of_stored_tensors(choice_option(
+  return choice_option(
       "prefix_rows", "plain", {"plain", "scaled", "learned"},
       "scores of prefix tokens, which see the whole picture: as they are, sharper over more tokens "
-      "and balanced between picture and overview, or both by learned amounts"));
+      "and balanced between picture and overview, or both by learned amounts");
 }
 
 std::vector<MechanismParameter> prefix_rows_parameters() {

@@ -170,6 +170,11 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.fc_norm = find("fc_norm.weight") != nullptr;
   if (config.fc_norm) config.global_pool = model::Pooling::avg;
   config.attention = stored_attention(config.depth);
+  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty()) {
+    const VitConfig stored = model::config_from_json(said, file().string());
+    config.pos_interp = stored.pos_interp;
+    config.overview = stored.overview;
+  }
   std::erase(notes_, assumed_heads_);
 }
 

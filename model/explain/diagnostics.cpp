@@ -282,7 +282,8 @@ Tensor compare_blocks(const DiagnosedBlock& diagnosed, const DiagnosedBlock& ref
 bool AttentionDiagnostics::comparable(const VitConfig& model, const VitConfig& reference) {
   return model.depth == reference.depth && model.embed_dim == reference.embed_dim &&
          model.num_heads == reference.num_heads && model.patch_size == reference.patch_size &&
-         model.num_prefix_tokens() == reference.num_prefix_tokens();
+         model.num_prefix_tokens() == reference.num_prefix_tokens() &&
+         model.overview == reference.overview;
 }
 
 AttentionDiagnostics::AttentionDiagnostics(VisionTransformerImpl& model,

@@ -67,6 +67,8 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
                 "expected H and W multiples of " + std::to_string(patch) + ", found " +
                     std::to_string(shape.height) + "x" + std::to_string(shape.width),
                 config.arch);
+  if (config.overview)
+    throw Error(ErrorCode::internal, "the plan of a GPU has no overview", config.arch);
   batch_ = shape.batch;
   grid_rows_ = shape.height / patch;
   grid_columns_ = shape.width / patch;

@@ -58,7 +58,7 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 /// Embeddings of images of rows x columns patches, float32.
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
-  at::Tensor position;  ///< (rows * columns, D)
+  at::Tensor position;  ///< (patches and overview, D)
   std::vector<TokenWeights> token_weights;       ///< one per layer
   std::vector<double> query_scales;              ///< one per layer, see TokenMixer::query_scale
   std::vector<PrefixWeighing> prefix_weighings;  ///< one per layer

@@ -46,8 +46,9 @@ struct WindowLayer {};
 
 /// A mechanism without kernels of its own: its module runs between two passes over the tokens.
 struct ModuleLayer {
-  /// Mixes the tokens of `count` images, patches in row-major order, in the network's storage: queries (count, N, D), rows
-  /// `query_stride` elements apart, keys and values (count, N, 2 D) -> mixed (count, N, D).
+  /// Mixes the tokens of `count` images, patches in row-major order, in the network's storage:
+  /// queries (count, N, D), rows `query_stride` elements apart, keys and values (count, N, 2 D) ->
+  /// mixed (count, N, D).
   std::function<void(std::int64_t count, const TokenGrid& grid, void* queries,
                      std::int64_t query_stride, void* keys_values, void* mixed)>
       mix;

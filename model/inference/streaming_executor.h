@@ -3,9 +3,9 @@
 //   -> LayerNorm -> next layer's q, k, v -> the tile's part of the next global state
 // Only x and q (N x D) live between layers, and what the mechanism keeps: Hydra a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer. In the last block,
-// with a class token pooled, only prefix tokens have a query, an output and an MLP: exact for every
-// mechanism.
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer, twice where
+// there are windows. In the last block, with a class token pooled, only prefix tokens have a query,
+// an output and an MLP: exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran

@@ -133,7 +133,7 @@ class Workspace {
   /// it has just used, while other tiles still need theirs.
   Buffer<T> q;
   std::int64_t query_stride = 0;  ///< the widest layer's
-  Buffer<T> position;             ///< (patches, D)
+  Buffer<T> position;             ///< (patches and overview, D), in the plan's order
   Buffer<float> hydra_sums;       ///< (B, tiles, D)
   Buffer<float> hydra_global;     ///< (B, D)
   Buffer<float> linear_sums;      ///< (B, tiles, most sums)

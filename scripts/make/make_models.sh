@@ -47,12 +47,13 @@ for model in "${models[@]}"; do
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     window)
-      find "$pictures/backgrounds" -name '*.jpg' | sort | awk 'NR % 2 == 1' >"$output/backgrounds.txt"
-      find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | sort | awk 'NR % 9 == 1' >>"$output/backgrounds.txt"
+      # The first, third, ... in the order of Python, which decides.
+      find "$pictures/backgrounds" -maxdepth 1 -name '*.jpg' | LC_ALL=C sort | awk 'NR % 2 == 1' >"$output/backgrounds.txt"
+      find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$output/backgrounds.txt"
       recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on --epochs 0 --steps-outputs 0
         --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/backgrounds.txt" --steps-sizes 800 --lr-sizes 5e-5 --evaluations 4
         --mechanism-lr-scale 20 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
-      processes=(--processes "${PROCESSES:-2}")
+      [ -n "${PROCESSES:-}" ] || recipe+=(--processes 2)
       ;;
     *)
       echo "make_models.sh: there is no model $model" >&2

@@ -188,7 +188,7 @@ def parents_of(recipe: dict[str, Any]) -> list[str]:
 def settings(recipe: dict[str, Any], processes: int) -> str:
     if recipe.get("sizes"):
         return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
-                f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe['scenes'])} backgrounds.")
+                f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe.get('scenes', []))} backgrounds.")
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
     epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"
@@ -232,7 +232,9 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
 |---|---:|---:|---:|
 """
     for stage in made["stages"]:
-        text += f"| {stage['stage']} | {stage['steps']} | {stage['images']} | {stage['images_per_second']:.0f} |\n"
+        # A step of `sizes` takes fewer pictures the larger they are.
+        counts = "- | -" if stage["stage"] == "sizes" else f"{stage['images']} | {stage['images_per_second']:.0f}"
+        text += f"| {stage['stage']} | {stage['steps']} | {counts} |\n"
     text += f"""
 ## Data
 

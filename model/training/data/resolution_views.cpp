@@ -6,7 +6,6 @@
 #include "model/training/data/rand_augment.h"
 
 #include <ATen/ops/_upsample_bicubic2d_aa.h>
-#include <ATen/ops/stack.h>
 
 #include <algorithm>
 #include <cmath>
@@ -132,24 +131,18 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
   return normalise(options, canvas);
 }
 
-at::Tensor scenes_of(const at::Tensor& images, const AugmentOptions& options,
-                     const ResolutionOptions& resolutions,
-                     const std::vector<image::Picture>& backgrounds, image::Size size,
-                     RandomStream& stream) {
-  std::vector<at::Tensor> scenes;
-  for (std::int64_t i = 0; i < images.size(0); ++i) {
-    const auto& background = backgrounds[static_cast<std::size_t>(i) % backgrounds.size()];
-    image::Picture canvas = canvas_of(background, size, stream);
-    at::Tensor scene = normalise(options, canvas);
-    const std::int64_t edge = draw_edge(resolutions, std::min(size.height, size.width), stream);
-    const at::Tensor part = at::_upsample_bicubic2d_aa(images.narrow(0, i, 1).cpu(), {edge, edge},
-                                                       /*align_corners=*/false);
-    scene.narrow(1, static_cast<std::int64_t>(stream.below(size.height - edge + 1)), edge)
-        .narrow(2, static_cast<std::int64_t>(stream.below(size.width - edge + 1)), edge)
-        .copy_(part.squeeze(0));
-    scenes.push_back(std::move(scene));
-  }
-  return at::stack(scenes);
+at::Tensor scene_of(const at::Tensor& image, const AugmentOptions& options,
+                    const ResolutionOptions& resolutions, const image::Picture& background,
+                    image::Size size, RandomStream& stream) {
+  image::Picture canvas = canvas_of(background, size, stream);
+  at::Tensor scene = normalise(options, canvas);
+  const std::int64_t edge = draw_edge(resolutions, std::min(size.height, size.width), stream);
+  const at::Tensor part = at::_upsample_bicubic2d_aa(image.unsqueeze(0).cpu(), {edge, edge},
+                                                     /*align_corners=*/false);
+  scene.narrow(1, static_cast<std::int64_t>(stream.below(size.height - edge + 1)), edge)
+      .narrow(2, static_cast<std::int64_t>(stream.below(size.width - edge + 1)), edge)
+      .copy_(part.squeeze(0));
+  return scene;
 }
 
 }  // namespace hydrascope::model::training

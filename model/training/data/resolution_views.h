@@ -55,11 +55,10 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
                      const image::Picture* background, RandomStream& stream,
                      float* seen_by_teacher);
 
-/// Images (n, 3, h, w), normalised, each alone in a scene: (n, 3, size), on the CPU. Edges and places
-/// are drawn as in `make_view`, backgrounds taken in turns.
-at::Tensor scenes_of(const at::Tensor& images, const AugmentOptions& options,
-                     const ResolutionOptions& resolutions,
-                     const std::vector<image::Picture>& backgrounds, image::Size size,
-                     RandomStream& stream);
+/// An image (3, h, w), normalised, alone in a scene: (3, size), on the CPU. Edge and place are drawn
+/// as in `make_view`.
+at::Tensor scene_of(const at::Tensor& image, const AugmentOptions& options,
+                    const ResolutionOptions& resolutions, const image::Picture& background,
+                    image::Size size, RandomStream& stream);
 
 }  // namespace hydrascope::model::training

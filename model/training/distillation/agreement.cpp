@@ -26,16 +26,13 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
       device_(device),
       autocast_(autocast),
       augment_(loader.augment),
-      resolutions_(loader.resolutions) {
+      resolutions_(loader.resolutions),
+      backgrounds_(loader.cache_bytes, /*side=*/0, loader.decode) {
   for (const image::Size size : resolutions_.sizes) {
     views_.push_back({size});
     if (has_scenes(resolutions_, size, augment_.size)) views_.push_back({size, true});
   }
   if (views_.empty()) views_.push_back({});
-  if (std::ranges::any_of(views_, &View::is_scene)) {
-    for (const std::filesystem::path& file : resolutions_.backgrounds)
-      backgrounds_.push_back(image::read_picture(file, loader.decode));
-  }
   const AutocastScope scope(autocast_, device_.type());
   for (std::int64_t first = 0; first < images.count(); first += kBatch)
     wanted_.push_back(teacher.logits(batch(first).images));
@@ -53,8 +50,7 @@ Batch AgreementMeter::batch(std::int64_t first) const {
   return part;
 }
 
-at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view,
-                                 RandomStream& stream) const {
+at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view, std::size_t& scenes) {
   if (!view.size) return images;
   const auto [height, width] = *view.size;
   const auto pixels = static_cast<double>(images.size(2) * images.size(3));
@@ -62,17 +58,27 @@ at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view,
   const std::int64_t count = std::clamp<std::int64_t>(
       std::llround(share * static_cast<double>(images.size(0))), 1, images.size(0));
   const at::Tensor some = images.narrow(0, 0, count);
-  if (view.is_scene)
-    return scenes_of(some, augment_, resolutions_, backgrounds_, *view.size, stream).to(device_);
+  if (view.is_scene) {
+    std::vector<at::Tensor> made;
+    for (const at::Tensor& image : some.unbind()) {
+      // The same scenes at every look, backgrounds in turns.
+      RandomStream stream{static_cast<std::uint64_t>(group_.rank()), scenes};
+      const auto& files = resolutions_.backgrounds;
+      made.push_back(scene_of(image, augment_, resolutions_,
+                              *backgrounds_.load(files[scenes++ % files.size()]), *view.size,
+                              stream));
+    }
+    return at::stack(made).to(device_);
+  }
   return at::_upsample_bicubic2d_aa(some, {height, width}, /*align_corners=*/false);
 }
 
-at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) const {
+at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) {
   at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
-  RandomStream stream{static_cast<std::uint64_t>(group_.rank())};  // the same scenes every time
+  std::size_t scenes = 0;
   for (std::size_t i = 0; i < wanted_.size(); ++i) {
     const at::Tensor images =
-        shown(batch(static_cast<std::int64_t>(i) * kBatch).images, view, stream);
+        shown(batch(static_cast<std::int64_t>(i) * kBatch).images, view, scenes);
     const AutocastScope scope(autocast_, device_.type());
     const at::Tensor wanted = wanted_[i].narrow(0, 0, images.size(0));
     const at::Tensor found = to_compute_type(student.forward(images));

@@ -3,6 +3,7 @@
 
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
+#include "model/training/data/picture_cache.h"
 #include "model/training/distillation/conversion_history.h"
 #include "model/training/distillation/teacher.h"
 #include "model/training/parallel/process_group.h"
@@ -23,7 +24,7 @@ class AgreementMeter {
   /// Where `loader.resolutions` has sizes the student looks at the images enlarged (or reduced) to
   /// each of these and, where there are backgrounds, in scenes of that size; at fewer images the
   /// larger the size. What is measured is then the mean over these views. Throws Error(failed) for a
-  /// teacher whose logits are not finite, and what reading the backgrounds throws.
+  /// teacher whose logits are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast, const LoaderOptions& loader = {});
   /// The student is evaluated as it is; it goes back to the mode it was in.
@@ -36,11 +37,11 @@ class AgreementMeter {
     bool is_scene = false;
   };
   [[nodiscard]] Batch batch(std::int64_t first) const;
-  /// The first of these images, as many as the size allows, as the student sees them.
-  [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view,
-                                 RandomStream& stream) const;
+  /// The first of these images, as many as the size allows, as the student sees them; `scenes`
+  /// counts those that were made.
+  [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view, std::size_t& scenes);
   /// Sums over this rank's images, float64 (3): same class, divergence, images.
-  [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view) const;
+  [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view);
 
   const HeldOutImages& images_;
   ProcessGroup& group_;
@@ -48,7 +49,7 @@ class AgreementMeter {
   Autocast autocast_;
   AugmentOptions augment_;
   ResolutionOptions resolutions_;
-  std::vector<image::Picture> backgrounds_;
+  PictureCache backgrounds_;
   std::vector<View> views_;
   std::vector<at::Tensor> wanted_;  ///< logits by batch
 };

@@ -432,6 +432,9 @@ TEST(SparseIdentitiesTest, AnOverviewAloneIsThePictureAtTheTrainingSize) {
   EXPECT_EQ(grid.overview_rows, 3);
   EXPECT_EQ(grid.overview_columns, 6);
   EXPECT_EQ(grid.num_tokens(), 1 + 72 + 18);
+  const TokenGrid panorama = config.token_grid(4, 400);
+  EXPECT_EQ(panorama.overview_rows, 1);
+  EXPECT_EQ(panorama.overview_columns, 16) << "four training grids";
   model::VisionTransformer model = model_of(config);
   const at::Tensor constant = at::full({1, 3, 48, 64}, 0.5, at::kDouble);
   const TokenGrid twice = model->grid_of(constant);
