@@ -13,7 +13,10 @@ MechanismOption logit_scale_option() {
 
 double logit_scale(const MechanismOptions& options, const TokenGrid& training,
                    const TokenGrid& grid) {
-  if (options.text("logit_scale") == "none") return 1;
+  return options.text("logit_scale") == "none" ? 1 : log_scale(training, grid);
+}
+
+double log_scale(const TokenGrid& training, const TokenGrid& grid) {
   const auto logarithm = [](const TokenGrid& of) {
     return std::log(static_cast<double>(std::max<std::int64_t>(of.num_tokens(), 2)));
   };

@@ -17,4 +17,7 @@ MechanismOption logit_scale_option();
 double logit_scale(const MechanismOptions& options, const TokenGrid& training,
                    const TokenGrid& grid);
 
+/// ln N / ln N_train, at least 1.
+double log_scale(const TokenGrid& training, const TokenGrid& grid);
+
 }  // namespace hydrascope::model

@@ -1,5 +1,7 @@
 #include "model/attention/sparse_softmax.h"
 
+#include "model/attention/logit_scale.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -106,11 +108,7 @@ SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
 }
 
 double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
-  if (!scales_prefix_rows_) return 0;
-  const auto logarithm = [](const TokenGrid& of) {
-    return std::log(static_cast<double>(std::max<std::int64_t>(of.num_tokens(), 2)));
-  };
-  return std::max(0.0, logarithm(grid) / logarithm(training_) - 1);
+  return scales_prefix_rows_ ? log_scale(training_, grid) - 1 : 0;
 }
 
 FusedMixing SparseSoftmaxMixer::fused() const {

@@ -230,24 +230,27 @@ TEST(PlanOfWindows, AreCutByTilesAndServedInAnyOrderOfSizes) {
   EXPECT_LT(relative(many.logits(image), module_logits(model, image)), 1e-5);
 }
 
+/// Of a deterministic plan, whatever the threads and the images beside one.
+void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
+  PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
+  chosen.int8 = int8;
+  chosen.deterministic = true;
+  const at::Tensor expected = InferencePlan(model, chosen).logits(images);
+  for (const int threads : {1, 3, 5}) {
+    chosen.threads = threads;
+    InferencePlan plan(model, chosen);
+    EXPECT_TRUE(at::equal(plan.logits(images), expected));
+    EXPECT_TRUE(at::equal(plan.logits(images.narrow(0, 1, 1)), expected.narrow(0, 1, 1)));
+  }
+}
+
 TEST(PlanOfWindows, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({3, 3, 200, 136});
   VitConfig config = small("window:0-1,hydra:2");
   config.overview = true;
   VisionTransformer model = filled(config);
-  for (const bool int8 : {false, true}) {
-    PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
-    chosen.int8 = int8;
-    chosen.deterministic = true;
-    const at::Tensor expected = InferencePlan(model, chosen).logits(images);
-    for (const int threads : {1, 3, 5}) {
-      chosen.threads = threads;
-      InferencePlan plan(model, chosen);
-      EXPECT_TRUE(at::equal(plan.logits(images), expected));
-      EXPECT_TRUE(at::equal(plan.logits(images.narrow(0, 1, 1)), expected.narrow(0, 1, 1)));
-    }
-  }
+  for (const bool int8 : {false, true}) expect_same_bits(model, images, int8);
 }
 
 TEST(PlanOfWindows, TracesAreThoseOfTheModulesInTheirOrder) {
@@ -411,16 +414,7 @@ TEST(PlanTest, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " float32"));
       VisionTransformer model = filled(small(attention));
-      PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
-      chosen.int8 = int8;
-      chosen.deterministic = true;
-      const at::Tensor expected = InferencePlan(model, chosen).logits(images);
-      for (const int threads : {1, 3, 5}) {
-        chosen.threads = threads;
-        InferencePlan plan(model, chosen);
-        EXPECT_TRUE(at::equal(plan.logits(images), expected));
-        EXPECT_TRUE(at::equal(plan.logits(images.narrow(0, 1, 1)), expected.narrow(0, 1, 1)));
-      }
+      expect_same_bits(model, images, int8);
     }
   }
 }
