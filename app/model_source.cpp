@@ -481,9 +481,10 @@ PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTra
 }
 
 std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source) {
-  const nlohmann::json recipe =
-      nlohmann::json::parse(source.weights.metadata("recipe"), nullptr, false);
-  if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
+  for (const char* of : {"recipe", "training"}) {  // of convert, of train
+    const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
+    if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
+  }
   const image::Size trained{source.config.img_height, source.config.img_width};
   return [trained, name = source.name, is_said = false](const image::Size& size) mutable {
     constexpr double kFar = 2.5;  // times the edge

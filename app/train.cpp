@@ -16,6 +16,7 @@
 #include "app/validation.h"
 #include "kernels/stopwatch.h"
 #include "model/device.h"
+#include "model/training/autocast.h"
 #include "model/training/classification_task.h"
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
@@ -26,6 +27,8 @@
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -37,6 +40,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
@@ -74,6 +78,9 @@ class TrainingRun {
  private:
   void build_model();
   training::LoaderOptions loader_options();
+  /// That the model can look at pictures of each size: some mechanisms are made for one. Throws what
+  /// the model throws.
+  void try_sizes(const std::vector<image::Size>& sizes);
   /// That a run may begin in the output folder.
   void check_folder() const;
   void resume(const fs::path& file);
@@ -113,6 +120,7 @@ class TrainingRun {
   ProgressState progress_state_;
   std::int64_t uncounted_updates_ = 0;
   std::int64_t skipped_steps_ = 0;  ///< since the last epoch's end
+  std::int64_t images_ = 0;         ///< shown in this session
   ValidationScore last_score_;
   training::TrainerPosition begin_;  ///< of this session
   Clock::time_point began_ = Clock::now();
@@ -145,8 +153,19 @@ training::LoaderOptions TrainingRun::loader_options() {
   loader.sampler.rank = group_->rank();
   loader.sampler.world_size = group_->world_size();
   loader.sampler.batches_per_epoch = length_.steps_per_epoch * length_.accumulation;
+  loader.resolutions = resolutions_of(options_, subject_.transform.config);
+  if (!loader.resolutions.sizes.empty()) refuse_beside_sizes(options_);
   loader.on_failure = unreadable_.report();
   return loader;
+}
+
+void TrainingRun::try_sizes(const std::vector<image::Size>& sizes) {
+  const at::NoGradGuard no_grad;
+  const training::AutocastScope scope(autocast_, device_.type());
+  model_->eval();
+  for (const image::Size& size : sizes)
+    model_->forward(at::zeros({1, 3, size.height, size.width}, device_));
+  model_->train();
 }
 
 void TrainingRun::check_folder() const {
@@ -177,6 +196,7 @@ void TrainingRun::take(const training::StepRecord& record) {
     progress_state_.epoch_loss += record.losses.at("loss") * static_cast<double>(record.steps);
   progress_state_.epoch_steps += record.steps;
   skipped_steps_ += record.skipped_steps;
+  images_ += record.images;
   if (!group_->is_first()) return;
   progress_->set_detail(progress_text(record));
   log_->add({updates(), record.epoch, scalars_of(record)});
@@ -300,8 +320,8 @@ int TrainingRun::report() {
   }
   const training::TrainerPosition& end = trainer_->position();
   if (end.step > begin_.step) {
-    const auto images = static_cast<double>((end.step - begin_.step) * length_.pictures_of_a_step);
-    report.add("images_per_second", images / std::max(end.seconds - begin_.seconds, 1e-9), 1);
+    const double seconds = std::max(end.seconds - begin_.seconds, 1e-9);
+    report.add("images_per_second", static_cast<double>(images_) / seconds, 1);
   }
   report.add("seconds", end.seconds, 1);
   report.add("device", device_.str());
@@ -334,7 +354,9 @@ int TrainingRun::run() {
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);
-  loader_ = std::make_unique<training::BatchLoader>(subject_.training, loader_options());
+  const training::LoaderOptions shown = loader_options();
+  try_sizes(shown.resolutions.sizes);
+  loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
       make_teacher(options_, teacher, subject_.transform.config, subject_.source.config.num_classes,
@@ -370,7 +392,7 @@ int TrainingRun::run() {
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
                 " steps per epoch, " + std::to_string(length_.pictures_of_a_step) +
-                " pictures each");
+                " pictures each" + (options_.given("sizes") ? " at most" : ""));
   progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
                                          console_.progress, "steps");
   begin_ = trainer_->position();

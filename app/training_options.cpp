@@ -1,6 +1,7 @@
 #include "app/training_options.h"
 
 #include "app/command.h"
+#include "app/inputs.h"
 #include "app/json_text.h"
 #include "app/local_ranks.h"
 #include "app/option_builders.h"
@@ -20,6 +21,7 @@
 #include <cstdlib>
 #include <functional>
 #include <iostream>
+#include <utility>
 
 namespace hydrascope::app {
 
@@ -46,6 +48,22 @@ std::array<double, 2> range_value(const ParsedOptions& options, const char* name
                 "--" + std::string(name));
   }
   return range;
+}
+
+void require_whole_patches(const image::Size& size, std::int64_t patch, const char* option) {
+  if (size.height % patch == 0 && size.width % patch == 0) return;
+  throw Error(ErrorCode::invalid_argument,
+              "expected multiples of the patch, " + std::to_string(patch) + " pixels",
+              std::string(option) + " " + size_text(size));
+}
+
+/// In order.
+std::vector<std::filesystem::path> background_pictures(const std::string& word) {
+  std::set<std::filesystem::path> known;
+  std::vector<std::filesystem::path> files;
+  for (model::training::TrainingPicture& picture : pictures_of(word, 0, known))
+    files.push_back(std::move(picture.file));
+  return files;
 }
 
 }  // namespace
@@ -76,13 +94,7 @@ image::TransformConfig training_transform(const ResolvedTransform& transform) {
     throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
                 "--img-size sets it");
   }
-  const auto [height, width] = transform.config.img_size;
-  const std::int64_t patch = transform.config.patch_size;
-  if (height % patch != 0 || width % patch != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected multiples of the patch, " + std::to_string(patch) + " pixels",
-                "--img-size " + size_text(transform.config.img_size));
-  }
+  require_whole_patches(transform.config.img_size, transform.config.patch_size, "--img-size");
   return transform.config;
 }
 
@@ -128,6 +140,41 @@ model::training::MixupOptions mixing_of(const ParsedOptions& options) {
   return mixing;
 }
 
+std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
+                                                          std::int32_t source,
+                                                          std::set<std::filesystem::path>& known) {
+  std::vector<model::training::TrainingPicture> pictures;
+  InputStream inputs({word}, /*recursive=*/true, std::cin);
+  while (const auto input = inputs.next()) {
+    if (input->error) throw Error(ErrorCode::invalid_argument, input->message, input->given);
+    if (input->is_video) continue;
+    if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
+      pictures.push_back({input->path, -1, source});
+  }
+  if (pictures.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                "found no pictures, or none that no other input has named", word);
+  }
+  return pictures;
+}
+
+model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
+                                                  const image::TransformConfig& transform) {
+  model::training::ResolutionOptions resolutions;
+  for (const std::string& text : options.texts("sizes")) {
+    resolutions.sizes.push_back(parse_size(text, "--sizes"));
+    require_whole_patches(resolutions.sizes.back(), transform.patch_size, "--sizes");
+  }
+  if (options.given("scenes")) {
+    if (resolutions.sizes.empty()) {
+      throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
+                  "--scenes", "--sizes 512,1088x1920");
+    }
+    resolutions.backgrounds = background_pictures(options.text("scenes"));
+  }
+  return resolutions;
+}
+
 model::training::LoaderOptions loader_of(const ParsedOptions& options,
                                          const image::TransformConfig& transform,
                                          const model::training::LaunchEnvironment& launch) {
@@ -157,6 +204,11 @@ std::string recipe_of(const ParsedOptions& options, model::training::Autocast au
                            "no-progress",  "color",           "print-transform",
                            "eval",         "labels-csv",      "require-top1"})
     recipe.erase(name);
+  if (options.given("scenes")) {
+    recipe["scenes"] = Json::array();
+    for (const std::filesystem::path& file : background_pictures(options.text("scenes")))
+      recipe["scenes"].push_back(file.filename().string());
+  }
   recipe["amp-dtype"] = name(autocast);
   recipe["processes"] = processes;
   return recipe.dump();

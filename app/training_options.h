@@ -46,6 +46,16 @@ model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
 model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
                                                 const image::TransformConfig& transform);
 model::training::MixupOptions mixing_of(const ParsedOptions& options);
+/// The pictures that a folder with all its folders, a quoted glob or a list names and `known` lacks,
+/// which then has them: a picture of two sources is one of the first. Throws
+/// Error(invalid_argument) where there are none.
+std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
+                                                          std::int32_t source,
+                                                          std::set<std::filesystem::path>& known);
+/// `--sizes` and `--scenes`. Throws Error(invalid_argument) for sizes that the patch does not divide
+/// and for scenes without sizes.
+model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
+                                                  const image::TransformConfig& transform);
 /// Augmentation, repeats, workers, cache and limits; batches and their order are the caller's.
 model::training::LoaderOptions loader_of(const ParsedOptions& options,
                                          const image::TransformConfig& transform,
@@ -54,7 +64,8 @@ model::training::LoaderOptions loader_of(const ParsedOptions& options,
 std::string name_and_sha256(const std::filesystem::path& file);
 
 /// What decides the result, as a JSON object: the options without those of one start of the
-/// program, with the number format that `--amp-dtype` came to and the number of processes.
+/// program, with the number format that `--amp-dtype` came to, the number of processes, and the
+/// pictures of `--scenes` by name.
 std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
                       int processes);
 

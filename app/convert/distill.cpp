@@ -178,10 +178,6 @@ void Distillation::check_files() const {
     throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",
                 "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
   }
-  if (options_.given("scenes") && !options_.given("sizes")) {
-    throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
-                "--scenes", "--sizes 512,1088x1920");
-  }
   std::vector<std::string> read = options_.texts("start");
   read.push_back(source_.weights.file().string());
   for (const std::string& file : read) {

@@ -1,6 +1,5 @@
 #include "app/convert/options.h"
 
-#include "app/convert/pictures.h"
 #include "app/model_source.h"
 #include "app/option_builders.h"
 #include "app/training_options.h"
@@ -118,10 +117,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
       options, finetune.steps, std::llround(kFinetuneWarmup * static_cast<double>(finetune.steps)));
   finetune.evaluations = options.integer("evaluations");
 
-  for (const std::string& size : options.texts("sizes"))
-    conversion.resolutions.sizes.push_back(parse_size(size, "--sizes"));
-  if (options.given("scenes"))
-    conversion.resolutions.backgrounds = background_pictures(options.text("scenes"));
+  conversion.resolutions = resolutions_of(options, transform);
   training::StageOptions& sizes = conversion.sizes;
   sizes.steps = conversion.resolutions.sizes.empty() ? 0 : options.integer("steps-sizes");
   sizes.learning_rate = options.number("lr-sizes");
@@ -176,11 +172,6 @@ std::string conversion_recipe(const ParsedOptions& options, training::Autocast a
   // A stage that does not run has no settings, so states of versions without it go on.
   if (!options.given("sizes"))
     for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);
-  if (options.given("scenes")) {
-    recipe["scenes"] = Json::array();
-    for (const std::filesystem::path& file : background_pictures(options.text("scenes")))
-      recipe["scenes"].push_back(file.filename().string());
-  }
   std::string starts;
   for (const std::string& start : options.texts("start"))
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

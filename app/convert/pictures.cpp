@@ -1,40 +1,17 @@
 #include "app/convert/pictures.h"
 
-#include "app/inputs.h"
+#include "app/training_options.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
 #include <iterator>
 #include <set>
 #include <utility>
 
 namespace hydrascope::app {
-namespace {
 
 using model::training::TrainingPicture;
-
-/// Those that are not in `known` yet: a picture of two sources is one of the first, or it could be
-/// learned from and held out.
-std::vector<TrainingPicture> pictures_of(const std::string& word, std::int32_t source,
-                                         std::set<std::filesystem::path>& known) {
-  std::vector<TrainingPicture> pictures;
-  InputStream inputs({word}, /*recursive=*/true, std::cin);
-  while (const auto input = inputs.next()) {
-    if (input->error) throw Error(ErrorCode::invalid_argument, input->message, input->given);
-    if (input->is_video) continue;
-    if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
-      pictures.push_back({input->path, -1, source});
-  }
-  if (pictures.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "found no pictures, or none that no other input has named", word);
-  }
-  return pictures;
-}
-
-}  // namespace
 
 ConversionPictures conversion_pictures(const std::vector<std::string>& words, double held_out,
                                        std::uint64_t seed) {
@@ -68,14 +45,6 @@ ConversionPictures conversion_pictures(const std::vector<std::string>& words, do
         "convert");
   }
   return result;
-}
-
-std::vector<std::filesystem::path> background_pictures(const std::string& word) {
-  std::set<std::filesystem::path> known;
-  std::vector<std::filesystem::path> files;
-  for (TrainingPicture& picture : pictures_of(word, 0, known))
-    files.push_back(std::move(picture.file));
-  return files;
 }
 
 }  // namespace hydrascope::app

@@ -5,7 +5,6 @@
 #include "model/training/data/training_set.h"
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,9 +21,5 @@ struct ConversionPictures {
 /// nothing, Error(empty) where nothing is left to learn from.
 ConversionPictures conversion_pictures(const std::vector<std::string>& words, double held_out,
                                        std::uint64_t seed);
-
-/// The pictures of a folder, a quoted glob or a list, in order. Throws Error(invalid_argument)
-/// where there are none.
-std::vector<std::filesystem::path> background_pictures(const std::string& word);
 
 }  // namespace hydrascope::app

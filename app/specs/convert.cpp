@@ -67,17 +67,9 @@ std::vector<Option> result_options() {
         .default_value = "both",
         .choices = {"maps", "finetune", "both"}},
        number("epochs", "times through the pictures end to end, at the model's own size", "5"),
-       {.name = "sizes",
-        .placeholder = "N|HxW,...",
-        .help = "picture sizes to learn after that, from what --model sees at its own size",
-        .comma_list = true},
-       {.name = "scenes",
-        .placeholder = "PATH",
-        .help =
-            "large backgrounds on which pictures are small, for --sizes; folder, quoted glob or "
-            "@list.txt",
-        .completes_files = true},
-       integer("steps-sizes", "steps in which --sizes are learned", "400", 1),
+       integer("steps-sizes",
+               "steps after --epochs in which --sizes are learned from the answers of --model",
+               "400", 1),
        {.name = "start",
         .placeholder = "FILE",
         .help =
@@ -202,8 +194,9 @@ CommandSpec convert_spec() {
   spec.group = "Make and inspect models";
   spec.positionals = "[PICTURES...|IN OUT]";
   spec.options = join(
-      {parent_options(), result_options(), picture_options(), training_input_options(),
-       report_options(), with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
+      {parent_options(), result_options(), resolution_options(), picture_options(),
+       training_input_options(), report_options(),
+       with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
        training_runtime_options(
            "", "one per core, up to 4, on a CPU without --threads and --batch-size"),
        launch_options(), hide(preprocessing_options(), {"native"}),
@@ -226,15 +219,12 @@ CommandSpec convert_spec() {
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
-      "hydrascope convert -m softmax.safetensors --attn hedgehog -i photos/ -i '@more.txt' -o "
-      "hedgehog.safetensors --report hedgehog.html",
-      "hydrascope convert --attn hedgehog,hydra:last2 -i photos/ -o mixed.safetensors --save-dtype "
-      "float16 --resume auto",
+      "hydrascope convert --attn window --attn-opt window.prefix_rows=learned --pos-interp tile "
+      "--overview on -i photos/ --sizes 224,512,1088x1920 --scenes large/ -o window.safetensors",
+      "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "
+      "'@more.txt' -o mixed.safetensors --save-dtype float16 --report mixed.html --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
-      "hydrascope convert --attn window -i photos/ --sizes 384,672,1088x1920 --scenes large/ "
-      "-o window.safetensors",
-      "hydrascope convert vit-base-patch16-224/ vit.safetensors --save-dtype float16",
   };
   return spec;
 }

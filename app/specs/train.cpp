@@ -175,8 +175,9 @@ CommandSpec train_spec() {
       join({data_options(), training_input_options(), model_options(), output(), schedule_options(),
             training_run_options(), training_runtime_options("64", "1"), launch_options(),
             loss_options(), optimizer_options(), parameter_options(), average_options(),
-            augmentation_options(), mixing_options(), hide(preprocessing_options(), {"native"}),
-            without(label_options(), {"label-type"}), general_options()});
+            augmentation_options(), mixing_options(), resolution_options(),
+            hide(preprocessing_options(), {"native"}), without(label_options(), {"label-type"}),
+            general_options()});
   spec.common = {"model",      "attn",   "img-size", "epochs",    "lr",
                  "batch-size", "output", "resume",   "processes", "device"};
   spec.examples = {

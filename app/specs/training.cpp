@@ -83,6 +83,21 @@ std::vector<Option> augmentation_options() {
       });
 }
 
+std::vector<Option> resolution_options() {
+  return in_group(
+      "Resolution",
+      {{.name = "sizes",
+        .placeholder = "N|HxW,...",
+        .help = "picture sizes to learn, each with about the same share of the computation",
+        .comma_list = true},
+       {.name = "scenes",
+        .placeholder = "PATH",
+        .help =
+            "large backgrounds on which pictures are small, for --sizes; folder, quoted glob or "
+            "@list.txt",
+        .completes_files = true}});
+}
+
 std::vector<Option> mixing_options() {
   return in_group(
       "Augmentation",

@@ -14,6 +14,8 @@ std::vector<Option> optimizer_options();
 /// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation,
 /// aug-repeats.
 std::vector<Option> augmentation_options();
+/// sizes, scenes.
+std::vector<Option> resolution_options();
 /// mixup, cutmix, mixup-prob, mixup-switch-prob.
 std::vector<Option> mixing_options();
 /// model-ema, model-ema-decay, model-ema-warmup.

@@ -2,6 +2,7 @@
 
 #include "app/training_options.h"
 #include "kernels/error.h"
+#include "model/training/data/training_set.h"
 
 #include <algorithm>
 #include <string>
@@ -85,6 +86,15 @@ training::ClassificationOptions loss_of(const ParsedOptions& options) {
   loss.distillation_weight = options.number("distillation-alpha");
   loss.temperature = options.number("distillation-tau");
   return loss;
+}
+
+void refuse_beside_sizes(const ParsedOptions& options) {
+  const auto refuse_if = [](bool is_on, const std::string& name) {
+    if (is_on) throw Error(ErrorCode::invalid_argument, "does not go with --sizes", "--" + name);
+  };
+  for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})
+    refuse_if(options.number(name) > 0, name);
+  refuse_if(training::parse_rand_augment(options.text("aa")).operations > 0, "aa");
 }
 
 }  // namespace hydrascope::app

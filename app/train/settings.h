@@ -26,5 +26,8 @@ RunLength length_of(const ParsedOptions& options, std::size_t pictures, int worl
 model::training::ScheduleOptions schedule_of(const ParsedOptions& options, const RunLength& length);
 model::training::ParameterGroupOptions groups_of(const ParsedOptions& options);
 model::training::ClassificationOptions loss_of(const ParsedOptions& options);
+/// Views of several sizes are made of crops and flips to the side alone: throws
+/// Error(invalid_argument) where other augmentation is asked for, or mixing.
+void refuse_beside_sizes(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -16,12 +16,18 @@ ClassificationTask::ClassificationTask(VisionTransformerImpl& model, Classificat
       rank_(static_cast<std::uint64_t>(rank)) {}
 
 StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
-  at::Tensor images = batch.images;
+  const bool has_views = batch.views.defined();
+  at::Tensor images = has_views ? batch.views : batch.images;
   Mixing mixing;
   if (options_.mixup.is_on()) {
     mixing = draw_mixing(options_.mixup, batch, options_.seed, rank_);
     images = mix_images(images, mixing);
   }
+  // Cross-entropy is linear in what it wants: to learn from each part of a view is to learn from
+  // their mean.
+  const auto of_parts = [&](const at::Tensor& logits) {
+    return has_views ? logits.repeat_interleave(batch.targets.size(0) / logits.size(0), 0) : logits;
+  };
   const auto label_loss_of = [&](const at::Tensor& logits) {
     if (!options_.mixup.is_on())
       return cross_entropy(logits, batch.targets, options_.mixup.label_smoothing);
@@ -33,12 +39,12 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
   forward.recompute_blocks = options_.recompute_blocks;
   const at::Tensor tokens = model_.forward_features(images, forward);
   // A distilled model's is then the mean of its heads, as timm has it.
-  if (!teacher_) return {label_loss_of(model_.forward_head(tokens))};
+  if (!teacher_) return {label_loss_of(of_parts(model_.forward_head(tokens)))};
 
-  const at::Tensor of_teacher = teacher_(images).to(images.device());
+  const at::Tensor of_teacher = teacher_(has_views ? batch.images : images).to(images.device());
   const auto [of_class, of_distillation] = model_.forward_heads(tokens);
-  const at::Tensor student = of_distillation.defined() ? of_distillation : of_class;
-  const at::Tensor label_loss = label_loss_of(of_class);
+  const at::Tensor student = of_parts(of_distillation.defined() ? of_distillation : of_class);
+  const at::Tensor label_loss = label_loss_of(of_parts(of_class));
   const at::Tensor total =
       options_.distillation_is_hard
           ? hard_distillation(label_loss, student, of_teacher, options_.distillation_weight)

@@ -25,12 +25,12 @@ struct ClassificationOptions {
 
 class ClassificationTask final : public TrainingTask {
  public:
-  /// Logits (B, C) of the teacher for a batch as the student sees it; empty: no teacher. A
-  /// distilled model learns the labels with its class token and the teacher with its distillation
-  /// token; of others the one head learns both.
+  /// Logits (B, C) of the teacher for a batch as the student sees it, of views for their parts;
+  /// empty: no teacher. A distilled model learns the labels with its class token and the teacher
+  /// with its distillation token; of others the one head learns both.
   using Teacher = std::function<at::Tensor(const at::Tensor& images)>;
 
-  /// `rank` keeps the mixing of two processes apart.
+  /// `rank` keeps the mixing of two processes apart; views are not mixed.
   ClassificationTask(VisionTransformerImpl& model, ClassificationOptions options, Teacher teacher,
                      int rank);
   StepLoss loss(const Batch& batch, std::int64_t step) override;

@@ -200,8 +200,8 @@ struct Trainer::State {
     record.gradient_norm = gradient_norm;
     record.losses = sums.take_means(steps, group);
     const double elapsed = seconds_since(started);
-    record.images_per_second =
-        static_cast<double>(images * group.world_size()) / std::max(elapsed, 1e-9);
+    record.images = images * group.world_size();
+    record.images_per_second = static_cast<double>(record.images) / std::max(elapsed, 1e-9);
     record.wait_share = loader.take_wait_seconds() / std::max(elapsed, 1e-9);
     forget_record();
     return record;

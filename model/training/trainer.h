@@ -67,8 +67,9 @@ struct StepRecord {
   double learning_rate = 0;
   double gradient_norm = 0;              ///< of the last of them
   std::map<std::string, double> losses;  ///< "loss" and the task's parts, means over the steps
-  double images_per_second = 0;          ///< of all processes
-  double wait_share = 0;                 ///< of the time, waiting for pictures
+  std::int64_t images = 0;  ///< shown by all processes, those of skipped steps too; parts of views
+  double images_per_second = 0;
+  double wait_share = 0;  ///< of the time, waiting for pictures
 };
 
 /// Where a run is: with the weights, the optimizer's and the average's tensors it is the whole

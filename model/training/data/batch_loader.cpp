@@ -133,7 +133,9 @@ struct BatchLoader::State {
     std::vector<std::shared_ptr<const image::Picture>> parts;
     for (std::int64_t i = 0; i < step.parts; ++i) {
       const std::int64_t picture = view * step.parts + i;
-      parts.push_back(load(pending.pictures[static_cast<std::size_t>(picture)]).pixels);
+      const Loaded part = load(pending.pictures[static_cast<std::size_t>(picture)]);
+      parts.push_back(part.pixels);
+      if (has_labels) pending.batch.targets.mutable_data_ptr<std::int64_t>()[picture] = part.target;
     }
     std::shared_ptr<const image::Picture> background;
     if (step.is_scene) {
@@ -176,9 +178,8 @@ struct BatchLoader::State {
       pending.items = static_cast<std::size_t>(step.views);
       pending.batch.views =
           at::empty({step.views, 3, step.size.height, step.size.width}, at::kFloat);
-    } else if (has_labels) {
-      pending.batch.targets = at::empty({count}, at::kLong);
     }
+    if (has_labels) pending.batch.targets = at::empty({count}, at::kLong);
     pending.batch.images = at::empty({count, 3, height, width}, at::kFloat);
   }
 

@@ -23,7 +23,7 @@ struct Batch {
   std::int64_t index = 0;  ///< of the batch in its epoch
   /// With `LoaderOptions::resolutions`: float32 (V, 3, H', W'), what the student looks at. `images`
   /// are then the B = V * k parts of these views as the teacher sees them, those of the first view
-  /// first, and there are no targets.
+  /// first, and `targets` theirs.
   at::Tensor views = {};
 };
 

@@ -342,6 +342,7 @@ bool Conversion::State::run_stage() {
   enum Answer : std::int64_t { go_on, stop, out_of_time };
   std::int64_t answer = go_on;
   trainer.on_record = [&](const StepRecord& record) {
+    summary.images += record.images;
     const double loss = record.losses.at("loss");
     if (std::isfinite(loss)) {
       history.losses.push_back({stage_name, record.step, seconds(), loss, record.learning_rate});
@@ -383,7 +384,6 @@ bool Conversion::State::run_stage() {
     }
     position = trainer.position();
     summary.steps = position.step;
-    summary.images = position.step * chosen.batch_size * options.accumulation * group.world_size();
     summary.seconds = position.seconds;
     answer = number_of_first(group, options.device, answer);
     if (position.step < next_look && answer != out_of_time) {

@@ -426,6 +426,9 @@ TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
   ASSERT_EQ(report["stages"].size(), 1);
   EXPECT_EQ(report["stages"][0]["stage"], "sizes");
   EXPECT_EQ(report["stages"][0]["steps"], 6);
+  const std::int64_t images = report["stages"][0]["images"];
+  EXPECT_GE(images, 6) << "a part per step";
+  EXPECT_LT(images, 6 * 4) << "large sizes show fewer";
   EXPECT_EQ(report["attention"], "softmax");
   EXPECT_EQ(report["complete"], true);
   EXPECT_LE(report["divergence"], report["divergence_before"]);
@@ -449,6 +452,35 @@ TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step"));
   EXPECT_EQ(resumed.json()["complete"], true);
   EXPECT_EQ(resumed.json()["stages"][2]["steps"], 6);
+  EXPECT_EQ(resumed.json()["stages"][2]["images"], stages[2]["images"]);
+}
+
+TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
+  const Outcome outcome =
+      run(command("out.safetensors", {"--attn", "window", "--pos-interp", "tile", "--overview",
+                                      "on", "--sizes", "32", "--steps-sizes", "2"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto classify = [&](const char* model, const std::string& size,
+                            const std::vector<std::string>& more) {
+    std::vector<std::string> words{"classify",    in("pictures/odd/1.ppm").string(),
+                                   "-m",          in(model).string(),
+                                   "--img-size",  size,
+                                   "--format",    "jsonl",
+                                   "--precision", "float32"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome classified = run(words);
+    EXPECT_EQ(classified.code, 0) << classified.err;
+    return classified.code == 0 ? classified.records().at(0) : Json();
+  };
+  // 16 patches and those of the picture reduced to 16x16.
+  const Json with = classify("out.safetensors", "32", {});
+  const Json without = classify("out.safetensors", "32", {"--overview", "off"});
+  EXPECT_EQ(with["tokens"], 1 + 16 + 4);
+  EXPECT_EQ(without["tokens"], 1 + 16);
+  EXPECT_NE(with["top"], without["top"]);
+  EXPECT_EQ(classify("out.safetensors", "16", {})["tokens"], 1 + 4);
+  EXPECT_EQ(classify("teacher.safetensors", "32", {})["tokens"], 1 + 16);
+  EXPECT_EQ(classify("teacher.safetensors", "32", {"--overview", "on"})["tokens"], 1 + 16 + 4);
 }
 
 TEST_F(DistillCli, RefusesWithAReason) {
@@ -470,6 +502,7 @@ TEST_F(DistillCli, RefusesWithAReason) {
   expect(command("o.safetensors", {"--attn", "hydra", "--scenes", in("pictures").string()}), 2,
          {"--scenes", "--sizes"});
   expect(command("o.safetensors", {"--attn", "hydra", "--sizes", "32,0x5"}), 2, {"--sizes", "0x5"});
+  expect(command("o.safetensors", {"--sizes", "20"}), 2, {"--sizes 20x20", "of the patch"});
   expect(command("o.safetensors", {"--sizes", "32", "--scenes", in("missing").string()}), 2,
          {"missing"});
   expect(command("o.pth", {"--attn", "hydra"}), 2, {"safetensors"});

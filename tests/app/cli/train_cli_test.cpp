@@ -110,6 +110,80 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
   EXPECT_EQ(read_bytes(in("whole") / "summary.csv"), read_bytes(in("parts") / "summary.csv"));
 }
 
+// One batch of an epoch is of one size; those of larger ones show fewer pictures.
+TEST_F(TrainCli, LearnsSizesAndResumesThem) {
+  const std::string scenes =
+      folder_.write("scenes.txt", (in("train/dark/0.ppm").string() + "\n")).string();
+  const std::vector<std::string> options{"--epochs", "6",          "--sizes",  "16,24,32x48",
+                                         "--scenes", "@" + scenes, "--format", "json"};
+  const Outcome whole = run(command("whole", options));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("8 pictures each at most"));
+  EXPECT_EQ(whole.json()["steps"], 12);
+  const nlohmann::json report = whole.json();
+  const double images = report["images_per_second"].get<double>() * report["seconds"].get<double>();
+  EXPECT_LT(images, 0.9 * 12 * 8) << "pictures of the batches that none were shown of";
+  const Outcome plain = run(command("plain", {"--epochs", "6"}));
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  const auto losses = [&](const char* folder) {
+    std::istringstream lines(read_bytes(in(folder) / "metrics.jsonl"));
+    std::vector<double> values;
+    for (std::string line; std::getline(lines, line);)
+      if (const auto record = nlohmann::json::parse(line); record.contains("loss"))
+        values.push_back(record["loss"]);
+    return values;
+  };
+  ASSERT_EQ(losses("whole").size(), 12U);
+  EXPECT_NE(losses("whole"), losses("plain"));
+
+  std::vector<std::string> first = options;
+  first.insert(first.end(), {"--max-minutes", "0.00001"});
+  ASSERT_EQ(run(command("parts", first)).code, 0);
+  ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
+  std::vector<std::string> again = options;
+  again.insert(again.end(), {"--resume", "auto"});
+  const Outcome resumed = run(command("parts", again));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("resumed at step 1 of 12"));
+  for (const char* file : {"step-12.safetensors", "best.safetensors", "summary.csv"})
+    EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
+  // Other scenes, another run.
+  folder_.write("scenes.txt", (in("train/light/1.ppm").string() + "\n"));
+  const Outcome other = run(command("parts", again));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("other settings: scenes"));
+}
+
+TEST_F(TrainCli, LearnsSizesFromATeacher) {
+  const std::string teacher = in("teacher.safetensors").string();
+  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2", "-o",
+                 teacher})
+                .code,
+            0);
+  const Outcome outcome = run(command(
+      "out", {"--epochs", "2", "--sizes", "16,32", "--teacher", teacher, "--format", "json"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(read_bytes(in("out") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
+}
+
+TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
+  const auto expect = [&](const std::vector<std::string>& more,
+                          std::initializer_list<const char*> texts) {
+    const Outcome outcome = run(command("out", more));
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  expect({"--sizes", "20"}, {"--sizes 20x20", "multiples of the patch, 8 pixels"});
+  expect({"--sizes", "0x8"}, {"--sizes", "0x8"});
+  expect({"--scenes", in("train").string()}, {"--scenes", "--sizes"});
+  expect({"--sizes", "32", "--scenes", in("missing").string()}, {"missing"});
+  for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})
+    expect({"--sizes", "32", "--" + std::string(name), "0.5"}, {name, "does not go with --sizes"});
+  expect({"--sizes", "32", "--aa", "rand-m9"}, {"--aa", "does not go with --sizes"});
+  expect({"--sizes", "16,32", "--attn", "linformer"}, {"made for 5 tokens", "linformer"});
+  EXPECT_FALSE(fs::exists(in("out") / "last.safetensors"));
+}
+
 TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
   ASSERT_EQ(run(command("out", {"--epochs", "4"})).code, 0);
   const Outcome refused = run(command("out", {"--epochs", "2"}));

@@ -126,6 +126,38 @@ TEST(ClassificationTaskTest, MixedImagesHaveBothLabels) {
   EXPECT_GT(std::abs(loss_of(task, batch) - expected), 10 * kTolerance);
 }
 
+// Two views of two parts each: what is wanted of a view is the mean of its parts' smoothed labels.
+TEST(ClassificationTaskTest, AViewHasTheMeanOfItsPartsLabels) {
+  VisionTransformer model = some_model();
+  Batch batch = some_batch();  // labels 0, 3 in the first view and 1, 4 in the second
+  at::manual_seed(5);
+  batch.views = at::randn({2, 3, 40, 64});
+  const at::Tensor logits = heads_of(model, batch.views).of_class;
+  ClassificationOptions options;
+  options.mixup.label_smoothing = 0.2;
+  constexpr double kLow = 0.2 / 5;
+  constexpr double kHigh = 0.8 / 2 + kLow;
+  constexpr double kWanted[2][5] = {{kHigh, kLow, kLow, kHigh, kLow},
+                                    {kLow, kHigh, kLow, kLow, kHigh}};
+  double of_labels = 0;
+  for (int view = 0; view < 2; ++view)
+    for (int c = 0; c < 5; ++c) of_labels -= kWanted[view][c] * log_share(logits, view, c) / 2;
+  ClassificationTask task(*model, options, nullptr, 0);
+  EXPECT_NEAR(loss_of(task, batch), of_labels, kTolerance);
+
+  // A teacher is asked about every part by itself.
+  const at::Tensor teacher = at::one_hot(at::tensor({2, 2, 0, 1}, at::kLong), 5).to(at::kFloat);
+  const double of_teacher = -(log_share(logits, 0, 2) + log_share(logits, 0, 2) +
+                              log_share(logits, 1, 0) + log_share(logits, 1, 1)) /
+                            4;
+  const auto teach = [&](const at::Tensor& images) {
+    EXPECT_TRUE(at::equal(images, batch.images));
+    return teacher;
+  };
+  ClassificationTask taught(*model, options, teach, 0);
+  EXPECT_NEAR(loss_of(taught, batch), (of_labels + of_teacher) / 2, kTolerance);
+}
+
 // DeiT's equation 3, with smoothed labels and the teacher's as they are.
 TEST(ClassificationTaskTest, HardDistillationTakesTheTeachersClass) {
   VisionTransformer model = some_model();

@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -169,7 +170,7 @@ TEST_F(ViewLoader, GivesViewsAndTheirParts) {
     const Batch batch = loader.next();
     ASSERT_EQ(batch.views.dim(), 4);
     widths.insert(batch.views.size(3));
-    EXPECT_FALSE(batch.targets.defined());
+    EXPECT_EQ(batch.targets.sizes(), batch.images.sizes().slice(0, 1)) << "those of the parts";
     EXPECT_EQ(batch.images.size(0) % batch.views.size(0), 0);
     EXPECT_LE(batch.images.size(0), 4);
     EXPECT_EQ(batch.images.sizes().slice(1), (at::IntArrayRef{3, 16, 16}));
@@ -177,6 +178,22 @@ TEST_F(ViewLoader, GivesViewsAndTheirParts) {
     EXPECT_TRUE(batch.images.isfinite().all().item<bool>());
   }
   EXPECT_EQ(widths, (std::set<std::int64_t>{16, 24, 64}));
+}
+
+TEST_F(ViewLoader, TargetsAreThoseOfTheParts) {
+  // Pictures of one colour each, which says their class.
+  for (TrainingPicture& picture : pictures_) {
+    std::string bytes = "P6\n20 20\n255\n";
+    bytes.append(20 * 20 * 3, static_cast<char>(20 * picture.target));
+    picture.file = folder_.write("plain" + std::to_string(picture.target) + ".ppm", bytes);
+  }
+  options_.augment = unnormalised({16, 16});
+  BatchLoader loader(pictures_, options_);
+  for (int i = 0; i < 20; ++i) {
+    const Batch batch = loader.next();
+    const at::Tensor shown = batch.images.amax(at::IntArrayRef{1, 2, 3}).round() / 20;
+    EXPECT_TRUE(at::equal(shown.to(at::kLong), batch.targets)) << i;
+  }
 }
 
 TEST_F(ViewLoader, ABatchDependsOnItsPlaceAlone) {
@@ -191,6 +208,8 @@ TEST_F(ViewLoader, ABatchDependsOnItsPlaceAlone) {
     const Batch batch = sought.next();
     EXPECT_TRUE(at::equal(batch.views, batches[static_cast<std::size_t>(place)].views)) << place;
     EXPECT_TRUE(at::equal(batch.images, batches[static_cast<std::size_t>(place)].images)) << place;
+    EXPECT_TRUE(at::equal(batch.targets, batches[static_cast<std::size_t>(place)].targets))
+        << place;
   }
 }
 
