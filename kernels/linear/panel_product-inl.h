@@ -26,41 +26,40 @@ HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
 constexpr int kStripRows = 6;
-constexpr std::size_t kStripVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
 
 /// float32: one multiply-add per step.
-template <int kRows>
+template <int kRows, std::size_t kVectors>
 HWY_INLINE void strip_product(const linear::Strip<float>& s, std::size_t column) {
   const F32 d;
   const std::size_t n = hn::Lanes(d);
-  VecF32 sums[kRows][kStripVectors];
+  VecF32 sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kStripVectors; ++v)
+    for (std::size_t v = 0; v < kVectors; ++v)
       sums[r][v] = s.accumulate ? hn::LoadU(d, s.c + r * s.c_stride + column + v * n) : hn::Zero(d);
   const float* panel = s.panel + column;
   const float* a = s.a;
   for (std::int64_t k = 0; k < s.depth; ++k, panel += linear::kPanelColumns, a += s.step_stride) {
-    VecF32 b[kStripVectors];
-    for (std::size_t v = 0; v < kStripVectors; ++v) b[v] = hn::LoadU(d, panel + v * n);
+    VecF32 b[kVectors];
+    for (std::size_t v = 0; v < kVectors; ++v) b[v] = hn::LoadU(d, panel + v * n);
     for (int r = 0; r < kRows; ++r) {
       const VecF32 x = hn::Set(d, a[r * s.row_stride]);
-      for (std::size_t v = 0; v < kStripVectors; ++v) sums[r][v] = hn::MulAdd(x, b[v], sums[r][v]);
+      for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::MulAdd(x, b[v], sums[r][v]);
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kStripVectors; ++v)
+    for (std::size_t v = 0; v < kVectors; ++v)
       hn::StoreU(sums[r][v], d, s.c + r * s.c_stride + column + v * n);
 }
 
 /// bfloat16 without an instruction of its own: two exact float32 products per step.
-template <int kRows>
+template <int kRows, std::size_t kVectors>
 HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t column) {
   const F32 d;
   const hn::Rebind<std::uint32_t, F32> d32;
   const std::size_t n = hn::Lanes(d);
-  VecF32 sums[kRows][kStripVectors];
+  VecF32 sums[kRows][kVectors];
   for (int r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kStripVectors; ++v)
+    for (std::size_t v = 0; v < kVectors; ++v)
       sums[r][v] = s.accumulate ? hn::LoadU(d, s.c + r * s.c_stride + column + v * n) : hn::Zero(d);
   const auto* panel = reinterpret_cast<const std::uint32_t*>(s.panel) + column;
   const BFloat16* a = s.a;
@@ -68,7 +67,7 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
   for (std::int64_t k = 0; k < s.depth;
        k += 2, panel += linear::kPanelColumns, a += s.step_stride) {
     const bool whole = k + 1 < s.depth;  // an odd depth: nothing is read after the row's end
-    for (std::size_t v = 0; v < kStripVectors; ++v) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
       const auto pair = hn::LoadU(d32, panel + v * n);
       const VecF32 even = hn::BitCast(d, hn::ShiftLeft<16>(pair));
       const VecF32 odd = hn::BitCast(d, hn::And(pair, high));
@@ -80,7 +79,7 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
     }
   }
   for (int r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kStripVectors; ++v)
+    for (std::size_t v = 0; v < kVectors; ++v)
       hn::StoreU(sums[r][v], d, s.c + r * s.c_stride + column + v * n);
 }
 
@@ -88,14 +87,14 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
 /// bfloat16 by vdpbf16ps (AVX512_BF16): two products per lane and step, summed in float32;
 /// subnormals count as zero. Unrolled by request: else GCC 12 writes all sums to the stack before
 /// and after the loop over depth, a ninth of the time at depth 64.
-template <int kRows>
+template <int kRows, int kVectors>
 __attribute__((target("avx512bf16"))) inline void strip_product_native(
     const linear::Strip<BFloat16>& s) {
-  __m512 sums[kRows][4];
+  __m512 sums[kRows][kVectors];
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(8)
-    for (int v = 0; v < 4; ++v) {
+    for (int v = 0; v < kVectors; ++v) {
       sums[r][v] =
           s.accumulate ? _mm512_loadu_ps(s.c + r * s.c_stride + v * 16) : _mm512_setzero_ps();
     }
@@ -104,19 +103,19 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
   const BFloat16* a = s.a;
   const std::int64_t pairs = s.depth / 2;
   for (std::int64_t k = 0; k < pairs; ++k, panel += 128, a += s.step_stride) {
-    __m512i b[4];
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v) b[v] = _mm512_loadu_si512(panel + v * 32);
+    __m512i b[kVectors];
+    HWY_UNROLL(8) for (int v = 0; v < kVectors; ++v) b[v] = _mm512_loadu_si512(panel + v * 32);
     HWY_UNROLL(8) for (int r = 0; r < kRows; ++r) {
       int pair;
       std::memcpy(&pair, a + r * s.row_stride, sizeof pair);
       const __m512i x = _mm512_set1_epi32(pair);
       HWY_UNROLL(8)
-      for (int v = 0; v < 4; ++v)
+      for (int v = 0; v < kVectors; ++v)
         sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)x, (__m512bh)b[v]);
     }
   }
   if (s.depth % 2 != 0) {  // the panel is padded with zeros, the row is not
-    HWY_UNROLL(8) for (int v = 0; v < 4; ++v) {
+    HWY_UNROLL(8) for (int v = 0; v < kVectors; ++v) {
       const __m512i b = _mm512_loadu_si512(panel + v * 32);
       HWY_UNROLL(8) for (int r = 0; r < kRows; ++r) {
         const __m512i x = _mm512_set1_epi32(a[r * s.row_stride].bits);
@@ -127,33 +126,34 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
     HWY_UNROLL(8)
-    for (int v = 0; v < 4; ++v) _mm512_storeu_ps(s.c + r * s.c_stride + v * 16, sums[r][v]);
+    for (int v = 0; v < kVectors; ++v) _mm512_storeu_ps(s.c + r * s.c_stride + v * 16, sums[r][v]);
   }
 }
 #endif
 
-template <int kRows, class T>
+template <int kRows, std::size_t kColumns, class T>
 void strip_of_rows(const linear::Strip<T>& s) {
 #if HWY_TARGET == HWY_AVX3
   if constexpr (sizeof(T) == 2) {
     if (device::may_use(device::MatrixInstruction::avx512_bf16))
-      return strip_product_native<kRows>(s);
+      return strip_product_native<kRows, kColumns / 16>(s);
   }
 #endif
-  for (std::size_t column = 0; column < linear::kPanelColumns; column += kStripVectors * lanes())
-    strip_product<kRows>(s, column);
+  constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX3 ? kColumns / 16 : 2;
+  for (std::size_t column = 0; column < kColumns; column += kVectors * lanes())
+    strip_product<kRows, kVectors>(s, column);
 }
 
-/// At most kStripRows rows.
-template <class T>
+/// At most kStripRows rows; of the first kColumns columns alone, 64 or 32.
+template <std::size_t kColumns = linear::kPanelColumns, class T>
 void strip(const linear::Strip<T>& s, int rows) {
   switch (rows) {
-    case 1: return strip_of_rows<1>(s);
-    case 2: return strip_of_rows<2>(s);
-    case 3: return strip_of_rows<3>(s);
-    case 4: return strip_of_rows<4>(s);
-    case 5: return strip_of_rows<5>(s);
-    default: return strip_of_rows<kStripRows>(s);
+    case 1: return strip_of_rows<1, kColumns>(s);
+    case 2: return strip_of_rows<2, kColumns>(s);
+    case 3: return strip_of_rows<3, kColumns>(s);
+    case 4: return strip_of_rows<4, kColumns>(s);
+    case 5: return strip_of_rows<5, kColumns>(s);
+    default: return strip_of_rows<kStripRows, kColumns>(s);
   }
 }
 

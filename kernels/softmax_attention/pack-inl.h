@@ -15,6 +15,7 @@
 #include "kernels/vector/vector_io-inl.h"
 
 #include <cstring>
+#include <hwy/cache_control.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -161,24 +162,52 @@ HWY_INLINE void pack_values(const BFloat16* v, std::int64_t stride, std::int64_t
   }
 }
 
+/// Tokens whose heads are packed one after the other while their rows are in L1. A multiple of the
+/// groups that columns of keys are ordered in: whole cache lines of the panels are written.
+constexpr std::int64_t kPackTokens = 32;
+
 template <class T>
-void pack_of(const softmax_attention::PackParams<T>& p) {
-  if (p.rows <= 0) return;
+HWY_INLINE void pack_tokens(const T* k, const T* v, std::int64_t first, std::int64_t rows,
+                            const softmax_attention::PackParams<T>& p) {
   const std::int64_t d = p.shape.head_dim;
   const std::int64_t key_panels =
       (p.shape.num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
   T* values = p.values;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
-    pack_keys(p.k + head * d, p.stride, p.first, p.rows, p.shape,
+    pack_keys(k + head * d, p.stride, first, rows, p.shape,
               p.keys + head * key_panels * linear::panel_size<T>(d));
     for (std::int64_t column = 0; column < d; column += linear::kPanelColumns) {
       const std::int64_t left = d - column;
       pack_values(
-          p.v + head * d + column, p.stride, p.first, p.rows, p.shape.num_tokens,
+          v + head * d + column, p.stride, first, rows, p.shape.num_tokens,
           static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns),
           values);
       values += linear::panel_size<T>(p.shape.num_tokens);
     }
+  }
+}
+
+/// Asks for a row of one cache line after the other.
+template <class T>
+HWY_INLINE void prefetch_row(const T* row, std::int64_t width) {
+  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+  for (std::int64_t i = 0; i < width; i += kLine) hwy::Prefetch(row + i);
+}
+
+template <class T>
+void pack_of(const softmax_attention::PackParams<T>& p) {
+  const std::int64_t width = p.shape.num_heads * p.shape.head_dim;
+  for (std::int64_t row = 0; row < p.rows;) {
+    const std::int64_t first = p.first + row;
+    const std::int64_t whole = kPackTokens - first % kPackTokens;
+    const std::int64_t rows = p.rows - row < whole ? p.rows - row : whole;
+    // Heads read their parts of rows that lie far apart, which the processor does not foresee.
+    for (std::int64_t r = row + rows; r < row + rows + kPackTokens && r < p.rows; ++r) {
+      prefetch_row(p.k + r * p.stride, width);
+      prefetch_row(p.v + r * p.stride, width);
+    }
+    pack_tokens(p.k + row * p.stride, p.v + row * p.stride, first, rows, p);
+    row += rows;
   }
 }
 

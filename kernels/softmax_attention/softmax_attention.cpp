@@ -55,12 +55,16 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
                              const KeyBlock<T>& block, bool first, const Scratch<T>& scratch,
                              std::int64_t row) {
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  constexpr std::int64_t kHalfPanel = kScoreGroup;
   const std::int64_t width = scratch.width;
   float* output = scratch.outputs + row * width;
   linear::Strip<T> to_scores{q,          q_stride,       kStep<T>,     head_dim,
                              block.keys, scratch.scores, kScoreStride, false};
   for (std::int64_t key = 0; key < block.count; key += linear::kPanelColumns) {
-    strip(to_scores, rows);
+    if (block.count - key > kHalfPanel)
+      strip(to_scores, rows);
+    else
+      strip<kHalfPanel>(to_scores, rows);
     to_scores.panel += linear::panel_size<T>(head_dim);
     to_scores.c += linear::kPanelColumns;
   }

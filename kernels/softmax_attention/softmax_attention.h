@@ -14,8 +14,8 @@
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
 //   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
 //   blocks of keys wait in L2 and the micro-kernel is the bound. Products waste what fills N up to
-//   64 keys (in q k^T) and d up to 64 columns (in the product with v). pack: reads and writes 2
-//   rows H d elements.
+//   32 keys (in q k^T) and d up to 64 columns (in the product with v). pack: reads and writes 2
+//   rows H d elements, rows once and in order.
 // Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m),
 //   m the maximum so far, at most 1 and rounded to T; the sum they are divided by is that of the
 //   rounded ones. Outputs are rescaled only when m rises. Weights below 2^-126 are zero, as are

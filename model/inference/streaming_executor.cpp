@@ -69,7 +69,6 @@ class Executor final : public StreamingExecutor {
   void run(const float* images, const float* overview, std::int64_t count, float* logits,
            const Observers& observers) override;
   [[nodiscard]] std::size_t workspace_bytes() const override { return work_.bytes(); }
-  [[nodiscard]] TileShape tiles() const override { return work_.whole.tiles; }
 
  private:
   using Scratch = inference::Scratch<T>;
@@ -81,7 +80,7 @@ class Executor final : public StreamingExecutor {
   void note_tokens(std::size_t layer, const Tile& tile);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
-  void ask_for_prefix(std::size_t layer, std::int64_t count);
+  void ask_for_prefix(std::size_t layer, const Tile& tile);
   void reduce(std::size_t layer, std::int64_t count, StageTimes* times);
   void keep_best(std::size_t layer, std::int64_t image);
   void finish_block(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
@@ -218,7 +217,7 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   layer_norm(work_.tokens(t), t.rows, scratch.rows);
   clock.lap(Stage::layer_norm);
   const std::int64_t width = block.key_value.out();
-  const std::int64_t num_tiles = work_.keys_of(layer).tiles.count;
+  const std::int64_t num_tiles = work_.keys_of(layer).num_tiles();
   T* keys_values = work_.stores_keys(layer) ? work_.stored_keys(layer, t) : scratch.wide;
   const Input normalised =
       input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
@@ -278,7 +277,7 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
 template <class T>
 void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* times) {
   const MixingLayer& mixing = net_.blocks[layer].mixing;
-  const std::int64_t num_tiles = work_.keys_of(layer).tiles.count;
+  const std::int64_t num_tiles = work_.keys_of(layer).num_tiles();
   StageClock clock(times);
   if (const auto* h = std::get_if<HydraLayer>(&mixing)) {
     for (std::int64_t image = 0; image < count; ++image)
@@ -296,8 +295,6 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
           work_.linear_state.data() + image * work_.linear_state_stride);
     };
     team_.run(count * heads, combine_head);
-  } else if (std::holds_alternative<WindowLayer>(mixing)) {
-    ask_for_prefix(layer, count);
   } else if (const auto* m = std::get_if<ModuleLayer>(&mixing)) {
     m->mix(count, geometry_.grid, work_.q.data(), work_.query_stride,
            work_.stored_keys(layer, {0, 0, 0, 0}), work_.module_mixed.data());
@@ -306,42 +303,31 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
   clock.lap(Stage::attention);
 }
 
-/// What every part of the keys gives to the prefix tokens, which see all of them.
+/// What the tile's keys give to the prefix tokens, which see all of them.
 template <class T>
-void Executor<T>::ask_for_prefix(std::size_t layer, std::int64_t count) {
-  if (net_.num_prefix == 0) return;
+void Executor<T>::ask_for_prefix(std::size_t layer, const Tile& t) {
   const PackedBlock& block = net_.blocks[layer];
   const ImageGeometry::PrefixWeights& weights = geometry_.prefix_weights[layer];
-  const std::int64_t num_parts = std::ssize(work_.parts);
-  const auto ask = [&](std::int64_t item, int) {
-    const std::int64_t image = item / num_parts;
-    const auto index = static_cast<std::size_t>(item % num_parts);
-    const KeyPart& part = work_.parts[index];
-    const T* keys = work_.stored_keys(layer, {image, 0, part.first, part.count});
+  const auto parts = std::ranges::equal_range(work_.parts, t.index, {}, &KeyPart::tile);
+  for (const KeyPart& part : parts) {
+    const T* keys = work_.stored_keys(layer, {t.image, 0, part.first, part.count});
     const bool biased = part.of_overview && !weights.overview.empty();
     softmax_attention::attend_part(softmax_attention::PartParams<T>{
-        work_.softmax_shape(part.count), work_.queries({image, 0, 0, 0}), work_.query_stride,
+        work_.softmax_shape(part.count), work_.queries({t.image, 0, 0, 0}), work_.query_stride,
         net_.num_prefix, keys, keys + block.key_width(dim_), block.key_value.out(),
         weights.factor.empty() ? nullptr : weights.factor.data(),
         biased ? weights.overview.data() : nullptr,
-        work_.prefix_parts(image) + index * work_.part_size});
-  };
-  team_.run(count * num_parts, ask);
+        work_.prefix_parts(t.image) +
+            static_cast<std::size_t>(&part - work_.parts.data()) * work_.part_size});
+  }
 }
 
-/// A tile's patches window by window: those of a window that tiles share, each by its own.
+/// A tile's patches window by window: those of a window that tiles share, each by its own. Prefix
+/// rows want all other tiles to have asked for theirs.
 template <class T>
 void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch) {
   const PackedBlock& block = net_.blocks[layer];
   const std::int64_t prefix = net_.num_prefix;
-  if (const std::int64_t rows = prefix_rows(t); rows > 0) {
-    const std::int64_t head_dim = dim_ / net_.num_heads;
-    softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
-        net_.num_heads, head_dim, rows,
-        work_.prefix_parts(t.image) +
-            softmax_attention::part_size(t.first, net_.num_heads, head_dim),
-        static_cast<std::int64_t>(work_.part_size), std::ssize(work_.parts), scratch.rows, dim_});
-  }
   const std::int64_t end = t.first + t.rows;
   std::int64_t token = std::max(t.first, prefix);
   auto window = std::ranges::upper_bound(geometry_.order.windows, token - prefix) - 1;
@@ -364,6 +350,13 @@ void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch
         scratch.window_keys, scratch.window_values, scratch.rows + row * dim_, dim_,
         scratch.mixing});
     token += rows;
+  }
+  ask_for_prefix(layer, t);  // while the keys are in the cache
+  if (const std::int64_t rows = prefix_rows(t); rows > 0) {
+    const std::int64_t head_dim = dim_ / net_.num_heads;
+    softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
+        net_.num_heads, head_dim, rows, work_.prefix_parts(t.image),
+        static_cast<std::int64_t>(work_.part_size), std::ssize(work_.parts), scratch.rows, dim_});
   }
 }
 
@@ -399,6 +392,7 @@ void Executor<T>::finish_block(std::size_t layer, const Tile& t, Scratch& scratc
   T* x = work_.tokens(t);
   const T* mixed = mix(layer, t, scratch);
   clock.lap(Stage::attention);
+  if (t.rows == 0) return;
   linear(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows,
          x, dim_, Epilogue::add);
   clock.lap(Stage::proj);
@@ -458,7 +452,7 @@ void Executor<T>::reduce(std::size_t layer, std::int64_t count, StageTimes* time
                        work_.scores.data() + t.image * net_.num_heads * work_.num_tokens + t.first,
                        work_.num_tokens, work_.heat.data() + t.image * work_.num_tokens + t.first});
   };
-  team_.run(count * work_.whole.tiles.count, score);
+  team_.run(count * work_.whole.num_tiles(), score);
   const auto keep = [&](std::int64_t image, int) { keep_best(layer, image); };
   team_.run(count, keep);
   clock.lap(Stage::attention);
@@ -536,7 +530,7 @@ void Executor<T>::run(const float* images, const float* overview, std::int64_t c
     embed(images, overview, t, scratch, clock);
     project(0, t, scratch, clock);
   };
-  team_.run(count * work_.whole.tiles.count, start);
+  team_.run(count * work_.whole.num_tiles(), start);
   const std::size_t depth = net_.blocks.size();
   for (std::size_t layer = 0; layer < depth; ++layer) {
     combine(layer, count, times);
@@ -545,16 +539,25 @@ void Executor<T>::run(const float* images, const float* overview, std::int64_t c
     const Extent& extent = work_.outputs_of(layer);
     // Tokens without a query in the last layer are done.
     const std::int64_t live = last ? queries_of(layer) : extent.num_tokens;
-    const std::int64_t live_tiles = (live + extent.tiles.rows - 1) / extent.tiles.rows;
-    const auto block = [&](std::int64_t item, int thread) {
-      Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];
-      StageClock clock = clock_of(scratch);
-      Tile t = tile_of(item / live_tiles * extent.tiles.count + item % live_tiles, extent);
-      t.rows = std::min(t.rows, live - t.first);
-      finish_block(layer, t, scratch, clock);
-      if (!last) project(layer + 1, t, scratch, clock);
+    const auto run_tiles = [&](std::int64_t first, std::int64_t end) {
+      const std::int64_t tiles = end - first;
+      const auto block = [&](std::int64_t item, int thread) {
+        Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];
+        StageClock clock = clock_of(scratch);
+        Tile t = tile_of(item / tiles * extent.num_tiles() + first + item % tiles, extent);
+        t.rows = std::clamp<std::int64_t>(live - t.first, 0, t.rows);
+        finish_block(layer, t, scratch, clock);
+        if (!last) project(layer + 1, t, scratch, clock);
+      };
+      team_.run(count * tiles, block);
     };
-    team_.run(count * live_tiles, block);
+    if (std::holds_alternative<WindowLayer>(net_.blocks[layer].mixing)) {
+      const std::int64_t prefix_tiles = extent.tiles_before(net_.num_prefix);
+      run_tiles(prefix_tiles, extent.num_tiles());
+      run_tiles(0, prefix_tiles);
+    } else {
+      run_tiles(0, extent.tiles_before(live));
+    }
   }
   const auto finish = [&](std::int64_t image, int thread) {
     Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];

@@ -3,9 +3,10 @@
 //   -> LayerNorm -> next layer's q, k, v -> the tile's part of the next global state
 // Only x and q (N x D) live between layers, and what the mechanism keeps: Hydra a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer, twice where
-// there are windows. In the last block, with a class token pooled, only prefix tokens have a query,
-// an output and an MLP: exact for every mechanism.
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer; where there are
+// windows a second time: the prefix, a tile of its own, waits for what all others' keys give to it.
+// In the last block, with a class token pooled, only prefix tokens have a query, an output and an
+// MLP: exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
@@ -16,7 +17,6 @@
 #include "kernels/vector/aligned_buffer.h"
 #include "model/inference/observers.h"
 #include "model/inference/packed_network.h"
-#include "model/inference/tile_shape.h"
 #include "model/inference/token_reduction.h"
 
 #include <cstddef>
@@ -48,8 +48,6 @@ class StreamingExecutor {
   virtual void run(const float* images, const float* overview, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
-  /// The tiles of the whole image.
-  [[nodiscard]] virtual TileShape tiles() const = 0;
 };
 
 }  // namespace hydrascope::model::inference

@@ -24,18 +24,18 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
   return shape;
 }
 
-/// Rows after which the last thread ends when tiles are handed out in order and AMX computes 16
-/// rows even of fewer.
-std::int64_t busiest_rows(const TileShape& shape, std::int64_t num_tokens, std::int64_t batch,
-                          int threads) {
-  constexpr std::int64_t kTile = 16;
-  const std::int64_t last = num_tokens - (shape.count - 1) * shape.rows;
+/// Rows after which the last thread ends when tiles are handed out in order and `granule` rows are
+/// computed even of fewer.
+std::int64_t busiest_rows(const Borders& tiles, std::int64_t batch, int threads,
+                          std::int64_t granule) {
+  const std::int64_t count = std::ssize(tiles) - 1;
   std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> ends;
   for (int thread = 0; thread < threads; ++thread) ends.push(0);
   std::int64_t end = 0;
-  for (std::int64_t item = 0; item < batch * shape.count; ++item) {
-    const std::int64_t rows = (item + 1) % shape.count == 0 ? last : shape.rows;
-    const std::int64_t done = ends.top() + divide_up(rows, kTile) * kTile;
+  for (std::int64_t item = 0; item < batch * count; ++item) {
+    const auto tile = tiles.begin() + item % count;
+    const std::int64_t rows = tile[1] - tile[0];
+    const std::int64_t done = ends.top() + divide_up(rows, granule) * granule;
     ends.pop();
     ends.push(done);
     end = std::max(end, done);
@@ -58,9 +58,42 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
   const TileShape strips = shape_of(num_tokens, share, kStripRows);
   if (unit == kStripRows) return strips;
   const TileShape shape = shape_of(num_tokens, share, unit);
-  const bool later = busiest_rows(shape, num_tokens, batch, threads) >
-                     busiest_rows(strips, num_tokens, batch, threads);
+  constexpr std::int64_t kGranule = 16;  // of AMX
+  const bool later = busiest_rows(even_borders(num_tokens, shape), batch, threads, kGranule) >
+                     busiest_rows(even_borders(num_tokens, strips), batch, threads, kGranule);
   return later ? strips : shape;
+}
+
+Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
+  Borders borders;
+  for (std::int64_t first = 0; first < num_tokens; first += shape.rows) borders.push_back(first);
+  borders.push_back(num_tokens);
+  return borders;
+}
+
+Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
+                       int threads) {
+  const std::int64_t rows = shape.rows;
+  Borders borders{0};
+  for (std::size_t i = 1; i < windows.size(); ++i) {
+    const std::int64_t first = windows[i - 1];
+    const std::int64_t end = windows[i];
+    // This window goes with those before it where that comes nearer to `rows`.
+    if (first > borders.back() && end - borders.back() - rows > rows - (first - borders.back()))
+      borders.push_back(first);
+    const std::int64_t left = end - borders.back();
+    const std::int64_t parts = (left + rows / 2) / rows;
+    if (parts > 1) {
+      const std::int64_t share = divide_up(divide_up(left, parts), kStripRows) * kStripRows;
+      for (std::int64_t cut = borders.back() + share; cut < end; cut += share)
+        borders.push_back(cut);
+    }
+    if (parts > 1 || i + 1 == windows.size()) borders.push_back(end);
+  }
+  Borders even = even_borders(windows.back(), shape);
+  const bool later =
+      32 * busiest_rows(borders, batch, threads, 1) > 33 * busiest_rows(even, batch, threads, 1);
+  return later ? even : borders;
 }
 
 }  // namespace hydrascope::model::inference

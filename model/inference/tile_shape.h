@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -21,5 +22,16 @@ struct TileShape {
 /// last thread end sooner: a small image on many threads.
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
                        std::int64_t l2_bytes, int threads, std::int64_t unit = kStripRows);
+
+/// Ascending: where each tile (or window) begins, from 0, and the end of the last.
+using Borders = std::vector<std::int64_t>;
+Borders even_borders(std::int64_t num_tokens, const TileShape& shape);
+
+/// Tiles of about `shape.rows` tokens that end where windows end, so that no two of them pack the
+/// keys of the same window: small windows share a tile, large ones are cut into like parts. No tile
+/// has more rows than half of that (and a strip) above it. Even tiles instead where the last thread
+/// would end later by more than a second packing takes, 3 %: few windows on many threads.
+Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
+                       int threads);
 
 }  // namespace hydrascope::model::inference

@@ -23,6 +23,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
   std::int64_t stored_width[2] = {};
   bool quantised = false;
+  bool softmax = false;
   for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
     const PackedBlock& block = net_.blocks[layer];
     query_stride = std::max(query_stride, block.query_width());
@@ -32,6 +33,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
       width = std::max(width, block.key_value.out());
     }
     quantised = quantised || block.key_value.is_quantised();
+    softmax = softmax || std::holds_alternative<SoftmaxLayer>(block.mixing);
   }
   const std::int64_t row_bytes =
       static_cast<std::int64_t>(sizeof(T)) * (2 * dim + widest) + (quantised ? widest : 0);
@@ -41,13 +43,27 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
                           : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
   const std::int64_t unit = by_amx ? kMatrixTileRows : kStripRows;
   const std::int64_t l2_bytes = kernels::device::cache_sizes().l2_bytes;
-  const auto extent = [&](std::int64_t count) {
-    return Extent{count, options.fixed_tiles
-                             ? choose_tiles(count, 1, row_bytes, l2_bytes, 1, unit)
-                             : choose_tiles(count, batch, row_bytes, l2_bytes, threads, unit)};
+  const std::int64_t tiled_batch = options.fixed_tiles ? 1 : batch;
+  const int tiled_threads = options.fixed_tiles ? 1 : threads;
+  const auto shape = [&](std::int64_t count) {
+    return choose_tiles(count, tiled_batch, row_bytes, l2_bytes, tiled_threads, unit);
   };
-  whole = extent(num_tokens);
-  kept = reduction ? extent(net_.num_prefix + reduction->patches) : whole;
+  const auto even = [&](std::int64_t count) {
+    return Extent{count, even_borders(count, shape(count))};
+  };
+  whole = even(num_tokens);
+  kept = reduction ? even(net_.num_prefix + reduction->patches) : whole;
+  if (net_.window) {
+    // The prefix waits for all other tiles. Softmax's packing wants tiles that begin at even tokens.
+    const std::int64_t first =
+        std::min(num_tokens, softmax ? (net_.num_prefix + 1) / 2 * 2 : net_.num_prefix);
+    const TileShape patches = shape(num_tokens - first);
+    const Borders tiles =
+        softmax ? even_borders(num_tokens - first, patches)
+                : window_borders(geometry.order.windows, patches, tiled_batch, tiled_threads);
+    whole.borders.assign(first > 0 ? 1 : 0, 0);
+    for (const std::int64_t border : tiles) whole.borders.push_back(first + border);
+  }
 
   const auto images = static_cast<std::size_t>(batch);
   const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
@@ -65,7 +81,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
     order = allocate<std::int32_t>(rows);
   }
   plan_mixing(images,
-              images * static_cast<std::size_t>(std::max(whole.tiles.count, kept.tiles.count)));
+              images * static_cast<std::size_t>(std::max(whole.num_tiles(), kept.num_tiles())));
   if (net_.window) plan_windows(geometry, images);
   plan_scratch(widest, quantised, threads);
 }
@@ -108,14 +124,16 @@ void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t image
   const std::vector<std::int64_t>& windows = geometry.order.windows;
   for (std::size_t i = 0; i + 1 < windows.size(); ++i)
     most_window_keys_ = std::max(most_window_keys_, net_.num_prefix + windows[i + 1] - windows[i]);
-  const TokenGrid& grid = geometry.grid;
-  const auto cut = [&](std::int64_t first, std::int64_t end, bool of_overview) {
-    for (; first < end; first += softmax_attention::kPartKeys)
-      parts.push_back({first, std::min(softmax_attention::kPartKeys, end - first), of_overview});
-  };
-  const std::int64_t overview = grid.num_prefix + grid.num_patches();
-  cut(0, overview, false);
-  cut(overview, grid.num_tokens(), true);
+  const std::int64_t overview = geometry.grid.num_prefix + geometry.grid.num_patches();
+  for (std::int64_t index = 0; net_.num_prefix > 0 && index < whole.num_tiles(); ++index) {
+    const Tile tile = tile_of(index, whole);
+    const std::int64_t end = tile.first + tile.rows;
+    for (std::int64_t first = tile.first, count = 0; first < end; first += count) {
+      count = std::min(softmax_attention::kPartKeys,
+                       (first < overview ? std::min(overview, end) : end) - first);
+      parts.push_back({index, first, count, first >= overview});
+    }
+  }
   part_size = softmax_attention::part_size(net_.num_prefix, net_.num_heads,
                                            net_.embed_dim / net_.num_heads);
   prefix_sums = allocate<float>(images * parts.size() * part_size);
@@ -123,7 +141,7 @@ void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t image
 
 template <class T>
 void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads) {
-  const std::int64_t most_rows = std::max(whole.tiles.rows, kept.tiles.rows);
+  const std::int64_t most_rows = std::max(whole.most_rows(), kept.most_rows());
   std::size_t mixing_bytes = 0;
   for (const PackedBlock& block : net_.blocks) {
     if (const auto* linear = std::get_if<LinearLayer>(&block.mixing))

@@ -24,7 +24,18 @@ namespace hydrascope::model::inference {
 /// The tokens of an image that are alive, and how they are cut.
 struct Extent {
   std::int64_t num_tokens = 0;
-  TileShape tiles;
+  Borders borders;  ///< of the tiles
+  [[nodiscard]] std::int64_t num_tiles() const { return std::ssize(borders) - 1; }
+  [[nodiscard]] std::int64_t most_rows() const {
+    std::int64_t most = 0;
+    for (std::size_t i = 1; i < borders.size(); ++i)
+      most = std::max(most, borders[i] - borders[i - 1]);
+    return most;
+  }
+  /// Tiles that hold the first `count` tokens.
+  [[nodiscard]] std::int64_t tiles_before(std::int64_t count) const {
+    return std::ranges::lower_bound(borders, count) - borders.begin();
+  }
 };
 
 /// Rows first .. first + rows of image `image`.
@@ -36,14 +47,15 @@ struct Tile {
 };
 /// Tiles of all images of a batch in order.
 inline Tile tile_of(std::int64_t item, const Extent& extent) {
-  const std::int64_t index = item % extent.tiles.count;
-  const std::int64_t first = index * extent.tiles.rows;
-  return {item / extent.tiles.count, index, first,
-          std::min(extent.tiles.rows, extent.num_tokens - first)};
+  const std::int64_t index = item % extent.num_tiles();
+  const auto border = extent.borders.begin() + index;
+  return {item / extent.num_tiles(), index, border[0], border[1] - border[0]};
 }
 
-/// Keys that all prefix rows are asked against together, of the picture or of its overview.
+/// Keys of one tile that all prefix rows are asked against together, of the picture or of its
+/// overview.
 struct KeyPart {
+  std::int64_t tile;
   std::int64_t first;
   std::int64_t count;
   bool of_overview;

@@ -154,6 +154,16 @@ TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
   });
 }
 
+TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinForEveryNumberOfKeysInTheLastPanel) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (std::int64_t num_tokens = 1; num_tokens <= 130; ++num_tokens) {
+      Image<TypeParam> image(Shape{num_tokens, 1, 64}, Fill::normal);
+      compare(image, std::min<std::int64_t>(num_tokens, 1 + num_tokens % 7));
+    }
+  });
+}
+
 TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
   for (const Fill how : kAllFills) {
     SCOPED_TRACE(static_cast<int>(how));

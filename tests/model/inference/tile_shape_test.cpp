@@ -35,6 +35,47 @@ TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
   EXPECT_EQ(choose_tiles(197, 32, 2304, 4 << 20, 4).count, 1) << "the batch does";
 }
 
+TEST(TileShapeTest, TilesEndWhereWindowsEnd) {
+  // Windows of 169 to 196 patches, an overview of 350: one each, the overview in halves.
+  Borders windows{0};
+  for (int i = 0; i < 45; ++i) windows.push_back(windows.back() + 169 + 13 * (i % 3) + i % 3 / 2);
+  windows.push_back(windows.back() + 350);
+  Borders tiles = window_borders(windows, {150, 57}, 1, 2);
+  EXPECT_EQ(tiles.size(), windows.size() + 1);
+  EXPECT_EQ(tiles[46], windows[45] + 180);
+  tiles.erase(tiles.begin() + 46);
+  EXPECT_EQ(tiles, windows);
+
+  EXPECT_EQ(window_borders({0, 49, 98, 147, 196, 245}, {150, 2}, 8, 1), (Borders{0, 147, 245}))
+      << "small ones share a tile";
+  EXPECT_EQ(window_borders({0, 196, 392, 588}, {120, 5}, 1, 2),
+            (Borders{0, 102, 196, 298, 392, 494, 588}))
+      << "large ones are cut";
+  EXPECT_EQ(window_borders({0, 600}, {150, 4}, 1, 4), (Borders{0, 150, 300, 450, 600}));
+  EXPECT_EQ(window_borders({0, 144, 288, 432}, {108, 4}, 1, 4), (Borders{0, 108, 216, 324, 432}))
+      << "three windows would leave a thread idle";
+}
+
+TEST(TileShapeTest, WindowsTilesAreNeitherEmptyNorMuchLargerThanOthers) {
+  for (const std::int64_t size : {1, 5, 49, 169, 196, 350, 5000}) {
+    for (const std::int64_t count : {1, 2, 7, 50}) {
+      for (const std::int64_t rows : {6, 48, 150, 384}) {
+        for (const int threads : {1, 3, 64}) {
+          Borders windows{0};
+          for (std::int64_t i = 0; i < count; ++i) windows.push_back(windows.back() + size);
+          const Borders tiles = window_borders(windows, {rows, 0}, 1, threads);
+          ASSERT_EQ(tiles.front(), 0);
+          ASSERT_EQ(tiles.back(), windows.back());
+          for (std::size_t i = 0; i + 1 < tiles.size(); ++i) {
+            ASSERT_GT(tiles[i + 1], tiles[i]);
+            ASSERT_LT(tiles[i + 1] - tiles[i], rows * 3 / 2 + 6);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(TileShapeTest, MatrixTilesAreMultiplesOf48UnlessThatDelaysAThread) {
   for (const std::int64_t tokens : {1, 5, 47, 48, 49, 197, 198, 577, 8161, 32401}) {
     for (const std::int64_t batch : {1, 2, 32}) {
