@@ -20,6 +20,7 @@
 #include "app/training_options.h"
 #include "app/validation.h"
 #include "kernels/error.h"
+#include "model/checkpoint/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/distillation/earlier_conversion.h"
@@ -208,9 +209,11 @@ void Distillation::build_models() {
 
 std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
   std::vector<std::int64_t> all;
+  const std::string parent =
+      source_.random_weights ? "" : checkpoint::sha256_of_file(source_.weights.file());
   for (const std::string& start : options_.texts("start")) {
-    const std::vector<std::int64_t> taken =
-        training::take_over_layers(checkpoint::Checkpoint::open(start), train_from, *student_);
+    const std::vector<std::int64_t> taken = training::take_over_layers(
+        checkpoint::Checkpoint::open(start), train_from, parent, *student_);
     std::vector<std::string> layers;
     for (const std::int64_t layer : taken) layers.push_back(std::to_string(layer));
     console_.detail("layers " + join_words(layers, ", ", " and ") + " begin as in " + start);

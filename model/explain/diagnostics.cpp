@@ -239,7 +239,7 @@ Tensor diagnose_block(const DiagnosedBlock& diagnosed, const Tensor& tokens,
   numbers.set(Diagnostic::softmax_kl, kl.mean());
   numbers.set(Diagnostic::softmax_cosine, cosine.mean());
   numbers.set(Diagnostic::monotonicity, monotonicity.mean());
-  if (const auto* hydra = dynamic_cast<const HydraMixer*>(&mixed.mixer))
+  if (const auto* hydra = dynamic_cast<const HydraMixer*>(&mixed.mixer.global_part()))
     diagnose_global_vector(*hydra, mixed, numbers);
   return numbers.all();
 }

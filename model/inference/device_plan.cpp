@@ -5,6 +5,7 @@
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
+#include "kernels/local_convolution/local_convolution_cuda.h"
 #include "kernels/patchify/patchify_cuda.h"
 #include "kernels/token_rows/token_rows_cuda.h"
 
@@ -334,6 +335,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
     params.y = {y, dim, queries * dim};
     params.workspace = hydra_workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
+    add_local_term<T>(block, queries, v, kv_stride, y);
     add(product(proj));
     return;
   }
@@ -348,6 +350,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
     params.state = data<float>(global_);
     params.workspace = workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { linear_attention::cuda::forward(params, stream); });
+    add_local_term<T>(block, queries, v, kv_stride, y);
     add(product(proj));
     return;
   }
@@ -384,6 +387,28 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
     if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
     products_.run(number, result.const_data_ptr(), proj.linear->weight.const_data_ptr(),
                   proj.linear->bias.const_data_ptr(), proj.c, proj.y);
+  });
+}
+
+template <class T>
+void DevicePlan::add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
+                                std::int64_t v_stride, T* y) {
+  // The prefix tokens, which alone have queries in the last block, have no local term.
+  if (!block.local.defined() || queries <= weights_.num_prefix) return;
+  const std::int64_t dim = weights_.model->config().embed_dim;
+  const std::int64_t prefix = weights_.num_prefix;
+  const kernels::local_convolution::cuda::AddParams<T> params{
+      {grid_rows_, grid_columns_, dim, block.local.size(0)},
+      batch_,
+      v + prefix * v_stride,
+      v_stride,
+      num_tokens() * v_stride,
+      data<float>(block.local),
+      y + prefix * dim,
+      dim,
+      queries * dim};
+  add([params, stream = options_.stream] {
+    kernels::local_convolution::cuda::add(params, stream);
   });
 }
 

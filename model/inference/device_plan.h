@@ -114,6 +114,10 @@ class DevicePlan {
   template <class T>
   void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
                   const T* kv, std::int64_t kv_stride);
+  /// The local term of the `queries` first tokens of every image, added to y.
+  template <class T>
+  void add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
+                      std::int64_t v_stride, T* y);
   template <class T>
   void add_head(const Tokens& tokens);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }

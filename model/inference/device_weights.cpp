@@ -32,6 +32,7 @@ DeviceWeights::DeviceWeights(VisionTransformer source, DeviceWeightsOptions opti
     block.fc1 = load(folded.fc1, scalar_type());
     block.fc2 = load(folded.fc2, scalar_type());
     block.mixing = folded.mixing;
+    if (folded.local.defined()) block.local = folded.local.to(device);
     if (auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
       if (hydra->feature_scale.defined())
         hydra->feature_scale = hydra->feature_scale.to(device, at::kFloat).contiguous();

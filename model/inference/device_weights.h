@@ -38,6 +38,7 @@ struct DeviceBlock {
   DeviceLinear fc1;
   DeviceLinear fc2;
   FoldedMixing mixing;  ///< its tensors on the device
+  at::Tensor local;     ///< as FoldedBlock's, on the device
 };
 
 class DeviceWeights {

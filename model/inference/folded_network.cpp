@@ -111,6 +111,9 @@ FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool re
                                                     static_cast<float>(linear->eps),
                                                     static_cast<float>(linear->map.unit_eps)};
   }
+  if (const Tensor local = module.attention().mixer().local_weight();
+      local.defined() && !std::holds_alternative<std::monostate>(block.mixing))
+    block.local = local.detach().to(at::kFloat).permute({1, 2, 0}).contiguous();
   block.query = behind_norm(query, norm1_weight, norm1_bias);
   block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
 
@@ -178,8 +181,10 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
 std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
   std::optional<GridExtent> common;
   for (std::int64_t layer = 0; layer < model.config().depth; ++layer) {
-    const FusedMixing fused = model.block(layer).attention().mixer().fused();
-    if (std::holds_alternative<std::monostate>(fused)) return std::nullopt;
+    const TokenMixer& mixer = model.block(layer).attention().mixer();
+    const FusedMixing fused = mixer.fused();
+    if (std::holds_alternative<std::monostate>(fused) || mixer.local_weight().defined())
+      return std::nullopt;
     if (const auto* window = std::get_if<FusedWindow>(&fused)) {
       if (common && *common != window->size) return std::nullopt;
       common = window->size;

@@ -37,6 +37,7 @@ struct FoldedBlock {
   Affine fc1;
   Affine fc2;
   FoldedMixing mixing;
+  at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };
 
 /// `release` drops each matrix from the model after its use. Without `windows` the layers of
@@ -66,7 +67,7 @@ struct Embeddings {
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// The one size of the model's windows, where patches may lie in their order: all layers have
-/// kernels, and those of FusedWindow, of which there is at least one, agree.
+/// kernels and no local term, and those of FusedWindow, of which there is at least one, agree.
 std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without

@@ -115,17 +115,19 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
     block.mixing = module_layer(model.block(layer).attention().mixer(), packing.storage,
                                 packing.kernels, config);
   }
+  if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
   return block;
 }
 
-template <class... Mixings>
-std::vector<std::int64_t> layers_of(const PackedNetwork& network) {
+template <class Chosen>
+std::vector<std::int64_t> layers_that(const PackedNetwork& network, Chosen chosen) {
   std::vector<std::int64_t> layers;
-  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
-    if ((std::holds_alternative<Mixings>(network.blocks[layer].mixing) || ...))
-      layers.push_back(static_cast<std::int64_t>(layer));
-  }
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
+    if (chosen(network.blocks[layer])) layers.push_back(static_cast<std::int64_t>(layer));
   return layers;
+}
+bool is_module(const PackedBlock& block) {
+  return std::holds_alternative<ModuleLayer>(block.mixing);
 }
 
 }  // namespace
@@ -204,11 +206,14 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
 }
 
 std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
-  return layers_of<ModuleLayer>(network);
+  return layers_that(network, is_module);
 }
 
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
-  return layers_of<ModuleLayer, WindowLayer>(network);
+  return layers_that(network, [](const PackedBlock& block) {
+    return is_module(block) || std::holds_alternative<WindowLayer>(block.mixing) ||
+           block.local.size > 0;
+  });
 }
 
 }  // namespace hydrascope::model::inference

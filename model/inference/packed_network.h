@@ -10,6 +10,7 @@
 #include "model/attention/token_grid.h"
 #include "model/inference/token_order.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -56,6 +57,12 @@ struct ModuleLayer {
 
 using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, WindowLayer, ModuleLayer>;
 
+/// A convolution of the values, added to what the mixing gives (kernels/local_convolution).
+struct LocalTerm {
+  std::int64_t size = 0;                 ///< 0: there is none
+  kernels::AlignedBuffer<float> weight;  ///< (size, size, D)
+};
+
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
   PackedLinear key_value;  ///< D -> key_width() + D; reads what query reads, quantised once
@@ -63,6 +70,7 @@ struct PackedBlock {
   PackedLinear fc1;
   PackedLinear fc2;
   MixingLayer mixing;
+  LocalTerm local;
 
   [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
@@ -97,6 +105,9 @@ struct PackedNetwork {
   std::vector<PackedBlock> blocks;
   PackedHead head;
 
+  [[nodiscard]] bool has_local_terms() const {
+    return std::ranges::any_of(blocks, [](const PackedBlock& b) { return b.local.size > 0; });
+  }
   [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
 };
 

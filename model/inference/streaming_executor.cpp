@@ -1,6 +1,7 @@
 #include "model/inference/streaming_executor.h"
 
 #include "kernels/layer_norm/layer_norm.h"
+#include "kernels/local_convolution/local_convolution.h"
 #include "kernels/patchify/patchify.h"
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
@@ -17,6 +18,7 @@ namespace {
 
 namespace hydra = kernels::hydra;
 namespace linear_attention = kernels::linear_attention;
+namespace local_convolution = kernels::local_convolution;
 namespace quantised_linear = kernels::quantised_linear;
 namespace softmax_attention = kernels::softmax_attention;
 using kernels::linear::Epilogue;
@@ -86,6 +88,7 @@ class Executor final : public StreamingExecutor {
   void finish_block(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   const T* mix(std::size_t layer, const Tile& tile, Scratch& scratch);
   void mix_windows(std::size_t layer, const Tile& tile, Scratch& scratch);
+  void add_local_term(std::size_t layer, const Tile& tile, T* mixed);
   void classify(std::int64_t image, float* logits, Scratch& scratch);
   void pool(std::int64_t image, std::int64_t token, float* pooled, Scratch& scratch);
 
@@ -360,6 +363,30 @@ void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch
   }
 }
 
+/// A tile's patches see the values of those around them, in other tiles, too.
+template <class T>
+void Executor<T>::add_local_term(std::size_t layer, const Tile& t, T* mixed) {
+  const PackedBlock& block = net_.blocks[layer];
+  const TokenGrid& grid = geometry_.grid;
+  const std::int64_t stride = block.key_value.out();
+  const T* values =
+      work_.stored_keys(layer, {t.image, 0, net_.num_prefix, 0}) + block.key_width(dim_);
+  for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
+    const bool of_overview = patch >= grid.num_patches();
+    const std::int64_t skipped = of_overview ? grid.num_patches() : 0;
+    local_convolution::add(local_convolution::AddParams<T>{
+        {of_overview ? grid.overview_rows : grid.rows,
+         of_overview ? grid.overview_columns : grid.columns, dim_, block.local.size},
+        values + skipped * stride,
+        stride,
+        block.local.weight.data(),
+        patch - skipped,
+        count,
+        mixed + row * dim_,
+        dim_});
+  });
+}
+
 template <class T>
 const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
   const PackedBlock& block = net_.blocks[layer];
@@ -382,6 +409,7 @@ const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
   } else {
     return work_.module_mixed.data() + (t.image * work_.num_tokens + t.first) * dim_;
   }
+  if (block.local.size > 0) add_local_term(layer, t, scratch.rows);
   return scratch.rows;
 }
 

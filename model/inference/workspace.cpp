@@ -17,7 +17,10 @@ std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
 template <class T>
 Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geometry,
                         std::int64_t batch, int threads, const ExecutionOptions& options)
-    : net_(network), num_tokens(geometry.grid.num_tokens()), reduction(options.reduction) {
+    : net_(network),
+      reads_beside_tiles_(network.window.has_value() || network.has_local_terms()),
+      num_tokens(geometry.grid.num_tokens()),
+      reduction(options.reduction) {
   const std::int64_t dim = net_.embed_dim;
   query_stride = dim;
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());

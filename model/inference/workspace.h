@@ -103,7 +103,7 @@ class Workspace {
   [[nodiscard]] bool stores_keys(std::size_t layer) const {
     const MixingLayer& mixing = net_.blocks[layer].mixing;
     return reduces(layer) || std::holds_alternative<WindowLayer>(mixing) ||
-           std::holds_alternative<ModuleLayer>(mixing);
+           std::holds_alternative<ModuleLayer>(mixing) || net_.blocks[layer].local.size > 0;
   }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t count) const {
     return {count, net_.num_heads, net_.embed_dim / net_.num_heads};
@@ -132,6 +132,7 @@ class Workspace {
 
  private:
   const PackedNetwork& net_;
+  bool reads_beside_tiles_;  ///< stored keys and values of one layer, while the next one's come
   std::size_t bytes_ = 0;
 
  public:
@@ -156,8 +157,8 @@ class Workspace {
   Buffer<T> values[2];
   std::size_t keys_stride = 0;
   std::size_t values_stride = 0;
-  /// (B, N, widest keys + D), where `stores_keys`. Windows are read while tiles write the next
-  /// layer's, hence two by parity of the layer where there are windows.
+  /// (B, N, widest keys + D), where `stores_keys`. Those of windows and of
+  /// local terms are read while tiles write the next layer's, hence two by parity of the layer.
   Buffer<T> stored_keys_values[2];
   std::vector<KeyPart> parts;  ///< of windows
   std::size_t part_size = 0;
@@ -171,7 +172,7 @@ class Workspace {
 
  private:
   [[nodiscard]] std::size_t stored_slot(std::size_t layer) const {
-    return net_.window ? layer % 2 : 0;
+    return reads_beside_tiles_ ? layer % 2 : 0;
   }
   [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
   template <class Element>

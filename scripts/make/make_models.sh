@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
-#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hedgehog mixed window
-#                                                         default: all but hydra, which has it in all layers
+#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hydra_local hedgehog mixed
+#                                                         window; default: all but hydra and hydra_local
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
-# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. The bundled models are
-# those of seed 1, the first of which one version of the program made all, and of seed 0 (window), copied to assets/models without the
-# seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
+# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object, twice: the second run begins
+# where the first one ended. `hydra` has it in all layers, `hydra_local` with a local term. The bundled models are those of seed 1,
+# copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
 # build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,13s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
@@ -34,6 +34,12 @@ measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/i
 processes=()
 [ -z "${PROCESSES:-}" ] || processes=(--processes "$PROCESSES")
 
+# convert SEED FILE ARGUMENT...
+convert() {
+  "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$1" --save-dtype float16 \
+    --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
+}
+
 file_of() { echo "$output/deit_tiny_patch16_224.$1.seed$seed.safetensors"; }
 
 mkdir -p "$output"
@@ -44,6 +50,7 @@ for model in "${models[@]}"; do
     hydra_last2) recipe=(--attn hydra:last2) ;;
     hydra_last4) recipe=(--attn hydra:last4) ;;
     hydra) recipe=(--attn hydra) ;;
+    hydra_local) recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=conv5 --epochs 3) ;;
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     window)
@@ -54,12 +61,15 @@ for model in "${models[@]}"; do
         --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/backgrounds.txt" --steps-sizes 800 --lr-sizes 5e-5 --evaluations 4
         --mechanism-lr-scale 20 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
       [ -n "${PROCESSES:-}" ] || recipe+=(--processes 2)
+      first=$(file_of window_first)
+      convert $((seed ^ 1)) "$first" "${recipe[@]}"  # another order of the pictures
+      convert "$seed" "$file" "${recipe[@]}" --start "$first"
+      continue
       ;;
     *)
       echo "make_models.sh: there is no model $model" >&2
       exit 2
       ;;
   esac
-  "$program" convert "${recipe[@]}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$seed" --save-dtype float16 \
-    --resume auto --force -o "$file" --report "${file%.safetensors}.json" --report "${file%.safetensors}.html"
+  convert "$seed" "$file" "${recipe[@]}"
 done

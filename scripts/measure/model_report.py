@@ -187,8 +187,9 @@ def parents_of(recipe: dict[str, Any]) -> list[str]:
 
 def settings(recipe: dict[str, Any], processes: int) -> str:
     if recipe.get("sizes"):
+        before = " A first run of as many steps, which saw the pictures in another order, came before." if recipe.get("start") else ""
         return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
-                f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe.get('scenes', []))} backgrounds.")
+                f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe.get('scenes', []))} backgrounds.{before}")
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
     epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"

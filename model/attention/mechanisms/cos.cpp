@@ -3,6 +3,7 @@
 // every key is opposite to the query: eps.
 #include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -16,7 +17,7 @@ class CosMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kCos({
+const MechanismRegistration kCos(with_local_term({
     .name = "cos",
     .aliases = {"1+cos", "taylor1"},
     .summary = "linear attention with sim = 1 + cosine (Taylor-1), O(N D d)",
@@ -37,7 +38,7 @@ const MechanismRegistration kCos({
       return std::make_unique<LinearMixer>(c10::make_intrusive<CosMap>(), Normaliser{},
                                            is_causal(MechanismOptions(arguments.spec)));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

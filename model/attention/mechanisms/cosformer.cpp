@@ -10,6 +10,7 @@
 // prefix queries).
 #include "kernels/error.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -82,7 +83,7 @@ class CosformerMap : public FeatureMap {
   std::int64_t max_grid_;
 };
 
-const MechanismRegistration kCosformer({
+const MechanismRegistration kCosformer(with_local_term({
     .name = "cosformer",
     .aliases = {},
     .summary = "ReLU features reweighted by the cosine of patch distances, O(N D d)",
@@ -114,7 +115,7 @@ const MechanismRegistration kCosformer({
           c10::make_intrusive<CosformerMap>(reweighting, chosen.integer("max_grid")), Normaliser{},
           is_causal(chosen));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -1,6 +1,7 @@
 // Linear attention with phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236, equation
 // 7): x + 1 above 0, exp(x) below. F = d. exp(x) underflows below -87, hence the eps.
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -18,7 +19,7 @@ class EluMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kElu({
+const MechanismRegistration kElu(with_local_term({
     .name = "elu",
     .aliases = {"linear", "elu+1", "elu1"},
     .summary = "linear attention with phi = elu + 1, O(N D d)",
@@ -36,7 +37,7 @@ const MechanismRegistration kElu({
       return std::make_unique<LinearMixer>(c10::make_intrusive<EluMap>(), Normaliser{},
                                            is_causal(MechanismOptions(arguments.spec)));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

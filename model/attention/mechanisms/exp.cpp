@@ -2,6 +2,7 @@
 // spiky for t = 2, not monotone in q.k. F = d; the exponents are stabilised from both sides, so no
 // eps.
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -24,7 +25,7 @@ class ExpMap : public FeatureMap {
   double t_;
 };
 
-const MechanismRegistration kExp({
+const MechanismRegistration kExp(with_local_term({
     .name = "exp",
     .aliases = {"exp_t"},
     .summary = "linear attention with phi = exp(t x), O(N D d)",
@@ -44,7 +45,7 @@ const MechanismRegistration kExp({
       return std::make_unique<LinearMixer>(c10::make_intrusive<ExpMap>(options.number("t")),
                                            Normaliser{}, is_causal(options));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

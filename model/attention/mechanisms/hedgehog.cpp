@@ -10,6 +10,7 @@
 // All are exponentials, so linear_attention stabilises them from both sides, without an eps.
 #include "model/attention/learned_feature_map.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -82,7 +83,7 @@ std::vector<MechanismOption> hedgehog_options() {
   return list;
 }
 
-const MechanismRegistration kHedgehog({
+const MechanismRegistration kHedgehog(with_local_term({
     .name = "hedgehog",
     .aliases = {"hh"},
     .summary = "linear attention whose learned map imitates softmax, O(N D d)",
@@ -114,7 +115,7 @@ const MechanismRegistration kHedgehog({
           parse_variant(chosen.text("variant")));
       return std::make_unique<LinearMixer>(map, Normaliser{}, is_causal(chosen));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -5,6 +5,7 @@
 // (`scale`, w_t; kernels that hold a power of 1/N already are scaled by the rest only), and an
 // optional learned s (`feature_scale`) for converted models.
 #include "model/attention/hydra_attention.h"
+#include "model/attention/local_term.h"
 #include "model/attention/registry.h"
 
 #include <ATen/ATen.h>
@@ -17,7 +18,7 @@ EpsPolicy eps_policy(const std::string& name) {
   return name == "add" ? EpsPolicy::add : EpsPolicy::max;
 }
 
-const MechanismRegistration kHydra({
+const MechanismRegistration kHydra(with_local_term({
     .name = "hydra",
     .aliases = {"hydra_attention"},
     .summary = "one global feature vector gated by each token, O(N D)",
@@ -54,7 +55,7 @@ const MechanismRegistration kHydra({
       return std::make_unique<HydraMixer>(settings, parse_token_scale(options.text("scale")),
                                           arguments.training_grid, feature_scale);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

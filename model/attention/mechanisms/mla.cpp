@@ -5,6 +5,7 @@
 // sum, the product grows with N, and the same scale policies apply.
 #include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 #include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
@@ -42,7 +43,7 @@ class UnitMap : public FeatureMap {
   TokenGrid training_grid_;
 };
 
-const MechanismRegistration kMla({
+const MechanismRegistration kMla(with_local_term({
     .name = "mla",
     .aliases = {"cosine", "multi_head_linear"},
     .summary = "cosine linear attention with H heads and no denominator, O(N D d)",
@@ -67,7 +68,7 @@ const MechanismRegistration kMla({
       return std::make_unique<LinearMixer>(map, Normaliser{Normaliser::Rule::none, 0},
                                            is_causal(options));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

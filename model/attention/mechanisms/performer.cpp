@@ -6,6 +6,7 @@
 // saved with the checkpoint. Constant factors, and exp(-|q|^2 / 2) on the queries, cancel. No
 // constant is added to phi: the two-sided form of linear_attention needs none.
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 #include "model/attention/random_projection.h"
 
 #include <ATen/ATen.h>
@@ -34,7 +35,7 @@ class PerformerMap : public FeatureMap {
   bool hyperbolic_;
 };
 
-const MechanismRegistration kPerformer({
+const MechanismRegistration kPerformer(with_local_term({
     .name = "performer",
     .aliases = {"favor+", "favor"},
     .summary = "positive random features of the softmax kernel (FAVOR+), O(N D M)",
@@ -78,7 +79,7 @@ const MechanismRegistration kPerformer({
           c10::make_intrusive<PerformerMap>(projection, chosen.text("variant") == "hyp"),
           Normaliser{}, is_causal(chosen));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -1,6 +1,7 @@
 // Linear attention with phi(x) = max(x, 0). F = d. A query whose features are all negative attends
 // to nothing and gives 0 = 0 / (0 + eps), never NaN.
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -17,7 +18,7 @@ class ReluMap : public FeatureMap {
   }
 };
 
-const MechanismRegistration kRelu({
+const MechanismRegistration kRelu(with_local_term({
     .name = "relu",
     .aliases = {"relu_linear"},
     .summary = "linear attention with phi = ReLU, O(N D d)",
@@ -35,7 +36,7 @@ const MechanismRegistration kRelu({
       return std::make_unique<LinearMixer>(c10::make_intrusive<ReluMap>(), Normaliser{},
                                            is_causal(MechanismOptions(arguments.spec)));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -5,6 +5,7 @@
 // from 0 with its sign. The variance is sigma^-2; some surveys print sigma^2.
 #include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 #include "model/attention/random_projection.h"
 
 #include <ATen/ATen.h>
@@ -29,7 +30,7 @@ class RfaMap : public FeatureMap {
   double sigma_;
 };
 
-const MechanismRegistration kRfa({
+const MechanismRegistration kRfa(with_local_term({
     .name = "rfa",
     .aliases = {"random_feature_attention"},
     .summary = "trigonometric random features of a Gaussian kernel, O(N D M)",
@@ -69,7 +70,7 @@ const MechanismRegistration kRfa({
           c10::make_intrusive<RfaMap>(projection, chosen.number("sigma")),
           Normaliser{Normaliser::Rule::signed_clamp, chosen.number("eps")}, is_causal(chosen));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -4,6 +4,7 @@
 // initialisation, identity plus small noise, is this project's.
 #include "model/attention/learned_feature_map.h"
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -30,7 +31,7 @@ std::vector<MechanismOption> t2r_options() {
   return list;
 }
 
-const MechanismRegistration kT2r({
+const MechanismRegistration kT2r(with_local_term({
     .name = "t2r",
     .aliases = {"transformer_to_rnn"},
     .summary = "linear attention with a learned phi = ReLU(x W + b), O(N D d)",
@@ -60,7 +61,7 @@ const MechanismRegistration kT2r({
       return std::make_unique<LinearMixer>(c10::make_intrusive<T2rMap>(arguments, settings),
                                            Normaliser{}, is_causal(chosen));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

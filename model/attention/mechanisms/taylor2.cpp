@@ -5,6 +5,7 @@
 // (i < j)], F = 1 + d + d (d + 1) / 2. The paper's listing lacks the 1/2 (`raw`: 1 + s + s^2),
 // `full` keeps both x_i x_j and x_j x_i as the listing does; the function is the same.
 #include "model/attention/linear_attention.h"
+#include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
 
@@ -33,7 +34,7 @@ class Taylor2Map : public FeatureMap {
   bool full_;
 };
 
-const MechanismRegistration kTaylor2({
+const MechanismRegistration kTaylor2(with_local_term({
     .name = "taylor2",
     .aliases = {"taylor"},
     .summary = "second-order Taylor form of softmax, O(N D d^2)",
@@ -61,7 +62,7 @@ const MechanismRegistration kTaylor2({
       return std::make_unique<LinearMixer>(map, Normaliser{Normaliser::Rule::add_eps, 0},
                                            is_causal(options));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -19,7 +19,7 @@ namespace hydrascope::model::training {
 struct ResolutionOptions {
   std::vector<image::Size> sizes = {};  ///< of the student's pictures; empty: the teacher's alone
   std::vector<std::filesystem::path> backgrounds = {};  ///< of scenes; empty: there are none
-  double scene_share = 0.6;  ///< of the batches at sizes larger than the teacher's in both edges
+  double scene_share = 0.4;  ///< of the batches at sizes larger than the teacher's in both edges
   double least_part = 112;   ///< shorter edge of a picture in a scene, pixels
 };
 

@@ -44,7 +44,7 @@ struct LossPoint {
 struct StageSummary {
   std::string stage;
   std::int64_t planned_steps = 0;
-  std::int64_t steps = 0;  ///< done
+  std::int64_t steps = 0;   ///< done
   std::int64_t images = 0;  ///< shown; where sizes are learned, the parts of views
   double seconds = 0;       ///< training alone
   bool ended_early = false;

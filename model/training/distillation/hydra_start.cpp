@@ -1,6 +1,7 @@
 #include "model/training/distillation/hydra_start.h"
 
 #include "kernels/error.h"
+#include "model/attention/local_convolution.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -90,31 +91,60 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
   }
 }
 
-void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
-                const std::vector<std::int64_t>& layers, const Images& images,
-                ProcessGroup& group) {
-  std::vector<at::Tensor> products(layers.size());
-  std::vector<at::Tensor> squares(layers.size());
+/// Least squares of what a layer's output is linear in: its global term and, where it has a local
+/// one, the neighbours' values, one weight each and feature.
+class OutputFit {
+ public:
+  /// terms (B, n, D, K), wanted (B, n, D).
+  void add(const at::Tensor& terms, const at::Tensor& wanted) {
+    const at::Tensor x = terms.to(at::kDouble).flatten(0, 1).transpose(0, 1);  // (D, B n, K)
+    const at::Tensor y = wanted.to(at::kDouble).flatten(0, 1).transpose(0, 1).unsqueeze(2);
+    const at::Tensor square = x.transpose(1, 2).matmul(x);
+    const at::Tensor product = x.transpose(1, 2).matmul(y);
+    squares_ = squares_.defined() ? squares_ + square : square;
+    products_ = products_.defined() ? products_ + product : product;
+  }
+  /// (D, K): the weights that fit the images of all ranks best. Terms that never differ from zero,
+  /// or from one another, share what there is: a small ridge, relative to each term's own size.
+  [[nodiscard]] at::Tensor weights(ProcessGroup& group) {
+    constexpr double kRidge = 1e-4;
+    constexpr double kSmallestSquare = 1e-30;
+    group.sum({squares_, products_});
+    const at::Tensor diagonal = squares_.diagonal(0, 1, 2);
+    const at::Tensor ridge = diagonal.size(1) == 1 ? at::zeros_like(diagonal) : kRidge * diagonal;
+    const at::Tensor added = at::maximum(ridge, kSmallestSquare - diagonal);
+    return at::linalg_solve(squares_ + added.diag_embed(), products_).squeeze(2);
+  }
+
+ private:
+  at::Tensor squares_;   ///< (D, K, K)
+  at::Tensor products_;  ///< (D, K, 1)
+};
+
+void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
+                 const std::vector<std::int64_t>& layers, const Images& images,
+                 ProcessGroup& group) {
+  std::vector<OutputFit> fits(layers.size());
   std::int64_t batches = 0;
   for (auto batch = images(0); batch; batch = images(++batches)) {
     const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], attention.grid);
       const TeacherAttention::Layer& layer = attention.layers[i];
-      const at::Tensor y = trace_attention(student, layers[i], layer.tokens, attention.grid)
-                               .output.narrow(1, 0, count)
-                               .to(at::kDouble);
-      const at::Tensor wanted = layer.trace.output.narrow(1, 0, count).to(at::kDouble);
-      const at::Tensor product = sum_of_tokens(y * wanted);
-      const at::Tensor square = sum_of_tokens(y.square());
-      products[i] = products[i].defined() ? products[i] + product : product;
-      squares[i] = squares[i].defined() ? squares[i] + square : square;
+      const AttentionTrace trace =
+          trace_attention(student, layers[i], layer.tokens, attention.grid);
+      at::Tensor terms = trace.output.unsqueeze(3);  // the local weights are still zero
+      if (const at::Tensor local = parameter_of(student, layers[i], "local.weight");
+          local.defined()) {
+        terms = at::cat(
+            {terms, neighbouring_values(merge_heads(trace.v), local.size(2), attention.grid)}, 3);
+      }
+      fits[i].add(terms.narrow(1, 0, count), layer.trace.output.narrow(1, 0, count));
     }
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    constexpr double kSmallestSquare = 1e-30;
-    group.sum({products[i], squares[i]});
-    const at::Tensor factor = products[i] / squares[i].clamp_min(kSmallestSquare);
+    const at::Tensor weights = fits[i].weights(group);
+    const at::Tensor factor = weights.select(1, 0);
     if (const at::Tensor scale = parameter_of(student, layers[i], "feature_scale");
         scale.defined()) {
       scale.copy_(scale.to(at::kDouble) * factor);
@@ -122,6 +152,8 @@ void fit_scales(Teacher& teacher, VisionTransformerImpl& student,
       const at::Tensor proj = parameter_of(student, layers[i], "proj.weight");  // (D, D): out, in
       proj.copy_(proj.to(at::kDouble) * factor);
     }
+    if (const at::Tensor local = parameter_of(student, layers[i], "local.weight"); local.defined())
+      local.copy_(weights.slice(1, 1).view(local.sizes()));
   }
 }
 
@@ -133,7 +165,7 @@ void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
   const at::NoGradGuard no_grad;
   if (student.config().qkv_bias)
     standardise_queries_and_keys(teacher, student, layers, options, images, group);
-  fit_scales(teacher, student, layers, images, group);
+  fit_outputs(teacher, student, layers, images, group);
 }
 
 }  // namespace hydrascope::model::training

@@ -94,6 +94,11 @@ bool is_causal(const AttentionSpec& spec) {
   return form != spec.options.end() && form->second == "causal";
 }
 
+bool has_local_term(const AttentionSpec& spec) {
+  const auto local = spec.options.find("local");
+  return local != spec.options.end() && local->second != "none";
+}
+
 AttentionSpec spec_of(const std::string& mechanism, std::map<std::string, std::string> options) {
   return {mechanism, std::move(options)};
 }
@@ -162,7 +167,10 @@ at::Tensor MixerUnderTest::twin(const Tokens& tokens, const model::TokenGrid& gr
   for (const auto& item : owner_->named_buffers())
     parameters[item.key()] = item.value().to(at::kCPU, at::kDouble);
   const Tokens exact = tokens.to(at::Device(at::kCPU)).to(at::kDouble);
-  return testing::twin(spec_, exact.q, exact.k, exact.v, grid, training_grid_, parameters);
+  const at::Tensor y =
+      testing::twin(spec_, exact.q, exact.k, exact.v, grid, training_grid_, parameters);
+  if (!parameters.contains("local.weight")) return y;
+  return y + local_term_twin(model::merge_heads(exact.v), parameters.at("local.weight"), grid);
 }
 
 at::Tensor MixerUnderTest::tensor(const std::string& name) const {

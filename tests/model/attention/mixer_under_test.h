@@ -27,6 +27,9 @@ std::vector<model::AttentionSpec> variants(const model::MechanismEntry& entry);
 /// form=causal: the order of the tokens is part of the function.
 bool is_causal(const model::AttentionSpec& spec);
 
+/// local=conv..: the map is that of the mechanism alone, and the grid is part of the function.
+bool has_local_term(const model::AttentionSpec& spec);
+
 struct HeadShape {
   std::int64_t num_heads = 3;
   std::int64_t head_dim = 8;

@@ -149,6 +149,8 @@ TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
   for (const char* kernel : {"l1", "tanh"}) with("hydra", "phi_k", kernel);
   with("hydra", "feature_scale", "on");
   with("hydra", "eps_policy", "rsqrt");
+  for (const char* local : {"conv3", "conv5", "conv7"}) with("hydra", "local", local);
+  with("hedgehog", "local", "conv3");
 }
 
 // Scores grow with the picture, the table of positions lies in tiles.

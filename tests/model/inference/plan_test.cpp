@@ -141,7 +141,7 @@ VisionTransformer filled_with_learned_rows(const VitConfig& config) {
 }
 
 /// With kernels everywhere, and as the modules are.
-void expect_fused_windows(VisionTransformer model, const at::Tensor& images) {
+void expect_fused(VisionTransformer model, const at::Tensor& images) {
   const at::Tensor expected = module_logits(model, images);
   PlanOptions chosen = options();
   chosen.kernels = Kernels::fused;
@@ -161,6 +161,46 @@ void expect_fused_windows(VisionTransformer model, const at::Tensor& images) {
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
 }
 
+VitConfig with_local_terms(VitConfig config, const std::string& local) {
+  for (AttentionSpec& spec : config.attention)
+    if (spec.mechanism != "softmax" && spec.mechanism != "window") spec.options["local"] = local;
+  return config;
+}
+
+TEST(PlanOfLocalTerms, EqualsTheModules) {
+  at::manual_seed(5);
+  for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "elu:0-1,hydra:2"}) {
+    for (const char* local : {"conv3", "conv5", "conv7"}) {
+      for (const bool overview : {false, true}) {
+        SCOPED_TRACE(std::string(attention) + " " + local + (overview ? " with an overview" : ""));
+        VitConfig config = with_local_terms(small(attention), local);
+        config.overview = overview;
+        expect_fused(filled(config), at::randn({2, 3, 104, 136}));
+      }
+    }
+  }
+  for (const auto& change : shapes_of_model()) {
+    VitConfig config = with_local_terms(small("hydra"), "conv5");
+    change(config);
+    expect_fused(filled(config), at::randn({2, 3, 40, 72}));
+  }
+}
+
+// The convolution knows row-major patches, so that the windows beside it run as modules.
+TEST(PlanOfLocalTerms, KeepTheOrderOfTheGrid) {
+  at::manual_seed(5);
+  const VitConfig config = with_local_terms(small("window:0,hydra:1,window:2"), "conv3");
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  VisionTransformer model = filled(config);
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+  PlanOptions keeping = options();
+  keeping.keep_tokens = 0.5;
+  EXPECT_ERROR(InferencePlan(filled(with_local_terms(small("hydra"), "conv3")), keeping),
+               invalid_argument, "layer 2 runs 'hydra'");
+}
+
 /// Smaller than the training grid of 8x8 patches, as large, larger in one direction, in both.
 const std::vector<std::array<std::int64_t, 2>> kSizesAroundTheGrid{
     {40, 48}, {64, 64}, {64, 136}, {104, 136}};
@@ -174,10 +214,10 @@ TEST(PlanOfWindows, EqualsTheModules) {
                    std::to_string(width));
       VitConfig config = small(attention);
       const at::Tensor images = at::randn({2, 3, height, width});
-      expect_fused_windows(filled(config), images);
+      expect_fused(filled(config), images);
       config.overview = true;
       if (config.token_grid_of_pixels(height, width).num_overview() > 0)
-        expect_fused_windows(filled(config), images);
+        expect_fused(filled(config), images);
     }
   }
 }
@@ -190,12 +230,12 @@ TEST(PlanOfWindows, EqualsTheModulesForEveryKindOfPrefixRowsAndWindow) {
     config.overview = overview;
     for (const char* rows : {"plain", "scaled", "learned"}) {
       SCOPED_TRACE(std::string(rows) + (overview ? " with an overview" : ""));
-      expect_fused_windows(
-          filled_with_learned_rows(with_window_option(config, "prefix_rows", rows)), images);
+      expect_fused(filled_with_learned_rows(with_window_option(config, "prefix_rows", rows)),
+                   images);
     }
     for (const char* size : {"1", "3", "5x11", "40"}) {
       SCOPED_TRACE(std::string(size) + (overview ? " with an overview" : ""));
-      expect_fused_windows(filled(with_window_option(config, "size", size)), images);
+      expect_fused(filled(with_window_option(config, "size", size)), images);
     }
   }
 }
@@ -207,7 +247,7 @@ TEST(PlanOfWindows, EqualsTheModulesForEveryShapeOfModel) {
     VitConfig config = with_window_option(small("window"), "prefix_rows", "learned");
     config.overview = true;
     change(config);
-    expect_fused_windows(filled_with_learned_rows(config), images);
+    expect_fused(filled_with_learned_rows(config), images);
   }
 }
 

@@ -1,0 +1,68 @@
+// Device code of local_convolution_cuda.h; equation, geometry, traffic and numerics are told there.
+//
+// Budget: add_kernel: 128 registers, 0 shared bytes
+#pragma once
+
+#include "kernels/device/block.cuh"
+#include "kernels/device/vector_io.cuh"
+#include "kernels/local_convolution/local_convolution_cuda.h"
+#include "kernels/local_convolution/local_convolution_geometry.h"
+
+#include <cstdint>
+
+namespace hydrascope::kernels::local_convolution::cuda {
+
+/// `pack` > 1: rows can be read in packs of it, and dim is a multiple.
+template <class T, int size, int pack>
+__global__ void __launch_bounds__(kThreads) add_kernel(const AddParams<T> p) {
+  constexpr int kReach = size / 2;
+  const std::int64_t packs = p.shape.dim / pack;
+  const std::int64_t groups = (p.shape.columns + kNeighbours - 1) / kNeighbours;
+  std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const std::int64_t f = item % packs * pack;
+  item /= packs;
+  const std::int64_t column = item % groups * kNeighbours;
+  item /= groups;
+  const std::int64_t row = item % p.shape.rows;
+  const std::int64_t image = item / p.shape.rows;
+  if (image >= p.images) return;
+
+  T* y = p.y + image * p.y_image_stride + (row * p.shape.columns + column) * p.y_stride + f;
+  float sums[kNeighbours][pack] = {};
+#pragma unroll
+  for (int i = 0; i < kNeighbours; ++i)
+    if (column + i < p.shape.columns)
+      device::to_floats(device::load_pack<pack>(y + i * p.y_stride), sums[i]);
+#pragma unroll 1
+  for (int dy = -kReach; dy <= kReach; ++dy) {
+    if (row + dy < 0 || row + dy >= p.shape.rows) continue;
+    const float* weight = p.weight + (dy + kReach) * size * p.shape.dim + f;
+    float w[size][pack];
+#pragma unroll
+    for (int dx = 0; dx < size; ++dx)
+#pragma unroll
+      for (int j = 0; j < pack; ++j) w[dx][j] = weight[dx * p.shape.dim + j];
+    const T* v = p.v + image * p.v_image_stride +
+                 ((row + dy) * p.shape.columns + column - kReach) * p.v_stride + f;
+#pragma unroll
+    for (int c = 0; c < size + kNeighbours - 1; ++c) {
+      const std::int64_t at = column - kReach + c;
+      if (at < 0 || at >= p.shape.columns) continue;
+      float values[pack];
+      device::to_floats(device::load_pack<pack>(v + c * p.v_stride), values);
+#pragma unroll
+      for (int i = 0; i < kNeighbours; ++i) {
+        const int dx = c - i;
+        if (dx < 0 || dx >= size) continue;
+#pragma unroll
+        for (int j = 0; j < pack; ++j) sums[i][j] += w[dx][j] * values[j];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kNeighbours; ++i)
+    if (column + i < p.shape.columns)
+      device::store_pack(y + i * p.y_stride, device::from_floats<T>(sums[i]));
+}
+
+}  // namespace hydrascope::kernels::local_convolution::cuda

@@ -1,0 +1,123 @@
+#include "kernels/local_convolution/local_convolution.h"
+
+#include "kernels/local_convolution/local_convolution_reference.h"
+#include "tests/kernels/kernel_case.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace local_convolution_test {
+
+using local_convolution::AddParams;
+using local_convolution::Shape;
+
+template <class T>
+class LocalConvolution : public testing::Test {};
+using Stored = testing::Types<float, BFloat16>;
+TYPED_TEST_SUITE(LocalConvolution, Stored);
+
+/// A grid with NaN between its rows of values, and what is added to it.
+template <class T>
+struct Case {
+  explicit Case(const Shape& its_shape)
+      : shape(its_shape),
+        stride(shape.dim + 5),
+        v(size(shape.rows * shape.columns * stride)),
+        weight(size(shape.size * shape.size * shape.dim)),
+        y(size(shape.rows * shape.columns * shape.dim)) {
+    std::vector<T> values(size(shape.rows * shape.columns * shape.dim));
+    fill(values, Fill::normal, 1);
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = T(std::numeric_limits<float>::quiet_NaN());
+    for (std::int64_t token = 0; token < shape.rows * shape.columns; ++token)
+      for (std::int64_t f = 0; f < shape.dim; ++f)
+        v[size(token * stride + f)] = values[size(token * shape.dim + f)];
+    fill(weight, Fill::normal, 2);
+    fill(y, Fill::normal, 3);
+  }
+  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
+
+  /// Patches first .. first + count; `found` holds y and receives the result.
+  AddParams<T> params(std::int64_t first, std::int64_t count, T* found) const {
+    return {shape, v.data(), stride, weight.data(), first, count, found, shape.dim};
+  }
+
+  Shape shape;
+  std::int64_t stride;
+  Guarded<T> v;
+  std::vector<float> weight;
+  std::vector<T> y;
+};
+
+template <class T>
+void expect_sums(const Shape& shape) {
+  SCOPED_TRACE(std::to_string(shape.rows) + "x" + std::to_string(shape.columns) + " patches of " +
+               std::to_string(shape.dim) + ", size " + std::to_string(shape.size));
+  const Case<T> problem(shape);
+  std::vector<T> start = problem.y;
+  const std::int64_t patches = shape.rows * shape.columns;
+  const std::vector<double> expected =
+      local_convolution::add_reference(problem.params(0, patches, start.data()));
+  for_each_instruction_set([&](const std::string& name) {
+    Guarded<T> found(problem.y.size());
+    std::copy(problem.y.begin(), problem.y.end(), found.begin());
+    local_convolution::add(problem.params(0, patches, found.data()));
+    // 49 products and one rounding to T.
+    expect_close(found.data(), expected, sizeof(T) == 2 ? 4e-3 : 3e-6, 1e-6,
+                 static_cast<std::size_t>(shape.dim), name);
+    EXPECT_TRUE(found.intact());
+  });
+}
+
+TYPED_TEST(LocalConvolution, EqualsTheEquation) {
+  for (const std::int64_t size : {1, 3, 5, 7}) {
+    expect_sums<TypeParam>({6, 11, 64, size});
+    for (const std::int64_t dim : {1, 7, 33, 192}) expect_sums<TypeParam>({3, 9, dim, size});
+    // Grids that are smaller than the neighbourhood.
+    for (const std::int64_t columns : {1, 2, 5}) expect_sums<TypeParam>({1, columns, 40, size});
+    expect_sums<TypeParam>({14, 1, 40, size});
+  }
+}
+
+TYPED_TEST(LocalConvolution, TilesGiveTheSameBits) {
+  const Case<TypeParam> problem({5, 13, 48, 5});
+  for_each_instruction_set([&](const std::string& name) {
+    std::vector<TypeParam> whole = problem.y;
+    local_convolution::add(problem.params(0, 65, whole.data()));
+    for (const std::int64_t rows : {1, 3, 4, 17}) {
+      std::vector<TypeParam> tiled = problem.y;
+      for (std::int64_t first = 0; first < 65; first += rows)
+        local_convolution::add(problem.params(first, std::min<std::int64_t>(rows, 65 - first),
+                                              tiled.data() + first * 48));
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        ASSERT_EQ(static_cast<float>(tiled[i]), static_cast<float>(whole[i])) << name << ", " << i;
+    }
+  });
+}
+
+TYPED_TEST(LocalConvolution, NanReachesItsFeatureOfThoseThatSeeIt) {
+  Case<TypeParam> problem({4, 9, 20, 3});
+  constexpr std::int64_t kPatch = 2 * 9 + 4;
+  problem.v[static_cast<std::size_t>(kPatch * problem.stride + 6)] =
+      TypeParam(std::numeric_limits<float>::quiet_NaN());
+  for_each_instruction_set([&](const std::string& name) {
+    std::vector<TypeParam> found = problem.y;
+    local_convolution::add(problem.params(0, 36, found.data()));
+    for (std::int64_t patch = 0; patch < 36; ++patch)
+      for (std::int64_t f = 0; f < 20; ++f) {
+        const bool sees = std::abs(patch / 9 - 2) <= 1 && std::abs(patch % 9 - 4) <= 1 && f == 6;
+        ASSERT_EQ(std::isnan(static_cast<float>(found[static_cast<std::size_t>(patch * 20 + f)])),
+                  sees)
+            << name << ", patch " << patch << ", feature " << f;
+      }
+  });
+}
+
+}  // namespace local_convolution_test
+}  // namespace hydrascope::kernels::test

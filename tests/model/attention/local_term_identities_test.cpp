@@ -1,0 +1,110 @@
+// The local term (local_term.h) by its definition, whatever mechanism it is added to. The twins are
+// held against all options in the conformance suite.
+#include "tests/error_matchers.h"
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/attention/twins.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace hydrascope::testing {
+namespace local_term_identities_test {
+
+using model::Kernels;
+using model::TokenGrid;
+
+const HeadShape kShape{2, 4};
+const TokenGrid kTraining{2, 4, 3};
+/// With an overview.
+const TokenGrid kGrid{2, 5, 7, 3, 4};
+
+std::vector<std::string> mechanisms_with_a_local_term() {
+  std::vector<std::string> names;
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    if (std::ranges::find(entry->options, "local", &model::MechanismOption::key) !=
+        entry->options.end())
+      names.push_back(entry->name);
+  }
+  return names;
+}
+
+bool knows_one_grid(const std::string& name) { return name == "cosformer"; }
+
+class LocalTerm : public ::testing::TestWithParam<std::string> {
+ protected:
+  static Tokens tokens() {
+    at::manual_seed(4);
+    return random_tokens(2, grid().num_tokens(), kShape, at::kDouble);
+  }
+  static TokenGrid grid() {
+    TokenGrid grid = kGrid;
+    if (knows_one_grid(GetParam())) grid.overview_rows = grid.overview_columns = 0;
+    return grid;
+  }
+  /// With weights that are no zeros.
+  static MixerUnderTest mixer(const std::string& local) {
+    MixerUnderTest mixer = plain_mixer(spec_of(GetParam(), {{"local", local}}), kTraining, kShape);
+    if (local != "none") {
+      at::manual_seed(6);
+      mixer.set("local.weight", at::randn_like(mixer.tensor("local.weight")));
+    }
+    return mixer;
+  }
+};
+
+TEST_P(LocalTerm, IsAddedToWhatTheMechanismGives) {
+  const c10::InferenceMode inference;
+  const at::Tensor global = mixer("none").mix(tokens(), grid());
+  const at::Tensor values = model::merge_heads(tokens().v);
+  for (const char* local : {"conv3", "conv5", "conv7"}) {
+    SCOPED_TRACE(local);
+    const MixerUnderTest both = mixer(local);
+    const at::Tensor expected =
+        global + local_term_twin(values, both.tensor("local.weight"), grid());
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      EXPECT_TRUE(all_near(both.mix(tokens(), grid(), kernels), expected, 1e-12));
+    EXPECT_TRUE(at::equal(both.mix(tokens(), grid()).narrow(1, 0, 2), global.narrow(1, 0, 2)));
+  }
+}
+
+TEST_P(LocalTerm, RowsAndContributionsAreThoseOfTheSum) {
+  const c10::InferenceMode inference;
+  const MixerUnderTest both = mixer("conv5");
+  const Tokens all = tokens();
+  const at::Tensor y = both.mix(all, grid());
+  EXPECT_TRUE(all_near(both.mixer().mix_rows(all.q, all.k, all.v, grid(), 3, 20),
+                       y.narrow(1, 3, 20), 1e-12));
+  const std::int64_t n = grid().num_tokens();
+  for (const std::int64_t query : {std::int64_t{0}, std::int64_t{2}, std::int64_t{20}, n - 1}) {
+    SCOPED_TRACE(query);
+    EXPECT_TRUE(all_near(both.contributions(all, grid(), query).sum(1), y.select(1, query), 1e-12));
+    const at::Tensor g = at::randn({2, 1, y.size(2)}, at::kDouble);
+    const at::Tensor weighted =
+        both.mixer().weighted_rows(all.q, all.k, all.v, g, grid(), query, 1);
+    EXPECT_TRUE(all_near(weighted.sum(3).sum(1), (g * y.narrow(1, query, 1)).sum(2), 1e-11));
+  }
+}
+
+TEST_P(LocalTerm, BeginsAsTheMechanismAlone) {
+  const c10::InferenceMode inference;
+  const MixerUnderTest both = mixer("conv3");
+  both.set("local.weight", at::zeros_like(both.tensor("local.weight")));
+  EXPECT_TRUE(at::equal(both.mix(tokens(), grid()), mixer("none").mix(tokens(), grid())));
+}
+
+INSTANTIATE_TEST_SUITE_P(Mechanisms, LocalTerm, ::testing::ValuesIn(mechanisms_with_a_local_term()),
+                         [](const auto& name) { return name.param; });
+
+TEST(LocalTermTest, ACausalFormHasNone) {
+  EXPECT_ERROR(plain_mixer(spec_of("elu", {{"form", "causal"}, {"local", "conv3"}}), kTraining),
+               invalid_argument, "looks ahead");
+}
+
+}  // namespace local_term_identities_test
+}  // namespace hydrascope::testing
