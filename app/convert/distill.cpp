@@ -209,9 +209,10 @@ void Distillation::build_models() {
 
 std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
   std::vector<std::int64_t> all;
-  const std::string parent =
-      source_.random_weights ? "" : checkpoint::sha256_of_file(source_.weights.file());
-  for (const std::string& start : options_.texts("start")) {
+  const std::vector<std::string> starts = options_.texts("start");
+  const bool has_parent = !starts.empty() && !source_.random_weights;
+  const std::string parent = has_parent ? checkpoint::sha256_of_file(source_.weights.file()) : "";
+  for (const std::string& start : starts) {
     const std::vector<std::int64_t> taken = training::take_over_layers(
         checkpoint::Checkpoint::open(start), train_from, parent, *student_);
     std::vector<std::string> layers;

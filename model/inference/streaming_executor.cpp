@@ -79,6 +79,16 @@ class Executor final : public StreamingExecutor {
              StageClock& clock);
   template <class Visit>
   void for_each_run(const Tile& tile, Visit visit) const;
+  /// A grid of patches, and the number of its first one.
+  struct Plane {
+    std::int64_t first, rows, columns;
+  };
+  /// That of the picture or, behind it, that of its overview.
+  [[nodiscard]] Plane plane_of(std::int64_t patch) const {
+    const TokenGrid& grid = geometry_.grid;
+    if (patch < grid.num_patches()) return {0, grid.rows, grid.columns};
+    return {grid.num_patches(), grid.overview_rows, grid.overview_columns};
+  }
   void note_tokens(std::size_t layer, const Tile& tile);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
@@ -157,19 +167,15 @@ void Executor<T>::embed(const float* images, const float* overview, const Tile& 
                   static_cast<std::size_t>(dim_) * sizeof(T));
     }
   }
-  const TokenGrid& grid = geometry_.grid;
   const std::int64_t size = net_.patch_size;
   const std::int64_t width = net_.patch_dim();
   const std::int64_t prefix = prefix_rows(t);
   for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
-    const bool of_overview = patch >= grid.num_patches();
-    const std::int64_t rows = of_overview ? grid.overview_rows : grid.rows;
-    const std::int64_t columns = of_overview ? grid.overview_columns : grid.columns;
+    const Plane plane = plane_of(patch);
     kernels::patchify::from_tensor(
-        (of_overview ? overview : images) + t.image * rows * columns * width, net_.in_chans,
-        rows * size, columns * size,
-        kernels::patchify::PatchRows<T>{columns, size,
-                                        of_overview ? patch - grid.num_patches() : patch, count,
+        (plane.first > 0 ? overview : images) + t.image * plane.rows * plane.columns * width,
+        net_.in_chans, plane.rows * size, plane.columns * size,
+        kernels::patchify::PatchRows<T>{plane.columns, size, patch - plane.first, count,
                                         scratch.wide + (row - prefix) * width, width});
   });
   linear(net_.patch_embed, {scratch.wide, {}}, t.rows - prefix, work_.tokens(t) + prefix * dim_,
@@ -367,23 +373,20 @@ void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch
 template <class T>
 void Executor<T>::add_local_term(std::size_t layer, const Tile& t, T* mixed) {
   const PackedBlock& block = net_.blocks[layer];
-  const TokenGrid& grid = geometry_.grid;
   const std::int64_t stride = block.key_value.out();
   const T* values =
       work_.stored_keys(layer, {t.image, 0, net_.num_prefix, 0}) + block.key_width(dim_);
   for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
-    const bool of_overview = patch >= grid.num_patches();
-    const std::int64_t skipped = of_overview ? grid.num_patches() : 0;
-    local_convolution::add(local_convolution::AddParams<T>{
-        {of_overview ? grid.overview_rows : grid.rows,
-         of_overview ? grid.overview_columns : grid.columns, dim_, block.local.size},
-        values + skipped * stride,
-        stride,
-        block.local.weight.data(),
-        patch - skipped,
-        count,
-        mixed + row * dim_,
-        dim_});
+    const Plane plane = plane_of(patch);
+    local_convolution::add(
+        local_convolution::AddParams<T>{{plane.rows, plane.columns, dim_, block.local.size},
+                                        values + plane.first * stride,
+                                        stride,
+                                        block.local.weight.data(),
+                                        patch - plane.first,
+                                        count,
+                                        mixed + row * dim_,
+                                        dim_});
   });
 }
 

@@ -157,8 +157,8 @@ class Workspace {
   Buffer<T> values[2];
   std::size_t keys_stride = 0;
   std::size_t values_stride = 0;
-  /// (B, N, widest keys + D), where `stores_keys`. Those of windows and of
-  /// local terms are read while tiles write the next layer's, hence two by parity of the layer.
+  /// (B, N, widest keys + D), where `stores_keys`. Those of windows and of local terms are read
+  /// while tiles write the next layer's, hence two by parity of the layer.
   Buffer<T> stored_keys_values[2];
   std::vector<KeyPart> parts;  ///< of windows
   std::size_t part_size = 0;

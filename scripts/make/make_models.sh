@@ -7,13 +7,13 @@
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
-# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object, twice: the second run begins
-# where the first one ended. `hydra` has it in all layers, `hydra_local` with a local term. The bundled models are those of seed 1,
-# copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the program, default
-# build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
+# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object, twice: the second run
+# begins where the first one ended. `hydra` has it in all layers, `hydra_local` with a local term. The bundled models are those of seed 1,
+# copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
+# program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}

@@ -145,15 +145,18 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const at::Tensor weights = fits[i].weights(group);
     const at::Tensor factor = weights.select(1, 0);
+    at::Tensor of_neighbours = weights.slice(1, 1);
     if (const at::Tensor scale = parameter_of(student, layers[i], "feature_scale");
         scale.defined()) {
       scale.copy_(scale.to(at::kDouble) * factor);
     } else {
       const at::Tensor proj = parameter_of(student, layers[i], "proj.weight");  // (D, D): out, in
       proj.copy_(proj.to(at::kDouble) * factor);
+      // These columns multiply the local term, too.
+      of_neighbours = of_neighbours / factor.unsqueeze(1);
     }
     if (const at::Tensor local = parameter_of(student, layers[i], "local.weight"); local.defined())
-      local.copy_(weights.slice(1, 1).view(local.sizes()));
+      local.copy_(of_neighbours.view(local.sizes()));
   }
 }
 

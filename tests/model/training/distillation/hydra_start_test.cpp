@@ -107,6 +107,19 @@ TEST(HydraStart, WithoutTheParameterTheScaleGoesIntoTheProjection) {
   EXPECT_NEAR(error_of(teacher, *with), error_of(teacher, *without), 1e-5);
 }
 
+TEST(HydraStart, NeighboursBringTheLayerNearerWhereverTheScaleGoes) {
+  Teacher teacher(random_model(small_config()));
+  const auto error_with = [&](const std::vector<std::string>& options) {
+    VisionTransformer student = student_of(teacher.model(), small_config("hydra:1", options));
+    start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
+    return error_of(teacher, *student);
+  };
+  const double without = error_with({"hydra.feature_scale=on"});
+  const double with = error_with({"hydra.feature_scale=on", "hydra.local=conv3"});
+  EXPECT_LT(with, 0.99 * without);
+  EXPECT_NEAR(error_with({"hydra.local=conv3"}), with, 1e-4);
+}
+
 TEST(HydraStart, ModelsWithoutBiasesKeepTheirQueriesAndKeys) {
   VitConfig config = small_config();
   config.qkv_bias = false;
