@@ -208,6 +208,35 @@ void gate_with(const T* q_hat, std::int64_t q_hat_stride, const float* g, std::i
                  y_stride);
 }
 
+/// y + (q * by) * g
+HWY_INLINE Pair with_gated(Pair y, Pair q, float by, Pair gate) {
+  const Pair q_hat = scaled(q, by);
+  return {hn::MulAdd(q_hat.first, gate.first, y.first),
+          hn::MulAdd(q_hat.second, gate.second, y.second)};
+}
+
+template <class T>
+void add_gated_with(const hydra::AddGatedParams<T>& p) {
+  const std::size_t step = 2 * lanes();
+  const auto dim = static_cast<std::size_t>(p.dim);
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const T* q = p.q + row * p.q_stride;
+    T* y = p.y + row * p.y_stride;
+    const float by = inverse_norm(q, dim, p.kernel.norm_q, p.kernel);
+    std::size_t f = 0;
+    for (; f + step <= dim; f += step)
+      store_pair(with_gated(load_pair(y + f), load_pair(q + f), by, load_gate<T>(p.g + f)), y + f);
+    if (f == dim) continue;
+    const std::size_t rest = dim - f;
+    const Pair gate = load_gate<T>(PairTail<float>(p.g + f, rest).values);
+    const PairTail<T> q_tail(q + f, rest);
+    PairTail<T> y_tail(y + f, rest);
+    store_pair(with_gated(load_pair(y_tail.values), load_pair(q_tail.values), by, gate),
+               y_tail.values);
+    y_tail.give(y + f, rest);
+  }
+}
+
 void hydra_project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
 void hydra_project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
 void hydra_gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g,
@@ -218,6 +247,9 @@ void hydra_gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const
                          std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
+
+void hydra_add_gated_float32(const hydra::AddGatedParams<float>& p) { add_gated_with(p); }
+void hydra_add_gated_bfloat16(const hydra::AddGatedParams<BFloat16>& p) { add_gated_with(p); }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -230,6 +262,8 @@ HWY_EXPORT(hydra_project_bfloat16);
 HWY_EXPORT(hydra_combine_float32);
 HWY_EXPORT(hydra_gate_float32);
 HWY_EXPORT(hydra_gate_bfloat16);
+HWY_EXPORT(hydra_add_gated_float32);
+HWY_EXPORT(hydra_add_gated_bfloat16);
 
 namespace hydra {
 
@@ -252,6 +286,13 @@ void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::in
 void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
   HWY_DYNAMIC_DISPATCH(hydra_gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
+}
+
+void add_gated(const AddGatedParams<float>& params) {
+  HWY_DYNAMIC_DISPATCH(hydra_add_gated_float32)(params);
+}
+void add_gated(const AddGatedParams<BFloat16>& params) {
+  HWY_DYNAMIC_DISPATCH(hydra_add_gated_bfloat16)(params);
 }
 
 }  // namespace hydra

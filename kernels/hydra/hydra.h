@@ -2,7 +2,7 @@
 // that name) in the three steps of a streamed block:
 //   project   qh_t = q_t / r(q_t);  c_tile = sum over the tile's tokens of w_t (k_t / r(k_t)) * v_t
 //   combine   g = scale * sum of all tiles' c
-//   gate      y_t = qh_t * g
+//   gate      y_t = qh_t * g, or, added to what is there, of queries that were kept as they are
 // r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
 // weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature
 // scale.
@@ -76,5 +76,20 @@ void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::in
           std::int64_t dim, float* y, std::int64_t y_stride);
 void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
           std::int64_t dim, BFloat16* y, std::int64_t y_stride);
+
+template <class T>
+struct AddGatedParams {
+  const T* q;  ///< (rows, dim), rows `q_stride` apart
+  std::int64_t q_stride;
+  std::int64_t rows;
+  std::int64_t dim;
+  Kernel kernel;
+  const float* g;  ///< (dim)
+  T* y;            ///< (rows, dim), rows `y_stride` apart; not q
+  std::int64_t y_stride;
+};
+/// y += q / r(q) * g, rounded once.
+void add_gated(const AddGatedParams<float>& params);
+void add_gated(const AddGatedParams<BFloat16>& params);
 
 }  // namespace hydrascope::kernels::hydra

@@ -133,6 +133,19 @@ std::vector<double> gate_reference(const T* q_hat, std::int64_t q_hat_stride, co
 }
 
 template <class T>
+std::vector<double> add_gated_reference(const AddGatedParams<T>& p) {
+  std::vector<double> y;
+  for (std::int64_t row = 0; row < p.rows; ++row) {
+    const T* q = p.q + row * p.q_stride;
+    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    for (std::int64_t f = 0; f < p.dim; ++f)
+      y.push_back(widened(p.y[row * p.y_stride + f]) +
+                  widened(q[f]) / r * static_cast<double>(p.g[f]));
+  }
+  return y;
+}
+
+template <class T>
 ForwardResult forward_reference(const Tokens<T>& p) {
   ForwardResult result{zeros(p.dim), {}, {}};
   const auto dim = static_cast<std::size_t>(p.dim);
@@ -212,5 +225,7 @@ template std::vector<double> gate_reference(const float*, std::int64_t, const fl
                                             std::int64_t);
 template std::vector<double> gate_reference(const BFloat16*, std::int64_t, const float*,
                                             std::int64_t, std::int64_t);
+template std::vector<double> add_gated_reference(const AddGatedParams<float>&);
+template std::vector<double> add_gated_reference(const AddGatedParams<BFloat16>&);
 
 }  // namespace hydrascope::kernels::hydra

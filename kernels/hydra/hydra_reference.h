@@ -30,6 +30,12 @@ extern template std::vector<double> gate_reference(const float*, std::int64_t, c
 extern template std::vector<double> gate_reference(const BFloat16*, std::int64_t, const float*,
                                                    std::int64_t, std::int64_t);
 
+/// (rows, dim)
+template <class T>
+std::vector<double> add_gated_reference(const AddGatedParams<T>& params);
+extern template std::vector<double> add_gated_reference(const AddGatedParams<float>&);
+extern template std::vector<double> add_gated_reference(const AddGatedParams<BFloat16>&);
+
 /// All tokens of one image; T may be double, for differences.
 template <class T>
 struct Tokens {

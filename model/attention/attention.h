@@ -87,7 +87,7 @@ class TokenMixer {
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
   /// Of FusedWindow.
   [[nodiscard]] virtual PrefixWeighing prefix_weighing(const TokenGrid&) const { return {}; }
-  /// w of the local term that is added to the fused mixing (local_convolution.h), (D, s, s);
+  /// w of the convolution that is added to the fused mixing (local_convolution.h), (D, s, s);
   /// undefined without one.
   [[nodiscard]] virtual torch::Tensor local_weight() const { return {}; }
   /// The mixer without its local term.

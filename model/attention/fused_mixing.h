@@ -9,6 +9,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <variant>
 
 namespace hydrascope::model {
@@ -30,9 +31,16 @@ struct FusedFeature {
 
 struct FusedSoftmax {};
 
+/// Softmax in which a patch sees the prefix tokens and its own window: that of the balanced intervals
+/// (balanced_intervals.h) of both axes, none longer than `size`. Prefix tokens see everything.
+struct FusedWindow {
+  GridExtent size;
+};
+
 struct FusedHydra {
   kernels::hydra::Kernel kernel;
-  at::Tensor feature_scale;  ///< (D) or undefined
+  at::Tensor feature_scale;           ///< (D) or undefined
+  std::optional<FusedWindow> window;  ///< whose softmax is added
 };
 
 struct FusedLinear {
@@ -41,15 +49,16 @@ struct FusedLinear {
   double eps = 0;
 };
 
-/// Softmax in which a patch sees the prefix tokens and its own window: that of the balanced intervals
-/// (balanced_intervals.h) of both axes, none longer than `size`. Prefix tokens see everything.
-struct FusedWindow {
-  GridExtent size;
-};
-
 /// std::monostate: no kernels.
 using FusedMixing =
     std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear, FusedWindow>;
+
+/// That of a mixing which is softmax within windows, or adds it.
+inline std::optional<FusedWindow> window_of(const FusedMixing& mixing) {
+  if (const auto* window = std::get_if<FusedWindow>(&mixing)) return *window;
+  const auto* hydra = std::get_if<FusedHydra>(&mixing);
+  return hydra != nullptr ? hydra->window : std::nullopt;
+}
 
 /// What the scores s of prefix tokens become at some size: factor * s, and for keys of the overview
 /// factor * s + overview. (H) or (1), one value for all heads; undefined: they stay as they are.

@@ -3,50 +3,64 @@
 #include "kernels/error.h"
 #include "model/attention/attention.h"
 #include "model/attention/local_convolution.h"
+#include "model/attention/sparse_softmax.h"
+#include "model/attention/window_pattern.h"
 
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <utility>
+#include <variant>
+#include <vector>
 
 namespace hydrascope::model {
 namespace {
 
 using at::Tensor;
 
-/// Edge of the neighbourhood; 0: none.
-std::int64_t local_size(const AttentionSpec& spec) {
+/// What `local=` names: at most one of the two is above zero.
+struct LocalTerm {
+  std::int64_t convolution = 0;  ///< edge of its neighbourhood
+  std::int64_t window = 0;       ///< edge of a window, at most
+};
+
+LocalTerm local_term_of(const AttentionSpec& spec) {
   const std::string value = MechanismOptions(spec).text("local");
-  return value == "none" ? 0 : value.back() - '0';
+  if (value == "none") return {};
+  const std::int64_t size = value.back() - '0';
+  return value.starts_with("conv") ? LocalTerm{size, 0} : LocalTerm{0, size};
 }
 
-/// A mechanism and the convolution of its values.
-class LocalTermMixer final : public TokenMixer {
- public:
-  LocalTermMixer(std::unique_ptr<TokenMixer> global, Tensor weight)
-      : global_(std::move(global)), weight_(std::move(weight)) {}
+std::vector<HeadPattern> window_patterns(const LocalTerm& local, std::int64_t num_heads) {
+  std::vector<HeadPattern> heads;
+  heads.push_back({num_heads, window_pattern({local.window, local.window})});
+  return heads;
+}
 
-  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+/// The convolution of the values by itself; it has no map.
+class ConvolutionMixer final : public TokenMixer {
+ public:
+  explicit ConvolutionMixer(Tensor weight) : weight_(std::move(weight)) {}
+
+  Tensor mix(const Tensor&, const Tensor&, const Tensor& v, const TokenGrid& grid,
              Kernels kernels) override {
     const Tensor values = to_compute_type(merge_heads(v));
-    const Tensor near = kernels == Kernels::reference
-                            ? local_convolution_reference(values, weight_of(values), grid)
-                            : local_convolution(values, weight_of(values), grid);
-    return (global_->mix(q, k, v, grid, kernels) + near).to(v.scalar_type());
+    return kernels == Kernels::reference
+               ? local_convolution_reference(values, weight_of(values), grid)
+               : local_convolution(values, weight_of(values), grid);
   }
-  Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
-                        std::int64_t count) override {
-    return global_->attention_rows(q, k, grid, first, count);
+  Tensor attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,
+                        std::int64_t) override {
+    return {};
   }
   Tensor mix_rows(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                   std::int64_t first, std::int64_t count) override {
-    const Tensor values = to_compute_type(merge_heads(v));
-    const Tensor near = local_convolution(values, weight_of(values), grid).narrow(1, first, count);
-    return (global_->mix_rows(q, k, v, grid, first, count) + near).to(v.scalar_type());
+    return mix(q, k, v, grid, Kernels::fused).narrow(1, first, count);
   }
-  Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+  Tensor weighted_rows(const Tensor&, const Tensor&, const Tensor& v, const Tensor& g,
                        const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
-    Tensor rows = global_->weighted_rows(q, k, v, g, grid, first, count);
     const Tensor values = to_compute_type(merge_heads(v));
+    Tensor rows = at::zeros({g.size(0), v.size(1), count, v.size(2)}, values.options());
     for (std::int64_t i = 0; i < count; ++i) {
       const Tensor of_row = g.narrow(1, i, 1).to(values.scalar_type());
       for (const Neighbours& near : neighbours_of(first + i, weight_of(values), grid)) {
@@ -58,29 +72,17 @@ class LocalTermMixer final : public TokenMixer {
     }
     return rows;
   }
-  Tensor contributions(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+  Tensor contributions(const Tensor&, const Tensor&, const Tensor& v, const TokenGrid& grid,
                        std::int64_t query) override {
-    Tensor given = global_->contributions(q, k, v, grid, query);
     const Tensor values = to_compute_type(merge_heads(v));
+    Tensor given = at::zeros_like(values);
     for (const Neighbours& near : neighbours_of(query, weight_of(values), grid)) {
       given.narrow(1, near.token, near.count())
           .add_(values.narrow(1, near.token, near.count()) * near.weights);
     }
     return given;
   }
-  [[nodiscard]] bool needs_all_queries() const override { return global_->needs_all_queries(); }
-  [[nodiscard]] FusedMixing fused() const override { return global_->fused(); }
-  [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
-    return global_->query_scale(grid);
-  }
-  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
-    return global_->token_weights(grid);
-  }
-  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override {
-    return global_->prefix_weighing(grid);
-  }
   [[nodiscard]] Tensor local_weight() const override { return weight_; }
-  [[nodiscard]] const TokenMixer& global_part() const override { return *global_; }
 
  private:
   /// A model of a half type has its weights in that type.
@@ -88,43 +90,118 @@ class LocalTermMixer final : public TokenMixer {
     return weight_.to(values.scalar_type());
   }
 
-  std::unique_ptr<TokenMixer> global_;
   Tensor weight_;
 };
+
+/// A mechanism and its local term.
+class SumMixer final : public TokenMixer {
+ public:
+  SumMixer(std::unique_ptr<TokenMixer> global, std::unique_ptr<TokenMixer> local)
+      : global_(std::move(global)), local_(std::move(local)) {}
+
+  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+             Kernels kernels) override {
+    return (global_->mix(q, k, v, grid, kernels) + local_->mix(q, k, v, grid, kernels))
+        .to(v.scalar_type());
+  }
+  Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
+                        std::int64_t count) override {
+    return global_->attention_rows(q, k, grid, first, count);
+  }
+  Tensor mix_rows(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                  std::int64_t first, std::int64_t count) override {
+    return (global_->mix_rows(q, k, v, grid, first, count) +
+            local_->mix_rows(q, k, v, grid, first, count))
+        .to(v.scalar_type());
+  }
+  Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
+                       const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
+    return global_->weighted_rows(q, k, v, g, grid, first, count) +
+           local_->weighted_rows(q, k, v, g, grid, first, count);
+  }
+  Tensor contributions(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                       std::int64_t query) override {
+    return global_->contributions(q, k, v, grid, query) +
+           local_->contributions(q, k, v, grid, query);
+  }
+  [[nodiscard]] bool needs_all_queries() const override { return global_->needs_all_queries(); }
+  /// Windows are fused beside Hydra alone.
+  [[nodiscard]] FusedMixing fused() const override {
+    FusedMixing fused = global_->fused();
+    const std::optional<FusedWindow> window = window_of(local_->fused());
+    if (!window) return fused;
+    auto* hydra = std::get_if<FusedHydra>(&fused);
+    if (hydra == nullptr) return {};
+    hydra->window = window;
+    return fused;
+  }
+  [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
+    return global_->query_scale(grid);
+  }
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
+    return global_->token_weights(grid);
+  }
+  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override {
+    return local_->prefix_weighing(grid);
+  }
+  [[nodiscard]] Tensor local_weight() const override { return local_->local_weight(); }
+  [[nodiscard]] const TokenMixer& global_part() const override { return *global_; }
+
+ private:
+  std::unique_ptr<TokenMixer> global_;
+  std::unique_ptr<TokenMixer> local_;
+};
+
+std::unique_ptr<TokenMixer> make_local(const LocalTerm& local,
+                                       const TokenMixerArguments& arguments) {
+  if (local.window > 0) {
+    return std::make_unique<SparseSoftmaxMixer>(window_patterns(local, arguments.num_heads),
+                                                arguments, PrefixRows::scaled,
+                                                GridExtent{local.window, local.window});
+  }
+  const std::int64_t dim = arguments.num_heads * arguments.head_dim;
+  return std::make_unique<ConvolutionMixer>(arguments.add_parameter(
+      "local.weight", at::zeros({dim, local.convolution, local.convolution})));
+}
 
 }  // namespace
 
 MechanismEntry with_local_term(MechanismEntry entry) {
-  entry.options.push_back(choice_option("local", "none", {"none", "conv3", "conv5", "conv7"},
-                                        "add a depthwise convolution of the values, of 3x3, 5x5 "
-                                        "or 7x7 patches"));
+  entry.options.push_back(
+      choice_option("local", "none", {"none", "conv3", "conv5", "conv7", "window7"},
+                    "add a depthwise convolution of the values, of 3x3, 5x5 or 7x7 patches, or "
+                    "softmax attention within windows of 7x7"));
   entry.parameters.push_back({"local.weight", "(D, s, s), with local=conv<s>", "zeros"});
   entry.cost = [cost = std::move(entry.cost)](const MixerSize& size, const AttentionSpec& spec) {
     MixerCost sum = cost(size, spec);
-    const auto taps = static_cast<double>(local_size(spec) * local_size(spec));
+    const LocalTerm local = local_term_of(spec);
+    const auto taps = static_cast<double>(local.convolution * local.convolution);
     sum.flops += 2 * taps * static_cast<double>(size.grid.num_image_tokens() * size.embed_dim);
     sum.bytes += 4 * taps * static_cast<double>(size.embed_dim);
+    // Queries, keys and values are in the mechanism's bytes.
+    if (local.window > 0)
+      sum.flops += sparse_cost(size, window_patterns(local, size.num_heads)).flops;
     return sum;
   };
   entry.added_elements = [added = std::move(entry.added_elements)](const MixerSize& size,
                                                                    const AttentionSpec& spec) {
     const double own = added ? added(size, spec) : 0;
-    return own + static_cast<double>(size.embed_dim * local_size(spec) * local_size(spec));
+    const std::int64_t edge = local_term_of(spec).convolution;
+    return own + static_cast<double>(size.embed_dim * edge * edge);
   };
   entry.make = [make = std::move(entry.make)](
                    const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
     std::unique_ptr<TokenMixer> mixer = make(arguments);
-    const std::int64_t size = local_size(arguments.spec);
-    if (size == 0) return mixer;
     const MechanismOptions options(arguments.spec);
+    const std::string name = options.text("local");
+    if (name == "none") return mixer;
     if (options.all().contains("form") && options.text("form") == "causal") {
       throw Error(ErrorCode::invalid_argument,
                   "the local term looks ahead, which a causal form does not",
-                  "--attn-opt " + arguments.spec.mechanism + ".local=" + options.text("local"));
+                  "--attn-opt " + arguments.spec.mechanism + ".local=" + name);
     }
-    const std::int64_t dim = arguments.num_heads * arguments.head_dim;
-    return std::make_unique<LocalTermMixer>(
-        std::move(mixer), arguments.add_parameter("local.weight", at::zeros({dim, size, size})));
+    return std::make_unique<SumMixer>(std::move(mixer),
+                                      make_local(local_term_of(arguments.spec), arguments));
   };
   return entry;
 }

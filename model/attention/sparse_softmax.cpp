@@ -91,18 +91,25 @@ std::vector<MechanismParameter> prefix_rows_parameters() {
           {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
 }
 
+PrefixRows prefix_rows_of(const AttentionSpec& spec) {
+  const std::string rows = MechanismOptions(spec).text("prefix_rows");
+  if (rows == "plain") return PrefixRows::plain;
+  return rows == "scaled" ? PrefixRows::scaled : PrefixRows::learned;
+}
+
 double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec) {
-  const bool learned = MechanismOptions(spec).text("prefix_rows") == "learned";
+  const bool learned = prefix_rows_of(spec) == PrefixRows::learned;
   return learned ? 2 * static_cast<double>(size.num_heads) : 0;
 }
 
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
-                                       const TokenMixerArguments& arguments,
+                                       const TokenMixerArguments& arguments, PrefixRows prefix_rows,
                                        std::optional<GridExtent> windows)
-    : heads_(std::move(heads)), windows_(windows), training_(arguments.training_grid) {
-  const std::string rows = MechanismOptions(arguments.spec).text("prefix_rows");
-  scales_prefix_rows_ = rows != "plain";
-  if (rows != "learned") return;
+    : heads_(std::move(heads)),
+      windows_(windows),
+      training_(arguments.training_grid),
+      scales_prefix_rows_(prefix_rows != PrefixRows::plain) {
+  if (prefix_rows != PrefixRows::learned) return;
   gain_ = arguments.add_parameter("prefix_rows.gain", at::ones({arguments.num_heads}));
   overview_ = arguments.add_parameter("prefix_rows.overview", at::zeros({arguments.num_heads}));
 }

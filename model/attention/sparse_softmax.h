@@ -56,16 +56,18 @@ struct HeadPattern {
 /// 1 + g max(0, ln N / ln N_train - 1), and ln(patches / overview) + b is added to those of overview
 /// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
 /// parameters of each head.
+enum class PrefixRows { plain, scaled, learned };
 MechanismOption prefix_rows_option();
+PrefixRows prefix_rows_of(const AttentionSpec& spec);
 std::vector<MechanismParameter> prefix_rows_parameters();
 double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec);
 
 class SparseSoftmaxMixer final : public TokenMixer {
  public:
-  /// `heads`: of all heads, in their order. The layer's options hold `prefix_rows`. `windows`: their
-  /// size where all heads see the windows of FusedWindow.
+  /// `heads`: of all heads, in their order. `windows`: their size where all heads see the windows of
+  /// FusedWindow.
   SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenMixerArguments& arguments,
-                     std::optional<GridExtent> windows = std::nullopt);
+                     PrefixRows prefix_rows, std::optional<GridExtent> windows = std::nullopt);
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override;
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,

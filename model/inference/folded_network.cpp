@@ -90,12 +90,16 @@ FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool re
     query = {at::eye(dim, at::kDouble), at::zeros({dim}, at::kDouble)};
   Affine key = rows(qkv, dim, dim);
   FoldedBlock block;
-  const FusedMixing fused = module.attention().mixer().fused();
-  const auto* window = windows ? std::get_if<FusedWindow>(&fused) : nullptr;
-  if (window != nullptr || std::holds_alternative<FusedSoftmax>(fused)) {
+  FusedMixing fused = module.attention().mixer().fused();
+  if (!windows && window_of(fused)) fused = std::monostate{};
+  if (window_of(fused) || std::holds_alternative<FusedSoftmax>(fused)) {
     const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
     query = {query.weight * scale, query.bias * scale};
-    block.mixing = window != nullptr ? FoldedMixing(*window) : FusedSoftmax{};
+  }
+  if (std::holds_alternative<FusedSoftmax>(fused)) {
+    block.mixing = FusedSoftmax{};
+  } else if (const auto* window = std::get_if<FusedWindow>(&fused)) {
+    block.mixing = *window;
   } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
     FusedHydra mixing = *hydra;
     if (mixing.feature_scale.defined()) mixing.feature_scale = mixing.feature_scale.detach();
@@ -185,7 +189,7 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
     const FusedMixing fused = mixer.fused();
     if (std::holds_alternative<std::monostate>(fused) || mixer.local_weight().defined())
       return std::nullopt;
-    if (const auto* window = std::get_if<FusedWindow>(&fused)) {
+    if (const std::optional<FusedWindow> window = window_of(fused)) {
       if (common && *common != window->size) return std::nullopt;
       common = window->size;
     }
@@ -195,9 +199,9 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
 
 void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
   const VitConfig& config = model.config();
-  const auto refuse = [&]<class Mixing>() {
+  const auto refuse = [&](const auto& has_no_kernels) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      if (std::holds_alternative<Mixing>(model.block(layer).attention().mixer().fused()))
+      if (has_no_kernels(model.block(layer).attention().mixer().fused()))
         throw Error(ErrorCode::invalid_argument,
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
                         "' with these options",
@@ -206,8 +210,8 @@ void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
     }
   };
   // First what has no kernels anywhere: windows beside it have none for its sake.
-  refuse.operator()<std::monostate>();
-  if (!windows) refuse.operator()<FusedWindow>();
+  refuse([](const FusedMixing& fused) { return std::holds_alternative<std::monostate>(fused); });
+  if (!windows) refuse([](const FusedMixing& fused) { return window_of(fused).has_value(); });
 }
 
 }  // namespace hydrascope::model::inference

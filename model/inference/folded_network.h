@@ -40,8 +40,8 @@ struct FoldedBlock {
   at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };
 
-/// `release` drops each matrix from the model after its use. Without `windows` the layers of
-/// FusedWindow have no kernels.
+/// `release` drops each matrix from the model after its use. Without `windows` layers with a window
+/// have no kernels; with them their queries are multiplied by 1 / sqrt(d).
 FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
                        bool windows = false);
 
@@ -67,11 +67,11 @@ struct Embeddings {
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// The one size of the model's windows, where patches may lie in their order: all layers have
-/// kernels and no local term, and those of FusedWindow, of which there is at least one, agree.
+/// kernels, none a convolution, and those with a window, of which there is at least one, agree.
 std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without
-/// `windows` those of FusedWindow have none.
+/// `windows` those with a window have none.
 void require_kernels_everywhere(VisionTransformerImpl& model, bool windows);
 
 }  // namespace hydrascope::model::inference

@@ -104,7 +104,12 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
   if (std::holds_alternative<FusedSoftmax>(folded.mixing)) {
     block.mixing = SoftmaxLayer{};
   } else if (const auto* hydra = std::get_if<FusedHydra>(&folded.mixing)) {
-    HydraLayer mixing{hydra->kernel, {}};
+    HydraLayer mixing{hydra->kernel, {}, {}};
+    if (hydra->window) {
+      mixing.beside_window = hydra->kernel;
+      // With s = 1 / sqrt(d): s q / max(|s q|, s eps) = q / max(|q|, eps), and so the other rules.
+      mixing.beside_window->eps /= std::sqrt(static_cast<float>(config.head_dim()));
+    }
     if (hydra->feature_scale.defined()) mixing.feature_scale = to_buffer(hydra->feature_scale);
     block.mixing = std::move(mixing);
   } else if (const auto* linear = std::get_if<kernels::linear_attention::Shape>(&folded.mixing)) {
@@ -211,8 +216,7 @@ std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
 
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
   return layers_that(network, [](const PackedBlock& block) {
-    return is_module(block) || std::holds_alternative<WindowLayer>(block.mixing) ||
-           block.local.size > 0;
+    return is_module(block) || block.has_windows() || block.local.size > 0;
   });
 }
 

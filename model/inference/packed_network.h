@@ -36,6 +36,9 @@ struct SoftmaxLayer {};
 struct HydraLayer {
   kernels::hydra::Kernel kernel;
   kernels::AlignedBuffer<float> feature_scale;  ///< (D) or empty
+  /// Where what a WindowLayer gives is added: queries are kept as it reads them, divided by sqrt(d),
+  /// and this is their kernel.
+  std::optional<kernels::hydra::Kernel> beside_window;
 };
 
 struct LinearLayer {
@@ -72,6 +75,11 @@ struct PackedBlock {
   MixingLayer mixing;
   LocalTerm local;
 
+  [[nodiscard]] bool has_windows() const {
+    const auto* hydra = std::get_if<HydraLayer>(&mixing);
+    return std::holds_alternative<WindowLayer>(mixing) ||
+           (hydra != nullptr && hydra->beside_window);
+  }
   [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
     return key_value.out() - embed_dim;
@@ -98,7 +106,7 @@ struct PackedNetwork {
   std::int64_t in_chans = 0;
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
-  /// Of every WindowLayer; patches lie in that order. Without one they lie in row-major order, which
+  /// Of every layer that has windows; patches lie in that order. Without one they lie in row-major order, which
   /// is that of modules.
   std::optional<GridExtent> window;
   PackedLinear patch_embed;  ///< of rows (channel, y, x)

@@ -245,7 +245,7 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
     hydra::ProjectParams<T> p{};
     p.q = work_.queries(t);
     p.q_stride = work_.query_stride;
-    p.query_rows = with_query;
+    p.query_rows = h->beside_window ? 0 : with_query;
     p.q_hat = work_.queries(t);
     p.q_hat_stride = work_.query_stride;
     p.k = keys;
@@ -394,9 +394,15 @@ template <class T>
 const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
   const PackedBlock& block = net_.blocks[layer];
   const T* q = work_.queries(t);
-  if (std::holds_alternative<HydraLayer>(block.mixing)) {
-    hydra::gate(q, work_.query_stride, work_.hydra_global.data() + t.image * dim_, t.rows, dim_,
-                scratch.rows, dim_);
+  if (const auto* h = std::get_if<HydraLayer>(&block.mixing)) {
+    const float* global = work_.hydra_global.data() + t.image * dim_;
+    if (h->beside_window) {
+      mix_windows(layer, t, scratch);
+      hydra::add_gated(hydra::AddGatedParams<T>{q, work_.query_stride, t.rows, dim_,
+                                                *h->beside_window, global, scratch.rows, dim_});
+    } else {
+      hydra::gate(q, work_.query_stride, global, t.rows, dim_, scratch.rows, dim_);
+    }
   } else if (const auto* l = std::get_if<LinearLayer>(&block.mixing)) {
     linear_attention::read_out(linear_attention::ReadOutParams<T>{
         l->shape, q, work_.query_stride, t.rows,
@@ -582,7 +588,7 @@ void Executor<T>::run(const float* images, const float* overview, std::int64_t c
       };
       team_.run(count * tiles, block);
     };
-    if (std::holds_alternative<WindowLayer>(net_.blocks[layer].mixing)) {
+    if (net_.blocks[layer].has_windows()) {
       const std::int64_t prefix_tiles = extent.tiles_before(net_.num_prefix);
       run_tiles(prefix_tiles, extent.num_tiles());
       run_tiles(0, prefix_tiles);

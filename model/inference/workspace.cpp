@@ -150,8 +150,7 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
     if (const auto* linear = std::get_if<LinearLayer>(&block.mixing))
       mixing_bytes =
           std::max(mixing_bytes, linear_attention::scratch_bytes<T>(linear->shape, most_rows));
-    else if (std::holds_alternative<SoftmaxLayer>(block.mixing) ||
-             std::holds_alternative<WindowLayer>(block.mixing))
+    else if (std::holds_alternative<SoftmaxLayer>(block.mixing) || block.has_windows())
       mixing_bytes =
           std::max(mixing_bytes, softmax_attention::scratch_bytes<T>(softmax_shape(whole)));
   }

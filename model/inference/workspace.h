@@ -101,9 +101,9 @@ class Workspace {
   }
   /// Whether keys and values are kept whole, not a tile at a time.
   [[nodiscard]] bool stores_keys(std::size_t layer) const {
-    const MixingLayer& mixing = net_.blocks[layer].mixing;
-    return reduces(layer) || std::holds_alternative<WindowLayer>(mixing) ||
-           std::holds_alternative<ModuleLayer>(mixing) || net_.blocks[layer].local.size > 0;
+    const PackedBlock& block = net_.blocks[layer];
+    return reduces(layer) || block.has_windows() || block.local.size > 0 ||
+           std::holds_alternative<ModuleLayer>(block.mixing);
   }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t count) const {
     return {count, net_.num_heads, net_.embed_dim / net_.num_heads};

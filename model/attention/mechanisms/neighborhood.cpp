@@ -94,7 +94,7 @@ const MechanismRegistration kNeighborhood({
       return std::make_unique<SparseSoftmaxMixer>(
           neighborhoods(MechanismOptions(arguments.spec), arguments.training_grid,
                         arguments.num_heads),
-          arguments);
+          arguments, prefix_rows_of(arguments.spec));
     },
 });
 

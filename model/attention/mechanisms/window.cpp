@@ -8,35 +8,14 @@
 // shift=alternate: in layers of odd number the borders are the middles of the intervals and the
 // first and last window half as wide: the windows of Swin's shift without its roll and its mask. An
 // axis of one interval stays whole, as in Swin.
-#include "model/attention/axis_pattern.h"
-#include "model/attention/balanced_intervals.h"
 #include "model/attention/registry.h"
 #include "model/attention/sparse_softmax.h"
+#include "model/attention/window_pattern.h"
 
-#include <algorithm>
 #include <optional>
 
 namespace hydrascope::model {
 namespace {
-
-AxisRule window_rule(std::int64_t size, std::int64_t halo, bool shifted) {
-  return {[=](std::int64_t position, std::int64_t length) {
-    const BalancedIntervals intervals{length, size};
-    const std::int64_t t = intervals.holding(position);
-    std::int64_t begin = intervals.begin(t);
-    std::int64_t end = intervals.begin(t + 1);
-    if (shifted && intervals.count() > 1) {
-      const auto middle = [&](std::int64_t of) {
-        return (intervals.begin(of) + intervals.begin(of + 1)) / 2;
-      };
-      const bool in_second_half = position >= middle(t);
-      begin = in_second_half ? middle(t) : t == 0 ? 0 : middle(t - 1);
-      end = !in_second_half ? middle(t) : t + 1 == intervals.count() ? length : middle(t + 1);
-    }
-    begin = std::max<std::int64_t>(0, begin - halo);
-    return AxisKeys{begin, std::min(length, end + halo) - begin};
-  }};
-}
 
 bool is_shifted(const MechanismOptions& options, std::int64_t layer_index) {
   return options.text("shift") == "alternate" && layer_index % 2 == 1;
@@ -44,13 +23,10 @@ bool is_shifted(const MechanismOptions& options, std::int64_t layer_index) {
 
 std::vector<HeadPattern> windows(const MechanismOptions& options, const TokenGrid& training,
                                  std::int64_t num_heads, std::int64_t layer_index) {
-  const GridExtent size = options.extent("size", training);
-  const std::int64_t halo = options.integer("halo");
-  const bool shifted = is_shifted(options, layer_index);
   std::vector<HeadPattern> heads;
   heads.push_back(
-      {num_heads, std::make_unique<AxisPattern>(window_rule(size.rows, halo, shifted),
-                                                window_rule(size.columns, halo, shifted))});
+      {num_heads, window_pattern(options.extent("size", training), options.integer("halo"),
+                                 is_shifted(options, layer_index))});
   return heads;
 }
 
@@ -90,7 +66,7 @@ const MechanismRegistration kWindow({
         size = options.extent("size", arguments.training_grid);
       return std::make_unique<SparseSoftmaxMixer>(
           windows(options, arguments.training_grid, arguments.num_heads, arguments.layer_index),
-          arguments, size);
+          arguments, prefix_rows_of(arguments.spec), size);
     },
 });
 

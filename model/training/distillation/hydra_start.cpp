@@ -21,6 +21,12 @@ at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const 
   return {};
 }
 
+/// Whether softmax within windows is added, which reads the same queries and keys.
+bool has_windows(VisionTransformerImpl& model, std::int64_t layer) {
+  const TokenMixer& mixer = model.block(layer).attention().mixer();
+  return &mixer.global_part() != &mixer && !mixer.local_weight().defined();
+}
+
 /// Sums over tokens (B, n, D), in double.
 at::Tensor sum_of_tokens(const at::Tensor& x) { return x.to(at::kDouble).flatten(0, 1).sum(0); }
 
@@ -121,6 +127,16 @@ class OutputFit {
   at::Tensor products_;  ///< (D, K, 1)
 };
 
+/// What the layer gives without its global term.
+at::Tensor local_output(VisionTransformerImpl& student, const TeacherAttention::Layer& layer,
+                        const TokenGrid& grid, const at::Tensor& feature_scale) {
+  const at::Tensor kept = feature_scale.clone();
+  feature_scale.zero_();
+  const AttentionTrace trace = trace_attention(student, layer.index, layer.tokens, grid);
+  feature_scale.copy_(kept);
+  return trace.output;
+}
+
 void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
                  const std::vector<std::int64_t>& layers, const Images& images,
                  ProcessGroup& group) {
@@ -133,13 +149,20 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
       const TeacherAttention::Layer& layer = attention.layers[i];
       const AttentionTrace trace =
           trace_attention(student, layers[i], layer.tokens, attention.grid);
-      at::Tensor terms = trace.output.unsqueeze(3);  // the local weights are still zero
+      at::Tensor wanted = layer.trace.output;
+      at::Tensor terms = trace.output.unsqueeze(3);  // a convolution's weights are still zero
+      if (has_windows(student, layers[i])) {
+        const at::Tensor local = local_output(student, layer, attention.grid,
+                                              parameter_of(student, layers[i], "feature_scale"));
+        wanted = wanted - local;
+        terms = terms - local.unsqueeze(3);
+      }
       if (const at::Tensor local = parameter_of(student, layers[i], "local.weight");
           local.defined()) {
         terms = at::cat(
             {terms, neighbouring_values(merge_heads(trace.v), local.size(2), attention.grid)}, 3);
       }
-      fits[i].add(terms.narrow(1, 0, count), layer.trace.output.narrow(1, 0, count));
+      fits[i].add(terms.narrow(1, 0, count), wanted.narrow(1, 0, count));
     }
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
@@ -166,9 +189,17 @@ void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
                         const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
                         const Images& images, ProcessGroup& group) {
   const at::NoGradGuard no_grad;
-  if (student.config().qkv_bias)
-    standardise_queries_and_keys(teacher, student, layers, options, images, group);
-  fit_outputs(teacher, student, layers, images, group);
+  std::vector<std::int64_t> standardised;
+  std::vector<std::int64_t> fitted;
+  for (const std::int64_t layer : layers) {
+    const bool windows = has_windows(student, layer);
+    if (!windows && student.config().qkv_bias) standardised.push_back(layer);
+    if (!windows || parameter_of(student, layer, "feature_scale").defined())
+      fitted.push_back(layer);
+  }
+  if (!standardised.empty())
+    standardise_queries_and_keys(teacher, student, standardised, options, images, group);
+  if (!fitted.empty()) fit_outputs(teacher, student, fitted, images, group);
 }
 
 }  // namespace hydrascope::model::training

@@ -32,7 +32,8 @@ struct HydraStartOptions {
 ///                            of proj multiplied instead.
 /// `images` gives the same batches (B, 3, H, W) each time it is called with 0, 1, ... and nothing
 /// at the end; it is asked twice. Means and fits are over the images of all ranks, which end with
-/// the same weights. A model without biases in qkv keeps its q and k.
+/// the same weights. A model without biases in qkv keeps its q and k, and so does a layer with
+/// windows (local=window7), which read them as the teacher does: its scale fits what they leave.
 void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
                         const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
                         const std::function<std::optional<at::Tensor>(std::int64_t)>& images,

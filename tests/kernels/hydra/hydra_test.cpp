@@ -184,6 +184,32 @@ TYPED_TEST(HydraKernel, GateEqualsTheTwin) {
   });
 }
 
+TYPED_TEST(HydraKernel, AddGatedEqualsTheTwin) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    const std::int64_t rows = 5;
+    for (const std::int64_t dim : {1, 31, 64, 77, 192})
+      for (const Norm norm : {Norm::l2, Norm::l1, Norm::none}) {
+        Guarded<TypeParam> q(static_cast<std::size_t>(rows * (dim + 3)));
+        fill(q, Fill::normal, 1);
+        Guarded<float> g(static_cast<std::size_t>(dim));
+        fill(g, Fill::normal, 2);
+        Guarded<TypeParam> y(static_cast<std::size_t>(rows * (dim + 1)));
+        fill(y, Fill::normal, 3);
+        hydra::AddGatedParams<TypeParam> p{q.data(), dim + 3,  rows,     dim,
+                                           {},       g.data(), y.data(), dim + 1};
+        p.kernel.norm_q = norm;
+        p.kernel.eps = 0.5F;
+        const auto expected = hydra::add_gated_reference(p);
+        hydra::add_gated(p);
+        const auto found = gathered(y.data(), dim + 1, rows, dim);
+        expect_close(found.data(), expected, rounding<TypeParam>(), 1e-5,
+                     static_cast<std::size_t>(dim), std::to_string(dim));
+        EXPECT_TRUE(y.intact());
+      }
+  });
+}
+
 TYPED_TEST(HydraKernel, GateKeepsNanWhateverItsBitsAndRoundsAsStorageDoes) {
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);

@@ -50,7 +50,7 @@ class LocalTerm : public ::testing::TestWithParam<std::string> {
   /// With weights that are no zeros.
   static MixerUnderTest mixer(const std::string& local) {
     MixerUnderTest mixer = plain_mixer(spec_of(GetParam(), {{"local", local}}), kTraining, kShape);
-    if (local != "none") {
+    if (local.starts_with("conv")) {
       at::manual_seed(6);
       mixer.set("local.weight", at::randn_like(mixer.tensor("local.weight")));
     }
@@ -73,21 +73,36 @@ TEST_P(LocalTerm, IsAddedToWhatTheMechanismGives) {
   }
 }
 
+TEST_P(LocalTerm, OfWindowsIsTheirMechanism) {
+  const c10::InferenceMode inference;
+  const TokenGrid larger{2, 9, 15, grid().overview_rows, grid().overview_columns};
+  at::manual_seed(4);
+  const Tokens all = random_tokens(2, larger.num_tokens(), kShape, at::kDouble);
+  const MixerUnderTest windows =
+      plain_mixer(spec_of("window", {{"size", "7"}, {"prefix_rows", "scaled"}}), kTraining, kShape);
+  const at::Tensor expected = mixer("none").mix(all, larger) + windows.mix(all, larger);
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+    EXPECT_TRUE(all_near(mixer("window7").mix(all, larger, kernels), expected, 1e-12));
+}
+
 TEST_P(LocalTerm, RowsAndContributionsAreThoseOfTheSum) {
   const c10::InferenceMode inference;
-  const MixerUnderTest both = mixer("conv5");
   const Tokens all = tokens();
-  const at::Tensor y = both.mix(all, grid());
-  EXPECT_TRUE(all_near(both.mixer().mix_rows(all.q, all.k, all.v, grid(), 3, 20),
-                       y.narrow(1, 3, 20), 1e-12));
   const std::int64_t n = grid().num_tokens();
-  for (const std::int64_t query : {std::int64_t{0}, std::int64_t{2}, std::int64_t{20}, n - 1}) {
-    SCOPED_TRACE(query);
-    EXPECT_TRUE(all_near(both.contributions(all, grid(), query).sum(1), y.select(1, query), 1e-12));
-    const at::Tensor g = at::randn({2, 1, y.size(2)}, at::kDouble);
-    const at::Tensor weighted =
-        both.mixer().weighted_rows(all.q, all.k, all.v, g, grid(), query, 1);
-    EXPECT_TRUE(all_near(weighted.sum(3).sum(1), (g * y.narrow(1, query, 1)).sum(2), 1e-11));
+  for (const char* local : {"conv5", "window7"}) {
+    const MixerUnderTest both = mixer(local);
+    const at::Tensor y = both.mix(all, grid());
+    EXPECT_TRUE(all_near(both.mixer().mix_rows(all.q, all.k, all.v, grid(), 3, 20),
+                         y.narrow(1, 3, 20), 1e-12));
+    for (const std::int64_t query : {std::int64_t{0}, std::int64_t{2}, std::int64_t{20}, n - 1}) {
+      SCOPED_TRACE(std::string(local) + " " + std::to_string(query));
+      EXPECT_TRUE(
+          all_near(both.contributions(all, grid(), query).sum(1), y.select(1, query), 1e-12));
+      const at::Tensor g = at::randn({2, 1, y.size(2)}, at::kDouble);
+      const at::Tensor weighted =
+          both.mixer().weighted_rows(all.q, all.k, all.v, g, grid(), query, 1);
+      EXPECT_TRUE(all_near(weighted.sum(3).sum(1), (g * y.narrow(1, query, 1)).sum(2), 1e-11));
+    }
   }
 }
 

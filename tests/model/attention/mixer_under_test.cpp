@@ -169,6 +169,11 @@ at::Tensor MixerUnderTest::twin(const Tokens& tokens, const model::TokenGrid& gr
   const Tokens exact = tokens.to(at::Device(at::kCPU)).to(at::kDouble);
   const at::Tensor y =
       testing::twin(spec_, exact.q, exact.k, exact.v, grid, training_grid_, parameters);
+  const auto local = spec_.options.find("local");
+  if (local != spec_.options.end() && local->second == "window7") {
+    const AttentionSpec window = spec_of("window", {{"size", "7"}, {"prefix_rows", "scaled"}});
+    return y + testing::twin(window, exact.q, exact.k, exact.v, grid, training_grid_, {});
+  }
   if (!parameters.contains("local.weight")) return y;
   return y + local_term_twin(model::merge_heads(exact.v), parameters.at("local.weight"), grid);
 }

@@ -21,6 +21,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <new>
 #include <set>
@@ -184,6 +185,45 @@ TEST(PlanOfLocalTerms, EqualsTheModules) {
     change(config);
     expect_fused(filled(config), at::randn({2, 3, 40, 72}));
   }
+}
+
+TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
+  at::manual_seed(5);
+  const auto with = [](const std::string& attention,
+                       const std::map<std::string, std::string>& options) {
+    VitConfig config = small(attention);
+    for (AttentionSpec& spec : config.attention) {
+      if (spec.mechanism == "window") spec.options["size"] = "7";
+      if (spec.mechanism != "hydra") continue;
+      spec.options = options;
+      spec.options["local"] = "window7";
+    }
+    return config;
+  };
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "window:0,hydra:1-2"}) {
+    SCOPED_TRACE(attention);
+    VitConfig config = with(attention, {});
+    expect_fused(filled(config), images);
+    config.overview = true;
+    expect_fused(filled(config), images);
+  }
+  // The windows' queries are scaled, which Hydra's are not: seen where the norms are small.
+  for (const char* rule : {"max", "rsqrt", "add"}) {
+    SCOPED_TRACE(rule);
+    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}})), images);
+    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}, {"phi_q", "l1"}})),
+                 images);
+  }
+  for (const auto& change : shapes_of_model()) {
+    VitConfig config = with("hydra", {{"feature_scale", "on"}});
+    change(config);
+    expect_fused(filled(config), images);
+  }
+  VisionTransformer model = filled(with_local_terms(small("hedgehog"), "window7"));
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
 }
 
 // The convolution knows row-major patches, so that the windows beside it run as modules.

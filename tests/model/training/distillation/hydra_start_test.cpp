@@ -120,6 +120,24 @@ TEST(HydraStart, NeighboursBringTheLayerNearerWhereverTheScaleGoes) {
   EXPECT_NEAR(error_with({"hydra.local=conv3"}), with, 1e-4);
 }
 
+// Windows read the queries and keys as the teacher does, so these stay; Hydra's scale fits what they
+// leave. Windows of 7x7 cover the small models' grid and leave nothing.
+TEST(HydraStart, LayersWithWindowsKeepTheirQueriesAndKeys) {
+  Teacher teacher(random_model(small_config()));
+  for (const bool scaled : {false, true}) {
+    VisionTransformer student = student_of(
+        teacher.model(),
+        small_config("hydra:1", {"hydra.local=window7",
+                                 std::string("hydra.feature_scale=") + (scaled ? "on" : "off")}));
+    const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
+    start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
+    EXPECT_TRUE(at::equal(parameter(*student, "blocks.1.attn.qkv.weight"), before));
+    if (scaled) {
+      EXPECT_LT(error_of(teacher, *student), 1e-5);
+    }
+  }
+}
+
 TEST(HydraStart, ModelsWithoutBiasesKeepTheirQueriesAndKeys) {
   VitConfig config = small_config();
   config.qkv_bias = false;
