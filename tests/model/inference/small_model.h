@@ -4,6 +4,7 @@
 #include "model/inference/inference_plan.h"
 
 #include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <functional>
 #include <string>
@@ -78,6 +79,20 @@ inline PlanOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
 /// |a - b| / |b| over all logits.
 inline double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
+}
+
+/// Of a deterministic plan, whatever the threads and the images beside one.
+inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
+  PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
+  chosen.int8 = int8;
+  chosen.deterministic = true;
+  const at::Tensor expected = InferencePlan(model, chosen).logits(images);
+  for (const int threads : {1, 3, 5}) {
+    chosen.threads = threads;
+    InferencePlan plan(model, chosen);
+    EXPECT_TRUE(at::equal(plan.logits(images), expected));
+    EXPECT_TRUE(at::equal(plan.logits(images.narrow(0, 1, 1)), expected.narrow(0, 1, 1)));
+  }
 }
 
 }  // namespace hydrascope::model::inference

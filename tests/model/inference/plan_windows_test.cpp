@@ -1,0 +1,267 @@
+// The plan's windows and local terms against the modules, which are the definition.
+#include "model/inference/inference_plan.h"
+#include "tests/error_matchers.h"
+#include "tests/model/inference/small_model.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model::inference {
+namespace plan_windows_test {
+
+VitConfig with_window_option(VitConfig config, const std::string& key, const std::string& value) {
+  for (AttentionSpec& spec : config.attention)
+    if (spec.mechanism == "window") spec.options[key] = value;
+  return config;
+}
+
+/// Learned gains and biases far from where they begin.
+VisionTransformer filled_with_learned_rows(const VitConfig& config) {
+  VisionTransformer model = filled(config);
+  const at::NoGradGuard no_grad;
+  for (const auto& item : model->named_parameters()) {
+    if (item.key().find("prefix_rows") != std::string::npos)
+      item.value().add_(at::randn_like(item.value()));
+  }
+  return model;
+}
+
+/// With kernels everywhere, and as the modules are.
+void expect_fused(VisionTransformer model, const at::Tensor& images) {
+  const at::Tensor expected = module_logits(model, images);
+  PlanOptions chosen = options();
+  chosen.kernels = Kernels::fused;
+  for (const int threads : {1, 2, 5}) {
+    chosen.threads = threads;
+    chosen.deterministic = threads == 2;
+    InferencePlan plan(model, chosen);
+    EXPECT_EQ(plan.kernels(), "fused");
+    const at::Tensor found = plan.logits(images);
+    EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
+    EXPECT_TRUE(at::equal(plan.logits(images), found));
+  }
+  chosen = options(at::kBFloat16);
+  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
+  chosen.int8 = true;
+  chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
+  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
+}
+
+VitConfig with_local_terms(VitConfig config, const std::string& local) {
+  for (AttentionSpec& spec : config.attention)
+    if (spec.mechanism != "softmax" && spec.mechanism != "window") spec.options["local"] = local;
+  return config;
+}
+
+TEST(PlanOfLocalTerms, EqualsTheModules) {
+  at::manual_seed(5);
+  for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "elu:0-1,hydra:2"}) {
+    for (const char* local : {"conv3", "conv5", "conv7"}) {
+      for (const bool overview : {false, true}) {
+        SCOPED_TRACE(std::string(attention) + " " + local + (overview ? " with an overview" : ""));
+        VitConfig config = with_local_terms(small(attention), local);
+        config.overview = overview;
+        expect_fused(filled(config), at::randn({2, 3, 104, 136}));
+      }
+    }
+  }
+  for (const auto& change : shapes_of_model()) {
+    VitConfig config = with_local_terms(small("hydra"), "conv5");
+    change(config);
+    expect_fused(filled(config), at::randn({2, 3, 40, 72}));
+  }
+}
+
+TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
+  at::manual_seed(5);
+  const auto with = [](const std::string& attention,
+                       const std::map<std::string, std::string>& options) {
+    VitConfig config = small(attention);
+    for (AttentionSpec& spec : config.attention) {
+      if (spec.mechanism == "window") spec.options["size"] = "7";
+      if (spec.mechanism != "hydra") continue;
+      spec.options = options;
+      spec.options["local"] = "window7";
+    }
+    return config;
+  };
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "window:0,hydra:1-2"}) {
+    SCOPED_TRACE(attention);
+    VitConfig config = with(attention, {});
+    expect_fused(filled(config), images);
+    config.overview = true;
+    expect_fused(filled(config), images);
+  }
+  // The windows' queries are scaled, which Hydra's are not: seen where the norms are small.
+  for (const char* rule : {"max", "rsqrt", "add"}) {
+    SCOPED_TRACE(rule);
+    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}})), images);
+    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}, {"phi_q", "l1"}})),
+                 images);
+  }
+  for (const auto& change : shapes_of_model()) {
+    VitConfig config = with("hydra", {{"feature_scale", "on"}});
+    change(config);
+    expect_fused(filled(config), images);
+  }
+  VisionTransformer model = filled(with_local_terms(small("hedgehog"), "window7"));
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+}
+
+// The convolution knows row-major patches, so that the windows beside it run as modules.
+TEST(PlanOfLocalTerms, KeepTheOrderOfTheGrid) {
+  at::manual_seed(5);
+  const VitConfig config = with_local_terms(small("window:0,hydra:1,window:2"), "conv3");
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  VisionTransformer model = filled(config);
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+  PlanOptions keeping = options();
+  keeping.keep_tokens = 0.5;
+  EXPECT_ERROR(InferencePlan(filled(with_local_terms(small("hydra"), "conv3")), keeping),
+               invalid_argument, "layer 2 runs 'hydra'");
+}
+
+/// Smaller than the training grid of 8x8 patches, as large, larger in one direction, in both.
+const std::vector<std::array<std::int64_t, 2>> kSizesAroundTheGrid{
+    {40, 48}, {64, 64}, {64, 136}, {104, 136}};
+
+TEST(PlanOfWindows, EqualsTheModules) {
+  at::manual_seed(5);
+  for (const char* attention : {"window", "window:0-1,hydra:2", "hydra:0,window:1,softmax:2",
+                                "softmax:0,hedgehog:1,window:2", "window:0,elu:1,window:2"}) {
+    for (const auto& [height, width] : kSizesAroundTheGrid) {
+      SCOPED_TRACE(std::string(attention) + " " + std::to_string(height) + "x" +
+                   std::to_string(width));
+      VitConfig config = small(attention);
+      const at::Tensor images = at::randn({2, 3, height, width});
+      expect_fused(filled(config), images);
+      config.overview = true;
+      if (config.token_grid_of_pixels(height, width).num_overview() > 0)
+        expect_fused(filled(config), images);
+    }
+  }
+}
+
+TEST(PlanOfWindows, EqualsTheModulesForEveryKindOfPrefixRowsAndWindow) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  for (const bool overview : {false, true}) {
+    VitConfig config = small("window:0,hedgehog:1,window:2");
+    config.overview = overview;
+    for (const char* rows : {"plain", "scaled", "learned"}) {
+      SCOPED_TRACE(std::string(rows) + (overview ? " with an overview" : ""));
+      expect_fused(filled_with_learned_rows(with_window_option(config, "prefix_rows", rows)),
+                   images);
+    }
+    for (const char* size : {"1", "3", "5x11", "40"}) {
+      SCOPED_TRACE(std::string(size) + (overview ? " with an overview" : ""));
+      expect_fused(filled(with_window_option(config, "size", size)), images);
+    }
+  }
+}
+
+TEST(PlanOfWindows, EqualsTheModulesForEveryShapeOfModel) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  for (const auto& change : shapes_of_model()) {
+    VitConfig config = with_window_option(small("window"), "prefix_rows", "learned");
+    config.overview = true;
+    change(config);
+    expect_fused(filled_with_learned_rows(config), images);
+  }
+}
+
+TEST(PlanOfWindows, AreCutByTilesAndServedInAnyOrderOfSizes) {
+  at::manual_seed(5);
+  VitConfig config = with_window_option(small("window:0-1,softmax:2"), "prefix_rows", "scaled");
+  config.overview = true;
+  VisionTransformer model = filled(config);
+  InferencePlan plan(model, options());
+  for (const auto& [batch, height, width] : std::vector<std::array<std::int64_t, 3>>{
+           {1, 256, 264}, {2, 64, 64}, {3, 8, 8}, {2, 256, 264}}) {
+    const at::Tensor images = at::randn({batch, 3, height, width});
+    EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+  }
+  // Tiles of six tokens that share windows, and the prefix.
+  config.reg_tokens = 9;
+  model = filled(config);
+  InferencePlan many(model, options(at::kFloat, 24));
+  const at::Tensor image = at::randn({1, 3, 72, 80});
+  EXPECT_LT(relative(many.logits(image), module_logits(model, image)), 1e-5);
+}
+
+TEST(PlanOfWindows, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({3, 3, 200, 136});
+  VitConfig config = small("window:0-1,hydra:2");
+  config.overview = true;
+  VisionTransformer model = filled(config);
+  for (const bool int8 : {false, true}) expect_same_bits(model, images, int8);
+}
+
+TEST(PlanOfWindows, TracesAreThoseOfTheModulesInTheirOrder) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 104, 136});
+  for (const bool overview : {false, true}) {
+    VitConfig config = small("window:0,hydra:1,window:2");
+    config.overview = overview;
+    VisionTransformer model = filled(config);
+    std::vector<at::Tensor> inputs;
+    ForwardOptions forward{Kernels::reference};
+    forward.block_inputs = &inputs;
+    {
+      const at::NoGradGuard no_grad;
+      model->forward(images, forward);
+    }
+    PlanOptions tracing = options();
+    tracing.trace_layers = {0, 1, 2};
+    InferencePlan plan(model, tracing);
+    at::Tensor trace;
+    const at::Tensor logits = plan.logits(images, nullptr, &trace);
+    EXPECT_EQ(plan.kernels(), "fused");
+    EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
+    ASSERT_EQ(trace.size(1), 3);
+    for (std::int64_t layer = 0; layer < 3; ++layer) {
+      const at::Tensor& expected = inputs[static_cast<std::size_t>(layer)];
+      ASSERT_EQ(trace.select(1, layer).sizes(), expected.sizes());
+      EXPECT_LT(relative(trace.select(1, layer), expected), 1e-5);
+    }
+  }
+}
+
+TEST(PlanOfWindows, RunAsModulesWhereAnythingNeedsAnotherOrder) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 104, 136});
+  const VitConfig windows = small("window");
+  std::vector<VitConfig> kept{with_window_option(windows, "shift", "alternate"),
+                              with_window_option(windows, "halo", "1"), small("window:0-1,aft:2"),
+                              small("window:0-1,neighborhood:2")};
+  VitConfig sizes = windows;
+  sizes.attention[1].options["size"] = "4";
+  kept.push_back(sizes);
+  for (const VitConfig& config : kept) {
+    VisionTransformer model = filled(config);
+    InferencePlan plan(model, options());
+    EXPECT_EQ(plan.kernels(), "fused+modules");
+    EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
+  }
+  PlanOptions fused = options();
+  fused.kernels = Kernels::fused;
+  EXPECT_ERROR(InferencePlan(filled(sizes), fused), invalid_argument, "window", "blocks.0.attn");
+  EXPECT_ERROR(InferencePlan(filled(kept[2]), fused), invalid_argument, "aft", "blocks.2.attn");
+}
+
+}  // namespace plan_windows_test
+}  // namespace hydrascope::model::inference
