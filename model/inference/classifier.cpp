@@ -106,8 +106,6 @@ void Classifier::compile(const std::function<void(std::int64_t layer)>& fill_blo
   std::string no_plan;
   if (!options.device.is_cuda())
     no_plan = inference::InferencePlan::unsupported(options.precision.dtype);
-  else if (state_->model->config().overview)
-    no_plan = "the kernels on a GPU have no overview";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "--precision int8 with --kernels reference");

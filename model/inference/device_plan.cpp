@@ -8,6 +8,7 @@
 #include "kernels/local_convolution/local_convolution_cuda.h"
 #include "kernels/patchify/patchify_cuda.h"
 #include "kernels/token_rows/token_rows_cuda.h"
+#include "model/position_embedding.h"
 
 #include <ATen/ATen.h>
 
@@ -68,12 +69,9 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
                 "expected H and W multiples of " + std::to_string(patch) + ", found " +
                     std::to_string(shape.height) + "x" + std::to_string(shape.width),
                 config.arch);
-  if (config.overview)
-    throw Error(ErrorCode::internal, "the plan of a GPU has no overview", config.arch);
   batch_ = shape.batch;
-  grid_rows_ = shape.height / patch;
-  grid_columns_ = shape.width / patch;
-  const Embeddings embeddings = make_embeddings(*weights_.model, grid_rows_, grid_columns_);
+  grid_ = config.token_grid_of_pixels(shape.height, shape.width);
+  const Embeddings embeddings = make_embeddings(*weights_.model, grid_.rows, grid_.columns);
   token_weights_ = embeddings.token_weights;
   query_scales_ = embeddings.query_scales;
   if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
@@ -85,7 +83,6 @@ template <class T>
 void DevicePlan::build() {
   const VitConfig& config = weights_.model->config();
   const std::int64_t tokens = num_tokens();
-  const std::int64_t patches = tokens - weights_.num_prefix;
   const std::int64_t dim = config.embed_dim;
   const at::TensorOptions options = at::TensorOptions(weights_.device).dtype(scalar_type());
   const at::TensorOptions bytes = options.dtype(at::kByte);
@@ -126,16 +123,21 @@ void DevicePlan::build() {
     trace_ = at::empty({batch_, std::ssize(options_.trace_layers), num_tokens(), dim}, options);
 
   T* x = data<T>(x_);
-  ProductCall embed;
-  embed.linear = &weights_.patch_embed;
-  embed.x = data<T>(wide_);
-  embed.y = x + weights_.num_prefix * dim;
-  embed.c = data<T>(position_);
-  embed.images = batch_;
-  embed.rows = patches;
-  embed.x_image_stride = patches * weights_.patch_embed.in();
-  embed.y_image_stride = tokens * dim;
-  add(product(embed));
+  // The patches of all pictures lie before those of their overviews.
+  const auto add_embedding = [&](std::int64_t first, std::int64_t count) {
+    ProductCall embed;
+    embed.linear = &weights_.patch_embed;
+    embed.x = data<T>(wide_) + batch_ * first * weights_.patch_embed.in();
+    embed.y = x + (weights_.num_prefix + first) * dim;
+    embed.c = data<T>(position_) + first * dim;
+    embed.images = batch_;
+    embed.rows = count;
+    embed.x_image_stride = count * weights_.patch_embed.in();
+    embed.y_image_stride = tokens * dim;
+    add(product(embed));
+  };
+  add_embedding(0, grid_.num_patches());
+  if (grid_.num_overview() > 0) add_embedding(grid_.num_patches(), grid_.num_overview());
   if (weights_.num_prefix > 0) {
     add([this, x, tokens, dim] {
       kernels::token_rows::cuda::prefix_tokens(
@@ -374,8 +376,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   } else {
     TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();
     mix = [this, q_heads, k_heads, v_heads, &mixer] {
-      return mixer.mix(q_heads, k_heads, v_heads, {weights_.num_prefix, grid_rows_, grid_columns_},
-                       weights_.chosen_kernels);
+      return mixer.mix(q_heads, k_heads, v_heads, grid_, weights_.chosen_kernels);
     };
   }
   // A result may be a view that begins anywhere; what it is copied to then does not.
@@ -396,20 +397,24 @@ void DevicePlan::add_local_term(const DeviceBlock& block, std::int64_t queries, 
   // The prefix tokens, which alone have queries in the last block, have no local term.
   if (!block.local.defined() || queries <= weights_.num_prefix) return;
   const std::int64_t dim = weights_.model->config().embed_dim;
-  const std::int64_t prefix = weights_.num_prefix;
-  const kernels::local_convolution::cuda::AddParams<T> params{
-      {grid_rows_, grid_columns_, dim, block.local.size(0)},
-      batch_,
-      v + prefix * v_stride,
-      v_stride,
-      num_tokens() * v_stride,
-      data<float>(block.local),
-      y + prefix * dim,
-      dim,
-      queries * dim};
-  add([params, stream = options_.stream] {
-    kernels::local_convolution::cuda::add(params, stream);
-  });
+  const auto add_plane = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+    const kernels::local_convolution::cuda::AddParams<T> params{
+        {rows, columns, dim, block.local.size(0)},
+        batch_,
+        v + first * v_stride,
+        v_stride,
+        num_tokens() * v_stride,
+        data<float>(block.local),
+        y + first * dim,
+        dim,
+        queries * dim};
+    add([params, stream = options_.stream] {
+      kernels::local_convolution::cuda::add(params, stream);
+    });
+  };
+  add_plane(grid_.num_prefix, grid_.rows, grid_.columns);
+  if (grid_.num_overview() > 0)
+    add_plane(grid_.num_prefix + grid_.num_patches(), grid_.overview_rows, grid_.overview_columns);
 }
 
 template <class T>
@@ -463,18 +468,38 @@ void DevicePlan::add_head(const Tokens& tokens) {
   }
 }
 
-void DevicePlan::patchify(const at::Tensor& images) {
+void DevicePlan::cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
+                     std::int64_t first) {
   with_storage(weights_.type, [&]<class T>() {
     kernels::patchify::cuda::from_tensor(
         kernels::patchify::cuda::TensorParams<T>{
             images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
-            images.size(3), grid_rows_, grid_columns_, weights_.model->config().patch_size,
-            data<T>(wide_)},
+            images.size(3), rows, columns, weights_.model->config().patch_size,
+            data<T>(wide_) + batch_ * first * weights_.patch_embed.in()},
         options_.stream);
   });
 }
 
+void DevicePlan::cut_overview(const at::Tensor& images) {
+  const at::Tensor reduced =
+      overview_of(images, grid_, weights_.model->config().patch_size).contiguous();
+  cut(reduced, grid_.overview_rows, grid_.overview_columns, grid_.num_patches());
+}
+
+void DevicePlan::patchify(const at::Tensor& images) {
+  const c10::InferenceMode inference;
+  cut(images, grid_.rows, grid_.columns, 0);
+  if (grid_.num_overview() > 0) cut_overview(images);
+}
+
 void DevicePlan::patchify(const PixelImages& images) {
+  const c10::InferenceMode inference;
+  std::array<float, 3> scale{};
+  std::array<float, 3> shift{};
+  for (std::size_t c = 0; c < 3; ++c) {
+    scale[c] = static_cast<float>(1 / (255 * images.std[c]));
+    shift[c] = static_cast<float>(-images.mean[c] / images.std[c]);
+  }
   with_storage(weights_.type, [&]<class T>() {
     kernels::patchify::cuda::PixelParams<T> params{};
     params.pixels = images.pixels.const_data_ptr<std::uint8_t>();
@@ -483,16 +508,27 @@ void DevicePlan::patchify(const PixelImages& images) {
     params.valid_width = images.pixels.size(2);
     params.row_bytes = params.valid_width * 3;
     params.image_bytes = params.valid_height * params.row_bytes;
-    params.grid_rows = grid_rows_;
-    params.grid_columns = grid_columns_;
+    params.grid_rows = grid_.rows;
+    params.grid_columns = grid_.columns;
     params.patch_size = weights_.model->config().patch_size;
     for (std::size_t c = 0; c < 3; ++c) {
-      params.scale[c] = static_cast<float>(1 / (255 * images.std[c]));
-      params.shift[c] = static_cast<float>(-images.mean[c] / images.std[c]);
+      params.scale[c] = scale[c];
+      params.shift[c] = shift[c];
     }
     params.y = data<T>(wide_);
     kernels::patchify::cuda::from_pixels(params, options_.stream);
   });
+  if (grid_.num_overview() == 0) return;
+  at::Tensor normalised = at::zeros({images.pixels.size(0), 3, images.height, images.width},
+                                    images.pixels.options().dtype(at::kFloat));
+  at::Tensor valid =
+      normalised.narrow(2, 0, images.pixels.size(1)).narrow(3, 0, images.pixels.size(2));
+  valid.copy_(images.pixels.permute({0, 3, 1, 2}));
+  for (std::int64_t c = 0; c < 3; ++c) {
+    const auto at = static_cast<std::size_t>(c);
+    valid.select(1, c).mul_(scale[at]).add_(shift[at]);
+  }
+  cut_overview(normalised);
 }
 
 void DevicePlan::run() {

@@ -100,9 +100,11 @@ class DevicePlan {
   };
 
   [[nodiscard]] at::ScalarType scalar_type() const { return weights_.scalar_type(); }
-  [[nodiscard]] std::int64_t num_tokens() const {
-    return weights_.num_prefix + grid_rows_ * grid_columns_;
-  }
+  [[nodiscard]] std::int64_t num_tokens() const { return grid_.num_tokens(); }
+  /// Patch rows of float32 (count, C, H, W) into `wide_`, behind `first` patches of every image.
+  void cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns, std::int64_t first);
+  /// Those of the overviews of normalised images.
+  void cut_overview(const at::Tensor& images);
 
   template <class T>
   void build();
@@ -149,12 +151,11 @@ class DevicePlan {
   Shape shape_;
 
   std::int64_t batch_ = 0;
-  std::int64_t grid_rows_ = 0;
-  std::int64_t grid_columns_ = 0;
+  TokenGrid grid_;
   std::vector<TokenWeights> token_weights_;
   std::vector<double> query_scales_;
   at::Tensor prefix_;           ///< (num_prefix, D) float32
-  at::Tensor position_;         ///< (patches, D)
+  at::Tensor position_;         ///< (patches and overview, D)
   at::Tensor x_;                ///< (B, N, D)
   at::Tensor normed_;           ///< (B, N, D)
   at::Tensor mixed_;            ///< (B, N, D)

@@ -165,6 +165,29 @@ TEST(DevicePlanTest, EqualsTheModulesWhereTheSizeDecides) {
   expect_equal_to_modules(config, at::randn({1, 3, 104, 136}));
 }
 
+// The overview's patches are cut from a picture that is reduced on the device.
+TEST(DevicePlanTest, EqualsTheModulesWithAnOverview) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 72, 88});
+  const auto expect_equal = [&](VitConfig config) {
+    config.overview = true;
+    ASSERT_GT(config.token_grid_of_pixels(72, 88).num_overview(), 0);
+    expect_equal_to_modules(config, images);
+  };
+  for (const char* attention : {"softmax", "window:0,hedgehog:1-2"}) expect_equal(small(attention));
+  for (const char* local : {"conv5", "window7"})
+    expect_equal(with_local_terms(small("hydra"), local));
+  VitConfig config = small("window:0,hydra:1,hedgehog:2");
+  config.pos_interp = PosInterp::tile;
+  config.distilled = true;
+  expect_equal(config);
+  config.no_embed_class = true;
+  expect_equal(config);
+  config.class_token = config.distilled = false;
+  config.global_pool = Pooling::avg;
+  expect_equal(config);
+}
+
 TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
   HostPlan hydra(filled(small("hydra")), ProductType::float32);
   hydra.logits(at::zeros({1, 3, 64, 64}));
@@ -225,21 +248,26 @@ TEST(DevicePlanTest, AFailureInTheMiddleLeavesTheWeightsUsable) {
 
 TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {
   at::manual_seed(5);
-  HostPlan host(filled(small("hydra")), ProductType::float32);
-  PixelImages bytes;
-  bytes.pixels = at::randint(256, {2, 60, 61, 3}, at::kByte);  // the rest is padding
-  bytes.mean = {0.485, 0.456, 0.406};
-  bytes.std = {0.229, 0.224, 0.225};
-  bytes.height = bytes.width = 64;
-  at::Tensor images = at::zeros({2, 3, 64, 64});
-  images.narrow(2, 0, 60).narrow(3, 0, 61).copy_(
-      (bytes.pixels.permute({0, 3, 1, 2}).to(at::kFloat) / 255 -
-       at::tensor({0.485F, 0.456F, 0.406F}).view({1, 3, 1, 1})) /
-      at::tensor({0.229F, 0.224F, 0.225F}).view({1, 3, 1, 1}));
-  const at::Tensor expected = host.logits(images);
-  host.plan->patchify(bytes);
-  host.plan->run();
-  EXPECT_LT(relative(host.plan->logits(), expected), 1e-5);
+  for (const bool overview : {false, true}) {
+    SCOPED_TRACE(overview);
+    VitConfig config = small("hydra");
+    config.overview = overview;
+    HostPlan host(filled(config), ProductType::float32);
+    PixelImages bytes;
+    bytes.pixels = at::randint(256, {2, 92, 93, 3}, at::kByte);  // the rest is padding
+    bytes.mean = {0.485, 0.456, 0.406};
+    bytes.std = {0.229, 0.224, 0.225};
+    bytes.height = bytes.width = 96;
+    at::Tensor images = at::zeros({2, 3, 96, 96});
+    images.narrow(2, 0, 92).narrow(3, 0, 93).copy_(
+        (bytes.pixels.permute({0, 3, 1, 2}).to(at::kFloat) / 255 -
+         at::tensor({0.485F, 0.456F, 0.406F}).view({1, 3, 1, 1})) /
+        at::tensor({0.229F, 0.224F, 0.225F}).view({1, 3, 1, 1}));
+    const at::Tensor expected = host.logits(images);
+    host.plan->patchify(bytes);
+    host.plan->run();
+    EXPECT_LT(relative(host.plan->logits(), expected), 1e-5);
+  }
 }
 
 TEST(DevicePlanTest, TracedTokensAreTheModules) {

@@ -54,12 +54,6 @@ void expect_fused(VisionTransformer model, const at::Tensor& images) {
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
 }
 
-VitConfig with_local_terms(VitConfig config, const std::string& local) {
-  for (AttentionSpec& spec : config.attention)
-    if (spec.mechanism != "softmax" && spec.mechanism != "window") spec.options["local"] = local;
-  return config;
-}
-
 TEST(PlanOfLocalTerms, EqualsTheModules) {
   at::manual_seed(5);
   for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "elu:0-1,hydra:2"}) {

@@ -26,6 +26,13 @@ inline VitConfig small(const std::string& attention = "softmax") {
   return config;
 }
 
+/// The configuration with a local term in the layers that can have one.
+inline VitConfig with_local_terms(VitConfig config, const std::string& local) {
+  for (AttentionSpec& spec : config.attention)
+    if (spec.mechanism != "softmax" && spec.mechanism != "window") spec.options["local"] = local;
+  return config;
+}
+
 /// What may differ from one vision transformer to the next.
 inline std::vector<std::function<void(VitConfig&)>> shapes_of_model() {
   return {[](VitConfig&) {},
