@@ -183,8 +183,9 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   source.notes = source.weights.notes();
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
   const model::TokenGrid training_grid = source.config.training_grid();
-  source.trained_attention = model::with_all_options(source.config.attention, training_grid);
-  const std::vector<model::AttentionSpec>& trained = source.trained_attention;
+  source.trained = source.config;
+  source.trained.attention = model::with_all_options(source.config.attention, training_grid);
+  const std::vector<model::AttentionSpec>& trained = source.trained.attention;
   apply_model_options(options, source.config);
   model::check_stored_options(trained, source.config.attention);
   if (const auto asked = model::with_all_options(source.config.attention, training_grid);

@@ -29,8 +29,8 @@ struct ModelSource {
   bool random_weights = false;     ///< an architecture by its name, for measurements
   checkpoint::HeadOptions head;    ///< `--num-classes`, `--reset-head`
   model::VitConfig config;         ///< with `--attn` applied
-  /// What the weights were trained with, all options filled in.
-  std::vector<model::AttentionSpec> trained_attention;
+  /// What the weights were trained as, all options of its attention filled in.
+  model::VitConfig trained;
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
 };
 ModelSource open_model(const ParsedOptions& options);

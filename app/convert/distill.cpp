@@ -61,9 +61,9 @@ void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source
   const std::vector<model::AttentionSpec> asked =
       model::with_all_options(layers, source.config.training_grid());
   for (std::size_t layer = 0; layer < layers.size(); ++layer) {
-    if (asked[layer] == source.trained_attention[layer]) continue;
+    if (asked[layer] == source.trained.attention[layer]) continue;
     for (const auto& [mechanism, key, value] : kConversionDefaults) {
-      const bool is_new = source.trained_attention[layer].mechanism != mechanism;
+      const bool is_new = source.trained.attention[layer].mechanism != mechanism;
       if (layers[layer].mechanism == mechanism && is_new) layers[layer].options[key] = value;
     }
   }
@@ -156,7 +156,8 @@ class Distillation {
   c10::Device device_;
   std::unique_ptr<training::ProcessGroup> group_;
   ModelSource source_;
-  ResolvedTransform transform_;
+  ResolvedTransform shown_;      ///< what is learned from
+  ResolvedTransform transform_;  ///< of the result
   std::vector<LabelledPicture> evaluated_;
   ConversionPictures pictures_;
   std::unique_ptr<training::Teacher> teacher_;
@@ -196,9 +197,7 @@ void Distillation::check_files() const {
 }
 
 void Distillation::build_models() {
-  model::VitConfig before = source_.config;
-  before.attention = source_.trained_attention;
-  model::VisionTransformer teacher(before);
+  model::VisionTransformer teacher(source_.trained);
   source_.weights.load_into(*teacher, source_.head);
   teacher->to(device_);
   teacher_ = std::make_unique<training::Teacher>(teacher);
@@ -227,12 +226,12 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
                                     std::int64_t steps) const {
   for (const std::string& note : source_.notes) console_.note("note: " + note);
   const image::Size own_size{source_.config.img_height, source_.config.img_width};
-  if (const image::Size size = transform_.config.img_size; size != own_size) {
+  if (const image::Size size = shown_.config.img_size; size != own_size) {
     console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +
                   size_text(own_size) + "; what it says there is learned");
   }
-  if (options_.flag("print-transform")) console_.note(transform_.describe());
-  console_.note(source_.name + ": " + model::to_text(source_.trained_attention) + " -> " +
+  if (options_.flag("print-transform")) console_.note(shown_.describe());
+  console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " + std::string(name(chosen.autocast)));
   for (const std::string& source : pictures_.sources)
@@ -306,7 +305,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
   ConversionReport report;
   report.from = source_.name;
   report.output = output_.string();
-  report.before = model::to_text(source_.trained_attention);
+  report.before = model::to_text(source_.trained.attention);
   report.after = model::to_text(source_.config.attention);
   report.attention_options = model::attention_options(source_.config.attention);
   report.sources = pictures_.sources;
@@ -348,10 +347,13 @@ int Distillation::finish(const training::ConversionHistory& history) {
 int Distillation::run() {
   set_up_computation(options_, launch_);
   check_files();
-  transform_ = resolve_transform(options_, source_);
+  shown_ = resolve_transform(options_, source_);
+  // A model that learns sizes keeps its own, whatever size its teacher looks at.
+  transform_ =
+      options_.given("sizes") ? resolve_transform(options_.with("img-size", {}), source_) : shown_;
   const ResolvedLabels labels = resolve_named_labels(options_, source_);
   evaluated_ = evaluation_pictures(options_, labels.labels);
-  const image::TransformConfig transform = training_transform(transform_);
+  const image::TransformConfig transform = training_transform(shown_);
   pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"),
                                   static_cast<std::uint64_t>(options_.integer("seed")));
   build_models();
@@ -368,7 +370,7 @@ int Distillation::run() {
   if (layers.all.empty() && chosen.sizes.steps == 0) {
     throw Error(
         ErrorCode::invalid_argument,
-        "the model already has that attention: " + model::to_text(source_.trained_attention),
+        "the model already has that attention: " + model::to_text(source_.trained.attention),
         "--attn");
   }
   if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps == 0 &&

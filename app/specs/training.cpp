@@ -88,7 +88,8 @@ std::vector<Option> resolution_options() {
       "Resolution",
       {{.name = "sizes",
         .placeholder = "N|HxW,...",
-        .help = "picture sizes to learn, each with about the same share of the computation",
+        .help = "picture sizes to learn, each with about the same share of the computation; the "
+                "teacher sees --img-size",
         .comma_list = true},
        {.name = "scenes",
         .placeholder = "PATH",

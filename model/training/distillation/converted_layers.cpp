@@ -26,10 +26,15 @@ AttentionSpec options_of_layer(const VitConfig& config, std::int64_t layer) {
 }  // namespace
 
 ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransformerImpl& student) {
-  VitConfig without_attention = student.config();
-  without_attention.attention = teacher.attention;
-  if (!(without_attention == teacher)) {
-    throw Error(ErrorCode::invalid_argument, "teacher and student differ in more than attention",
+  VitConfig same = student.config();
+  same.attention = teacher.attention;
+  // What a model does with another size than its own; stages that compare layers give the student
+  // the teacher's tokens.
+  same.pos_interp = teacher.pos_interp;
+  same.overview = teacher.overview;
+  if (!(same == teacher)) {
+    throw Error(ErrorCode::invalid_argument,
+                "teacher and student differ in more than attention and what they do at other sizes",
                 teacher.arch);
   }
   ConvertedLayers layers;

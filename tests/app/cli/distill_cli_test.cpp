@@ -483,6 +483,27 @@ TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
   EXPECT_EQ(classify("teacher.safetensors", "32", {"--overview", "on"})["tokens"], 1 + 16 + 4);
 }
 
+TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
+  const auto divergence_at_16 = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--sizes", "16",       "--steps-sizes", "2",
+                                   "--force", "--format", "json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run(command("out.safetensors", words));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? outcome.json()["divergence_before"].get<double>() : -1;
+  };
+  EXPECT_LT(divergence_at_16({}), 1e-6) << "the student is its teacher";
+  const double at_24 = divergence_at_16({"--img-size", "24"});
+  EXPECT_GT(at_24, 1e-5);
+  const Outcome classified =
+      run({"classify", "-m", in("out.safetensors").string(), in("pictures/odd/1.ppm").string(),
+           "--format", "jsonl", "--precision", "float32"});
+  ASSERT_EQ(classified.code, 0) << classified.err;
+  EXPECT_EQ(classified.records().at(0)["tokens"], 1 + 4) << "the result keeps its own size";
+  // At 16 pixels there is no overview; at 24 the teacher, which was trained without, has none.
+  EXPECT_EQ(divergence_at_16({"--img-size", "24", "--overview", "on"}), at_24);
+}
+
 TEST_F(DistillCli, RefusesWithAReason) {
   const auto expect = [&](const std::vector<std::string>& words, int code,
                           std::initializer_list<const char*> texts) {
