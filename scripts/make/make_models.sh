@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
-#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hydra hydra_local hedgehog mixed
-#                                                         window; default: all but hydra and hydra_local
+#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last1 hydra_last2 hydra_last4 hedgehog mixed window, which are
+#                                                         the default, or hydra hydra_local hydra_window hydra_window_sizes
+#                                                         softmax_sizes
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
 # PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object, twice: the second run
-# begins where the first one ended. `hydra` has it in all layers, `hydra_local` with a local term. The bundled models are those of seed 1,
-# copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
+# begins where the first one ended. `hydra` has it in all layers, `hydra_local` with a convolution beside it, `hydra_window` with softmax
+# windows; `hydra_window_sizes` takes the last one and learns sizes, `softmax_sizes` learns them with softmax. The bundled models are those
+# of seed 1, copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
 # program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,14s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
@@ -40,6 +42,17 @@ convert() {
     --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
 }
 
+# Sets `backgrounds`: the first, third, ... in the order of Python, which decides.
+list_backgrounds() {
+  backgrounds=$output/backgrounds.txt
+  find "$pictures/backgrounds" -maxdepth 1 -name '*.jpg' | LC_ALL=C sort | awk 'NR % 2 == 1' >"$backgrounds"
+  find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$backgrounds"
+}
+
+# Of models that learn sizes alone.
+sizes=(--epochs 0 --steps-outputs 0 --lr-sizes 5e-5 --evaluations 4 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
+[ -n "${PROCESSES:-}" ] || sizes+=(--processes 2)
+
 file_of() { echo "$output/deit_tiny_patch16_224.$1.seed$seed.safetensors"; }
 
 mkdir -p "$output"
@@ -51,16 +64,25 @@ for model in "${models[@]}"; do
     hydra_last4) recipe=(--attn hydra:last4) ;;
     hydra) recipe=(--attn hydra) ;;
     hydra_local) recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=conv5 --epochs 3) ;;
+    hydra_window | hydra_window_sizes)
+      recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=window7)
+      if [ "$model" = hydra_window ]; then
+        recipe+=(--epochs 4 --lr 1e-4 --balance-sources)
+      else
+        list_backgrounds
+        recipe+=(--pos-interp tile --overview on "${sizes[@]}" --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds"
+          --steps-sizes 800 --start "$(file_of hydra_window)")
+      fi
+      ;;
+    softmax_sizes)
+      recipe=(--attn softmax --attn-opt softmax.logit_scale=log "${sizes[@]}" --sizes 224,384,512,768 --steps-sizes 600)
+      ;;
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     window)
-      # The first, third, ... in the order of Python, which decides.
-      find "$pictures/backgrounds" -maxdepth 1 -name '*.jpg' | LC_ALL=C sort | awk 'NR % 2 == 1' >"$output/backgrounds.txt"
-      find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$output/backgrounds.txt"
-      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on --epochs 0 --steps-outputs 0
-        --sizes 224,384,512,768,1088,1088x1920 --scenes "@$output/backgrounds.txt" --steps-sizes 800 --lr-sizes 5e-5 --evaluations 4
-        --mechanism-lr-scale 20 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
-      [ -n "${PROCESSES:-}" ] || recipe+=(--processes 2)
+      list_backgrounds
+      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on "${sizes[@]}"
+        --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds" --steps-sizes 800 --mechanism-lr-scale 20)
       first=$(file_of window_first)
       convert $((seed ^ 1)) "$first" "${recipe[@]}"  # another order of the pictures
       convert "$seed" "$file" "${recipe[@]}" --start "$first"

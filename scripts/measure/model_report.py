@@ -27,6 +27,7 @@ TITLES = {
     "hedgehog": "Hedgehog in all layers",
     "mixed": "Hydra in the last 2 layers, Hedgehog in the other ten",
     "hydra": "Hydra in all layers",
+    "hydra_window": "Hydra with softmax windows of 7x7 in all layers, 4 epochs",
     "window": "windows and an overview in all layers",
 }
 STAGES = {
