@@ -42,7 +42,7 @@ CommandSpec diagnose_spec() {
                  "img-size", "limit-images", "output",  "format"};
   spec.examples = {
       "hydrascope diagnose photos/",
-      "hydrascope diagnose photos/ -m deit_tiny_patch16_224.mixed -o attention.html",
+      "hydrascope diagnose photos/ -m deit_tiny_patch16_224.hydra_last2 -o attention.html",
       "hydrascope diagnose photos/ --attn hedgehog --against-attn softmax --format json",
   };
   return spec;

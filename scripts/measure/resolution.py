@@ -34,7 +34,7 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[2]
 FAMILY = "deit_tiny_patch16_224"
-MODELS = ["softmax", "window", "hydra_last2", "hedgehog", "mixed"]
+MODELS = ["softmax", "window", "hydra_last2", "hedgehog"]
 SETS = ["L1", "L2", "L3"]
 SIZES = ["224", "384", "512", "768", "1088", "1088x1920"]
 AS_FILES = "files of 1088x1920"  # the part of L1 that --enlarged measures

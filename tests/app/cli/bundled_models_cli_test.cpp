@@ -55,7 +55,7 @@ TEST_P(BundledModels, StillKnowTheirClasses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Converted, BundledModels,
-                         ::testing::Values("hedgehog", "hydra_last2", "mixed", "window"),
+                         ::testing::Values("hedgehog", "hydra_last2", "window"),
                          [](const auto& model) { return std::string(model.param); });
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_F(ViewsCliTest, TilesFindWhatTheWholeDoesNotShow) {
 TEST_F(ViewsCliTest, WholeAndNativeAreWhatTheyWere) {
   const auto top = [&](const std::vector<std::string>& more) {
     std::vector<std::string> words{asset("images/otter-head.jpg").string(), "--deterministic", "-m",
-                                   "deit_tiny_patch16_224.mixed"};
+                                   "deit_tiny_patch16_224.hydra_last2"};
     words.insert(words.end(), more.begin(), more.end());
     return records("classify", words).at(0).at("top");
   };
