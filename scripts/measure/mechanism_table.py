@@ -123,7 +123,8 @@ measurements ([raw](mechanisms.json)).
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
 parameters at their initialisation. Top-1 over {result["data"]} (224x224); GFLOP, milliseconds (median) and peak resident
 memory of the process, libraries included, for a forward pass of one image, float32, LibTorch modules (not the fused
-kernels; the [inference plan](inference.md) is what commands run),
+kernels; the [inference plan](inference.md) is what commands run; `window` and `neighborhood` gather every row's own keys there and
+are twenty times as slow as in the plan),
 {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
 
 {table(result["rows"])}
