@@ -4,7 +4,6 @@
 #include "model/autocast_guard.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/streaming_executor.h"
-#include "model/position_embedding.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -178,14 +177,9 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
                 s.model->config().arch);
   const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
   prepare(input.size(0), input.size(2), input.size(3));
-  at::Tensor overview;
-  const TokenGrid grid = s.model->config().token_grid_of_pixels(input.size(2), input.size(3));
-  if (grid.num_overview() > 0)
-    overview = overview_of(input, grid, s.network.patch_size).contiguous();
   at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
-  s.executor->run(input.const_data_ptr<float>(),
-                  overview.defined() ? overview.const_data_ptr<float>() : nullptr, input.size(0),
-                  result.mutable_data_ptr<float>(), observers);
+  s.executor->run(input.const_data_ptr<float>(), input.size(0), result.mutable_data_ptr<float>(),
+                  observers);
   return result;
 }
 

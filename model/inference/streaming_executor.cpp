@@ -3,6 +3,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/local_convolution/local_convolution.h"
 #include "kernels/patchify/patchify.h"
+#include "kernels/resize/resize.h"
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "model/inference/workspace.h"
@@ -68,15 +69,15 @@ class Executor final : public StreamingExecutor {
         work_(network, geometry_, batch, team.size(), options) {
     geometry_.position = {};
   }
-  void run(const float* images, const float* overview, std::int64_t count, float* logits,
+  void run(const float* images, std::int64_t count, float* logits,
            const Observers& observers) override;
   [[nodiscard]] std::size_t workspace_bytes() const override { return work_.bytes(); }
 
  private:
   using Scratch = inference::Scratch<T>;
 
-  void embed(const float* images, const float* overview, const Tile& tile, Scratch& scratch,
-             StageClock& clock);
+  void make_overviews(const float* images, std::int64_t count);
+  void embed(const float* images, const Tile& tile, Scratch& scratch, StageClock& clock);
   template <class Visit>
   void for_each_run(const Tile& tile, Visit visit) const;
   /// A grid of patches, and the number of its first one.
@@ -91,8 +92,16 @@ class Executor final : public StreamingExecutor {
   }
   void note_tokens(std::size_t layer, const Tile& tile);
   void project(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
+  [[nodiscard]] T* queries_of(std::size_t layer, const Tile& tile, const Scratch& scratch) {
+    return work_.projects_late(layer, tile) ? scratch.queries : work_.queries(tile);
+  }
+  /// Keys and values of a tile's first row, those of the other rows behind it.
+  [[nodiscard]] T* keys_of(std::size_t layer, const Tile& tile, const Scratch& scratch) {
+    const bool stored = work_.stores_keys(layer) && !work_.projects_late(layer, tile);
+    return stored ? work_.stored_keys(layer, tile) : scratch.wide;
+  }
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
-  void ask_for_prefix(std::size_t layer, const Tile& tile);
+  void ask_for_prefix(std::size_t layer, const Tile& tile, const Scratch& scratch);
   void reduce(std::size_t layer, std::int64_t count, StageTimes* times);
   void keep_best(std::size_t layer, std::int64_t image);
   void finish_block(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
@@ -153,9 +162,26 @@ class Executor final : public StreamingExecutor {
   const TokenTrace* trace_ = nullptr;  ///< of the run at hand
 };
 
+/// Reduces every picture to what its overview is cut from, a part of a plane at a time.
 template <class T>
-void Executor<T>::embed(const float* images, const float* overview, const Tile& t, Scratch& scratch,
-                        StageClock& clock) {
+void Executor<T>::make_overviews(const float* images, std::int64_t count) {
+  constexpr std::int64_t kRows = 8;  // neighbours read most of the same rows of the picture
+  const kernels::resize::Taps& rows = work_.overview_rows;
+  const kernels::resize::Taps& columns = work_.overview_columns;
+  const std::int64_t parts = (rows.to() + kRows - 1) / kRows;
+  const auto reduce = [&](std::int64_t item, int thread) {
+    const std::int64_t plane = item / parts;
+    const std::int64_t first = item % parts * kRows;
+    kernels::resize::resize({images + plane * rows.from * columns.from, &rows, &columns, first,
+                             std::min(kRows, rows.to() - first),
+                             work_.overview.data() + plane * rows.to() * columns.to(),
+                             work_.scratch[static_cast<std::size_t>(thread)].overview});
+  };
+  team_.run(count * net_.in_chans * parts, reduce);
+}
+
+template <class T>
+void Executor<T>::embed(const float* images, const Tile& t, Scratch& scratch, StageClock& clock) {
   T* x = work_.tokens(t);
   for (std::int64_t row = 0; row < t.rows; ++row, x += dim_) {
     const std::int64_t token = t.first + row;
@@ -173,7 +199,8 @@ void Executor<T>::embed(const float* images, const float* overview, const Tile& 
   for_each_run(t, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
     const Plane plane = plane_of(patch);
     kernels::patchify::from_tensor(
-        (plane.first > 0 ? overview : images) + t.image * plane.rows * plane.columns * width,
+        (plane.first > 0 ? work_.overview.data() : images) +
+            t.image * plane.rows * plane.columns * width,
         net_.in_chans, plane.rows * size, plane.columns * size,
         kernels::patchify::PatchRows<T>{plane.columns, size, patch - plane.first, count,
                                         scratch.wide + (row - prefix) * width, width});
@@ -227,15 +254,15 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   clock.lap(Stage::layer_norm);
   const std::int64_t width = block.key_value.out();
   const std::int64_t num_tiles = work_.keys_of(layer).num_tiles();
-  T* keys_values = work_.stores_keys(layer) ? work_.stored_keys(layer, t) : scratch.wide;
+  T* queries = queries_of(layer, t, scratch);
+  T* keys_values = keys_of(layer, t, scratch);
   const Input normalised =
       input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
   linear(block.key_value, normalised, t.rows, keys_values, width, Epilogue::store);
   const std::int64_t with_query = query_rows(layer, t);
-  linear(block.query, normalised, with_query, work_.queries(t), work_.query_stride,
-         Epilogue::store);
+  linear(block.query, normalised, with_query, queries, work_.query_stride, Epilogue::store);
   if (const float scale = geometry_.query_scales[layer]; scale != 1)
-    multiply(work_.queries(t), with_query, block.query_width(), work_.query_stride, scale);
+    multiply(queries, with_query, block.query_width(), work_.query_stride, scale);
   clock.lap(Stage::qkv);
   const T* keys = keys_values;
   const T* values = keys_values + block.key_width(dim_);
@@ -243,10 +270,10 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   const std::int64_t prefix = prefix_rows(t);
   if (const auto* h = std::get_if<HydraLayer>(&block.mixing)) {
     hydra::ProjectParams<T> p{};
-    p.q = work_.queries(t);
+    p.q = queries;
     p.q_stride = work_.query_stride;
     p.query_rows = h->beside_window ? 0 : with_query;
-    p.q_hat = work_.queries(t);
+    p.q_hat = queries;
     p.q_hat_stride = work_.query_stride;
     p.k = keys;
     p.v = values;
@@ -314,12 +341,12 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
 
 /// What the tile's keys give to the prefix tokens, which see all of them.
 template <class T>
-void Executor<T>::ask_for_prefix(std::size_t layer, const Tile& t) {
+void Executor<T>::ask_for_prefix(std::size_t layer, const Tile& t, const Scratch& scratch) {
   const PackedBlock& block = net_.blocks[layer];
   const ImageGeometry::PrefixWeights& weights = geometry_.prefix_weights[layer];
   const auto parts = std::ranges::equal_range(work_.parts, t.index, {}, &KeyPart::tile);
   for (const KeyPart& part : parts) {
-    const T* keys = work_.stored_keys(layer, {t.image, 0, part.first, part.count});
+    const T* keys = keys_of(layer, t, scratch) + (part.first - t.first) * block.key_value.out();
     const bool biased = part.of_overview && !weights.overview.empty();
     softmax_attention::attend_part(softmax_attention::PartParams<T>{
         work_.softmax_shape(part.count), work_.queries({t.image, 0, 0, 0}), work_.query_stride,
@@ -338,29 +365,29 @@ void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch
   const PackedBlock& block = net_.blocks[layer];
   const std::int64_t prefix = net_.num_prefix;
   const std::int64_t end = t.first + t.rows;
+  const T* queries = queries_of(layer, t, scratch);
+  const T* keys = keys_of(layer, t, scratch);
   std::int64_t token = std::max(t.first, prefix);
   auto window = std::ranges::upper_bound(geometry_.order.windows, token - prefix) - 1;
   for (; token < end; ++window) {
     const std::int64_t first = prefix + window[0];
     const std::int64_t size = window[1] - window[0];
     const softmax_attention::Shape shape = work_.softmax_shape(prefix + size);
-    const auto pack = [&](std::int64_t from, std::int64_t rows, std::int64_t to) {
-      const T* keys = work_.stored_keys(layer, {t.image, 0, from, rows});
+    const auto pack = [&](const T* from, std::int64_t rows, std::int64_t to) {
       softmax_attention::pack(softmax_attention::PackParams<T>{
-          shape, keys, keys + block.key_width(dim_), block.key_value.out(), to, rows,
+          shape, from, from + block.key_width(dim_), block.key_value.out(), to, rows,
           scratch.window_keys, scratch.window_values});
     };
-    pack(0, prefix, 0);
-    pack(first, size, prefix);
+    pack(work_.stored_keys(layer, {t.image, 0, 0, prefix}), prefix, 0);
+    pack(keys + (first - t.first) * block.key_value.out(), size, prefix);
     const std::int64_t row = token - t.first;
     const std::int64_t rows = std::min(end, first + size) - token;
     softmax_attention::attend(softmax_attention::AttendParams<T>{
-        shape, work_.queries(t) + row * work_.query_stride, work_.query_stride, rows,
-        scratch.window_keys, scratch.window_values, scratch.rows + row * dim_, dim_,
-        scratch.mixing});
+        shape, queries + row * work_.query_stride, work_.query_stride, rows, scratch.window_keys,
+        scratch.window_values, scratch.rows + row * dim_, dim_, scratch.mixing});
     token += rows;
   }
-  ask_for_prefix(layer, t);  // while the keys are in the cache
+  ask_for_prefix(layer, t, scratch);  // while the keys are in the cache
   if (const std::int64_t rows = prefix_rows(t); rows > 0) {
     const std::int64_t head_dim = dim_ / net_.num_heads;
     softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
@@ -549,7 +576,7 @@ void Executor<T>::classify(std::int64_t image, float* logits, Scratch& scratch) 
 }
 
 template <class T>
-void Executor<T>::run(const float* images, const float* overview, std::int64_t count, float* logits,
+void Executor<T>::run(const float* images, std::int64_t count, float* logits,
                       const Observers& observers) {
   StageTimes* const times = observers.times;
   trace_ = observers.trace;
@@ -560,12 +587,17 @@ void Executor<T>::run(const float* images, const float* overview, std::int64_t c
   const auto clock_of = [&](Scratch& scratch) {
     return StageClock(times != nullptr ? &scratch.times : nullptr);
   };
+  if (geometry_.grid.num_overview() > 0) {
+    StageClock clock(times);
+    make_overviews(images, count);
+    clock.lap(Stage::patch_embed);
+  }
   const auto start = [&](std::int64_t item, int thread) {
     Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];
     StageClock clock = clock_of(scratch);
     const Tile t = tile_of(item, work_.whole);
-    embed(images, overview, t, scratch, clock);
-    project(0, t, scratch, clock);
+    embed(images, t, scratch, clock);
+    if (!work_.projects_late(0, t)) project(0, t, scratch, clock);
   };
   team_.run(count * work_.whole.num_tiles(), start);
   const std::size_t depth = net_.blocks.size();
@@ -581,10 +613,13 @@ void Executor<T>::run(const float* images, const float* overview, std::int64_t c
       const auto block = [&](std::int64_t item, int thread) {
         Scratch& scratch = work_.scratch[static_cast<std::size_t>(thread)];
         StageClock clock = clock_of(scratch);
-        Tile t = tile_of(item / tiles * extent.num_tiles() + first + item % tiles, extent);
+        // From the last one on: window_borders counts on that.
+        const std::int64_t index = end - 1 - item % tiles;
+        Tile t = tile_of(item / tiles * extent.num_tiles() + index, extent);
+        if (work_.projects_late(layer, t)) project(layer, t, scratch, clock);
         t.rows = std::clamp<std::int64_t>(live - t.first, 0, t.rows);
         finish_block(layer, t, scratch, clock);
-        if (!last) project(layer + 1, t, scratch, clock);
+        if (!last && !work_.projects_late(layer + 1, t)) project(layer + 1, t, scratch, clock);
       };
       team_.run(count * tiles, block);
     };

@@ -42,10 +42,9 @@ class StreamingExecutor {
                                                  const ExecutionOptions& options = {});
   virtual ~StreamingExecutor() = default;
 
-  /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). Where
-  /// the geometry has an overview, `overview` holds what it is cut from (position_embedding.h). No
+  /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). No
   /// allocation, no lock.
-  virtual void run(const float* images, const float* overview, std::int64_t count, float* logits,
+  virtual void run(const float* images, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
 };

@@ -24,16 +24,19 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
   return shape;
 }
 
-/// Rows after which the last thread ends when tiles are handed out in order and `granule` rows are
-/// computed even of fewer.
-std::int64_t busiest_rows(const Borders& tiles, std::int64_t batch, int threads,
+enum class HandedOut { first_to_last, last_to_first };
+
+/// Rows after which the last thread ends when `granule` rows are computed even of fewer.
+std::int64_t busiest_rows(const Borders& tiles, HandedOut order, std::int64_t batch, int threads,
                           std::int64_t granule) {
   const std::int64_t count = std::ssize(tiles) - 1;
   std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> ends;
   for (int thread = 0; thread < threads; ++thread) ends.push(0);
   std::int64_t end = 0;
   for (std::int64_t item = 0; item < batch * count; ++item) {
-    const auto tile = tiles.begin() + item % count;
+    const std::int64_t place = item % count;
+    const auto tile =
+        tiles.begin() + (order == HandedOut::first_to_last ? place : count - 1 - place);
     const std::int64_t rows = tile[1] - tile[0];
     const std::int64_t done = ends.top() + divide_up(rows, granule) * granule;
     ends.pop();
@@ -41,6 +44,27 @@ std::int64_t busiest_rows(const Borders& tiles, std::int64_t batch, int threads,
     end = std::max(end, done);
   }
   return end;
+}
+
+/// Small windows share a tile of about `rows`, those above `most_whole` are cut into like parts.
+Borders borders_by_windows(const Borders& windows, std::int64_t rows, std::int64_t most_whole) {
+  Borders borders{0};
+  for (std::size_t i = 1; i < windows.size(); ++i) {
+    const std::int64_t first = windows[i - 1];
+    const std::int64_t end = windows[i];
+    // This window goes with those before it where that comes nearer to `rows`.
+    if (first > borders.back() && end - borders.back() - rows > rows - (first - borders.back()))
+      borders.push_back(first);
+    const std::int64_t left = end - borders.back();
+    const std::int64_t parts = left <= most_whole ? 1 : (left + rows / 2) / rows;
+    if (parts > 1) {
+      const std::int64_t share = divide_up(divide_up(left, parts), kStripRows) * kStripRows;
+      for (std::int64_t cut = borders.back() + share; cut < end; cut += share)
+        borders.push_back(cut);
+    }
+    if (parts > 1 || i + 1 == windows.size()) borders.push_back(end);
+  }
+  return borders;
 }
 
 }  // namespace
@@ -59,9 +83,11 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
   if (unit == kStripRows) return strips;
   const TileShape shape = shape_of(num_tokens, share, unit);
   constexpr std::int64_t kGranule = 16;  // of AMX
-  const bool later = busiest_rows(even_borders(num_tokens, shape), batch, threads, kGranule) >
-                     busiest_rows(even_borders(num_tokens, strips), batch, threads, kGranule);
-  return later ? strips : shape;
+  const auto end_of = [&](const TileShape& tiles) {
+    return busiest_rows(even_borders(num_tokens, tiles), HandedOut::first_to_last, batch, threads,
+                        kGranule);
+  };
+  return end_of(shape) > end_of(strips) ? strips : shape;
 }
 
 Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
@@ -73,27 +99,14 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
 
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads) {
-  const std::int64_t rows = shape.rows;
-  Borders borders{0};
-  for (std::size_t i = 1; i < windows.size(); ++i) {
-    const std::int64_t first = windows[i - 1];
-    const std::int64_t end = windows[i];
-    // This window goes with those before it where that comes nearer to `rows`.
-    if (first > borders.back() && end - borders.back() - rows > rows - (first - borders.back()))
-      borders.push_back(first);
-    const std::int64_t left = end - borders.back();
-    const std::int64_t parts = (left + rows / 2) / rows;
-    if (parts > 1) {
-      const std::int64_t share = divide_up(divide_up(left, parts), kStripRows) * kStripRows;
-      for (std::int64_t cut = borders.back() + share; cut < end; cut += share)
-        borders.push_back(cut);
-    }
-    if (parts > 1 || i + 1 == windows.size()) borders.push_back(end);
-  }
+  const auto end_of = [&](const Borders& tiles) {
+    return busiest_rows(tiles, HandedOut::last_to_first, batch, threads, 1);
+  };
+  Borders whole = borders_by_windows(windows, shape.rows, std::max(kMostRows, shape.rows));
+  Borders cut = borders_by_windows(windows, shape.rows, shape.rows * 3 / 2 - 1);
   Borders even = even_borders(windows.back(), shape);
-  const bool later =
-      32 * busiest_rows(borders, batch, threads, 1) > 33 * busiest_rows(even, batch, threads, 1);
-  return later ? even : borders;
+  if (20 * end_of(whole) <= 21 * std::min(end_of(cut), end_of(even))) return whole;
+  return 32 * end_of(cut) > 33 * end_of(even) ? even : cut;
 }
 
 }  // namespace hydrascope::model::inference

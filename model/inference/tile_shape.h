@@ -27,10 +27,12 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
 using Borders = std::vector<std::int64_t>;
 Borders even_borders(std::int64_t num_tokens, const TileShape& shape);
 
-/// Tiles of about `shape.rows` tokens that end where windows end, so that no two of them pack the
-/// keys of the same window: small windows share a tile, large ones are cut into like parts. No tile
-/// has more rows than half of that (and a strip) above it. Even tiles instead where the last thread
-/// would end later by more than a second packing takes, 3 %: few windows on many threads.
+/// Tiles of about `shape.rows` tokens that end where windows end: small windows share a tile, those
+/// of up to 384 tokens have one each. Their keys then never leave the core's cache, and where that
+/// lets the last thread end later by more than it saves, 5 %, they are cut into like parts, so that
+/// no two windows share a tile's keys; even tiles where even that costs more than a second packing,
+/// 3 %: few windows on many threads. Tiles are handed out from the last one on: the overview, often
+/// the largest, comes first.
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads);
 

@@ -66,6 +66,8 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
                 : window_borders(geometry.order.windows, patches, tiled_batch, tiled_threads);
     whole.borders.assign(first > 0 ? 1 : 0, 0);
     for (const std::int64_t border : tiles) whole.borders.push_back(first + border);
+    tiles_hold_windows_ =
+        first == net_.num_prefix && std::ranges::includes(geometry.order.windows, tiles);
   }
 
   const auto images = static_cast<std::size_t>(batch);
@@ -86,6 +88,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
   plan_mixing(images,
               images * static_cast<std::size_t>(std::max(whole.num_tiles(), kept.num_tiles())));
   if (net_.window) plan_windows(geometry, images);
+  if (geometry.grid.num_overview() > 0) plan_overview(geometry.grid, images);
   plan_scratch(widest, quantised, threads);
 }
 
@@ -127,19 +130,29 @@ void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t image
   const std::vector<std::int64_t>& windows = geometry.order.windows;
   for (std::size_t i = 0; i + 1 < windows.size(); ++i)
     most_window_keys_ = std::max(most_window_keys_, net_.num_prefix + windows[i + 1] - windows[i]);
-  const std::int64_t overview = geometry.grid.num_prefix + geometry.grid.num_patches();
+  const std::int64_t behind = geometry.grid.num_prefix + geometry.grid.num_patches();
   for (std::int64_t index = 0; net_.num_prefix > 0 && index < whole.num_tiles(); ++index) {
     const Tile tile = tile_of(index, whole);
     const std::int64_t end = tile.first + tile.rows;
     for (std::int64_t first = tile.first, count = 0; first < end; first += count) {
       count = std::min(softmax_attention::kPartKeys,
-                       (first < overview ? std::min(overview, end) : end) - first);
-      parts.push_back({index, first, count, first >= overview});
+                       (first < behind ? std::min(behind, end) : end) - first);
+      parts.push_back({index, first, count, first >= behind});
     }
   }
   part_size = softmax_attention::part_size(net_.num_prefix, net_.num_heads,
                                            net_.embed_dim / net_.num_heads);
   prefix_sums = allocate<float>(images * parts.size() * part_size);
+}
+
+template <class T>
+void Workspace<T>::plan_overview(const TokenGrid& grid, std::size_t images) {
+  const std::int64_t size = net_.patch_size;
+  overview_rows = kernels::resize::bicubic_taps(grid.rows * size, grid.overview_rows * size);
+  overview_columns =
+      kernels::resize::bicubic_taps(grid.columns * size, grid.overview_columns * size);
+  overview =
+      allocate<float>(images * static_cast<std::size_t>(grid.num_overview() * net_.patch_dim()));
 }
 
 template <class T>
@@ -165,13 +178,17 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
   const auto dim = static_cast<std::size_t>(net_.embed_dim);
   const std::size_t rows_bytes = padded(rows * dim * sizeof(T));
   const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));
+  const std::size_t query_bytes =
+      tiles_hold_windows_ ? padded(rows * static_cast<std::size_t>(query_stride) * sizeof(T)) : 0;
   const std::size_t token_bytes = padded(2 * dim * sizeof(float));
+  const std::size_t overview_bytes = padded(
+      static_cast<std::size_t>(kernels::resize::scratch_floats(overview_columns)) * sizeof(float));
   const auto integers = static_cast<std::size_t>(kernels::quantised_linear::row_bytes(widest));
   const std::size_t integer_bytes = quantised ? padded(rows * integers) : 0;
   const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
-  const std::size_t thread_bytes = rows_bytes + wide_bytes + token_bytes + integer_bytes +
-                                   2 * scale_bytes + padded(mixing_bytes) + keys_bytes +
-                                   values_bytes;
+  const std::size_t thread_bytes = rows_bytes + wide_bytes + query_bytes + token_bytes +
+                                   overview_bytes + integer_bytes + 2 * scale_bytes +
+                                   padded(mixing_bytes) + keys_bytes + values_bytes;
   scratch_memory_ = allocate<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -179,7 +196,9 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
     Scratch<T> s{};
     s.rows = reinterpret_cast<T*>(take(rows_bytes));
     s.wide = reinterpret_cast<T*>(take(wide_bytes));
+    s.queries = reinterpret_cast<T*>(take(query_bytes));
     s.token = reinterpret_cast<float*>(take(token_bytes));
+    s.overview = reinterpret_cast<float*>(take(overview_bytes));
     s.quantised.values = reinterpret_cast<std::uint8_t*>(take(integer_bytes));
     s.quantised.scale = reinterpret_cast<float*>(take(scale_bytes));
     s.quantised.least = reinterpret_cast<float*>(take(scale_bytes));

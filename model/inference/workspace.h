@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/quantised_linear/quantised_linear.h"
+#include "kernels/resize/resize.h"
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/vector/aligned_buffer.h"
@@ -66,11 +67,13 @@ template <class T>
 struct Scratch {
   T* rows;         ///< (tile, D)
   T* wide;         ///< (tile, widest activation)
+  T* queries;      ///< (tile, query_stride), of tiles that are projected late
   void* mixing;    ///< the attention kernels'
   T* window_keys;  ///< of one window, packed
   T* window_values;
   kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
   float* token;                               ///< (2 D), for the head
+  float* overview;                            ///< a row of the picture that is reduced
   StageTimes times;
   ChannelRanges ranges;  ///< empty unless they are asked for
 };
@@ -104,6 +107,13 @@ class Workspace {
     const PackedBlock& block = net_.blocks[layer];
     return reduces(layer) || block.has_windows() || block.local.size > 0 ||
            std::holds_alternative<ModuleLayer>(block.mixing);
+  }
+  /// Whether a tile's queries, keys and values are made when the layer mixes them, and never leave
+  /// the core's cache: patches in windows that no tiles share want nothing of other patches.
+  [[nodiscard]] bool projects_late(std::size_t layer, const Tile& t) const {
+    return tiles_hold_windows_ && t.first >= net_.num_prefix &&
+           net_.blocks[layer].local.size == 0 &&
+           std::holds_alternative<WindowLayer>(net_.blocks[layer].mixing);
   }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t count) const {
     return {count, net_.num_heads, net_.embed_dim / net_.num_heads};
@@ -141,7 +151,10 @@ class Workspace {
   Extent whole;
   Extent kept;
 
-  Buffer<T> x;  ///< (B, N, D)
+  kernels::resize::Taps overview_rows;  ///< how a picture is reduced, if it has an overview
+  kernels::resize::Taps overview_columns;
+  Buffer<float> overview;  ///< (B, C, rows, columns), what it is cut from
+  Buffer<T> x;             ///< (B, N, D)
   /// (B, N, query_stride). One stride for all layers: a tile's next queries take the place of those
   /// it has just used, while other tiles still need theirs.
   Buffer<T> q;
@@ -181,10 +194,12 @@ class Workspace {
     return Buffer<Element>(count);
   }
   void plan_mixing(std::size_t images, std::size_t tiles);
+  void plan_overview(const TokenGrid& grid, std::size_t images);
   void plan_windows(const ImageGeometry& geometry, std::size_t images);
   void plan_scratch(std::int64_t widest, bool quantised, int threads);
 
   std::int64_t most_window_keys_ = 0;  ///< of a window and the prefix
+  bool tiles_hold_windows_ = false;    ///< each some, whole; the prefix is a tile of its own
 
   Buffer<std::byte> scratch_memory_;
 };

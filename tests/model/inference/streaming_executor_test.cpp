@@ -132,15 +132,12 @@ std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, st
   const TokenGrid grid = make_grid(network, rows, columns);
   const auto executor =
       StreamingExecutor::make(network, make_geometry(network, grid), batch, team, options);
-  const auto pictures_of = [batch](std::int64_t patches, unsigned seed) {
-    return random_values(static_cast<std::size_t>(batch * 3 * patches * kPatch * kPatch), 1, seed);
-  };
-  const auto images = pictures_of(grid.num_patches(), 30);
-  const auto overviews = pictures_of(grid.num_overview(), 31);
+  const auto images = random_values(
+      static_cast<std::size_t>(batch * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
-  executor->run(images.data(), overviews.data(), count, logits.data(), {});
+  executor->run(images.data(), count, logits.data(), {});
   std::vector<float> again(logits.size());
-  executor->run(images.data(), overviews.data(), count, again.data(), {});
+  executor->run(images.data(), count, again.data(), {});
   EXPECT_EQ(logits, again) << "the same call, the same bits";
   EXPECT_GT(executor->workspace_bytes(), 0U);
   return logits;
@@ -181,7 +178,7 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   const auto images = random_values(2 * 3 * 9 * 12 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);
   StreamingExecutor::make(network, make_geometry(network, {1, 9, 12}), 2, team)
-      ->run(images.data(), nullptr, 2, logits.data(), observers);
+      ->run(images.data(), 2, logits.data(), observers);
   ASSERT_EQ(ranges.size(), network.blocks.size());
   for (const BlockRanges& block : ranges) {
     EXPECT_EQ(block.qkv.size(), static_cast<std::size_t>(kDim));
@@ -243,7 +240,7 @@ TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
   const auto images = random_values(2 * 3 * 12 * 13 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);
   StreamingExecutor::make(network, std::move(geometry), 2, team)
-      ->run(images.data(), nullptr, 2, logits.data(), {});
+      ->run(images.data(), 2, logits.data(), {});
   expect_near(logits, softmax, 1e-5F);
 }
 
