@@ -8,7 +8,7 @@
 // Memory: 6 bytes per element, read and written, hardly any arithmetic: bound by the caches.
 // Numerics: the same bits on every instruction set, whatever the rounding mode of the thread.
 // Preconditions: none; count 0 does nothing.
-// Test: tests/kernels/convert/convert_test.cpp; twin: convert_reference.h.
+// Test: tests/kernels/convert/convert_test.cpp; twin: convert_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

@@ -8,7 +8,7 @@
 //   and the rounding (bfloat16): bound by arithmetic.
 // Numerics: float32; errors in gelu-inl.h. NaN and +infinity stay; -infinity gives NaN (float32, as
 //   in torch) or the constant tail (bfloat16).
-// Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h.
+// Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

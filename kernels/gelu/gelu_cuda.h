@@ -14,7 +14,7 @@
 //   constant tail -3.5e-7 (bfloat16).
 // Deterministic: every value by itself.
 // Preconditions: count <= 0: nothing is launched.
-// Test: tests/kernels/gelu/gelu_cuda_test.cpp; twin: gelu_reference.h.
+// Test: tests/kernels/gelu/gelu_cuda_test.cpp; twin: gelu_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -26,7 +26,7 @@
 // Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, dim < 2^29, else
 //   Error(invalid_argument). No image or no feature: nothing is launched.
 // Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
-//   hydra_reference.h.
+//   hydra_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -15,7 +15,7 @@
 //   instruction set: a row depends neither on the others nor on the number of threads.
 // NaN or infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
 // Preconditions: dim >= 1, rows >= 0.
-// Test: tests/kernels/layer_norm/layer_norm_test.cpp; twin: layer_norm_reference.h.
+// Test: tests/kernels/layer_norm/layer_norm_test.cpp; twin: layer_norm_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

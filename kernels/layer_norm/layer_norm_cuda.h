@@ -22,7 +22,7 @@
 //   in every batch.
 // Preconditions: dim >= 1, rows >= 0 (0: nothing is launched), sum exactly where residual is; else
 //   Error(internal).
-// Test: tests/kernels/layer_norm/layer_norm_cuda_test.cpp; twin: layer_norm_reference.h.
+// Test: tests/kernels/layer_norm/layer_norm_cuda_test.cpp; twin: layer_norm_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

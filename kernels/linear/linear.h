@@ -11,7 +11,7 @@
 // Numerics: float32 accumulation over k in order (AMX: the even and the odd ones of each 32 apart),
 //   one rounding when stored. The result of a row depends neither on the other rows nor on the
 //   number of threads, but on the instructions.
-// Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h.
+// Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h beside it.
 #pragma once
 
 #include "kernels/linear/panel.h"

@@ -22,7 +22,7 @@
 //   (float32) or 3e-6 (bfloat16, never below 2^-125). NaN in k poisons its head, in v its
 //   column, in q its row of the head.
 // Test: tests/kernels/linear_attention/linear_attention_test.cpp; twin:
-//   linear_attention_reference.h.
+//   linear_attention_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

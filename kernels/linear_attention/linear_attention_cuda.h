@@ -23,7 +23,7 @@
 //   needed, else Error(internal).
 //   Without images or tokens nothing is launched or written, without queries the state alone.
 // Tests: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp; twins:
-//   linear_attention_reference.h.
+//   linear_attention_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -23,7 +23,7 @@
 //   poisons its head, in v its column.
 // Preconditions: at least one token.
 // Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twins:
-//   linear_attention_reference.h.
+//   linear_attention_reference.h beside it.
 #pragma once
 
 #include "kernels/linear_attention/simt_tile.cuh"

@@ -19,7 +19,7 @@
 //   the grid: deterministic. NaN in q makes its row of the head NaN.
 // Preconditions: serves() and the alignments, which the launcher has checked; queries >= 1.
 // Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
-//   linear_attention_reference.h.
+//   linear_attention_reference.h beside it.
 //
 // Budget: tensor_core_read_out_kernel: 152 registers, 34304 shared bytes
 #pragma once

@@ -14,7 +14,7 @@
 //   row's result depends neither on the other rows nor on how patches are cut into tiles. NaN in v
 //   reaches the feature of all patches that see it; weights are finite.
 // Test: tests/kernels/local_convolution/local_convolution_test.cpp; twin:
-//   local_convolution_reference.h.
+//   local_convolution_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

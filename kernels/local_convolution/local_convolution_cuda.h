@@ -18,7 +18,7 @@
 // Preconditions: s is 3, 5 or 7, else Error(internal). Nothing to do (images, rows, columns or dim
 //   0): no launch.
 // Test: tests/kernels/local_convolution/local_convolution_cuda_test.cpp; twin:
-//   local_convolution_reference.h.
+//   local_convolution_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -10,7 +10,7 @@
 // Numerics: pixels are exact in either T; floats are rounded once, to nearest even; NaN stays.
 // Preconditions: first + count <= grid_columns * grid_rows, and the image holds these patches
 //   (height and width need not be multiples of P: what the grid leaves out is not read).
-// Test: tests/kernels/patchify/patchify_test.cpp; twin: patchify_reference.h.
+// Test: tests/kernels/patchify/patchify_test.cpp; twin: patchify_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

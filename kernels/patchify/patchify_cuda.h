@@ -20,7 +20,7 @@
 // Deterministic: every value is computed from one other.
 // Preconditions: 1 <= patch_size, 3 (channels) patch_size^2 < 2^31; pixels beyond valid_* are not
 //   read. Nothing to do: no launch. A grid that no GPU can launch (2^31 patches): Error(internal).
-// Test: tests/kernels/patchify/patchify_cuda_test.cpp; twins: patchify_reference.h.
+// Test: tests/kernels/patchify/patchify_cuda_test.cpp; twins: patchify_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

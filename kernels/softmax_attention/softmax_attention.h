@@ -25,7 +25,7 @@
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
 //   first + rows <= N; keys and values hold keys_size and values_size elements.
 // Test: tests/kernels/softmax_attention/softmax_attention_test.cpp; twin:
-//   softmax_attention_reference.h.
+//   softmax_attention_reference.h beside it.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

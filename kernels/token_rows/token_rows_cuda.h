@@ -21,7 +21,7 @@
 // Deterministic: the order of a sum depends on N - P only.
 // Preconditions: mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
 //   num_prefix or dim 0): no launch.
-// Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h.
+// Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h beside it.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -1,5 +1,5 @@
 // That the emulation says no where the processor would, and computes what the manual says.
-#include "kernels/amx/emulated_tiles.h"
+#include "tests/kernels/amx/emulated_tiles.h"
 
 #include "kernels/amx/amx_tiles.h"
 #include "kernels/amx/tile_product.h"

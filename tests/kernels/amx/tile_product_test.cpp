@@ -3,10 +3,10 @@
 #include "kernels/amx/tile_product.h"
 
 #include "kernels/amx/amx_tiles.h"
-#include "kernels/amx/emulated_tiles.h"
 #include "kernels/amx/row_groups.h"
 #include "kernels/device/amx_permission.h"
 #include "kernels/linear/linear.h"
+#include "tests/kernels/amx/emulated_tiles.h"
 #include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/kernel_case.h"
 

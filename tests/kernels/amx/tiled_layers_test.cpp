@@ -8,9 +8,9 @@
 // clang-format on
 
 #include "kernels/amx/amx_tiles.h"
-#include "kernels/amx/emulated_tiles.h"
 #include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
+#include "tests/kernels/amx/emulated_tiles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -44,9 +44,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/device/amx_permission.h"
-#include "kernels/linear/linear_reference.h"
 #include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear/linear_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 // silicon.
 #pragma once
 
-#include "kernels/amx/emulated_tiles.h"
+#include "tests/kernels/amx/emulated_tiles.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -1,8 +1,8 @@
 #include "kernels/attention_map/attention_map_cuda.h"
 
 #include "kernels/attention_map/attention_map_geometry.h"
-#include "kernels/attention_map/attention_map_reference.h"
 #include "kernels/error.h"
+#include "tests/kernels/attention_map/attention_map_reference.h"
 #include "tests/kernels/token_rows.h"
 
 #include <gtest/gtest.h>

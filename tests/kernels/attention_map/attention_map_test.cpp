@@ -1,6 +1,6 @@
 #include "kernels/attention_map/attention_map.h"
 
-#include "kernels/attention_map/attention_map_reference.h"
+#include "tests/kernels/attention_map/attention_map_reference.h"
 #include "tests/kernels/attention_map/strided_rows.h"
 #include "tests/kernels/kernel_case.h"
 

@@ -1,6 +1,6 @@
 #include "kernels/convert/convert.h"
 
-#include "kernels/convert/convert_reference.h"
+#include "tests/kernels/convert/convert_reference.h"
 #include "tests/kernels/kernel_case.h"
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include "kernels/gelu/gelu_cuda.h"
 
 #include "kernels/gelu/gelu_geometry.h"
-#include "kernels/gelu/gelu_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/gelu/gelu_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "kernels/gelu/gelu.h"
 
-#include "kernels/gelu/gelu_reference.h"
+#include "tests/kernels/gelu/gelu_reference.h"
 #include "tests/kernels/kernel_case.h"
 
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/hydra/hydra_geometry.h"
-#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/hydra/hydra_reference.h"
 #include "tests/kernels/token_rows.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // backward_reference's formulas against differences of forward_reference, both in float64.
-#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/hydra/hydra_reference.h"
 
 #include "tests/kernels/fills.h"
 

@@ -1,6 +1,6 @@
 #include "kernels/hydra/hydra.h"
 
-#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/hydra/hydra_reference.h"
 #include "tests/kernels/kernel_case.h"
 
 #include <gtest/gtest.h>

@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "kernels/layer_norm/layer_norm_geometry.h"
-#include "kernels/layer_norm/layer_norm_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/layer_norm/layer_norm_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 
-#include "kernels/layer_norm/layer_norm_reference.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/layer_norm/layer_norm_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/linear/linear.h"
 
-#include "kernels/linear/linear_reference.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear/linear_reference.h"
 
 #include <gtest/gtest.h>
 

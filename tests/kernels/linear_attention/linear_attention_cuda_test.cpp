@@ -3,9 +3,9 @@
 
 #include "kernels/error.h"
 #include "kernels/linear_attention/linear_attention_geometry.h"
-#include "kernels/linear_attention/linear_attention_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The gradients of the twin against central differences of the twin's own forward, in float64.
-#include "kernels/linear_attention/linear_attention_reference.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 #include "kernels/linear_attention/linear_attention.h"
 
 #include "kernels/linear_attention/layout.h"
-#include "kernels/linear_attention/linear_attention_reference.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
 
 #include <gtest/gtest.h>
 

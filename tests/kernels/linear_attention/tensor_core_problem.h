@@ -3,11 +3,11 @@
 #pragma once
 
 #include "kernels/linear_attention/linear_attention_cuda.h"
-#include "kernels/linear_attention/linear_attention_reference.h"
 #include "kernels/linear_attention/tensor_core_geometry.h"
 #include "kernels/linear_attention/tensor_core_launch.cuh"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
 
 #include <gtest/gtest.h>
 

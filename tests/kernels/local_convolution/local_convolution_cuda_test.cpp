@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "kernels/local_convolution/local_convolution_geometry.h"
-#include "kernels/local_convolution/local_convolution_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/local_convolution/local_convolution_reference.h"
 #include "tests/kernels/token_rows.h"
 
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 #include "kernels/local_convolution/local_convolution.h"
 
-#include "kernels/local_convolution/local_convolution_reference.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/local_convolution/local_convolution_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/overlay/overlay.h"
-#include "kernels/overlay/overlay_reference.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/overlay/overlay_reference.h"
 
 #include <gtest/gtest.h>
 

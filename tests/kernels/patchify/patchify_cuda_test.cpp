@@ -1,9 +1,9 @@
 #include "kernels/patchify/patchify_cuda.h"
 
 #include "kernels/patchify/patchify_geometry.h"
-#include "kernels/patchify/patchify_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/patchify/patchify_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/patchify/patchify.h"
 
-#include "kernels/patchify/patchify_reference.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/patchify/patchify_reference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 #include "kernels/quantised_linear/quantised_linear.h"
 
-#include "kernels/quantised_linear/quantised_linear_reference.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/quantised_linear/quantised_linear_reference.h"
 
 #include <gtest/gtest.h>
 

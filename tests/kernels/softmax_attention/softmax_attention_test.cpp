@@ -1,8 +1,8 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
-#include "kernels/softmax_attention/softmax_attention_reference.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/softmax_attention/softmax_attention_reference.h"
 
 #include <gtest/gtest.h>
 

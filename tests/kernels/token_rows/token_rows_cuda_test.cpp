@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "kernels/token_rows/token_rows_geometry.h"
-#include "kernels/token_rows/token_rows_reference.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/token_rows/token_rows_reference.h"
 
 #include <gtest/gtest.h>
 

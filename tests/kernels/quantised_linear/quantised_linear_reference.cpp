@@ -1,4 +1,4 @@
-#include "kernels/quantised_linear/quantised_linear_reference.h"
+#include "tests/kernels/quantised_linear/quantised_linear_reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/softmax_attention/softmax_attention_reference.h"
+#include "tests/kernels/softmax_attention/softmax_attention_reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/attention_map/attention_map_reference.h"
+#include "tests/kernels/attention_map/attention_map_reference.h"
 
 #include <algorithm>
 #include <cmath>

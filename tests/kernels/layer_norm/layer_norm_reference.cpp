@@ -1,4 +1,4 @@
-#include "kernels/layer_norm/layer_norm_reference.h"
+#include "tests/kernels/layer_norm/layer_norm_reference.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "kernels/token_rows/token_rows_reference.h"
+#include "tests/kernels/token_rows/token_rows_reference.h"
 
 namespace hydrascope::kernels::token_rows {
 

@@ -1,4 +1,4 @@
-#include "kernels/gelu/gelu_reference.h"
+#include "tests/kernels/gelu/gelu_reference.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "kernels/convert/convert_reference.h"
+#include "tests/kernels/convert/convert_reference.h"
 
 #include <cmath>
 #include <limits>

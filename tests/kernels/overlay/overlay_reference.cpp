@@ -1,4 +1,4 @@
-#include "kernels/overlay/overlay_reference.h"
+#include "tests/kernels/overlay/overlay_reference.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "kernels/linear/linear_reference.h"
+#include "tests/kernels/linear/linear_reference.h"
 
 #include <cmath>
 

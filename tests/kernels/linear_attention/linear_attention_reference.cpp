@@ -1,4 +1,4 @@
-#include "kernels/linear_attention/linear_attention_reference.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
 
 #include <algorithm>
 #include <cmath>

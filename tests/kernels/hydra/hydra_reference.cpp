@@ -1,4 +1,4 @@
-#include "kernels/hydra/hydra_reference.h"
+#include "tests/kernels/hydra/hydra_reference.h"
 
 #include <cmath>
 

@@ -1,4 +1,4 @@
-#include "kernels/local_convolution/local_convolution_reference.h"
+#include "tests/kernels/local_convolution/local_convolution_reference.h"
 
 namespace hydrascope::kernels::local_convolution {
 

@@ -1,4 +1,4 @@
-#include "kernels/patchify/patchify_reference.h"
+#include "tests/kernels/patchify/patchify_reference.h"
 
 namespace hydrascope::kernels::patchify {
 

@@ -1,4 +1,4 @@
-#include "kernels/amx/emulated_tiles.h"
+#include "tests/kernels/amx/emulated_tiles.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // AMX in plain C++: what Intel's manual (volume 2, LDTILECFG, TILELOADD, TILESTORED, TILEZERO,
 // TILERELEASE, TDPBF16PS, TDPBUSD) says each instruction does to the registers of one thread, and
-// when it faults. The kernels of this folder are proven on it where the processor has no tiles.
+// when it faults. The kernels of kernels/amx are proven on it where the processor has no tiles.
 //
 // Arithmetic: tdpbf16ps sums the products of even k and those of odd k apart, each by fused
 // multiply-add, adds the two sums, and adds that to the destination; subnormal operands and results
