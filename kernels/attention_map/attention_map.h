@@ -11,8 +11,6 @@
 //                   (arXiv 2006.16236, equation 4; kernels/linear_attention/linear_attention.h)
 //   normalise       scores of all tokens -> weights A_ht: softmax over t (also right for logarithms
 //                   of linear scores), s / (sum_t s + eps), or s as it is
-//   value_heat      heat_t = sum_h A_ht (g_h . v_th): with g the gradient at y, contributions that
-//                   sum to g . y
 //   mean_over_heads heat_t = (1 / H) sum_h A_ht
 // u_f are the exponents of linear_attention.h's Feature, c_t its weights of tokens, r hydra.h's
 // norm with its epsilon. Weights are exactly those of the attention kernels but for rounding: sum_t
@@ -25,7 +23,7 @@
 //   (scores and heat pointing at the tile's first token), but normalise needs all tokens of a head.
 // Traffic and FLOPs (exponentials count as one), for n rows:
 //   hydra_map       2 n D elements of T (25 MB for 8161 tokens of ViT-B in bfloat16), 5 n D FLOPs
-//   softmax_scores, value_heat   n D elements of T, 2 n D FLOPs
+//   softmax_scores  n D elements of T, 2 n D FLOPs
 //   linear_scores   n H w elements of T, 2 n H F FLOPs, of them n H F exponentials for exponential
 //                   maps (twice with a softmax in the map)
 //   normalise       n H floats read three times and written twice (a head stays in L2), n H
@@ -110,21 +108,6 @@ enum class Weights {
 /// In place, every head over all tokens.
 void normalise(float* scores, std::int64_t score_stride, std::int64_t num_heads,
                std::int64_t num_tokens, Weights rule, float eps);
-
-template <class T>
-struct ValueHeatParams {
-  const float* weights;  ///< (H, rows), heads `weight_stride` apart
-  std::int64_t weight_stride;
-  const float* gradient;  ///< g (H * d)
-  const T* v;             ///< (rows, H * d), rows `v_stride` apart
-  std::int64_t v_stride;
-  std::int64_t rows;
-  std::int64_t num_heads;
-  std::int64_t head_dim;
-  float* heat;  ///< (rows)
-};
-void value_heat(const ValueHeatParams<float>& params);
-void value_heat(const ValueHeatParams<BFloat16>& params);
 
 /// weights (H, rows), heads `weight_stride` apart -> heat (rows).
 void mean_over_heads(const float* weights, std::int64_t weight_stride, std::int64_t num_heads,

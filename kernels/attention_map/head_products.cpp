@@ -1,4 +1,4 @@
-// softmax_scores and value_heat: products of one row of heads with the rows of all tokens.
+// softmax_scores: products of one row of heads with the rows of all tokens.
 #include "kernels/attention_map/attention_map.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -25,48 +25,17 @@ HWY_INLINE void score_rows(const attention_map::SoftmaxScoresParams<T>& p, std::
   }
 }
 
-/// Lanes are summed once per row, after all heads.
-template <int kRows, class T>
-HWY_INLINE void heat_rows(const attention_map::ValueHeatParams<T>& p, std::int64_t row) {
-  const F32 d;
-  VecF32 sums[kRows];
-  VecF32 heat[kRows];
-  for (int r = 0; r < kRows; ++r) heat[r] = hn::Zero(d);
-  const T* v = p.v + row * p.v_stride;
-  for (std::int64_t head = 0; head < p.num_heads; ++head) {
-    const std::int64_t at = head * p.head_dim;
-    head_products<kRows>(p.gradient + at, v + at, p.v_stride, static_cast<std::size_t>(p.head_dim),
-                         sums);
-    const float* weights = p.weights + head * p.weight_stride + row;
-    for (int r = 0; r < kRows; ++r) heat[r] = hn::MulAdd(sums[r], hn::Set(d, weights[r]), heat[r]);
-  }
-  for (int r = 0; r < kRows; ++r) p.heat[row + r] = sum_of_lanes(heat[r]);
-}
-
 template <class T>
 void softmax_scores_any(const attention_map::SoftmaxScoresParams<T>& p) {
   std::int64_t row = 0;
   for (; row + kProductRows <= p.rows; row += kProductRows) score_rows<kProductRows>(p, row);
   for (; row < p.rows; ++row) score_rows<1>(p, row);
 }
-template <class T>
-void value_heat_any(const attention_map::ValueHeatParams<T>& p) {
-  std::int64_t row = 0;
-  for (; row + kProductRows <= p.rows; row += kProductRows) heat_rows<kProductRows>(p, row);
-  for (; row < p.rows; ++row) heat_rows<1>(p, row);
-}
-
 void attention_map_softmax_scores_float32(const attention_map::SoftmaxScoresParams<float>& p) {
   softmax_scores_any(p);
 }
 void attention_map_softmax_scores_bfloat16(const attention_map::SoftmaxScoresParams<BFloat16>& p) {
   softmax_scores_any(p);
-}
-void attention_map_value_heat_float32(const attention_map::ValueHeatParams<float>& p) {
-  value_heat_any(p);
-}
-void attention_map_value_heat_bfloat16(const attention_map::ValueHeatParams<BFloat16>& p) {
-  value_heat_any(p);
 }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -77,8 +46,6 @@ namespace hydrascope::kernels {
 
 HWY_EXPORT(attention_map_softmax_scores_float32);
 HWY_EXPORT(attention_map_softmax_scores_bfloat16);
-HWY_EXPORT(attention_map_value_heat_float32);
-HWY_EXPORT(attention_map_value_heat_bfloat16);
 
 namespace attention_map {
 
@@ -87,13 +54,6 @@ void softmax_scores(const SoftmaxScoresParams<float>& params) {
 }
 void softmax_scores(const SoftmaxScoresParams<BFloat16>& params) {
   HWY_DYNAMIC_DISPATCH(attention_map_softmax_scores_bfloat16)(params);
-}
-
-void value_heat(const ValueHeatParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_value_heat_float32)(params);
-}
-void value_heat(const ValueHeatParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_value_heat_bfloat16)(params);
 }
 
 }  // namespace attention_map

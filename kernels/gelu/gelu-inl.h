@@ -7,6 +7,8 @@
 //   so that few terms do, without a division. (Remez exchange in float64, weighted for equal errors
 //   of erf.) Measured: erf to 4.5e-6, GELU to 6.6e-6, less than half of the last digit that
 //   bfloat16 keeps wherever |GELU| > 0.002. Below -5.2 it stays at -3.5e-7.
+// NaN and +infinity stay; -infinity gives NaN (float32, as in torch) or the constant tail (bfloat16).
+// Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h beside it.
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_GELU_GELU_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_GELU_GELU_INL_H

@@ -7,12 +7,10 @@
 
 namespace hydrascope::kernels::gelu::cuda {
 
-template <class T>
-void launch(T* values, std::int64_t count, device::Stream stream) {
+inline void launch(float* values, std::int64_t count, device::Stream stream) {
   if (count <= 0) return;
-  const Parts cut = parts(reinterpret_cast<std::uintptr_t>(values), count, sizeof(T));
-  device::launch("gelu_kernel", gelu_kernel<T>, geometry(cut.packs), stream,
-                 GeluParams<T>{values, cut});
+  const Parts cut = parts(reinterpret_cast<std::uintptr_t>(values), count, sizeof(float));
+  device::launch("gelu_kernel", gelu_kernel, geometry(cut.packs), stream, GeluParams{values, cut});
 }
 
 }  // namespace hydrascope::kernels::gelu::cuda

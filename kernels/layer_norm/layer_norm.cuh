@@ -70,25 +70,6 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
       for (int j = 0; j < kPack; ++j) values[k][j] = 0;
     }
   }
-  if (p.residual != nullptr) {
-    const T* residual = p.residual + row * p.residual_stride;
-    T* sum = p.sum + row * p.sum_stride;
-    device::Pack<T, kPack> added[packs];  // all in flight before the first is used
-#pragma unroll
-    for (int k = 0; k < packs; ++k)
-      if (const int i = first + k * kStep; i < dim)
-        added[k] = device::load_pack<kPack>(residual + i);
-#pragma unroll
-    for (int k = 0; k < packs; ++k) {
-      const int i = first + k * kStep;
-      if (i >= dim) continue;
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) values[k][j] += device::to_float(added[k].values[j]);
-      const auto rounded = device::from_floats<T>(values[k]);
-      device::store_pack(sum + i, rounded);
-      device::to_floats(rounded, values[k]);
-    }
-  }
 
   const float each = 1.0F / static_cast<float>(dim);
   float total = 0;
@@ -138,8 +119,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
   }
 }
 
-/// A lane reads back only what it has written itself (`sum`), or what nobody writes before its last
-/// reading (x where y is x): no barrier.
+/// Where y is x, a lane writes only what it alone has read: no barrier.
 template <class T>
 __global__ void __launch_bounds__(kThreads) layer_norm_strided_kernel(const LayerNormParams<T> p) {
   const std::int64_t row =
@@ -148,19 +128,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_strided_kernel(const Laye
   const int lane = device::lane_index();
   const T* x = p.x + row * p.x_stride;
   float total = 0;
-  if (p.residual != nullptr) {
-    const T* residual = p.residual + row * p.residual_stride;
-    T* sum = p.sum + row * p.sum_stride;
-    for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
-      const T rounded =
-          device::from_float<T>(device::to_float(x[i]) + device::to_float(residual[i]));
-      sum[i] = rounded;
-      total += device::to_float(rounded);
-    }
-    x = sum;
-  } else {
-    for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) total += device::to_float(x[i]);
-  }
+  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) total += device::to_float(x[i]);
 
   const float each = 1.0F / static_cast<float>(p.dim);
   const float mean = device::warp_reduce(total, device::Sum{}) * each;

@@ -10,20 +10,14 @@ namespace hydrascope::kernels::layer_norm::cuda {
 template <class T>
 bool in_packs(const LayerNormParams<T>& p) {
   constexpr int kPack = device::kPackSize<T>;
-  const bool rows =
-      device::can_pack(p.x, p.x_stride, kPack) &&
-      device::can_pack(p.residual, p.residual == nullptr ? 0 : p.residual_stride, kPack) &&
-      device::can_pack(p.sum, p.sum == nullptr ? 0 : p.sum_stride, kPack) &&
-      device::can_pack(p.y, p.y_stride, kPack);
-  return rows && device::can_pack(p.weight, 0, 4) && device::can_pack(p.bias, 0, 4);
+  return device::can_pack(p.x, p.x_stride, kPack) && device::can_pack(p.y, p.y_stride, kPack) &&
+         device::can_pack(p.weight, 0, 4) && device::can_pack(p.bias, 0, 4);
 }
 
 template <class T>
 void launch(const LayerNormParams<T>& p, device::Stream stream) {
-  if ((p.residual == nullptr) != (p.sum == nullptr) || p.dim < 1)
-    throw Error(ErrorCode::internal,
-                "layer_norm needs a dim of 1 or more, and a sum exactly where it has a residual",
-                "layer_norm");
+  if (p.dim < 1)
+    throw Error(ErrorCode::internal, "layer_norm needs a dim of 1 or more", "layer_norm");
   if (p.rows == 0) return;
   const device::Geometry layout = geometry(p.rows);
   const auto run = [&]<int packs>() {

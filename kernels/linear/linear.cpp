@@ -50,31 +50,16 @@ void linear_of(const linear::LinearParams<T>& p) {
   }
 }
 
-#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-inline bool by_tiles(std::int64_t depth) {
-  return depth >= amx::kBfloat16StepDepth && device::may_use(device::MatrixInstruction::amx_bf16);
-}
-#endif
-
 void linear_float32(const linear::LinearParams<float>& p) { linear_of(p); }
 void linear_bfloat16(const linear::LinearParams<BFloat16>& p) {
-#if HWY_TARGET == HWY_AVX3
-  if (by_tiles(p.weight->in())) {
+#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+  if (p.weight->in() >= amx::kBfloat16StepDepth &&
+      device::may_use(device::MatrixInstruction::amx_bf16)) {
     amx::AmxTiles tiles;
     return tiled_linear(tiles, p);
   }
 #endif
   linear_of(p);
-}
-void product_float32(const linear::Strip<float>& s, std::int64_t rows) { panel_product(s, rows); }
-void product_bfloat16(const linear::Strip<BFloat16>& s, std::int64_t rows) {
-#if HWY_TARGET == HWY_AVX3
-  if (s.step_stride == 2 && by_tiles(s.depth)) {
-    amx::AmxTiles tiles;
-    return tiled_product(tiles, s, rows);
-  }
-#endif
-  panel_product(s, rows);
 }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -85,8 +70,6 @@ namespace hydrascope::kernels {
 
 HWY_EXPORT(linear_float32);
 HWY_EXPORT(linear_bfloat16);
-HWY_EXPORT(product_float32);
-HWY_EXPORT(product_bfloat16);
 
 namespace linear {
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
@@ -120,12 +103,6 @@ void PackedWeight::fill(const float* weight, std::int64_t row_stride) {
 
 void linear(const LinearParams<float>& params) { HWY_DYNAMIC_DISPATCH(linear_float32)(params); }
 void linear(const LinearParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(linear_bfloat16)(params); }
-void product(const Strip<float>& strip, std::int64_t rows) {
-  HWY_DYNAMIC_DISPATCH(product_float32)(strip, rows);
-}
-void product(const Strip<BFloat16>& strip, std::int64_t rows) {
-  HWY_DYNAMIC_DISPATCH(product_bfloat16)(strip, rows);
-}
 
 }  // namespace linear
 }  // namespace hydrascope::kernels

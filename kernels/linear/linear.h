@@ -73,8 +73,4 @@ struct LinearParams {
 void linear(const LinearParams<float>& params);
 void linear(const LinearParams<BFloat16>& params);
 
-/// C (rows, 64) (+)= A * panel, float32 out: for the products inside attention.
-void product(const Strip<float>& strip, std::int64_t rows);
-void product(const Strip<BFloat16>& strip, std::int64_t rows);
-
 }  // namespace hydrascope::kernels::linear

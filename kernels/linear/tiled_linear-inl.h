@@ -92,31 +92,6 @@ void tiled_linear(Tiles& tiles, const linear::LinearParams<BFloat16>& p) {
   }
 }
 
-/// C (rows, 64) (+)= A * panel, as panel_product. Rows must lie contiguous (step_stride 2).
-template <class Tiles>
-void tiled_product(Tiles& tiles, const linear::Strip<BFloat16>& s, std::int64_t rows) {
-  if (rows <= 0) return;
-  HWY_ALIGN float sums[amx::kGroupRows * linear::kPanelColumns];
-  const F32 d;
-  const int tile_rows = amx::tile_rows(rows);
-  const amx::TileSession<Tiles> session(tiles, tile_rows);
-  for (std::int64_t row = 0; row < rows; row += amx::kGroupRows) {
-    const amx::RowGroup group = amx::row_group(rows, row);
-    tiled_sums(tiles, s, tile_rows, group, sums);
-    for (int t = 0; t < group.tiles; ++t) {
-      for (int r = group.tile[t].done; r < tile_rows; ++r) {
-        const float* from = sums + (t * amx::kTileRows + r) * linear::kPanelColumns;
-        float* to = s.c + (group.tile[t].first + r) * s.c_stride;
-        for (std::int64_t c = 0; c < linear::kPanelColumns;
-             c += static_cast<std::int64_t>(lanes())) {
-          const VecF32 sum = hn::LoadU(d, from + c);
-          hn::StoreU(s.accumulate ? hn::Add(hn::LoadU(d, to + c), sum) : sum, d, to + c);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -29,8 +29,7 @@
 //   below 2^29, step and half_cell >= 1; 2 (pixels + 1) step, |start| and 2 half_cell below 2^61;
 //   0 <= seen_begin <= seen_end <= pixels; high - low finite. Else Error(internal), where it can be
 //   seen without reading the heat.
-// Test: tests/kernels/overlay/overlay_test.cpp, overlay_cuda_test.cpp; twin: overlay_reference.h;
-// on CUDA: overlay_cuda.h.
+// Test: tests/kernels/overlay/overlay_test.cpp; twin: overlay_reference.h beside it.
 #pragma once
 
 #include <cstdint>
@@ -73,6 +72,9 @@ struct OverlayParams {
   std::uint8_t* y;        ///< as the picture; may be the picture
   std::int64_t y_stride;  ///< bytes between rows
 };
+
+/// Error(internal) where a precondition does not hold; `overlay` begins with it.
+void check(const OverlayParams& params);
 
 /// Rows first_row .. first_row + row_count of y. Calls for different rows may run side by side.
 void overlay(const OverlayParams& params, std::int64_t first_row, std::int64_t row_count);

@@ -1,6 +1,5 @@
-// Where a pixel's centre lies on the grid of heat, in integers: exact, so that the CPU kernel, the
-// CUDA kernel and the twin meet the same cells, and cells of weight 0 where the mathematics has
-// them.
+// Where a pixel's centre lies on the grid of heat, in integers: exact, so that the kernel and its
+// twin meet the same cells, and cells of weight 0 where the mathematics has them.
 #pragma once
 
 #include "kernels/overlay/overlay.h"
@@ -15,14 +14,12 @@ struct Position {
   float weight;
 };
 
-/// Where pixel `pixel` of an edge that overlay.h allows lies. constexpr lets device code call
-/// it.
+/// Where pixel `pixel` of an edge that overlay.h allows lies.
 constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
   const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
   // Cell centres lie half a cell after their edges.
   const std::int64_t from = bilinear ? centre - edge.half_cell : centre;
   if (from <= 0) return {0, 0.0F};
-  // Unsigned: what GPUs divide fast where both numbers have 32 bits, as they mostly do.
   const auto units = static_cast<std::uint64_t>(from);
   const std::uint64_t of_cell = 2 * static_cast<std::uint64_t>(edge.half_cell);
   const std::uint64_t cell = units / of_cell;

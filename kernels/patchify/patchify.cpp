@@ -1,23 +1,5 @@
 #include "kernels/patchify/patchify.h"
 
-// One type for every instruction set: this part of the file is compiled once.
-#ifndef HYDRASCOPE_KERNELS_PATCHIFY_SOURCE
-#define HYDRASCOPE_KERNELS_PATCHIFY_SOURCE
-namespace hydrascope::kernels::patchify {
-
-/// An image as planes of rows: pixels are one plane whose elements are channels side by side.
-template <class From>
-struct Source {
-  const From* image;
-  std::int64_t planes;
-  std::int64_t plane_stride;
-  std::int64_t row_stride;
-  std::int64_t channels;  ///< elements of a pixel within its row
-};
-
-}  // namespace hydrascope::kernels::patchify
-#endif
-
 // foreach_target.h includes this file once per instruction set: it stands before what they compile.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -25,43 +7,69 @@ struct Source {
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/convert/convert_run-inl.h"
+#include "kernels/vector/vector_io-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
+template <class D>
+HWY_INLINE void convert_lanes(D d, const float* from, float* to) {
+  hn::StoreU(hn::LoadU(d, from), d, to);
+}
+
+/// To nearest, ties to even, as BFloat16(float) does.
+template <class D>
+HWY_INLINE void convert_lanes(D d, const float* from, BFloat16* to) {
+  const hn::Rebind<std::uint32_t, D> d32;
+  const hn::Rebind<std::int32_t, D> di32;
+  const hn::Rebind<std::uint16_t, D> d16;
+  const auto value = hn::LoadU(d, from);
+  const auto word = hn::BitCast(d32, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(word), hn::Set(d32, 1));
+  const auto rounded = hn::Add(word, hn::Add(odd, hn::Set(d32, 0x7fff)));
+  const auto quiet = hn::Or(word, hn::Set(d32, 0x00400000));
+  const auto chosen = hn::IfThenElse(hn::RebindMask(d32, hn::IsNaN(value)), quiet, rounded);
+  // Values below 2^16: the saturating demotion is exact.
+  const auto high = hn::BitCast(di32, hn::ShiftRight<16>(chosen));
+  hn::StoreU(hn::DemoteTo(d16, high), d16, reinterpret_cast<std::uint16_t*>(to));
+}
+
+/// One line of a patch, 56 or 64 bytes of it: no multiple of a vector, so its tail goes through
+/// vectors of half the size, then a quarter, down to one lane. Nothing outside is read or written.
+template <class D, class T>
+HWY_INLINE void convert_run(D d, const float* from, T* to, std::int64_t count) {
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d));
+  for (; count >= n; count -= n, from += n, to += n) convert_lanes(d, from, to);
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    if (count > 0) convert_run(hn::Half<D>(), from, to, count);
+  }
+}
+
 /// Patch by patch: y is written front to back, and the next patch goes on where this one stopped
 /// reading in each of its image rows.
-template <class From, class T>
-HWY_INLINE void patch_rows(const patchify::Source<From>& s, const patchify::PatchRows<T>& p) {
-  const std::int64_t run = p.patch_size * s.channels;
+template <class T>
+HWY_INLINE void patch_rows(const float* tensor, std::int64_t channels, std::int64_t height,
+                           std::int64_t width, const patchify::PatchRows<T>& p) {
   T* row = p.y;
   for (std::int64_t q = p.first; q < p.first + p.count; ++q, row += p.y_stride) {
-    const From* patch =
-        s.image + q / p.grid_columns * p.patch_size * s.row_stride + q % p.grid_columns * run;
+    const float* patch = tensor + (q / p.grid_columns * width + q % p.grid_columns) * p.patch_size;
     T* y = row;
-    for (std::int64_t plane = 0; plane < s.planes; ++plane) {
-      const From* line = patch + plane * s.plane_stride;
-      for (std::int64_t i = 0; i < p.patch_size; ++i, line += s.row_stride, y += run)
-        convert_run(F32(), line, y, run);
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      const float* line = patch + channel * height * width;
+      for (std::int64_t i = 0; i < p.patch_size; ++i, line += width, y += p.patch_size)
+        convert_run(F32(), line, y, p.patch_size);
     }
   }
 }
 
-void pixels_to_float32(const patchify::Source<std::uint8_t>& s,
-                       const patchify::PatchRows<float>& p) {
-  patch_rows(s, p);
+void patchify_float32(const float* tensor, std::int64_t channels, std::int64_t height,
+                      std::int64_t width, const patchify::PatchRows<float>& rows) {
+  patch_rows(tensor, channels, height, width, rows);
 }
-void pixels_to_bfloat16(const patchify::Source<std::uint8_t>& s,
-                        const patchify::PatchRows<BFloat16>& p) {
-  patch_rows(s, p);
-}
-void tensor_to_float32(const patchify::Source<float>& s, const patchify::PatchRows<float>& p) {
-  patch_rows(s, p);
-}
-void tensor_to_bfloat16(const patchify::Source<float>& s, const patchify::PatchRows<BFloat16>& p) {
-  patch_rows(s, p);
+void patchify_bfloat16(const float* tensor, std::int64_t channels, std::int64_t height,
+                       std::int64_t width, const patchify::PatchRows<BFloat16>& rows) {
+  patch_rows(tensor, channels, height, width, rows);
 }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -70,27 +78,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels {
 
-HWY_EXPORT(pixels_to_float32);
-HWY_EXPORT(pixels_to_bfloat16);
-HWY_EXPORT(tensor_to_float32);
-HWY_EXPORT(tensor_to_bfloat16);
+HWY_EXPORT(patchify_float32);
+HWY_EXPORT(patchify_bfloat16);
 
 namespace patchify {
 
-void from_pixels(const std::uint8_t* pixels, std::int64_t row_bytes, const PatchRows<float>& rows) {
-  HWY_DYNAMIC_DISPATCH(pixels_to_float32)({pixels, 1, 0, row_bytes, 3}, rows);
-}
-void from_pixels(const std::uint8_t* pixels, std::int64_t row_bytes,
-                 const PatchRows<BFloat16>& rows) {
-  HWY_DYNAMIC_DISPATCH(pixels_to_bfloat16)({pixels, 1, 0, row_bytes, 3}, rows);
-}
 void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
                  std::int64_t width, const PatchRows<float>& rows) {
-  HWY_DYNAMIC_DISPATCH(tensor_to_float32)({tensor, channels, height * width, width, 1}, rows);
+  HWY_DYNAMIC_DISPATCH(patchify_float32)(tensor, channels, height, width, rows);
 }
 void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
                  std::int64_t width, const PatchRows<BFloat16>& rows) {
-  HWY_DYNAMIC_DISPATCH(tensor_to_bfloat16)({tensor, channels, height * width, width, 1}, rows);
+  HWY_DYNAMIC_DISPATCH(patchify_bfloat16)(tensor, channels, height, width, rows);
 }
 
 }  // namespace patchify

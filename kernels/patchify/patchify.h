@@ -4,10 +4,10 @@
 //   rows of patches with the flattened weight (Dosovitskiy et al. 2020, arXiv 2010.11929, equation
 //   1: x_p E). Row q holds patch (q / grid_columns, q % grid_columns). Here only the copy is made.
 // Tensors: see the functions and fields; any alignment; y must not overlap the image.
-// Memory: P P C bytes (pixels) or floats read and as many T written per patch, each once; no FLOPs
+// Memory: P P C floats read and as many T written per patch, each once; no FLOPs
 //   beyond the conversion: bound by memory where the image comes from there. Reads run along P
-//   image rows in pieces of 3 P bytes (48 for P = 16), writes are contiguous within a row of y.
-// Numerics: pixels are exact in either T; floats are rounded once, to nearest even; NaN stays.
+//   image rows in pieces of P floats, writes are contiguous within a row of y.
+// Numerics: rounded once, to nearest even; NaN stays.
 // Preconditions: first + count <= grid_columns * grid_rows, and the image holds these patches
 //   (height and width need not be multiples of P: what the grid leaves out is not read).
 // Test: tests/kernels/patchify/patchify_test.cpp; twin: patchify_reference.h beside it.
@@ -29,13 +29,6 @@ struct PatchRows {
   T* y;  ///< (count, patch_size * patch_size * channels)
   std::int64_t y_stride;
 };
-
-/// Pixels (height, width, 3) of uint8, rows `row_bytes` apart. A row of y holds the raw values
-/// 0..255 in the order (y, x, channel): exact in bfloat16; mean, deviation and 1/255 are part of
-/// the weight that follows.
-void from_pixels(const std::uint8_t* pixels, std::int64_t row_bytes, const PatchRows<float>& rows);
-void from_pixels(const std::uint8_t* pixels, std::int64_t row_bytes,
-                 const PatchRows<BFloat16>& rows);
 
 /// A tensor (channels, height, width), contiguous; a row of y is in the order (channel, y, x) of
 /// the patch convolution's weight.

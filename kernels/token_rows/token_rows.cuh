@@ -31,9 +31,9 @@ struct MeanShared {
 };
 
 /// `pack` > 1: rows can be read in packs of it, and dim is a multiple.
-template <class T, class Y, int pack>
+template <class T, int pack>
 __global__ void __launch_bounds__(kMeanThreads)
-    mean_of_patches_kernel(const MeanOfPatchesParams<T, Y> p) {
+    mean_of_patches_kernel(const MeanOfPatchesParams<T> p) {
   constexpr int kColumns = kPacksOfTile * pack;
   constexpr int kLoads = 4;  // on their way before the first is used
   auto& shared = device::block_shared<MeanShared<pack>>();
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(kMeanThreads)
 #pragma unroll 8
   for (int lane = 0; lane < kTokenLanes; ++lane) sum += shared.sums[lane][thread];
   p.y[image * p.y_stride + first_column + thread] =
-      device::from_float<Y>(sum / static_cast<float>(p.tokens - p.num_prefix));
+      sum / static_cast<float>(p.tokens - p.num_prefix);
 }
 
 }  // namespace hydrascope::kernels::token_rows::cuda

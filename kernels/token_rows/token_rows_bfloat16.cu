@@ -8,8 +8,5 @@ void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream st
 void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream) {
   launch_mean_of_patches(params, stream);
 }
-void mean_of_patches(const MeanOfPatchesParams<BFloat16, float>& params, device::Stream stream) {
-  launch_mean_of_patches(params, stream);
-}
 
 }  // namespace hydrascope::kernels::token_rows::cuda

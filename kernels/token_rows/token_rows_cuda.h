@@ -16,7 +16,7 @@
 //   ViT-B at 1088x1920 in bfloat16: 12.5 MB per image, one FLOP per element: bound by memory, at
 //   few images by the D / 64 multiprocessors that work.
 // Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
-//   these from the first to the last, divided and rounded once: errors as of a sum of N / 64 + 64
+//   these from the first to the last, divided, in float32: errors as of a sum of N / 64 + 64
 //   values. NaN and infinity in a column make that column of that image so.
 // Deterministic: the order of a sum depends on N - P only.
 // Preconditions: mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
@@ -45,8 +45,7 @@ void prefix_tokens(const PrefixTokensParams<float>& params, device::Stream strea
 void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream stream);
 void prefix_tokens(const PrefixTokensParams<Float16>& params, device::Stream stream);
 
-/// Y: what the mean is stored in, T or float.
-template <class T, class Y = T>
+template <class T>
 struct MeanOfPatchesParams {
   const T* x;  ///< (images, tokens, dim)
   std::int64_t x_stride;
@@ -55,13 +54,11 @@ struct MeanOfPatchesParams {
   std::int64_t tokens;      ///< with the prefix
   std::int64_t num_prefix;  ///< leading tokens that do not count
   std::int64_t dim;
-  Y* y;  ///< (images, dim), rows `y_stride` apart
+  float* y;  ///< (images, dim), rows `y_stride` apart
   std::int64_t y_stride;
 };
 void mean_of_patches(const MeanOfPatchesParams<float>& params, device::Stream stream);
 void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream);
-void mean_of_patches(const MeanOfPatchesParams<BFloat16, float>& params, device::Stream stream);
 void mean_of_patches(const MeanOfPatchesParams<Float16>& params, device::Stream stream);
-void mean_of_patches(const MeanOfPatchesParams<Float16, float>& params, device::Stream stream);
 
 }  // namespace hydrascope::kernels::token_rows::cuda

@@ -424,7 +424,7 @@ void DevicePlan::add_head(const Tokens& tokens) {
   const auto* x = static_cast<const T*>(tokens.x);
   // The mean of tokens first .. end in float32; of one token, that token.
   const auto pool = [&](const T* from, std::int64_t first, std::int64_t end, std::int64_t which) {
-    const kernels::token_rows::cuda::MeanOfPatchesParams<T, float> params{
+    const kernels::token_rows::cuda::MeanOfPatchesParams<T> params{
         from,
         dim,
         tokens.image_stride,

@@ -29,8 +29,7 @@ constexpr int kFewestLaunches = 30;
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family :
-       {hydra_cases, linear_attention_cases, row_cases, map_cases, picture_cases, product_cases})
+  for (auto family : {hydra_cases, linear_attention_cases, row_cases, picture_cases, product_cases})
     std::ranges::move(family(), std::back_inserter(all));
   return all;
 }

@@ -1,12 +1,10 @@
 // Every kernel's grid and blocks are legal for every model, image size and batch of the table.
-#include "kernels/attention_map/attention_map_geometry.h"
 #include "kernels/device/geometry.h"
 #include "kernels/gelu/gelu_geometry.h"
 #include "kernels/hydra/hydra_geometry.h"
 #include "kernels/layer_norm/layer_norm_geometry.h"
 #include "kernels/linear_attention/linear_attention_geometry.h"
 #include "kernels/linear_attention/tensor_core_geometry.h"
-#include "kernels/overlay/overlay_geometry.h"
 #include "kernels/patchify/patchify_geometry.h"
 #include "kernels/token_rows/token_rows_geometry.h"
 
@@ -80,11 +78,6 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
         expect_legal(patchify::cuda::pack_geometry(images * (tokens - 1) * 3 * patch * patch),
                      "patch packs, " + where);
         expect_legal(patchify::cuda::patch_geometry(images * (tokens - 1)), "patches, " + where);
-        expect_legal(attention_map::cuda::rows_geometry(tokens), "map, " + where);
-        expect_legal(attention_map::cuda::scores_geometry(tokens, model.heads), "scores, " + where);
-        expect_legal(attention_map::cuda::normalise_geometry(model.heads), "normalise, " + where);
-        expect_legal(attention_map::cuda::mean_geometry(tokens), "mean map, " + where);
-        expect_legal(overlay::cuda::geometry(height, width), "overlay, " + where);
       }
     }
   }

@@ -181,7 +181,6 @@ def table(kernels: list[Json], model: Json, conversion: Json) -> list[Json]:
     for name, shape, work in [
         (*HYDRA_FORWARD, "hydra forward, DeiT-B 1088x1920, bf16, batch 8"),
         ("layer_norm", "rows 8 x 8161", "layer_norm, the same rows"),
-        ("layer_norm with residual", "rows 8 x 8161", "layer_norm with residual"),
         ("patchify", "B 8,", "patchify, 8 x 1088x1920 pixels"),
     ]:
         add(

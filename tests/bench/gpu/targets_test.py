@@ -33,7 +33,7 @@ class Table(unittest.TestCase):
 
     def test_nothing_measured_gives_no_verdict(self) -> None:
         rows = targets.table([], {}, {})
-        self.assertEqual(len(rows), 11)
+        self.assertEqual(len(rows), 10)
         self.assertEqual({row["reached"] for row in rows}, {None})
 
     def test_kernels_are_judged_cold_and_finite_at_batch_8(self) -> None:

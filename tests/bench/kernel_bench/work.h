@@ -31,8 +31,7 @@ struct Case {
 std::vector<Case> hydra_cases();
 std::vector<Case> linear_attention_cases();
 std::vector<Case> row_cases();      ///< layer_norm, gelu, token_rows
-std::vector<Case> map_cases();      ///< hydra_map, linear_map
-std::vector<Case> picture_cases();  ///< patchify, overlay
+std::vector<Case> picture_cases();  ///< patchify
 std::vector<Case> product_cases();  ///< cuBLASLt, with the epilogues of a block
 
 }  // namespace hydrascope::bench

@@ -18,10 +18,6 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 void emulated_linear(amx::EmulatedTiles& tiles, const linear::LinearParams<BFloat16>& p) {
   tiled_linear(tiles, p);
 }
-void emulated_product(amx::EmulatedTiles& tiles, const linear::Strip<BFloat16>& s,
-                      std::int64_t rows) {
-  tiled_product(tiles, s, rows);
-}
 void emulated_quantised_float32(amx::EmulatedTiles& tiles,
                                 const quantised_linear::LinearParams<float>& p) {
   tiled_quantised_linear(tiles, p);
@@ -55,7 +51,6 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels {
 HWY_EXPORT(emulated_linear);
-HWY_EXPORT(emulated_product);
 HWY_EXPORT(emulated_quantised_float32);
 HWY_EXPORT(emulated_quantised_bfloat16);
 HWY_EXPORT(machine_linear);
@@ -225,35 +220,6 @@ TEST(TiledLinear, MachineCodeGivesTheSameBits) {
       EXPECT_TRUE(machine.y.intact());
       for (std::size_t i = 0; i < machine.y.size(); ++i)
         ASSERT_EQ(machine.y[i].bits, emulated.y[i].bits) << rows << " rows";
-    }
-  }
-}
-
-TEST(TiledProduct, AccumulatesAndTakesStrides) {
-  for (const std::int64_t rows : {0, 3, 16, 21, 40}) {
-    for (const bool accumulate : {false, true}) {
-      Layer layer(rows, 70, 64);
-      constexpr std::int64_t kStride = 66;
-      Guarded<float> c(static_cast<std::size_t>(rows * kStride));
-      for (std::int64_t i = 0; i < rows * kStride; ++i)
-        if (i % kStride < 64) c[static_cast<std::size_t>(i)] = 1;
-      linear::LinearParams<BFloat16> params = layer.params(Epilogue::store);
-      params.bias = nullptr;
-      const std::vector<double> product = linear::linear_reference(params, layer.weight);
-      EmulatedTiles tiles;
-      layer.restrict(tiles);
-      HWY_DYNAMIC_DISPATCH(emulated_product)
-      (tiles,
-       linear::Strip<BFloat16>{params.x, params.x_stride, 2, 70, layer.packed.panel<BFloat16>(0),
-                               c.data(), kStride, accumulate},
-       rows);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t o = 0; o < 64; ++o)
-          ASSERT_NEAR(c[static_cast<std::size_t>(r * kStride + o)],
-                      product[static_cast<std::size_t>(r * 64 + o)] + (accumulate ? 1 : 0), 2e-5);
-        ASSERT_TRUE(std::isnan(c[static_cast<std::size_t>(r * kStride + 64)]));
-      }
-      EXPECT_TRUE(c.intact());
     }
   }
 }

@@ -197,26 +197,6 @@ Expected normalise_reference(const float* scores, std::int64_t score_stride, std
   return weights;
 }
 
-template <class T>
-Expected value_heat_reference(const ValueHeatParams<T>& p) {
-  Expected heat;
-  for (std::int64_t t = 0; t < p.rows; ++t) {
-    double sum = 0;
-    double magnitude = 0;
-    for (std::int64_t head = 0; head < p.num_heads; ++head) {
-      const double weight = widened(p.weights[head * p.weight_stride + t]);
-      for (std::int64_t i = head * p.head_dim; i < (head + 1) * p.head_dim; ++i) {
-        const double given = weight * widened(p.gradient[i]) * widened(p.v[t * p.v_stride + i]);
-        sum += given;
-        magnitude += std::abs(given);
-      }
-    }
-    heat.values.push_back(sum);
-    heat.magnitudes.push_back(magnitude);
-  }
-  return heat;
-}
-
 Expected mean_over_heads_reference(const float* weights, std::int64_t weight_stride,
                                    std::int64_t num_heads, std::int64_t rows) {
   Expected heat;
@@ -235,15 +215,9 @@ Expected mean_over_heads_reference(const float* weights, std::int64_t weight_str
 
 template Expected hydra_map_reference(const HydraMapParams<float>&);
 template Expected hydra_map_reference(const HydraMapParams<BFloat16>&);
-template Expected hydra_map_reference(const HydraMapParams<Float16>&);
 template Expected softmax_scores_reference(const SoftmaxScoresParams<float>&);
 template Expected softmax_scores_reference(const SoftmaxScoresParams<BFloat16>&);
-template Expected softmax_scores_reference(const SoftmaxScoresParams<Float16>&);
 template Expected linear_scores_reference(const LinearScoresParams<float>&);
 template Expected linear_scores_reference(const LinearScoresParams<BFloat16>&);
-template Expected linear_scores_reference(const LinearScoresParams<Float16>&);
-template Expected value_heat_reference(const ValueHeatParams<float>&);
-template Expected value_heat_reference(const ValueHeatParams<BFloat16>&);
-template Expected value_heat_reference(const ValueHeatParams<Float16>&);
 
 }  // namespace hydrascope::kernels::attention_map

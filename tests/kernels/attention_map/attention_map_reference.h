@@ -18,32 +18,22 @@ template <class T>
 Expected hydra_map_reference(const HydraMapParams<T>& params);
 extern template Expected hydra_map_reference(const HydraMapParams<float>&);
 extern template Expected hydra_map_reference(const HydraMapParams<BFloat16>&);
-extern template Expected hydra_map_reference(const HydraMapParams<Float16>&);
 
 /// (H, rows)
 template <class T>
 Expected softmax_scores_reference(const SoftmaxScoresParams<T>& params);
 extern template Expected softmax_scores_reference(const SoftmaxScoresParams<float>&);
 extern template Expected softmax_scores_reference(const SoftmaxScoresParams<BFloat16>&);
-extern template Expected softmax_scores_reference(const SoftmaxScoresParams<Float16>&);
 
 /// (H, rows); a logarithm's magnitude is 1 and the size of all that its exponents are made of.
 template <class T>
 Expected linear_scores_reference(const LinearScoresParams<T>& params);
 extern template Expected linear_scores_reference(const LinearScoresParams<float>&);
 extern template Expected linear_scores_reference(const LinearScoresParams<BFloat16>&);
-extern template Expected linear_scores_reference(const LinearScoresParams<Float16>&);
 
 /// (H, tokens)
 Expected normalise_reference(const float* scores, std::int64_t score_stride, std::int64_t num_heads,
                              std::int64_t num_tokens, Weights rule, float eps);
-
-/// (rows)
-template <class T>
-Expected value_heat_reference(const ValueHeatParams<T>& params);
-extern template Expected value_heat_reference(const ValueHeatParams<float>&);
-extern template Expected value_heat_reference(const ValueHeatParams<BFloat16>&);
-extern template Expected value_heat_reference(const ValueHeatParams<Float16>&);
 
 /// (rows)
 Expected mean_over_heads_reference(const float* weights, std::int64_t weight_stride,

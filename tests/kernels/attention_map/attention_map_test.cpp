@@ -263,54 +263,16 @@ TEST(AttentionMapWeights, MeanOverHeadsEqualsTheTwin) {
   });
 }
 
-template <class T>
-struct HeatCase {
-  std::int64_t heads;
-  StridedRows<float> weights;
-  StridedRows<float> gradient;
-  StridedRows<T> v;
-  StridedRows<float> heat;
-
-  HeatCase(std::int64_t rows, std::int64_t heads_, std::int64_t head_dim, Fill how = Fill::normal)
-      : heads(heads_),
-        weights(heads_, rows, 3, how, 1),
-        gradient(1, heads_ * head_dim, 0, how, 2),
-        v(rows, heads_ * head_dim, 9, how, 3),
-        heat(1, rows, 0) {}
-  am::ValueHeatParams<T> params() {
-    return {weights.data(), weights.stride, gradient.data(), v.data(),   v.stride,
-            v.rows,         heads,          v.dim / heads,   heat.data()};
-  }
-  void compare() {
-    am::value_heat(params());
-    expect_equal(heat, am::value_heat_reference(params()), v.dim);
-  }
-};
-
-TYPED_TEST(AttentionMapKernel, ValueHeatEqualsTheTwin) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
-    for (const std::int64_t rows : kTokens) HeatCase<TypeParam>(rows, 3, 64).compare();
-    for (const std::int64_t head_dim : {1, 7, 16, 33, 48, 80, 128})
-      HeatCase<TypeParam>(35, 2, head_dim).compare();
-    HeatCase<TypeParam>(577, 1, 32).compare();
-    for (const Fill how : kAllFills) HeatCase<TypeParam>(13, 2, 40, how).compare();
-  });
-}
-
 TYPED_TEST(AttentionMapKernel, ATokenDependsOnNoOtherToken) {
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);
     for (const std::int64_t first : {3, 9}) {  // 11 rows, then 5
       HydraCase<TypeParam> map(14, 77);
       SoftmaxCase<TypeParam> softmax(14, 2, 37);
-      HeatCase<TypeParam> heat(14, 2, 37);
       am::hydra_map(map.params());
       am::softmax_scores(softmax.params());
-      am::value_heat(heat.params());
       StridedRows<float> map_tile(1, 14, 0);
       StridedRows<float> softmax_tile(2, 14, 3);
-      StridedRows<float> heat_tile(1, 14, 0);
       auto p = map.params();
       p.k += first * p.stride;
       p.v += first * p.stride;
@@ -323,16 +285,9 @@ TYPED_TEST(AttentionMapKernel, ATokenDependsOnNoOtherToken) {
       s.rows -= first;
       s.scores = softmax_tile.data() + first;
       am::softmax_scores(s);
-      auto h = heat.params();
-      h.weights += first;
-      h.v += first * h.v_stride;
-      h.rows -= first;
-      h.heat = heat_tile.data() + first;
-      am::value_heat(h);
       for (std::int64_t t = first; t < 14; ++t) {
         EXPECT_EQ(map_tile.at(0, t), map.heat.at(0, t));
         EXPECT_EQ(softmax_tile.at(1, t), softmax.scores.at(1, t));
-        EXPECT_EQ(heat_tile.at(0, t), heat.heat.at(0, t));
       }
       for (const Feature feature : kFeatures) {
         LinearCase<TypeParam> linear(feature, 14, 2, 37);
@@ -363,15 +318,10 @@ TYPED_TEST(AttentionMapKernel, NanReachesItsTokenAndItsHead) {
       SoftmaxCase<TypeParam> softmax(7, 2, 37);
       softmax.k.at(5, 37 + column) = nan;
       am::softmax_scores(softmax.params());
-      HeatCase<TypeParam> heat(7, 2, 37);
-      heat.v.at(2, column) = nan;
-      heat.weights.at(1, 5) = kNaN;
-      am::value_heat(heat.params());
       for (std::int64_t t = 0; t < 7; ++t) {
         EXPECT_EQ(std::isnan(map.heat.at(0, t)), t == 2 || t == 5) << t;
         EXPECT_FALSE(std::isnan(softmax.scores.at(0, t)));
         EXPECT_EQ(std::isnan(softmax.scores.at(1, t)), t == 5) << t;
-        EXPECT_EQ(std::isnan(heat.heat.at(0, t)), t == 2 || t == 5) << t;
       }
       for (const Feature feature : kFeatures) {
         LinearCase<TypeParam> linear(feature, 7, 3, 37);

@@ -1,5 +1,4 @@
-#include "kernels/gelu/gelu.h"
-
+#include "tests/kernels/gelu/gelu_array.h"
 #include "tests/kernels/gelu/gelu_reference.h"
 #include "tests/kernels/kernel_case.h"
 

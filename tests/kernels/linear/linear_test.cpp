@@ -88,39 +88,5 @@ TYPED_TEST(LinearKernel, NanReachesItsRowOnly) {
   }
 }
 
-TYPED_TEST(LinearKernel, ProductAccumulatesAndTakesStrides) {
-  constexpr std::int64_t kDepth = 10;
-  constexpr std::int64_t kRows = 8;
-  std::vector<float> weight(64 * kDepth);
-  fill(weight, Fill::ramp, 0);
-  for (float& w : weight) w = static_cast<float>(TypeParam(w));
-  const PackedWeight packed(sizeof(TypeParam) == 2 ? Storage::bfloat16 : Storage::float32,
-                            weight.data(), 64, kDepth, kDepth);
-  // A as the transposed side of attention holds it: steps far apart, rows side by side.
-  constexpr std::int64_t kStep = sizeof(TypeParam) == 2 ? 2 : 1;
-  std::vector<TypeParam> a(kRows * kDepth);
-  fill(a, Fill::normal, 5);
-  std::vector<float> c(kRows * 64, 1.0F);
-  for_each_instruction_set([&](const std::string& name) {
-    SCOPED_TRACE(name);
-    std::fill(c.begin(), c.end(), 1.0F);
-    linear::product(linear::Strip<TypeParam>{a.data(), kStep, kRows * kStep, kDepth,
-                                             packed.panel<TypeParam>(0), c.data(), 64, true},
-                    kRows);
-    for (std::int64_t r = 0; r < kRows; ++r) {
-      for (std::int64_t o = 0; o < 64; ++o) {
-        double expected = 1;
-        for (std::int64_t k = 0; k < kDepth; ++k) {
-          const auto at =
-              static_cast<std::size_t>(k / kStep * kRows * kStep + r * kStep + k % kStep);
-          expected += static_cast<double>(static_cast<float>(a[at])) *
-                      static_cast<double>(weight[static_cast<std::size_t>(o * kDepth + k)]);
-        }
-        ASSERT_NEAR(c[static_cast<std::size_t>(r * 64 + o)], expected, 1e-4);
-      }
-    }
-  });
-}
-
 }  // namespace linear_test
 }  // namespace hydrascope::kernels::test

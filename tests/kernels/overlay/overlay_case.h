@@ -1,4 +1,4 @@
-// Pictures, heat and colours for the tests of overlay.h and overlay_cuda.h, and their comparison
+// Pictures, heat and colours for the tests of overlay.h, and their comparison
 // with the twin.
 #pragma once
 

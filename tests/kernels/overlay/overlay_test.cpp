@@ -1,7 +1,6 @@
 #include "kernels/overlay/overlay.h"
 
 #include "kernels/error.h"
-#include "kernels/overlay/preconditions.h"
 #include "kernels/overlay/sample_position.h"
 #include "tests/kernels/overlay/overlay_case.h"
 #include "tests/kernels/overlay/overlay_reference.h"

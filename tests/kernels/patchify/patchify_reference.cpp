@@ -3,21 +3,6 @@
 namespace hydrascope::kernels::patchify {
 
 template <class T>
-std::vector<double> from_pixels_reference(const std::uint8_t* pixels, std::int64_t row_bytes,
-                                          const PatchRows<T>& p) {
-  std::vector<double> y;
-  for (std::int64_t patch = p.first; patch < p.first + p.count; ++patch) {
-    const std::int64_t top = patch / p.grid_columns * p.patch_size;
-    const std::int64_t left = patch % p.grid_columns * p.patch_size;
-    for (std::int64_t i = top; i < top + p.patch_size; ++i)
-      for (std::int64_t j = left; j < left + p.patch_size; ++j)
-        for (std::int64_t channel = 0; channel < 3; ++channel)
-          y.push_back(pixels[i * row_bytes + 3 * j + channel]);
-  }
-  return y;
-}
-
-template <class T>
 std::vector<double> from_tensor_reference(const float* tensor, std::int64_t channels,
                                           std::int64_t height, std::int64_t width,
                                           const PatchRows<T>& p) {
@@ -53,10 +38,6 @@ std::vector<double> normalised_pixels_reference(const cuda::PixelParams<T>& p) {
   return y;
 }
 
-template std::vector<double> from_pixels_reference(const std::uint8_t*, std::int64_t,
-                                                   const PatchRows<float>&);
-template std::vector<double> from_pixels_reference(const std::uint8_t*, std::int64_t,
-                                                   const PatchRows<BFloat16>&);
 template std::vector<double> from_tensor_reference(const float*, std::int64_t, std::int64_t,
                                                    std::int64_t, const PatchRows<float>&);
 template std::vector<double> from_tensor_reference(const float*, std::int64_t, std::int64_t,

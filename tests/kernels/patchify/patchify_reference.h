@@ -8,11 +8,6 @@
 
 namespace hydrascope::kernels::patchify {
 
-/// What `from_pixels` writes, row after row: (count, patch_size * patch_size * 3).
-template <class T>
-std::vector<double> from_pixels_reference(const std::uint8_t* pixels, std::int64_t row_bytes,
-                                          const PatchRows<T>& rows);
-
 /// What `from_tensor` writes, unrounded: (count, channels * patch_size * patch_size).
 template <class T>
 std::vector<double> from_tensor_reference(const float* tensor, std::int64_t channels,

@@ -60,30 +60,6 @@ void compare(const Case& c, std::int64_t row_size, Write write, Expected expecte
   }
 }
 
-TYPED_TEST(PatchifyKernel, PixelsAreWidenedExactly) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
-    for (const Case& c : kCases) {
-      const std::int64_t width = c.grid_columns * c.patch_size + c.right;
-      const std::int64_t height = c.grid_rows * c.patch_size + c.bottom;
-      const std::int64_t row_bytes = 3 * width + 7;
-      // Not a byte behind the last row: the address sanitizer watches.
-      std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * row_bytes - 7));
-      std::mt19937 random(1);
-      for (std::size_t i = 0; i < pixels.size(); ++i)
-        pixels[i] = static_cast<std::uint8_t>(i < 256 ? i : random());
-      compare<TypeParam>(
-          c, 3 * c.patch_size * c.patch_size,
-          [&](const PatchRows<TypeParam>& rows) {
-            patchify::from_pixels(pixels.data(), row_bytes, rows);
-          },
-          [&](const PatchRows<TypeParam>& rows) {
-            return patchify::from_pixels_reference(pixels.data(), row_bytes, rows);
-          });
-    }
-  });
-}
-
 TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
   for_each_instruction_set([](const std::string& name) {
     SCOPED_TRACE(name);

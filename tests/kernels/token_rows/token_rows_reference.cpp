@@ -11,8 +11,8 @@ std::vector<double> prefix_tokens_reference(const cuda::PrefixTokensParams<T>& p
   return x;
 }
 
-template <class T, class Y>
-std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<T, Y>& p) {
+template <class T>
+std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<T>& p) {
   std::vector<double> y;
   for (std::int64_t image = 0; image < p.images; ++image) {
     for (std::int64_t i = 0; i < p.dim; ++i) {
@@ -31,10 +31,6 @@ template std::vector<double> prefix_tokens_reference(const cuda::PrefixTokensPar
 template std::vector<double> prefix_tokens_reference(const cuda::PrefixTokensParams<Float16>&);
 template std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<float>&);
 template std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<BFloat16>&);
-template std::vector<double> mean_of_patches_reference(
-    const cuda::MeanOfPatchesParams<BFloat16, float>&);
 template std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<Float16>&);
-template std::vector<double> mean_of_patches_reference(
-    const cuda::MeanOfPatchesParams<Float16, float>&);
 
 }  // namespace hydrascope::kernels::token_rows

@@ -12,7 +12,7 @@ template <class T>
 std::vector<double> prefix_tokens_reference(const cuda::PrefixTokensParams<T>& params);
 
 /// What `mean_of_patches` writes, unrounded: (images, dim).
-template <class T, class Y>
-std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<T, Y>& params);
+template <class T>
+std::vector<double> mean_of_patches_reference(const cuda::MeanOfPatchesParams<T>& params);
 
 }  // namespace hydrascope::kernels::token_rows

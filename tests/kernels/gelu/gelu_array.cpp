@@ -1,9 +1,9 @@
-#include "kernels/gelu/gelu.h"
+#include "tests/kernels/gelu/gelu_array.h"
 
 // foreach_target.h includes this file once per instruction set: it stands before what they compile.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/gelu/gelu.cpp"
+#define HWY_TARGET_INCLUDE "tests/kernels/gelu/gelu_array.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
