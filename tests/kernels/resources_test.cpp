@@ -1,4 +1,4 @@
-// What ptxas said of every kernel against the budgets in the kernels' headers:
+// What ptxas said of every kernel against the budgets at the head of its file:
 //   // Budget: project_kernel: 128 registers, 8448 shared bytes
 // No spills, no stack, on any architecture; a kernel without a budget fails, and so does a budget
 // without a kernel.
@@ -30,7 +30,7 @@ std::map<KernelName, Budget> read_budgets(const std::filesystem::path& kernels) 
   std::map<KernelName, Budget> budgets;
   const std::regex line_form(R"(// Budget: (\w+): (\d+) registers, (\d+) shared bytes)");
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kernels)) {
-    if (entry.path().extension() != ".cuh") continue;
+    if (entry.path().extension() != ".cuh" && entry.path().extension() != ".cu") continue;
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       std::smatch match;
@@ -95,7 +95,7 @@ KernelName kernel_name(const std::string& symbol) {
   return std::regex_match(readable, match, form) ? match[1].str() + "/" + match[2].str() : readable;
 }
 
-TEST(KernelResources, StayWithinTheirHeadersBudgetsOnEveryArchitecture) {
+TEST(KernelResources, StayWithinTheirBudgetsOnEveryArchitecture) {
   const auto budgets = read_budgets(std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "kernels");
   const auto reports = read_reports(HYDRASCOPE_PTXAS_REPORTS);
   ASSERT_FALSE(reports.empty()) << "no report in " HYDRASCOPE_PTXAS_REPORTS;
@@ -111,7 +111,7 @@ TEST(KernelResources, StayWithinTheirHeadersBudgetsOnEveryArchitecture) {
     EXPECT_GT(report.registers, 0) << which;
     const auto budget = budgets.find(name);
     if (budget == budgets.end()) {
-      ADD_FAILURE() << which << " has no budget in its header";
+      ADD_FAILURE() << which << " has no budget in its file";
       continue;
     }
     EXPECT_LE(report.registers, budget->second.registers) << which;

@@ -2,10 +2,10 @@
 //
 // Budget: prefix_tokens_kernel: 24 registers, 0 shared bytes
 // Budget: mean_of_patches_kernel: 64 registers, 16384 shared bytes
-#pragma once
-
 #include "kernels/device/block.cuh"
+#include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
+#include "kernels/error.h"
 #include "kernels/token_rows/token_rows_cuda.h"
 #include "kernels/token_rows/token_rows_geometry.h"
 
@@ -73,6 +73,50 @@ __global__ void __launch_bounds__(kMeanThreads)
   for (int lane = 0; lane < kTokenLanes; ++lane) sum += shared.sums[lane][thread];
   p.y[image * p.y_stride + first_column + thread] =
       sum / static_cast<float>(p.tokens - p.num_prefix);
+}
+
+template <class T>
+void launch_prefix_tokens(const PrefixTokensParams<T>& p, device::Stream stream) {
+  if (p.images * p.num_prefix * p.dim == 0) return;
+  device::launch("prefix_tokens_kernel", prefix_tokens_kernel<T>,
+                 prefix_geometry(p.images, p.num_prefix), stream, p);
+}
+
+template <class T>
+void launch_mean_of_patches(const MeanOfPatchesParams<T>& p, device::Stream stream) {
+  if (p.tokens <= p.num_prefix)
+    throw Error(ErrorCode::internal, "a mean of patches needs one behind the prefix",
+                "mean_of_patches");
+  if (p.images * p.dim == 0) return;
+  constexpr int kPack = device::kPackSize<T>;
+  const auto run = [&]<int pack>() {
+    device::launch("mean_of_patches_kernel", mean_of_patches_kernel<T, pack>,
+                   mean_geometry(p.images, p.dim, pack), stream, p);
+  };
+  if (device::can_pack(p.x, p.x_stride, kPack) && p.image_stride % kPack == 0 && p.dim % kPack == 0)
+    run.template operator()<kPack>();
+  else
+    run.template operator()<1>();
+}
+
+void prefix_tokens(const PrefixTokensParams<float>& params, device::Stream stream) {
+  launch_prefix_tokens(params, stream);
+}
+void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream stream) {
+  launch_prefix_tokens(params, stream);
+}
+void prefix_tokens(const PrefixTokensParams<Float16>& params, device::Stream stream) {
+  launch_prefix_tokens(params, stream);
+}
+
+void mean_of_patches(const MeanOfPatchesParams<float>& params, device::Stream stream) {
+  launch_mean_of_patches(params, stream);
+}
+void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream) {
+  launch_mean_of_patches(params, stream);
+}
+void mean_of_patches(const MeanOfPatchesParams<Float16>& params, device::Stream stream) {
+  launch_mean_of_patches(params, stream);
 }
 
 }  // namespace hydrascope::kernels::token_rows::cuda

@@ -1,7 +1,4 @@
-// The public functions of linear_attention_cuda.h as templates: the choice between the families of
-// kernels. Each .cu file defines those of one type.
-#pragma once
-
+// The public functions of linear_attention_cuda.h: the choice between the families of kernels.
 #include "kernels/error.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
 #include "kernels/linear_attention/simt_launch.cuh"
@@ -11,6 +8,10 @@
 #include <string>
 
 namespace hydrascope::kernels::linear_attention::cuda {
+
+std::size_t state_floats(const Shape& shape, const Extent& extent) {
+  return static_cast<std::size_t>(simt::sums_floats(shape, extent.images));
+}
 
 template <class T>
 bool on_tensor_cores(const Shape& shape) {
@@ -37,7 +38,7 @@ std::size_t backward_workspace_bytes(const Shape& shape, const Extent& extent) {
   return bytes;
 }
 
-inline void check(const Shape& shape, const Extent& extent) {
+void check(const Shape& shape, const Extent& extent) {
   if (shape.num_heads < 1 || shape.width < 1 || shape.head_dim < 1 || extent.tokens < 0 ||
       extent.images < 0 || extent.queries < 0 || extent.queries > extent.tokens) {
     throw Error(ErrorCode::internal,
@@ -51,8 +52,8 @@ inline void check(const Shape& shape, const Extent& extent) {
 }
 
 /// `rows`: of queries or keys, whichever a pass does nothing without.
-inline void check_workspace(const void* workspace, std::size_t bytes, const Extent& extent,
-                            std::int64_t rows) {
+void check_workspace(const void* workspace, std::size_t bytes, const Extent& extent,
+                     std::int64_t rows) {
   if (workspace == nullptr && bytes > 0 && extent.images > 0 && rows > 0)
     throw Error(ErrorCode::internal, "has no workspace", "linear attention");
 }
@@ -90,6 +91,36 @@ void run_backward(const BackwardParams<T>& params, device::Stream stream) {
     }
   }
   simt::backward(params, stream);
+}
+
+template bool on_tensor_cores<float>(const Shape&);
+template std::size_t workspace_bytes<float>(const Shape&, const Extent&);
+template std::size_t backward_workspace_bytes<float>(const Shape&, const Extent&);
+template bool on_tensor_cores<BFloat16>(const Shape&);
+template std::size_t workspace_bytes<BFloat16>(const Shape&, const Extent&);
+template std::size_t backward_workspace_bytes<BFloat16>(const Shape&, const Extent&);
+template bool on_tensor_cores<Float16>(const Shape&);
+template std::size_t workspace_bytes<Float16>(const Shape&, const Extent&);
+template std::size_t backward_workspace_bytes<Float16>(const Shape&, const Extent&);
+
+void forward(const ForwardParams<float>& params, device::Stream stream) {
+  run_forward(params, stream);
+}
+void forward(const ForwardParams<BFloat16>& params, device::Stream stream) {
+  run_forward(params, stream);
+}
+void forward(const ForwardParams<Float16>& params, device::Stream stream) {
+  run_forward(params, stream);
+}
+
+void backward(const BackwardParams<float>& params, device::Stream stream) {
+  run_backward(params, stream);
+}
+void backward(const BackwardParams<BFloat16>& params, device::Stream stream) {
+  run_backward(params, stream);
+}
+void backward(const BackwardParams<Float16>& params, device::Stream stream) {
+  run_backward(params, stream);
 }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda

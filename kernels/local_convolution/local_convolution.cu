@@ -1,14 +1,15 @@
 // Device code of local_convolution_cuda.h; equation, geometry, traffic and numerics are told there.
 //
 // Budget: add_kernel: 128 registers, 0 shared bytes
-#pragma once
-
 #include "kernels/device/block.cuh"
+#include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
+#include "kernels/error.h"
 #include "kernels/local_convolution/local_convolution_cuda.h"
 #include "kernels/local_convolution/local_convolution_geometry.h"
 
 #include <cstdint>
+#include <string>
 
 namespace hydrascope::kernels::local_convolution::cuda {
 
@@ -64,5 +65,37 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const AddParams<T> p) {
     if (column + i < p.shape.columns)
       device::store_pack(y + i * p.y_stride, device::from_floats<T>(sums[i]));
 }
+
+template <class T>
+void launch(const AddParams<T>& p, device::Stream stream) {
+  if (p.images * p.shape.rows * p.shape.columns * p.shape.dim == 0) return;
+  constexpr int kPack = device::kPackSize<T>;
+  const bool packed = device::can_pack(p.v, p.v_stride, kPack) &&
+                      device::can_pack(p.y, p.y_stride, kPack) && p.v_image_stride % kPack == 0 &&
+                      p.y_image_stride % kPack == 0 && p.shape.dim % kPack == 0;
+  const auto run = [&]<int size, int pack>() {
+    device::launch("add_kernel", add_kernel<T, size, pack>,
+                   geometry(p.images, p.shape.rows, p.shape.columns, p.shape.dim / pack), stream,
+                   p);
+  };
+  const auto of_size = [&]<int size>() {
+    if (packed)
+      run.template operator()<size, kPack>();
+    else
+      run.template operator()<size, 1>();
+  };
+  switch (p.shape.size) {
+    case 3: of_size.template operator()<3>(); return;
+    case 5: of_size.template operator()<5>(); return;
+    case 7: of_size.template operator()<7>(); return;
+    default:
+      throw Error(ErrorCode::internal, "there is no kernel of size " + std::to_string(p.shape.size),
+                  "local_convolution");
+  }
+}
+
+void add(const AddParams<float>& params, device::Stream stream) { launch(params, stream); }
+void add(const AddParams<BFloat16>& params, device::Stream stream) { launch(params, stream); }
+void add(const AddParams<Float16>& params, device::Stream stream) { launch(params, stream); }
 
 }  // namespace hydrascope::kernels::local_convolution::cuda
