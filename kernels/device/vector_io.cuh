@@ -33,6 +33,17 @@ __device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
 }
 
+/// `count` neighbouring float32 values from an address that 16 divides.
+template <int count>
+__device__ __forceinline__ void load_floats(const float* from, float (&values)[count]) {
+#pragma unroll
+  for (int i = 0; i < count; i += 4) {
+    const Pack<float, 4> four = load_pack<4>(from + i);
+#pragma unroll
+    for (int j = 0; j < 4; ++j) values[i + j] = four.values[j];
+  }
+}
+
 /// A Word that lies in an array of another type, aligned to its size. By a type that may lie
 /// anywhere: through a plain pointer the compiler may take the two for different places and swap
 /// accesses; and for memcpy nvcc forgets the alignment and moves bytes.

@@ -3,7 +3,7 @@
 // feature scale). Used by the GPU plan and by training for the mechanisms hydra.h's Norm covers.
 //   c_b = sum_t w_t (k_t / r(k_t)) * v_t      g_b = feature_scale * c_b
 //   y_i = (q_i / r(q_i)) * g_b
-// Backward, of grad_y (qh = q / r, kh = k / r, J the vector-Jacobian product of x / r(x), row.cuh):
+// Backward, of grad_y (qh = q / r, kh = k / r, J the vector-Jacobian product of x / r(x)):
 //   s_b = sum_i qh_i * grad_y_i               dc_b = feature_scale * s_b
 //   grad_q_i = J(q_i, grad_y_i * g_b)         grad_k_t = J(k_t, w_t dc_b * v_t)
 //   grad_v_t = w_t dc_b * kh_t                grad_feature_scale_b = c_b * s_b
@@ -14,7 +14,7 @@
 //   16 bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y
 //   may be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
 //   tokens with the empty sum.
-// Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
+// Geometry: hydra_geometry.h; kernels: hydra_forward.cu, hydra_backward.cu. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
 //   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
 //   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
@@ -29,6 +29,7 @@
 //   hydra_reference.h beside it.
 #pragma once
 
+#include "kernels/device/rows.h"
 #include "kernels/device/stream.h"
 #include "kernels/hydra/hydra.h"
 #include "kernels/vector/scalar_types.h"
@@ -38,13 +39,7 @@
 
 namespace hydrascope::kernels::hydra::cuda {
 
-/// Rows of D values: token t of image b begins at data + b * image_stride + t * stride.
-template <class T>
-struct Rows {
-  T* data;
-  std::int64_t stride;        ///< elements between tokens
-  std::int64_t image_stride;  ///< elements between images
-};
+using device::Rows;
 
 struct Shape {
   std::int64_t images;

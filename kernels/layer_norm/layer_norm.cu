@@ -35,17 +35,6 @@ __device__ __forceinline__ Standard standard(float sum, float squares, float eac
   return {scale, -rest * scale};
 }
 
-/// `count` neighbouring floats, 16-byte aligned.
-template <int count>
-__device__ __forceinline__ void load_floats(const float* from, float (&values)[count]) {
-#pragma unroll
-  for (int i = 0; i < count; i += 4) {
-    const auto four = device::load_pack<4>(from + i);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) values[i + j] = four.values[j];
-  }
-}
-
 /// Preconditions: all pointers 16-byte aligned, strides and dim whole packs, dim at most 32 `packs`
 /// packs.
 template <class T, int packs>
@@ -106,12 +95,12 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
     for (int j = 0; j < kPack; ++j) values[k][j] = values[k][j] * to.scale + to.shift;
     float affine[kPack];
     if (weight != nullptr) {
-      load_floats(weight + i, affine);
+      device::load_floats(weight + i, affine);
 #pragma unroll
       for (int j = 0; j < kPack; ++j) values[k][j] *= affine[j];
     }
     if (bias != nullptr) {
-      load_floats(bias + i, affine);
+      device::load_floats(bias + i, affine);
 #pragma unroll
       for (int j = 0; j < kPack; ++j) values[k][j] += affine[j];
     }

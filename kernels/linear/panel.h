@@ -8,6 +8,8 @@
 namespace hydrascope::kernels::linear {
 
 inline constexpr std::int64_t kPanelColumns = 64;
+/// Rows of A whose sums the micro-kernel keeps in registers.
+inline constexpr int kStripRows = 6;
 
 /// Elements of one panel over `depth` rows: bfloat16 rows come in pairs.
 template <class T>

@@ -25,7 +25,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-constexpr int kStripRows = 6;
+using linear::kStripRows;
 
 /// float32: one multiply-add per step.
 template <int kRows, std::size_t kVectors>

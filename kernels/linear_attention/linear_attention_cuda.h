@@ -26,6 +26,7 @@
 //   linear_attention_reference.h beside it.
 #pragma once
 
+#include "kernels/device/rows.h"
 #include "kernels/device/stream.h"
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/vector/scalar_types.h"
@@ -35,14 +36,8 @@
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
-/// Rows of H heads: token t of image b begins at data + b * image_stride + t * stride, head h of it
-/// at h * (values of a head), heads following each other.
-template <class T>
-struct Rows {
-  T* data;
-  std::int64_t stride;
-  std::int64_t image_stride;
-};
+/// Of H heads: head h of a token at h * (values of a head), heads following each other.
+using device::Rows;
 
 /// All tokens of a batch.
 struct Extent {

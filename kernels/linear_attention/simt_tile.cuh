@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/device/block.cuh"
+#include "kernels/device/rows.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/linear_attention/features.cuh"
 #include "kernels/linear_attention/linear_attention_geometry.h"
@@ -20,6 +21,7 @@ using device::load_pack;
 using device::Pack;
 using device::store_pack;
 using device::to_float;
+using device::TokenWeights;
 
 /// Whose features: they differ in how exponents are kept from overflowing.
 enum class Side { query, key };
@@ -117,23 +119,16 @@ __device__ __forceinline__ void store_four(T* to, const float (&values)[4], std:
 /// Whether every head's rows can be stored four elements at a time.
 template <class T>
 bool packs_of_four(const Rows<T>& rows, std::int64_t dim) {
-  return dim % 4 == 0 && rows.image_stride % 4 == 0 && device::can_pack(rows.data, rows.stride, 4);
+  return dim % 4 == 0 && device::in_packs(rows, 4);
 }
 
 /// Row `token` of a head, elements from `column` on.
 template <class T>
 __device__ __forceinline__ T* at(const Rows<T>& rows, std::int64_t image, std::int64_t token,
                                  int dim, int column) {
-  return rows.data + image * rows.image_stride + token * rows.stride +
-         static_cast<std::int64_t>(blockIdx.y) * dim + column;
+  return device::row_of(rows, image, token) + static_cast<std::int64_t>(blockIdx.y) * dim + column;
 }
 
-/// Weights of keys by token.
-struct TokenWeights {
-  std::int64_t num_prefix;
-  float prefix;
-  float patch;
-};
 /// `count` as what a tile can hold of it.
 __device__ __forceinline__ int within_tile(std::int64_t count) {
   if (count <= 0) return 0;

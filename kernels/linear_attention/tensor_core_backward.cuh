@@ -48,7 +48,8 @@ struct RowsBackwardParams {
   std::int64_t blocks;  ///< of an image's head
   std::int64_t tiles_a_block;
   MapParams map;
-  TokenWeights weights;          ///< of keys
+  device::TokenWeights weights;  ///< of keys
+  bool weigh_one;                ///< all of them
   bool divides;                  ///< whether y is divided by m
   const float* denominator;      ///< of queries (B, H, N)
   const float* row_sums;         ///< z (B, H, F)
@@ -269,7 +270,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                                                   kExponential ? shifts[row][1] : terms[row].first,
                                                   product[row], 0};
       }
-    } else if (!p.weights.all_one) {
+    } else if (!p.weigh_one) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         factor[row] = p.weights.of(first_row(tile) + group + 8 * row);

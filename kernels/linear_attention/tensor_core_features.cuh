@@ -135,23 +135,6 @@ __device__ __forceinline__ float feature_of(const MapParams& map, float u, int h
   }
 }
 
-/// Key features of leading tokens weigh differently.
-struct TokenWeights {
-  std::int64_t num_prefix;
-  float prefix;
-  float patch;
-  bool all_one;
-
-  TokenWeights() = default;
-  explicit TokenWeights(const cuda::Extent& extent)
-      : num_prefix(extent.num_prefix),
-        prefix(extent.prefix_weight),
-        patch(extent.patch_weight),
-        all_one((extent.prefix_weight == 1 || extent.num_prefix <= 0) && extent.patch_weight == 1) {
-  }
-  __device__ float of(std::int64_t token) const { return token < num_prefix ? prefix : patch; }
-};
-
 /// 1 / z_f, which is what S_f is divided by; 0 for a feature that no key has.
 __device__ __forceinline__ float inverse_of_sum(float z) { return z == 0 ? 0.0F : 1 / z; }
 

@@ -13,9 +13,11 @@
 namespace hydrascope::kernels::linear_attention::cuda {
 namespace tensor_core {
 
-template <class T>
-bool can_pack_rows(const Rows<T>& rows) {
-  return device::can_pack(rows.data, rows.stride, kChunk) && rows.image_stride % kChunk == 0;
+inline device::TokenWeights token_weights(const cuda::Extent& extent) {
+  return {extent.num_prefix, extent.prefix_weight, extent.patch_weight};
+}
+inline bool weigh_one(const cuda::Extent& extent) {
+  return (extent.num_prefix <= 0 || extent.prefix_weight == 1) && extent.patch_weight == 1;
 }
 inline bool can_weigh(const Shape& shape, const cuda::Extent& extent) {
   return !is_exponential(shape.feature) ||
@@ -65,7 +67,8 @@ void forward(const ForwardParams<T>& p, device::Stream stream, std::int64_t mult
   keys.u = p.k;
   keys.x = p.v;
   keys.tokens = extent.tokens;
-  keys.weights = TokenWeights(extent);
+  keys.weights = token_weights(extent);
+  keys.weigh_one = weigh_one(extent);
   sum_tokens<T, kind, false>(keys, p.shape, extent.images, static_cast<float*>(p.workspace), state,
                              stream);
   if (extent.queries == 0) return;
@@ -106,7 +109,8 @@ void backward(const BackwardParams<T>& p, device::Stream stream, std::int64_t mu
   rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens, multiprocessors);
   rows.blocks = device::ceil_div(tiles_of(tokens), rows.tiles_a_block);
   rows.map = MapParams(p.shape);
-  rows.weights = TokenWeights(p.extent);
+  rows.weights = token_weights(p.extent);
+  rows.weigh_one = weigh_one(p.extent);
   rows.divides = is_exponential(p.shape.feature) || p.shape.normaliser == Normaliser::add_eps;
   rows.denominator = p.denominator;
   rows.row_sums = state.row_sums;
@@ -146,18 +150,18 @@ void backward(const BackwardParams<T>& p, device::Stream stream, std::int64_t mu
 
 template <class T>
 bool tensor_core_serves(const ForwardParams<T>& p) {
-  using tensor_core::can_pack_rows;
+  using device::in_packs;
   return tensor_core_serves<T>(p.shape) && tensor_core::can_weigh(p.shape, p.extent) &&
-         can_pack_rows(p.q) && can_pack_rows(p.k) && can_pack_rows(p.v) && can_pack_rows(p.y) &&
+         in_packs(p.q) && in_packs(p.k) && in_packs(p.v) && in_packs(p.y) &&
          device::can_pack(p.state, 0, 4);
 }
 template <class T>
 bool tensor_core_serves(const BackwardParams<T>& p) {
-  using tensor_core::can_pack_rows;
+  using device::in_packs;
   return tensor_core_serves<T>(p.shape) && tensor_core::can_weigh(p.shape, p.extent) &&
-         can_pack_rows(p.q) && can_pack_rows(p.k) && can_pack_rows(p.v) && can_pack_rows(p.y) &&
-         can_pack_rows(p.grad_y) && can_pack_rows(p.grad_q) && can_pack_rows(p.grad_k) &&
-         can_pack_rows(p.grad_v) && device::can_pack(p.state, 0, 4);
+         in_packs(p.q) && in_packs(p.k) && in_packs(p.v) && in_packs(p.y) && in_packs(p.grad_y) &&
+         in_packs(p.grad_q) && in_packs(p.grad_k) && in_packs(p.grad_v) &&
+         device::can_pack(p.state, 0, 4);
 }
 
 template <class T>

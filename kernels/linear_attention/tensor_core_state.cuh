@@ -46,13 +46,14 @@ struct StateParams {
   std::int64_t tiles;
   int splits;
   MapParams map;
-  TokenWeights weights;  ///< of keys
-  const Term* terms;     ///< of queries (B, H, tokens)
-  const float* z;        ///< of the keys (B, H, F), where queries are summed
-  const float* maximum;  ///< likewise
-  float* sums;           ///< (B, H, splits, F, 64)
-  float* row_sums;       ///< (B, H, splits, F)
-  float* maxima;         ///< (B, H, splits, F), where keys are summed
+  device::TokenWeights weights;  ///< of keys
+  bool weigh_one;                ///< all of them
+  const Term* terms;             ///< of queries (B, H, tokens)
+  const float* z;                ///< of the keys (B, H, F), where queries are summed
+  const float* maximum;          ///< likewise
+  float* sums;                   ///< (B, H, splits, F, 64)
+  float* row_sums;               ///< (B, H, splits, F)
+  float* maxima;                 ///< (B, H, splits, F), where keys are summed
 };
 
 template <class T>
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
           }
         }
         if constexpr (!queries) {
-          if (!p.weights.all_one) {
+          if (!p.weigh_one) {
 #pragma unroll
             for (int word = 0; word < 4; ++word) {
 #pragma unroll

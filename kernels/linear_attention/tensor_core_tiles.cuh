@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/device/block.cuh"
+#include "kernels/device/rows.cuh"
 #include "kernels/device/tensor_core.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/linear_attention/linear_attention_cuda.h"

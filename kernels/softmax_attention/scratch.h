@@ -33,9 +33,8 @@ struct Scratch {
       : width((head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns *
               linear::kPanelColumns),
         bytes(0) {
-    constexpr std::int64_t kStripRows = 6;
-    scores = take<float>(memory, kStripRows * kScoreStride);
-    weights = take<T>(memory, kStripRows * kScoreStride);
+    scores = take<float>(memory, linear::kStripRows * kScoreStride);
+    weights = take<T>(memory, linear::kStripRows * kScoreStride);
     outputs = take<float>(memory, kGroupRows * width);
     references = take<float>(memory, kGroupRows);
     totals = take<float>(memory, kGroupRows * static_cast<std::int64_t>(kTotalLanes));
