@@ -14,7 +14,7 @@
 //   16 bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y
 //   may be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
 //   tokens with the empty sum.
-// Geometry: hydra_geometry.h; kernels: hydra_forward.cu, hydra_backward.cu. Two launches each.
+// Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
 //   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
 //   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,

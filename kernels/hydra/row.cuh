@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/device/block.cuh"
+#include "kernels/device/rows.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/hydra/hydra.h"
 #include "kernels/hydra/hydra_cuda.h"
@@ -11,17 +12,15 @@
 
 namespace hydrascope::kernels::hydra::cuda {
 
+using device::in_packs;
+using device::load_floats;
+using device::row_of;
+
 struct NormRule {
   Norm norm;
   Eps eps_rule;
   float eps;
 };
-
-/// Row `token` of `image`.
-template <class T>
-__device__ __forceinline__ T* row_of(const Rows<T>& rows, std::int64_t image, std::int64_t token) {
-  return rows.data + image * rows.image_stride + token * rows.stride;
-}
 
 /// What a lane holds of a row: packs of 16 bytes, neighbouring lanes holding neighbouring packs.
 template <class T, int packs>
@@ -48,17 +47,6 @@ __device__ __forceinline__ RowShare<T, packs> load_row(const T* row, int dim, bo
     }
   }
   return share;
-}
-
-/// `width` float32 values from an address that 16 divides.
-template <int width>
-__device__ __forceinline__ void load_floats(const float* from, float (&values)[width]) {
-#pragma unroll
-  for (int i = 0; i < width; i += 4) {
-    const device::Pack<float, 4> four = device::load_pack<4>(from + i);
-#pragma unroll
-    for (int j = 0; j < 4; ++j) values[i + j] = four.values[j];
-  }
 }
 
 /// One value's part of sum x_f^2 or sum |x_f|.

@@ -1,6 +1,5 @@
-// The host's half of hydra.cuh: checks, the choice between the kernels, and their arguments.
-#pragma once
-
+// What launches hydra.cuh and hydra_gradient.cuh: checks, the choice between the kernels, their
+// arguments, and the functions of hydra_cuda.h.
 #include "kernels/device/launch.cuh"
 #include "kernels/error.h"
 #include "kernels/hydra/hydra.cuh"
@@ -13,7 +12,7 @@
 
 namespace hydrascope::kernels::hydra::cuda {
 
-inline void check(const Shape& shape) {
+void check(const Shape& shape) {
   const auto refuse = [](const char* what, std::int64_t found) {
     throw Error(ErrorCode::invalid_argument,
                 std::string("hydra needs ") + what + ", not " + std::to_string(found));
@@ -24,13 +23,6 @@ inline void check(const Shape& shape) {
   if (shape.tokens < 0 || shape.tokens > kMost) refuse("0 to 2^29 tokens", shape.tokens);
   if (shape.queries < 0 || shape.queries > shape.tokens)
     refuse("queries of its tokens only", shape.queries);
-}
-
-/// Whether rows can be read, or written, in packs.
-template <class T>
-bool in_packs(const Rows<T>& rows) {
-  constexpr int kWidth = device::kPackSize<std::remove_const_t<T>>;
-  return device::can_pack(rows.data, rows.stride, kWidth) && rows.image_stride % kWidth == 0;
 }
 
 /// Calls `function` with an integral_constant: packs_of(dim), or 0 unless all `can`.
@@ -45,7 +37,7 @@ void with_packs(std::int64_t dim, bool can, const Function& function) {
   }
 }
 
-inline void check_workspace(const void* workspace) {
+void check_workspace(const void* workspace) {
   if (workspace == nullptr) throw Error(ErrorCode::internal, "has no workspace", "hydra");
 }
 
@@ -175,6 +167,34 @@ void launch_backward(const BackwardParams<T>& params, device::Stream stream) {
       device::launch("key_gradient_any_kernel", key_gradient_any_kernel<T>, geometry, stream, keys);
     }
   });
+}
+
+std::size_t workspace_bytes(const Shape& shape) {
+  return workspace_layout(shape.images, shape.tokens, shape.dim).bytes;
+}
+
+std::size_t workspace_zero_bytes(const Shape& shape) {
+  return workspace_layout(shape.images, shape.tokens, shape.dim).partial;
+}
+
+void forward(const ForwardParams<float>& params, device::Stream stream) {
+  launch_forward(params, stream);
+}
+void forward(const ForwardParams<BFloat16>& params, device::Stream stream) {
+  launch_forward(params, stream);
+}
+void forward(const ForwardParams<Float16>& params, device::Stream stream) {
+  launch_forward(params, stream);
+}
+
+void backward(const BackwardParams<float>& params, device::Stream stream) {
+  launch_backward(params, stream);
+}
+void backward(const BackwardParams<BFloat16>& params, device::Stream stream) {
+  launch_backward(params, stream);
+}
+void backward(const BackwardParams<Float16>& params, device::Stream stream) {
+  launch_backward(params, stream);
 }
 
 }  // namespace hydrascope::kernels::hydra::cuda
