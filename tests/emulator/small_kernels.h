@@ -14,6 +14,14 @@
 
 namespace hydrascope::kernels::test {
 
+/// What a block shares.
+struct Parts {
+  float values[64];
+};
+struct alignas(16) Tile {
+  float values[32 * 4 * 2];
+};
+
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kSeesAddresses = true;
 #else
