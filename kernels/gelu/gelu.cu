@@ -1,4 +1,4 @@
-// Device code of gelu_cuda.h; equation, traffic and numerics are told there.
+// The kernels of gelu_cuda.h, which has the equations and the traffic, and what launches them.
 //
 // Geometry (gelu_geometry.h): 256 threads, each with two packs of 16 bytes a block's width apart;
 // the few values before and after the aligned middle are the first block's.

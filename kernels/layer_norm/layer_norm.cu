@@ -1,4 +1,4 @@
-// Device code of layer_norm_cuda.h; equation, traffic and numerics are told there.
+// The kernels of layer_norm_cuda.h, which has the equations and the traffic, and what launches them.
 //
 // Geometry: 128 threads, one warp per row (layer_norm_geometry.h); no shared memory, no barrier.
 //   layer_norm_kernel<T, packs>: the row lies in the registers of its warp, `packs` packs of 16

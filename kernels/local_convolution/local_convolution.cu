@@ -1,4 +1,4 @@
-// Device code of local_convolution_cuda.h; equation, geometry, traffic and numerics are told there.
+// The kernels of local_convolution_cuda.h, which has the equations and the traffic, and what launches them.
 //
 // Budget: add_kernel: 128 registers, 0 shared bytes
 #include "kernels/device/block.cuh"

@@ -1,4 +1,4 @@
-// Device code of patchify_cuda.h; equation, traffic and numerics are told there.
+// The kernels of patchify_cuda.h, which has the equations and the traffic, and what launches them.
 //
 // Geometry (patchify_geometry.h): 256 threads.
 //   patch_pixels_kernel<T, patch>: a block takes `patch` image rows of a run of patches through

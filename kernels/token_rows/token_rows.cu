@@ -1,4 +1,4 @@
-// Device code of token_rows_cuda.h; equations, geometry, traffic and numerics are told there.
+// The kernels of token_rows_cuda.h, which has the equations and the traffic, and what launches them.
 //
 // Budget: prefix_tokens_kernel: 24 registers, 0 shared bytes
 // Budget: mean_of_patches_kernel: 64 registers, 16384 shared bytes

@@ -24,12 +24,13 @@ namespace cuda = linear_attention::cuda;
 using la::Feature;
 using la::Normaliser;
 
-inline constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
-                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
-                                 Feature::softmax_both, Feature::exp_centred};
+inline constexpr Feature kFeatures[] = {
+    Feature::elu_plus_one, Feature::relu,         Feature::unit,         Feature::exp,
+    Feature::exp_pair,     Feature::softmax_pair, Feature::softmax_both, Feature::exp_centred};
 
 /// Heads that no tensor core serves unless `width` and `head_dim` are 64.
-inline la::Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width, std::int64_t head_dim) {
+inline la::Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width,
+                          std::int64_t head_dim) {
   const Normaliser rule = feature == Feature::unit ? Normaliser::none : Normaliser::add_eps;
   return {heads, width, head_dim, feature, rule, 1e-6F, 1e-6F};
 }
