@@ -107,14 +107,15 @@ __device__ __forceinline__ float plain_feature(Feature feature, float u, OfRow r
 template <int lanes, class T>
 __device__ __forceinline__ float largest_exponent(const Map& map, const T* u, int width, OfRow row,
                                                   const float* maximum, int lane) {
-  float most = -INFINITY;
+  float largest = -INFINITY;
   for (int j = lane; j < width; j += lanes) {
     const float x = device::to_float(u[j]);
-    most = device::Max()(most, exponent(map.feature, x, false, row) + maximum[j]);
+    largest = device::Max()(largest, exponent(map.feature, x, false, row) + maximum[j]);
     if (map.features > map.width)
-      most = device::Max()(most, exponent(map.feature, x, true, row) + maximum[map.width + j]);
+      largest =
+          device::Max()(largest, exponent(map.feature, x, true, row) + maximum[map.width + j]);
   }
-  return device::warp_reduce<lanes>(most, device::Max());
+  return device::warp_reduce<lanes>(largest, device::Max());
 }
 
 /// The gradient that one element has as a feature or, where the map has exponents, as the exponents

@@ -3,10 +3,10 @@
 // by the GPU plan and by training for every mechanism that has a Feature. Maps, stabilisation,
 // weights and normaliser are linear_attention.h's; per head
 //   b_tf = w_t exp(W_tf - M_f)    M_f = max_t W_tf            S = sum_t b_t v_t^T    z = sum_t b_t
-//   a_if = exp(U_if + M_f - most_i)    most_i = max_f (U_if + M_f)
+//   a_if = exp(U_if + M_f - max_i)    max_i = max_f (U_if + M_f)
 //   y_i = (a_i^T S) / m_i    m_i = a_i . z (at least 1 where w_t = 1), or without exponents, where
-//                            M_f = most_i = 0, a_i . z + eps, or 1 by Normaliser::none
-// and backward, with M, most and m constants (gh_i = grad_y_i / m_i):
+//                            M_f = max_i = 0, a_i . z + eps, or 1 by Normaliser::none
+// and backward, with M, max_i and m constants (gh_i = grad_y_i / m_i):
 //   delta_i = gh_i . y_i          dS = sum_i a_i gh_i^T       dz = -sum_i delta_i a_i  (`none`: 0)
 //   grad_q_i = J(q_i)^T (S gh_i - delta_i z)                  grad_v_t = dS^T b_t
 //   grad_k_t = J(k_t)^T w_t (dS v_t + dz)

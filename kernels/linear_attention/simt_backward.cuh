@@ -1,6 +1,6 @@
 // What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
 // rows read out (simt_read_out.cuh), in float32 arithmetic, for any w, d, H, N, type, stride and
-// alignment. M, most and m are constants of the derivative (linear_attention_cuda.h):
+// alignment. M, max_i and m are constants of the derivative (linear_attention_cuda.h):
 //   delta_i = (g_i . y_i) / m_i               query_rows_kernel (without a normaliser 0, m_i = 1)
 //   dS = sum_i a_i g_i^T / m_i                state_kernel
 //   dz = -sum_i delta_i a_i
@@ -63,10 +63,10 @@ __global__ void __launch_bounds__(kThreads) query_rows_kernel(const QueryRowsPar
     const int width = inside ? p.map.width : 0;
     const T* u = at(p.q, image, token, p.map.width, 0);
     const OfRow of = of_row<kRowLanes>(p.map.feature, u, width, p.map.unit_eps, lane);
-    float most = 0;
+    float row_max = 0;
     if (is_exponential(p.map.feature))
-      most = largest_exponent<kRowLanes>(p.map, u, width, of,
-                                         p.state.maximum(head * p.map.features), lane);
+      row_max = largest_exponent<kRowLanes>(p.map, u, width, of,
+                                            p.state.maximum(head * p.map.features), lane);
     const T* y = at(p.y, image, token, p.dim, 0);
     const T* g = at(p.grad_y, image, token, p.dim, 0);
     float along = 0;
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads) query_rows_kernel(const QueryRowsPar
     const float inverse = p.divides ? 1 / p.denominator[row] : 1.0F;
     *p.to.plane(QueryRows::first, row) = of.first;
     *p.to.plane(QueryRows::second, row) = of.second;
-    *p.to.plane(QueryRows::most, row) = most;
+    *p.to.plane(QueryRows::row_max, row) = row_max;
     *p.to.plane(QueryRows::inverse, row) = inverse;
     *p.to.plane(QueryRows::slope, row) = p.divides ? along * inverse : 0.0F;
   }
@@ -183,7 +183,7 @@ __device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>
   if (!is_exponential(p.map.feature)) return value;
   const float maximum = *p.state.maximum(state_row + element);
   const float x = exponent(p.map.feature, u, part == 1, of);
-  return value * expf(side == Side::query ? x + maximum - shared.rows.most[row] : x - maximum);
+  return value * expf(side == Side::query ? x + maximum - shared.rows.row_max[row] : x - maximum);
 }
 
 template <class T, Side side, int parts>

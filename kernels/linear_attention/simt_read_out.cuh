@@ -1,7 +1,7 @@
 // Rows read out of a state in float32 arithmetic, for any w, d, H, N, type, stride and alignment:
-//   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - most_i)
+//   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - max_i)
 //   keys:     dv_j = b_j^T dS          b_jf = w_j exp(W_jf - M_f)                   (backward)
-// with most_i the largest U_if + M_f of the row (linear_attention_cuda.h).
+// with max_i the largest U_if + M_f of the row (linear_attention_cuda.h).
 //
 // Tensors: q (B, queries, H w) or k (B, N, H w), y or grad_v by Rows; S (B, H, F, d) or dS, and z,
 //   M (B, H, F), float32, read; denominator (B, H, queries), written where asked for.
@@ -110,7 +110,8 @@ __global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutPara
         if (!exponential) {
           a = plain_feature(feature, u[i], of);
         } else if (side == Side::query) {
-          a = expf(exponent(feature, u[i], f >= p.map.width, of) + maximum - shared.rows.most[row]);
+          a = expf(exponent(feature, u[i], f >= p.map.width, of) + maximum -
+                   shared.rows.row_max[row]);
         } else {
           a = expf(exponent(feature, u[i], f >= p.map.width, of) - maximum);
         }

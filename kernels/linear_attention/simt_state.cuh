@@ -114,20 +114,20 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T>
     const int own_count = tokens_left(token);
     const TileWeights weigh(p.weigh, token);
     if (exponential) {
-      float most = -INFINITY;
+      float running_max = -INFINITY;
 #pragma unroll
       for (int i = 0; i < kFetched; ++i) {
         u[i] = exponent(feature, u[i], second, has_rows<side>(feature) ? of_row(i) : OfRow{});
-        if (side == Side::key && i < own_count) most = device::Max()(most, u[i]);
-        if (side == Side::query) u[i] += maximum - shared.rows.most[half * kFetched + i];
+        if (side == Side::key && i < own_count) running_max = device::Max()(running_max, u[i]);
+        if (side == Side::query) u[i] += maximum - shared.rows.row_max[half * kFetched + i];
       }
       if constexpr (side == Side::key) {
-        shared.halves[half][own] = most;
+        shared.halves[half][own] = running_max;
         device::block_sync();
-        most = device::Max()(shared.halves[0][own], shared.halves[1][own]);
-        most = device::Max()(most, maximum);
-        const float factor = expf(maximum - most);
-        maximum = most;
+        running_max = device::Max()(shared.halves[0][own], shared.halves[1][own]);
+        running_max = device::Max()(running_max, maximum);
+        const float factor = expf(maximum - running_max);
+        maximum = running_max;
         z *= factor;
         if (half == 0) shared.factor[own] = factor;
       }
@@ -210,13 +210,13 @@ __global__ void __launch_bounds__(kThreads) combine_kernel(const CombineParams p
   State own = p.sums;
   if (has_run) own.data += lane * p.run_stride;
   float factor = has_run ? 1.0F : 0.0F;
-  float most = 0;
+  float largest = 0;
   if (p.rescales) {
     const float maximum = has_run ? *own.maximum(row) : -INFINITY;
-    most = device::warp_reduce(maximum, device::Max());
-    if (has_run) factor = expf(maximum - most);
+    largest = device::warp_reduce(maximum, device::Max());
+    if (has_run) factor = expf(maximum - largest);
   }
-  if (p.has_maximum && lane == 0) *p.to.maximum(row) = most;
+  if (p.has_maximum && lane == 0) *p.to.maximum(row) = largest;
   const float z = device::warp_reduce(has_run ? factor * *own.z(row) : 0.0F, device::Sum());
   if (lane == 0) *p.to.z(row) = z;
   for (int first = 0; first < p.sums.dim; first += device::kWarpSize) {

@@ -153,7 +153,7 @@ class TileWeights {
 struct QueryRows {
   float* data;
   std::int64_t count;  ///< of a plane
-  enum Value { first, second, most, inverse, slope };
+  enum Value { first, second, row_max, inverse, slope };
   __device__ float* plane(Value value, std::int64_t at) const {
     return data + static_cast<std::int64_t>(value) * count + at;
   }
@@ -164,7 +164,7 @@ template <int tokens>
 struct RowValues {
   float first[tokens];  ///< OfRow
   float second[tokens];
-  float most[tokens];     ///< queries: the largest U + M
+  float row_max[tokens];  ///< queries: the largest U + M
   float inverse[tokens];  ///< queries: 1 / m
   float slope[tokens];    ///< queries: delta
 };
@@ -190,12 +190,12 @@ __device__ __forceinline__ void make_rows(RowValues<tokens>& values, const Map& 
     const int width = row < count ? map.width : 0;
     const T* u = at(rows, image, token + (row < count ? row : 0), map.width, 0);
     const OfRow of = of_row<kRowLanes>(map.feature, u, width, map.unit_eps, lane);
-    float most = 0;
-    if (maximum != nullptr) most = largest_exponent<kRowLanes>(map, u, width, of, maximum, lane);
+    float row_max = 0;
+    if (maximum != nullptr) row_max = largest_exponent<kRowLanes>(map, u, width, of, maximum, lane);
     if (lane != 0) continue;
     values.first[row] = of.first;
     values.second[row] = of.second;
-    values.most[row] = most;
+    values.row_max[row] = row_max;
   }
 }
 
@@ -207,7 +207,7 @@ __device__ __forceinline__ void load_query_rows(RowValues<tokens>& values, const
     const bool inside = row < count;
     values.first[row] = inside ? *queries.plane(QueryRows::first, at + row) : 0;
     values.second[row] = inside ? *queries.plane(QueryRows::second, at + row) : 0;
-    values.most[row] = inside ? *queries.plane(QueryRows::most, at + row) : 0;
+    values.row_max[row] = inside ? *queries.plane(QueryRows::row_max, at + row) : 0;
     values.inverse[row] = inside ? *queries.plane(QueryRows::inverse, at + row) : 0;
     values.slope[row] = inside ? *queries.plane(QueryRows::slope, at + row) : 0;
   }

@@ -65,7 +65,8 @@ struct RowsBackwardShared {
   T u[kWarps][2][kWarpRows * kWidth];  ///< a tile's gradient takes its place
   T x[kWarps][kWarpRows * kWidth];
   float offsets[features];  ///< of the features' exponents, in powers of two
-  float others[features];   ///< factors of the matrix's rows; then of queries M or z, of keys dz
+  float feature_values
+      [features];  ///< factors of the matrix's rows; then of queries M or z, of keys dz
   float largest[kWarps];
 };
 
@@ -77,13 +78,13 @@ __device__ __forceinline__ float scale_of(const HeldSums<features>& held, const 
   if constexpr (std::is_same_v<T, BFloat16>) {
     return 1;
   } else {
-    float most = held.largest(factors);
-    most = device::warp_reduce(most, device::Max());
-    if (device::lane_index() == 0) largest[device::warp_index()] = most;
+    float magnitude = held.largest(factors);
+    magnitude = device::warp_reduce(magnitude, device::Max());
+    if (device::lane_index() == 0) largest[device::warp_index()] = magnitude;
     device::block_sync();
-    most = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
+    magnitude = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
     // 2^(13 - e) for a largest of 2^e to 2^(e + 1), as far as float32 has it.
-    const auto exponent = static_cast<int>(std::bit_cast<std::uint32_t>(most) >> 23);
+    const auto exponent = static_cast<int>(std::bit_cast<std::uint32_t>(magnitude) >> 23);
     const int wanted = 127 + 13 + 127 - exponent;
     return std::bit_cast<float>(static_cast<std::uint32_t>(wanted < 1     ? 1
                                                            : wanted > 253 ? 253
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   held.load(p.matrix + image_head * kFeatures * kWidth);
   const std::int64_t feature = image_head * kFeatures + thread;
   if (thread < kFeatures) {
-    shared.others[thread] = kExponential ? inverse_of_sum(p.row_sums[feature]) : 1.0F;
+    shared.feature_values[thread] = kExponential ? inverse_of_sum(p.row_sums[feature]) : 1.0F;
     float offset = 0;
     if constexpr (kExponential) {
       offset = p.maxima[feature] * kLog2E;
@@ -208,15 +209,16 @@ __global__ void __launch_bounds__(kThreads, 3)
     shared.offsets[thread] = offset;
   }
   device::block_sync();
-  const float scale = queries ? 1.0F : scale_of<T>(held, shared.others, shared.largest);
+  const float scale = queries ? 1.0F : scale_of<T>(held, shared.feature_values, shared.largest);
   const float unscale = 1 / scale;
-  held.put(shared.matrix, shared.others, scale);
+  held.put(shared.matrix, shared.feature_values, scale);
   device::block_sync();
   if (thread < kFeatures) {
     if constexpr (!queries) {
-      shared.others[thread] *= p.matrix_row_sums[feature];
+      shared.feature_values[thread] *= p.matrix_row_sums[feature];
     } else {
-      shared.others[thread] = kExponential ? p.maxima[feature] * kLog2E : p.row_sums[feature];
+      shared.feature_values[thread] =
+          kExponential ? p.maxima[feature] * kLog2E : p.row_sums[feature];
     }
   }
   device::block_sync();
@@ -251,15 +253,16 @@ __global__ void __launch_bounds__(kThreads, 3)
       shifts[row][1] = terms[row].second;
     }
     if constexpr (queries) {
-      float most[2] = {};
-      if constexpr (kExponential) find_most<T, kind>(p.map, u_rows, shared.others, terms, most);
+      float row_max[2] = {};
+      if constexpr (kExponential)
+        find_row_max<T, kind>(p.map, u_rows, shared.feature_values, terms, row_max);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         const std::int64_t token = first_row(tile) + group + 8 * row;
         const bool inside = token < p.rows;
         const float m = inside ? p.denominator[image_head * p.rows + token] : 1.0F;
         if constexpr (kExponential) {
-          const float shift = most[row] + binary_logarithm(m);
+          const float shift = row_max[row] + binary_logarithm(m);
           shifts[row][0] += shift;
           shifts[row][1] += shift;
         } else if (p.divides) {
@@ -310,19 +313,20 @@ __global__ void __launch_bounds__(kThreads, 3)
           const int row = word % 2;
           float u[2];
           float offset[2] = {};
-          float other[2] = {1, 1};
+          float feature_value[2] = {1, 1};
           float value[2];
           unpack<T>(words[word], u);
           if constexpr (kExponential) load_two(shared.offsets, chunk + word / 2, offset);
-          if constexpr (!queries || !kExponential) load_two(shared.others, chunk + word / 2, other);
+          if constexpr (!queries || !kExponential)
+            load_two(shared.feature_values, chunk + word / 2, feature_value);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             value[i] =
                 feature_of<kind>(p.map, u[i], half, offset[i], shifts[row][half], terms[row].first);
             if constexpr (!queries && !kExponential) value[i] *= factor[row];
             const float of_matrix = products[word / 2][2 * row + i];
-            float gradient =
-                queries ? of_matrix - product[row] * other[i] : fmaf(of_matrix, unscale, other[i]);
+            float gradient = queries ? of_matrix - product[row] * feature_value[i]
+                                     : fmaf(of_matrix, unscale, feature_value[i]);
             gradient *= kExponential ? value[i] : factor[row];
             if constexpr (kExponential) {
               const float slope = Traits::kShifted ? p.map.slope * kLn2 : 1.0F;

@@ -62,9 +62,10 @@ __device__ __forceinline__ void load_two(const float* values, int chunk, float (
 
 /// The largest exponent of rows g and g + 8, in powers of two, with the features' `offsets`.
 template <class T, Kind kind>
-__device__ __forceinline__ void find_most(const MapParams& map, const T* rows, const float* offsets,
-                                          const RowTerms (&terms)[2], float (&most)[2]) {
-  most[0] = most[1] = -INFINITY;
+__device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows,
+                                             const float* offsets, const RowTerms (&terms)[2],
+                                             float (&row_max)[2]) {
+  row_max[0] = row_max[1] = -INFINITY;
 #pragma unroll 2
   for (int columns = 0; columns < kGroups; ++columns) {
     std::uint32_t words[4];
@@ -80,14 +81,14 @@ __device__ __forceinline__ void find_most(const MapParams& map, const T* rows, c
         load_two(offsets, half * kRowChunks + 2 * columns + word / 2, offset);
 #pragma unroll
         for (int i = 0; i < 2; ++i)
-          most[word % 2] =
-              fmaxf(most[word % 2], exponent_in_twos<kind>(map, u[i], half, offset[i],
-                                                           half == 0 ? row.first : row.second));
+          row_max[word % 2] =
+              fmaxf(row_max[word % 2], exponent_in_twos<kind>(map, u[i], half, offset[i],
+                                                              half == 0 ? row.first : row.second));
       }
     }
   }
 #pragma unroll
-  for (float& value : most) {
+  for (float& value : row_max) {
     value = fmaxf(value, device::shuffle_xor(value, 1));
     value = fmaxf(value, device::shuffle_xor(value, 2));
   }
@@ -144,8 +145,8 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (thread < kFeatures) {
     const float z = p.row_sums[image_head * kFeatures + thread];
     if constexpr (kExponential) {
-      const float most = p.maxima[image_head * kFeatures + thread] * kLog2E;
-      shared.offsets[thread] = most + binary_logarithm(z);
+      const float key_max = p.maxima[image_head * kFeatures + thread] * kLog2E;
+      shared.offsets[thread] = key_max + binary_logarithm(z);
       shared.factors[thread] = inverse_of_sum(z);
     } else {
       shared.factors[thread] = 1;
@@ -177,13 +178,13 @@ __global__ void __launch_bounds__(kThreads, 3)
       if (needs_row_of<kind>(p.map)) find_terms<T, kind>(p.map, rows, true, terms);
     }
     float shifts[2][2] = {};
-    float most[2] = {};
+    float row_max[2] = {};
     if constexpr (kExponential) {
-      find_most<T, kind>(p.map, rows, shared.offsets, terms, most);
+      find_row_max<T, kind>(p.map, rows, shared.offsets, terms, row_max);
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        shifts[row][0] = terms[row].first + most[row];
-        shifts[row][1] = terms[row].second + most[row];
+        shifts[row][0] = terms[row].first + row_max[row];
+        shifts[row][1] = terms[row].second + row_max[row];
       }
     }
 
@@ -238,10 +239,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     if (p.denominator != nullptr) {
       float relative[2] = {};  // of what m was made relative to, to what it is told relative to
       if constexpr (kExponential) {
-        float most_alone[2];
-        find_most<T, kind>(p.map, rows, shared.factors, terms, most_alone);
+        float row_max_alone[2];
+        find_row_max<T, kind>(p.map, rows, shared.factors, terms, row_max_alone);
 #pragma unroll
-        for (int row = 0; row < 2; ++row) relative[row] = most[row] - most_alone[row];
+        for (int row = 0; row < 2; ++row) relative[row] = row_max[row] - row_max_alone[row];
       }
 #pragma unroll
       for (int row = 0; row < 2; ++row) {

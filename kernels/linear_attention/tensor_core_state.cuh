@@ -106,13 +106,13 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
   const int feature = 16 * warp + group;
   float sums[kHalves][kRowChunks][4] = {};
   float row_sums[kHalves][4] = {};
-  float most[kHalves][2];
+  float running_max[kHalves][2];
   float offset[kHalves][2] = {};
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      most[half][row] = -INFINITY;
+      running_max[half][row] = -INFINITY;
       if constexpr (queries && kExponential) {
         const std::int64_t f = image_head * Traits::kFeatures + kWidth * half + feature + 8 * row;
         offset[half][row] = fmaf(p.maximum[f], kLog2E, binary_logarithm(p.z[f]));
@@ -194,9 +194,9 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
           now = fmaxf(now, device::shuffle_xor(now, 1));
           now = fmaxf(now, device::shuffle_xor(now, 2));
           if constexpr (!Traits::kShifted) now *= kLog2E;
-          now = fmaxf(now, most[half][row]);
-          factor[row] = power_of_two(most[half][row] - now);
-          most[half][row] = now;
+          now = fmaxf(now, running_max[half][row]);
+          factor[row] = power_of_two(running_max[half][row] - now);
+          running_max[half][row] = now;
           offset[half][row] = -now;
         }
         if (factor[0] != 1 || factor[1] != 1) {  // rare after the first tiles
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
       if constexpr (queries) row_sum = device::warp_reduce<4>(row_sum, device::Sum());
       if (pair == 0) {
         p.row_sums[f] = row_sum;
-        if constexpr (!queries) p.maxima[f] = kExponential ? most[half][row] * kLn2 : 0.0F;
+        if constexpr (!queries) p.maxima[f] = kExponential ? running_max[half][row] * kLn2 : 0.0F;
       }
     }
   }
@@ -338,11 +338,11 @@ __global__ void __launch_bounds__(kCombineThreads)
       static_cast<std::int64_t>(blockIdx.x / blocks) * gridDim.y + blockIdx.y;
   const int feature = static_cast<int>(blockIdx.x % blocks) * kCombineRows + row;
   const std::int64_t first = image_head * p.splits * p.features + feature;
-  float most = -INFINITY;
+  float largest = -INFINITY;
   if constexpr (maxima) {
 #pragma unroll 4
     for (int split = 0; split < p.splits; ++split)
-      most = fmaxf(most, p.maxima[first + split * static_cast<std::int64_t>(p.features)]);
+      largest = fmaxf(largest, p.maxima[first + split * static_cast<std::int64_t>(p.features)]);
   }
   float sum[4] = {};
   float row_sum = 0;
@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(kCombineThreads)
   for (int split = 0; split < p.splits; ++split) {
     const std::int64_t from = first + split * static_cast<std::int64_t>(p.features);
     float factor = 1;
-    if constexpr (maxima) factor = power_of_two((p.maxima[from] - most) * kLog2E);
+    if constexpr (maxima) factor = power_of_two((p.maxima[from] - largest) * kLog2E);
     float values[4];
     device::to_floats(device::load_pack<4>(p.sums + from * kWidth + column), values);
 #pragma unroll
@@ -361,7 +361,7 @@ __global__ void __launch_bounds__(kCombineThreads)
   device::store_pack(p.to_sums + to * kWidth + column, device::from_floats<float>(sum));
   if (column == 0) {
     p.to_row_sums[to] = row_sum;
-    if constexpr (maxima) p.to_maxima[to] = most;
+    if constexpr (maxima) p.to_maxima[to] = largest;
   }
 }
 

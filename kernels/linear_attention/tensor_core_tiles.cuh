@@ -154,14 +154,14 @@ struct HeldSums {
   }
   /// The largest absolute value of this thread's, row f times factors[f].
   __device__ __forceinline__ float largest(const float* factors) const {
-    float most = 0;
+    float magnitude = 0;
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
 #pragma unroll
       for (const float value : packs[i].values)
-        most = fmaxf(most, fabsf(value * factors[row_of(i)]));
+        magnitude = fmaxf(magnitude, fabsf(value * factors[row_of(i)]));
     }
-    return most;
+    return magnitude;
   }
   /// Into the tile, row f times factors[f] times `scale`, rounded to T; the caller synchronises.
   template <class T>
