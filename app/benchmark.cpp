@@ -237,7 +237,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.precision = run.text("precision");
     row.device = run.text("device");
     Subject subject = make_subject(run, stage == "train_step", console);
-    const model::ClassifierOptions& chosen = subject.classifier.options();
+    const model::inference::InferenceOptions& chosen = subject.classifier.options();
     const image::Size size = fitted(subject.transform);
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
@@ -247,7 +247,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.tokens = subject.classifier.num_tokens(size.height, size.width);
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
-    row.kernels = subject.classifier.kernels();
+    row.kernels = subject.classifier.describe().kernels;
     row.gflops_per_image = subject.classifier.gflops_per_image(size.height, size.width);
     const std::pair<std::string, std::string> kind{row.device, row.precision};
     if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
@@ -273,8 +273,8 @@ int run_benchmark(const ParsedOptions& options) {
         row.kernels = "modules";
         row.gflops_per_image *= kPassesOfAStep;
       }
-      if (timings.milliseconds.empty()) break;                  // interrupted
-      if (!trains) row.kernels = subject.classifier.kernels();  // known in full only now
+      if (timings.milliseconds.empty()) break;                           // interrupted
+      if (!trains) row.kernels = subject.classifier.describe().kernels;  // known in full only now
       if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);

@@ -125,7 +125,8 @@ int run_classify(const ParsedOptions& options) {
       record.attention = attention;
       record.attention_options = attention_options;
       record.approximations = classifier.approximations();
-      if (classifier.kernels() != "fused") record.kernels = classifier.kernels();
+      const std::string kernels = classifier.describe().kernels;
+      if (kernels != "fused") record.kernels = kernels;
       record.seconds = result.seconds;
       record.note = result.note;
     }

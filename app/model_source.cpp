@@ -413,7 +413,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
         "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans),
         source.name);
   }
-  model::ClassifierOptions wanted;
+  model::inference::InferenceOptions wanted;
   wanted.device = choose_device(options, launch);
   wanted.precision = model::resolve_precision(options.text("precision"), wanted.device);
   const std::string& kernels = options.text("kernels");
@@ -427,7 +427,6 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
   // What explains the classifier's answers has to keep to it, too.
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  wanted.head = source.head;
   if (options.given("keep-tokens")) wanted.keep_tokens = options.number("keep-tokens");
   if (options.given("keep-layer")) {
     if (!options.given("keep-tokens"))
@@ -447,7 +446,7 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
     const std::string& named = options.text("calibration");
     wanted.calibration_source = named.empty() ? "bundled" : named;
   }
-  model::Classifier classifier(source.config, source.weights, wanted);
+  model::Classifier classifier(source.config, source.weights, wanted, source.head);
   const Console console(options);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
   return classifier;

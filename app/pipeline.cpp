@@ -74,15 +74,15 @@ std::int64_t byte_size(const PipelineResult& result) {
 
 class Pipeline {
  public:
-  Pipeline(const std::function<std::optional<Input>()>& next, model::inference::BatchModel& model,
+  Pipeline(const std::function<std::optional<Input>()>& next, model::inference::Engine& model,
            const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
       : next_(next), model_(model), options_(options), done_(done) {
     const std::int64_t largest_batch =
-        options.batch_size > 0
-            ? options.batch_size
-            : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1, kMostAutomaticBatch);
+        options.batch_size > 0 ? options.batch_size
+                               : std::clamp<std::int64_t>(model.limits().enough_tokens / kFewTokens,
+                                                          1, kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
-    window_ = (model.most_under_way() + 1) * largest_batch + 2 * options.workers;
+    window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -114,7 +114,8 @@ class Pipeline {
       if (!nothing_new) submit(std::move(batch));
       go_on = emit();
       if (!go_on || (nothing_new && under_way_.empty() && finished_)) break;
-      if (!under_way_.empty() && (nothing_new || model_.under_way() >= model_.most_under_way())) {
+      if (!under_way_.empty() &&
+          (nothing_new || model_.under_way() >= model_.limits().most_under_way)) {
         collect();
         go_on = emit();
       }
@@ -289,7 +290,7 @@ class Pipeline {
       result.note = image::describe_fit(options_.transform, plan);
       result.model_size = plan.output;
       result.tensor = image::transform_pixels(options_.transform, *job.picture, plan);
-      if (!model_.takes_bytes())
+      if (!model_.limits().takes_bytes)
         result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
       if (options_.keep_picture && !job.view) result.pixels = std::move(*job.picture);
     } catch (...) {
@@ -327,7 +328,7 @@ class Pipeline {
     if (limit != batch_limits_.end()) return limit->second;
     if (options_.batch_size > 0) return options_.batch_size;
     const std::int64_t tokens = model_.num_tokens(size.first, size.second);
-    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMostAutomaticBatch);
+    return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMostAutomaticBatch);
   }
 
   using Groups = std::map<Group, std::deque<Item>>;
@@ -490,7 +491,7 @@ class Pipeline {
   }
 
   const std::function<std::optional<Input>()>& next_;
-  model::inference::BatchModel& model_;
+  model::inference::Engine& model_;
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
   std::int64_t window_ = 0;
@@ -540,7 +541,7 @@ std::string PipelineTiming::describe(int threads, int workers) const {
 }
 
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
-                            model::inference::BatchModel& model, const PipelineOptions& options,
+                            model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
   if (options.transform.tiling == image::Tiling::none)
     return Pipeline(next, model, options, done).run();

@@ -9,7 +9,7 @@
 #include "model/image/decode.h"
 #include "model/image/transform.h"
 #include "model/image/video.h"
-#include "model/inference/batch_model.h"
+#include "model/inference/engine.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -106,7 +106,7 @@ struct PipelineTiming {
 /// decodes; the views are then cut and classified in batches, a window of them at a time, however
 /// large the picture.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
-                            model::inference::BatchModel& model, const PipelineOptions& options,
+                            model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);
 
 /// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.

@@ -16,8 +16,8 @@
 namespace hydrascope::app {
 namespace {
 
-/// The modules under training as a model of the pipeline.
-class ModulesUnderTraining final : public model::inference::BatchModel {
+/// The modules under training as an engine of the pipeline.
+class ModulesUnderTraining final : public model::inference::SynchronousEngine {
  public:
   ModulesUnderTraining(model::VisionTransformerImpl& model, c10::Device device,
                        model::training::Autocast autocast)
@@ -28,31 +28,27 @@ class ModulesUnderTraining final : public model::inference::BatchModel {
   ModulesUnderTraining& operator=(const ModulesUnderTraining&) = delete;
   ~ModulesUnderTraining() override { model_.train(); }
 
-  void submit(const model::inference::ImageBatch& batch) override {
-    const at::NoGradGuard no_grad;
-    const model::training::AutocastScope scope(autocast_, device_.type());
-    const at::Tensor images = batch.on_device.defined() ? batch.on_device : at::stack(batch.images);
-    logits_ = model_.forward(images.to(device_)).to(at::kFloat).cpu();
-  }
-  at::Tensor collect() override { return std::exchange(logits_, {}); }
-  [[nodiscard]] int under_way() const noexcept override { return logits_.defined() ? 1 : 0; }
-  [[nodiscard]] int most_under_way() const noexcept override { return 1; }
-  [[nodiscard]] bool takes_bytes() const noexcept override { return false; }
   [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
                                         std::int64_t width) const noexcept override {
     return model_.config().token_grid_of_pixels(height, width).num_tokens();
   }
-  [[nodiscard]] std::int64_t enough_tokens() const noexcept override {
+  [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;
     constexpr std::int64_t kBusyCpu = 4096;
-    return device_.is_cuda() ? kBusyGpu : kBusyCpu;
+    return {1, /*takes_bytes=*/false, device_.is_cuda() ? kBusyGpu : kBusyCpu};
+  }
+
+ protected:
+  Outputs compute(const at::Tensor& images) override {
+    const at::NoGradGuard no_grad;
+    const model::training::AutocastScope scope(autocast_, device_.type());
+    return {model_.forward(images.to(device_)).to(at::kFloat).cpu(), {}};
   }
 
  private:
   model::VisionTransformerImpl& model_;
   c10::Device device_;
   model::training::Autocast autocast_;
-  at::Tensor logits_;
 };
 
 }  // namespace

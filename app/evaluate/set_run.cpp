@@ -35,7 +35,7 @@ void add_run(KeyValueReport& summary, const ModelSource& source,
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
-  summary.add("kernels", classifier.kernels());
+  summary.add("kernels", classifier.describe().kernels);
   if (const auto values = classifier.approximations(); !values.empty())
     summary.add_json("approximations", json_object(values));
   summary.add("images_per_second",

@@ -54,7 +54,7 @@ model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& o
     console.note("note: the teacher looks at pictures of " + size_text(student.img_size) +
                  ", it was made for " + size_text(own_size) + " and may know less there");
   }
-  model::ClassifierOptions wanted;
+  model::inference::InferenceOptions wanted;
   wanted.device = device;
   wanted.precision = model::resolve_precision(name(autocast_of(options, device)), device);
   const auto classifier =

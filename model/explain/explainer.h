@@ -1,5 +1,5 @@
 // Which tokens a prediction rests on. The model ran already, as a plan or as modules; what is left
-// of it is the tokens that entered some blocks (BatchModel::take_traced_tokens). From those the
+// of it is the tokens that entered some blocks (Engine::take_traced_tokens). From those the
 // modules compute, in float32, what a method needs and nothing else: for the last block of a model
 // that pools a class token that is keys and values of all tokens and one row of everything after.
 //

@@ -54,7 +54,7 @@ at::Tensor picture_of(const Variant& variant, std::int64_t patch_size) {
 /// The model at work on a list of variants; batches under way are collected in any case.
 class VariantRun {
  public:
-  VariantRun(inference::BatchModel& model, const WatchedPicture& picture,
+  VariantRun(inference::Engine& model, const WatchedPicture& picture,
              const FaithfulnessOptions& options)
       : model_(model), picture_(picture), options_(options) {}
   VariantRun(const VariantRun&) = delete;
@@ -76,7 +76,7 @@ class VariantRun {
     std::size_t next = 0;
     while (next < variants.size() || !under_way_.empty()) {
       if (options_.stop_requested && options_.stop_requested()) return false;
-      if (next < variants.size() && model_.under_way() < model_.most_under_way()) {
+      if (next < variants.size() && model_.under_way() < model_.limits().most_under_way) {
         const std::size_t count = std::min(batch_size, variants.size() - next);
         try {
           submit(variants.subspan(next, count));
@@ -102,7 +102,7 @@ class VariantRun {
     if (options_.batch_size > 0) return options_.batch_size;
     constexpr std::int64_t kMost = 256;
     const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
-    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
+    return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMost);
   }
 
   void submit(std::span<const Variant> variants) {
@@ -134,7 +134,7 @@ class VariantRun {
     }
   }
 
-  inference::BatchModel& model_;
+  inference::Engine& model_;
   const WatchedPicture& picture_;
   const FaithfulnessOptions& options_;
   std::deque<Batch> under_way_;
@@ -198,7 +198,7 @@ double area_under(std::span<const double> curve) {
   return (sum - curve.front() / 2 - curve.back() / 2) / static_cast<double>(curve.size() - 1);
 }
 
-std::optional<std::vector<FaithfulnessScore>> score_maps(inference::BatchModel& model,
+std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& model,
                                                          const WatchedPicture& picture,
                                                          std::span<const at::Tensor> maps,
                                                          const FaithfulnessOptions& options) {

@@ -19,7 +19,7 @@
 
 #include "model/explain/measure.h"
 #include "model/explain/substrate.h"
-#include "model/inference/batch_model.h"
+#include "model/inference/engine.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -64,7 +64,7 @@ struct FaithfulnessScore {
 /// of the picture, on the CPU. Runs `model`, which must have no batch under way, on all variants of
 /// the picture in batches that maps and measures share. Nothing when a stop was requested before
 /// the end. Throws Error(invalid_argument) for maps of another grid, Error(out_of_memory).
-std::optional<std::vector<FaithfulnessScore>> score_maps(inference::BatchModel& model,
+std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& model,
                                                          const WatchedPicture& picture,
                                                          std::span<const at::Tensor> maps,
                                                          const FaithfulnessOptions& options);

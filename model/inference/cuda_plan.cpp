@@ -28,15 +28,6 @@ namespace {
 using kernels::device::check_cuda;
 using kernels::device::Event;
 using kernels::device::Stream;
-using kernels::linear::cuda::ProductType;
-
-ProductType product_type(const Precision& precision) {
-  switch (precision.dtype) {
-    case at::kBFloat16: return ProductType::bfloat16;
-    case at::kHalf: return ProductType::float16;
-    default: return precision.tf32 ? ProductType::tf32 : ProductType::float32;
-  }
-}
 
 bool is_out_of_memory(const std::exception_ptr& cause) {
   try {
@@ -143,9 +134,9 @@ struct Slot {
   Event done;
 };
 
-class StreamedPlan final : public CudaPlan {
+class StreamedPlan final : public Engine {
  public:
-  StreamedPlan(VisionTransformer model, const CudaPlanOptions& options)
+  StreamedPlan(const EngineSource& source, const InferenceOptions& options)
       : stream_(new_stream(options.device)),
         copies_(new_stream(options.device)),
         deterministic_(options.deterministic) {
@@ -159,9 +150,7 @@ class StreamedPlan final : public CudaPlan {
       return {memory.mutable_data_ptr(), [memory](void*) {}};
     };
     products_ = kernels::linear::cuda::make_cublas_lt_products(std::move(library));
-    weights_.emplace(std::move(model),
-                     DeviceWeightsOptions{options.device, product_type(options.precision),
-                                          options.kernels, options.fill_block});
+    weights_.emplace(source, options);
     plan_options_.stream = native(stream_);
     plan_options_.trace_layers = options.trace_layers;
   }
@@ -174,14 +163,25 @@ class StreamedPlan final : public CudaPlan {
   void submit(const ImageBatch& batch) override;
   at::Tensor collect() override;
   [[nodiscard]] at::Tensor take_traced_tokens() override { return std::move(trace_); }
-  [[nodiscard]] int pending() const override { return static_cast<int>(under_way_.size()); }
-  [[nodiscard]] std::string kernels() const override {
+  [[nodiscard]] int under_way() const noexcept override {
+    return static_cast<int>(under_way_.size());
+  }
+  [[nodiscard]] EngineLimits limits() const noexcept override {
+    return {kSlots, /*takes_bytes=*/true, kBusyGpuTokens};
+  }
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
+                                        std::int64_t width) const noexcept override {
+    return weights_->model->config().token_grid_of_pixels(height, width).num_tokens();
+  }
+  /// The softmax that is named is that of the shape at hand.
+  [[nodiscard]] EngineDescription describe() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();
     const std::string backend = chosen ? shapes_.front().softmax.name() : "";
-    return weights_->what_runs() + (backend.empty() ? "" : "+softmax:" + backend);
+    return {weights_->what_runs() + (backend.empty() ? "" : "+softmax:" + backend)};
   }
 
  private:
+  static constexpr int kSlots = 2;  ///< batches that may be on their way at once
   /// Sizes whose plans are kept: pictures of a few sizes in turns.
   static constexpr std::size_t kMostShapes = 4;
 
@@ -286,7 +286,7 @@ void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
 
 void StreamedPlan::submit(const ImageBatch& batch) {
   const c10::InferenceMode inference;
-  if (pending() >= kSlots || batch.size() == 0)
+  if (under_way() >= kSlots || batch.size() == 0)
     throw Error(ErrorCode::internal, "more batches than the plan holds, or an empty one",
                 "CudaPlan");
   if (batch.on_device.defined()) {
@@ -346,8 +346,9 @@ at::Tensor StreamedPlan::collect() {
 
 }  // namespace
 
-std::unique_ptr<CudaPlan> make_cuda_plan(VisionTransformer model, const CudaPlanOptions& options) {
-  return std::make_unique<StreamedPlan>(std::move(model), options);
+std::unique_ptr<Engine> make_cuda_plan(const EngineSource& source,
+                                       const InferenceOptions& options) {
+  return std::make_unique<StreamedPlan>(source, options);
 }
 
 }  // namespace hydrascope::model::inference

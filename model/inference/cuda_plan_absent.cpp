@@ -4,8 +4,8 @@
 
 namespace hydrascope::model::inference {
 
-std::unique_ptr<CudaPlan> make_cuda_plan(VisionTransformer /*model*/,
-                                         const CudaPlanOptions& options) {
+std::unique_ptr<Engine> make_cuda_plan(const EngineSource& /*source*/,
+                                       const InferenceOptions& options) {
   throw Error(ErrorCode::failed, "this build has no CUDA", options.device.str());
 }
 

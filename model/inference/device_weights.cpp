@@ -10,18 +10,30 @@ namespace hydrascope::model::inference {
 
 using kernels::linear::cuda::ProductType;
 
-DeviceWeights::DeviceWeights(VisionTransformer source, DeviceWeightsOptions options)
+namespace {
+
+ProductType product_type(const Precision& precision) {
+  switch (precision.dtype) {
+    case at::kBFloat16: return ProductType::bfloat16;
+    case at::kHalf: return ProductType::float16;
+    default: return precision.tf32 ? ProductType::tf32 : ProductType::float32;
+  }
+}
+
+}  // namespace
+
+DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions& options)
     : device(options.device),
-      type(options.type),
+      type(product_type(options.precision)),
       chosen_kernels(options.kernels),
-      model(std::move(source)) {
+      model(source.model) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model->config();
   if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model, /*windows=*/false);
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    if (options.fill_block) options.fill_block(layer);
+    if (source.fill_block) source.fill_block(layer);
     const FoldedBlock folded = fold_block(*model, layer, /*release=*/true);
     DeviceBlock block;
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),

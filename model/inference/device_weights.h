@@ -4,24 +4,16 @@
 
 #include "kernels/linear/products.h"
 #include "model/inference/folded_network.h"
-#include "model/vision_transformer.h"
+#include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
 namespace hydrascope::model::inference {
-
-struct DeviceWeightsOptions {
-  c10::Device device{c10::kCPU};
-  kernels::linear::cuda::ProductType type = kernels::linear::cuda::ProductType::float32;
-  Kernels kernels = Kernels::automatic;
-  std::function<void(std::int64_t layer)> fill_block;  ///< as PlanOptions'
-};
 
 /// y = x weight^T + bias.
 struct DeviceLinear {
@@ -43,9 +35,8 @@ struct DeviceBlock {
 
 class DeviceWeights {
  public:
-  /// `source`: float32 parameters on the CPU; its matrices are dropped block by block. Errors as
-  /// PlanOptions' users know them.
-  DeviceWeights(VisionTransformer source, DeviceWeightsOptions options);
+  /// The source's matrices are dropped block by block. Errors as InferencePlan's.
+  DeviceWeights(const EngineSource& source, const InferenceOptions& options);
 
   c10::Device device;
   kernels::linear::cuda::ProductType type;

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "model/autocast_guard.h"
 #include "model/inference/folded_network.h"
+#include "model/inference/network_packer.h"
 #include "model/inference/streaming_executor.h"
 
 #include <ATen/ATen.h>
@@ -16,14 +17,15 @@
 namespace hydrascope::model::inference {
 
 struct InferencePlan::State {
-  State(VisionTransformer source, const PlanOptions& chosen)
+  State(VisionTransformer source, const InferenceOptions& chosen)
       : options(chosen), model(std::move(source)), team(chosen.threads) {}
 
-  PlanOptions options;
+  InferenceOptions options;
   VisionTransformer model;  ///< mixers without kernels, position embedding
   kernels::device::ThreadTeam team;
   PackedNetwork network;
   std::optional<std::int64_t> reduced_layer;
+  StageTimes* times = nullptr;
   std::unique_ptr<StreamingExecutor> executor;
   std::int64_t batch = 0;
   std::int64_t height = 0;
@@ -33,7 +35,7 @@ struct InferencePlan::State {
 namespace {
 
 /// Where tokens are dropped, or Error(invalid_argument).
-std::int64_t reduction_layer(const PackedNetwork& network, const PlanOptions& options,
+std::int64_t reduction_layer(const PackedNetwork& network, const InferenceOptions& options,
                              const VitConfig& config) {
   const auto refuse = [](const std::string& why, const std::string& subject) {
     throw Error(ErrorCode::invalid_argument, why, subject);
@@ -69,6 +71,10 @@ std::int64_t bytes_of_a_block(const VitConfig& config) {
   return static_cast<std::int64_t>(matrices * dim * dim * sizeof(float));
 }
 
+std::int64_t kept_patches(const InferenceOptions& options, std::int64_t patches) {
+  return static_cast<std::int64_t>(std::ceil(options.keep_tokens * static_cast<double>(patches)));
+}
+
 std::string InferencePlan::unsupported(at::ScalarType dtype) {
   if (dtype != at::kFloat && dtype != at::kBFloat16)
     return "the CPU's kernels compute in float32, bfloat16 or int8, not in " +
@@ -76,43 +82,39 @@ std::string InferencePlan::unsupported(at::ScalarType dtype) {
   return {};
 }
 
-InferencePlan::InferencePlan(VisionTransformer model, const PlanOptions& options)
-    : state_(std::make_unique<State>(std::move(model), options)) {
-  if (const std::string why = unsupported(options.dtype); !why.empty())
+InferencePlan::InferencePlan(EngineSource source, const InferenceOptions& options)
+    : state_(std::make_unique<State>(source.model, options)) {
+  if (const std::string why = unsupported(options.precision.dtype); !why.empty())
     throw Error(ErrorCode::invalid_argument, why);
   const VitConfig& config = state_->model->config();
   if (options.kernels == Kernels::fused)
     require_kernels_everywhere(*state_->model, common_window(*state_->model).has_value());
-  Packing packing;
-  packing.kernels = options.kernels;
-  ChannelRanges ranges;
-  packing.fill_block = options.fill_block;
   // Several blocks at a time take several times the memory.
   constexpr std::int64_t kLittle = std::int64_t{32} << 20;
-  if (options.fills_in_any_order && bytes_of_a_block(config) * options.threads <= kLittle)
-    packing.team = &state_->team;
-  if (options.int8 && options.calibration.defined()) {
-    state_->network = pack_network(*state_->model, packing);  // in float32
+  kernels::device::ThreadTeam* team = nullptr;
+  if (source.fills_in_any_order && bytes_of_a_block(config) * options.threads <= kLittle)
+    team = &state_->team;
+  ChannelRanges ranges;
+  if (options.precision.int8 && options.calibration.defined()) {
+    InferenceOptions in_float32 = options;
+    in_float32.precision = {};
+    const bool release = std::exchange(source.release, false);
+    state_->network = pack_network(source, in_float32, nullptr, team);
     Observers observers;
     observers.ranges = &ranges;
     for (std::int64_t i = 0; i < options.calibration.size(0); ++i)
       run(options.calibration.narrow(0, i, 1), observers);
     state_->executor.reset();
-    packing.ranges = &ranges;
-    packing.fill_block = {};
+    source.release = release;
+    source.fill_block = {};
   }
-  packing.storage =
-      options.dtype == at::kFloat ? kernels::Storage::float32 : kernels::Storage::bfloat16;
-  packing.int8 = options.int8;
-  packing.release = options.release_model;
   state_->network = {};  // before the new one is there: both would count in the peak
-  state_->network = pack_network(*state_->model, packing);
+  state_->network = pack_network(source, options, ranges.empty() ? nullptr : &ranges, team);
   state_->options.calibration.reset();
-  state_->options.fill_block = {};
   // What is left of the model serves the mechanisms without kernels, in the plan's type.
   for (std::int64_t layer : module_layers(state_->network)) {
     const at::NoGradGuard no_grad;
-    state_->model->block(layer).attention().to(options.dtype);
+    state_->model->block(layer).attention().to(options.precision.dtype);
   }
   if (options.keep_tokens != 1 && !options.trace_layers.empty())
     throw Error(ErrorCode::invalid_argument, "dropped tokens cannot be traced", "--keep-tokens");
@@ -138,8 +140,8 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
       s.model->config().token_grid_of_pixels(height, width).num_image_tokens();
   ExecutionOptions execution;
   execution.fixed_tiles = s.options.deterministic;
-  if (s.reduced_layer && kept_patches(patches) < patches)
-    execution.reduction = TokenReduction{*s.reduced_layer, kept_patches(patches)};
+  if (s.reduced_layer && kept_patches(s.options, patches) < patches)
+    execution.reduction = TokenReduction{*s.reduced_layer, kept_patches(s.options, patches)};
   s.executor = StreamingExecutor::make(
       s.network, make_geometry(*s.model, s.network, height / patch, width / patch), batch, s.team,
       execution);
@@ -148,11 +150,11 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
   s.width = width;
 }
 
-at::Tensor InferencePlan::logits(const at::Tensor& images, StageTimes* times, at::Tensor* trace) {
+at::Tensor InferencePlan::logits(const at::Tensor& images, at::Tensor* trace) {
   // Mixers that run as modules are of the plan's precision, whoever calls.
   const AutocastGuard off(c10::kCPU, {});
   Observers observers;
-  observers.times = times;
+  observers.times = state_->times;
   TokenTrace tokens;
   const PackedNetwork& network = state_->network;
   if (trace != nullptr && !state_->options.trace_layers.empty() && images.dim() == 4) {
@@ -183,15 +185,24 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
   return result;
 }
 
-std::int64_t InferencePlan::keep_layer() const { return state_->reduced_layer.value_or(-1); }
-
-std::int64_t InferencePlan::kept_patches(std::int64_t patches) const {
-  return static_cast<std::int64_t>(
-      std::ceil(state_->options.keep_tokens * static_cast<double>(patches)));
+SynchronousEngine::Outputs InferencePlan::compute(const at::Tensor& images) {
+  Outputs outputs;
+  outputs.logits = logits(images, &outputs.trace);
+  return outputs;
 }
 
-std::string InferencePlan::kernels() const {
-  return module_layers(state_->network).empty() ? "fused" : "fused+modules";
+std::int64_t InferencePlan::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
+  return state_->model->config().token_grid_of_pixels(height, width).num_tokens();
+}
+
+EngineDescription InferencePlan::describe() const {
+  return {module_layers(state_->network).empty() ? "fused" : "fused+modules",
+          state_->reduced_layer.value_or(-1)};
+}
+
+bool InferencePlan::collect_stage_times(StageTimes* times) noexcept {
+  state_->times = times;
+  return true;
 }
 
 std::size_t InferencePlan::workspace_bytes() const {

@@ -55,6 +55,11 @@ PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
   return packed;
 }
 
+kernels::Storage storage_of(const InferenceOptions& options) {
+  return options.precision.dtype == at::kFloat ? kernels::Storage::float32
+                                               : kernels::Storage::bfloat16;
+}
+
 constexpr std::int64_t kManyElements = 1 << 20;  // worth LibTorch's threads
 
 /// The mixer as a step of the plan.
@@ -77,15 +82,13 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   }};
 }
 
-PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const Packing& packing,
-                       bool windows) {
+PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
+                       const BlockRanges& ranges, const InferenceOptions& options, bool windows) {
   const VitConfig& config = model.config();
-  const FoldedBlock folded = fold_block(model, layer, packing.release, windows);
-  const BlockRanges ranges = packing.ranges != nullptr
-                                 ? packing.ranges->at(static_cast<std::size_t>(layer))
-                                 : BlockRanges{};
+  const kernels::Storage storage = storage_of(options);
+  const FoldedBlock folded = fold_block(model, layer, release, windows);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
-    return packing.int8 ? pack_int8(linear, multiplier) : pack(packing.storage, linear);
+    return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
   const auto packed_alone = [&](const Affine& linear, const std::vector<float>& range) {
     return packed(linear, channel_multiplier(linear.weight, range));
@@ -117,8 +120,8 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, const P
   } else if (std::holds_alternative<FusedWindow>(folded.mixing)) {
     block.mixing = WindowLayer{};
   } else {
-    block.mixing = module_layer(model.block(layer).attention().mixer(), packing.storage,
-                                packing.kernels, config);
+    block.mixing =
+        module_layer(model.block(layer).attention().mixer(), storage, options.kernels, config);
   }
   if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
   return block;
@@ -137,11 +140,13 @@ bool is_module(const PackedBlock& block) {
 
 }  // namespace
 
-PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing) {
+PackedNetwork pack_network(EngineSource source, const InferenceOptions& options,
+                           const ChannelRanges* ranges, kernels::device::ThreadTeam* team) {
   const at::NoGradGuard no_grad;
+  VisionTransformerImpl& model = *source.model;
   const VitConfig& config = model.config();
   PackedNetwork network;
-  network.storage = packing.storage;
+  network.storage = storage_of(options);
   network.embed_dim = config.embed_dim;
   network.hidden_dim =
       static_cast<std::int64_t>(static_cast<double>(config.embed_dim) * config.mlp_ratio);
@@ -154,18 +159,20 @@ PackedNetwork pack_network(VisionTransformerImpl& model, const Packing& packing)
 
   network.window = common_window(model);
 
-  network.patch_embed = pack(packing.storage, fold_patch_embed(model));
+  network.patch_embed = pack(network.storage, fold_patch_embed(model));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   const auto pack_layer = [&](std::int64_t layer, int) {
     const at::NoGradGuard of_this_thread;
-    const OneTorchThread beside_the_others(packing.team != nullptr);
-    if (packing.fill_block) packing.fill_block(layer);
-    network.blocks[static_cast<std::size_t>(layer)] =
-        pack_block(model, layer, packing, network.window.has_value());
+    const OneTorchThread beside_the_others(team != nullptr);
+    if (source.fill_block) source.fill_block(layer);
+    const auto index = static_cast<std::size_t>(layer);
+    network.blocks[index] = pack_block(model, layer, source.release,
+                                       ranges != nullptr ? ranges->at(index) : BlockRanges{},
+                                       options, network.window.has_value());
   };
-  if (packing.team != nullptr)
-    packing.team->run(config.depth, pack_layer);
+  if (team != nullptr)
+    team->run(config.depth, pack_layer);
   else
     for (std::int64_t layer = 0; layer < config.depth; ++layer) pack_layer(layer, 0);
 

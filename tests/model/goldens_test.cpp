@@ -137,10 +137,10 @@ TEST(GoldenTest, NarrowPrecisionsOfTheProcessorStayNear) {
   const auto weights = checkpoint::Checkpoint::open(kRoot / file.metadata().at("weights"));
   for (const auto& [precision, bound] :
        {std::pair{"float32", 1e-5}, {"bfloat16", 0.03}, {"int8", 0.09}}) {
-    ClassifierOptions options;
+    inference::InferenceOptions options;
     options.precision = resolve_precision(precision, options.device);
     Classifier classifier(weights.deduce_config(), weights, options);
-    EXPECT_EQ(classifier.kernels(), "fused");
+    EXPECT_EQ(classifier.describe().kernels, "fused");
     const at::Tensor logits = classifier.logits(input);
     const double error = ((logits - expected).norm() / expected.norm()).item<double>();
     EXPECT_LT(error, bound) << precision;

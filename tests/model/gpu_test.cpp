@@ -46,7 +46,7 @@ TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
   const std::map<std::string, double> tolerances{
       {"float32", 2e-4}, {"tf32", 3e-2}, {"float16", 3e-2}, {"bfloat16", 0.25}};
   for (const auto& [precision, tolerance] : tolerances) {
-    ClassifierOptions options;
+    inference::InferenceOptions options;
     options.device = resolve_device("cuda");
     options.precision = resolve_precision(precision, options.device);
     EXPECT_EQ(options.precision.name(), precision);
@@ -73,7 +73,7 @@ at::Tensor random_logits(const std::string& attention, const std::string& device
   config.attention.resize(3);
   apply_attention_spec(attention, config.attention);
   at::manual_seed(3);
-  ClassifierOptions options;
+  inference::InferenceOptions options;
   options.device = resolve_device(device);
   options.precision = resolve_precision(precision, options.device);
   Classifier classifier(config, options);
@@ -101,11 +101,11 @@ TEST_F(GpuTest, EveryMechanismEqualsTheCpu) {
 TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
   const auto weights = checkpoint::Checkpoint::open(
       kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
-  ClassifierOptions options;
+  inference::InferenceOptions options;
   options.device = resolve_device("cuda");
   options.precision = resolve_precision("float32", options.device);
   Classifier classifier(weights.deduce_config(), weights, options);
-  ASSERT_TRUE(classifier.takes_bytes());
+  ASSERT_TRUE(classifier.limits().takes_bytes);
   const std::array<double, 3> mean{0.485, 0.456, 0.406};
   const std::array<double, 3> std{0.229, 0.224, 0.225};
   std::vector<inference::ImageBatch> batches(3);
@@ -144,7 +144,7 @@ TEST_F(GpuTest, AutomaticChoosesTheGpuAndBfloat16) {
 TEST_F(GpuTest, OutOfMemoryIsAnErrorNotAnEnd) {
   const auto weights = checkpoint::Checkpoint::open(
       kRoot / "assets/models/deit_tiny_patch16_224.softmax.safetensors");
-  ClassifierOptions options;
+  inference::InferenceOptions options;
   options.device = resolve_device("cuda");
   options.kernels =
       Kernels::reference;  // 3 maps of 65537^2 floats: 51 GB each at this size, several at a time

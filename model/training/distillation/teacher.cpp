@@ -68,19 +68,20 @@ void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
   const auto own = named_tensors(*model_);
   const auto others = named_tensors(*shared);
   for (std::size_t i = 0; i < own.size(); ++i) others[i].second.set_data(own[i].second);
-  inference::PlanOptions options;
-  options.dtype = dtype;
+  inference::InferenceOptions options;
+  options.precision.dtype = dtype;
   options.threads = at::get_num_threads();
-  options.release_model = true;
   for (std::int64_t layer = first_layer; layer < config().depth; ++layer)
     options.trace_layers.push_back(layer);
-  plan_ = std::make_unique<inference::InferencePlan>(std::move(shared), options);
+  inference::EngineSource source(std::move(shared));
+  source.release = true;
+  plan_ = std::make_unique<inference::InferencePlan>(std::move(source), options);
   first_layer_ = first_layer;
 }
 
 std::vector<at::Tensor> Teacher::look_at_blocks(const at::Tensor& images) {
   at::Tensor traced;  // (B, layers, N, D)
-  plan_->logits(images, nullptr, &traced);
+  plan_->logits(images, &traced);
   std::vector<at::Tensor> tokens(static_cast<std::size_t>(first_layer_));
   for (std::int64_t i = 0; i < traced.size(1); ++i) tokens.push_back(traced.select(1, i));
   return tokens;

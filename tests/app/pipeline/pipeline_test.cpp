@@ -78,13 +78,13 @@ class PipelineTest : public ::testing::Test {
 };
 
 /// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
-class TwoSlotModel final : public model::inference::BatchModel {
+class TwoSlotModel final : public model::inference::Engine {
  public:
   explicit TwoSlotModel(std::int64_t most) : most_(most) {}
 
   void submit(const model::inference::ImageBatch& batch) override {
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
-    EXPECT_LT(under_way(), most_under_way());
+    EXPECT_LT(under_way(), limits().most_under_way);
     EXPECT_TRUE(batch.is_bytes());
     for (const at::Tensor& image : batch.images)
       EXPECT_EQ(image.sizes(), batch.images.front().sizes());
@@ -105,12 +105,12 @@ class TwoSlotModel final : public model::inference::BatchModel {
   [[nodiscard]] int under_way() const noexcept override {
     return static_cast<int>(batches_.size());
   }
-  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
-  [[nodiscard]] bool takes_bytes() const noexcept override { return true; }
+  [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
+    return {2, /*takes_bytes=*/true, 128};
+  }
   [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
     return 16;
   }
-  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 128; }
 
   bool slow_ = false;
   int largest_ = 0;  ///< batches under way at once
@@ -121,7 +121,7 @@ class TwoSlotModel final : public model::inference::BatchModel {
   std::deque<at::Tensor> batches_;
 };
 
-std::vector<PipelineResult> results_of(model::inference::BatchModel& model,
+std::vector<PipelineResult> results_of(model::inference::Engine& model,
                                        const PipelineOptions& options,
                                        const std::vector<Input>& inputs) {
   std::vector<PipelineResult> results;

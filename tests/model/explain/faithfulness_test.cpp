@@ -22,12 +22,12 @@ constexpr double kTolerance = 1e-6;
 
 /// Two classes; the probability of class 0 is the sum over patches of weight times the patch's
 /// mean, so that every curve can be written down.
-class WeightedPatches final : public inference::BatchModel {
+class WeightedPatches final : public inference::Engine {
  public:
   explicit WeightedPatches(const at::Tensor& weights) : weights_(weights.to(at::kDouble)) {}
 
   void submit(const inference::ImageBatch& batch) override {
-    EXPECT_LT(under_way(), most_under_way());
+    EXPECT_LT(under_way(), limits().most_under_way);
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     at::Tensor logits = at::empty({batch.size(), 2});
     for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -48,12 +48,12 @@ class WeightedPatches final : public inference::BatchModel {
   [[nodiscard]] int under_way() const noexcept override {
     return static_cast<int>(batches_.size());
   }
-  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
-  [[nodiscard]] bool takes_bytes() const noexcept override { return false; }
+  [[nodiscard]] inference::EngineLimits limits() const noexcept override {
+    return {2, /*takes_bytes=*/false, 15};
+  }
   [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
     return 5;
   }
-  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 15; }
 
   std::vector<std::int64_t> sizes_;  ///< of batches
   std::int64_t most_ = 100;          ///< images that fit into the memory
@@ -75,7 +75,7 @@ WatchedPicture white(std::int64_t rows, std::int64_t columns) {
   return {at::ones({3, rows * kPatch, columns * kPatch}), 0, 0};
 }
 
-std::vector<double> areas(inference::BatchModel& model, const WatchedPicture& picture,
+std::vector<double> areas(inference::Engine& model, const WatchedPicture& picture,
                           const std::vector<at::Tensor>& maps, const FaithfulnessOptions& options) {
   const auto scores = score_maps(model, picture, maps, options);
   EXPECT_TRUE(scores.has_value());

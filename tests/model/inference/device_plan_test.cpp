@@ -33,10 +33,19 @@ class CountingRecorder final : public LaunchRecorder {
   std::map<std::size_t, int> runs;
 };
 
+InferenceOptions options_of(ProductType type, Kernels kernels) {
+  InferenceOptions options;
+  options.precision.tf32 = type == ProductType::tf32;
+  if (type == ProductType::bfloat16) options.precision.dtype = at::kBFloat16;
+  if (type == ProductType::float16) options.precision.dtype = at::kHalf;
+  options.kernels = kernels;
+  return options;
+}
+
 /// Weights, the plan of the last shape, and what they need around them.
 struct HostPlan {
   HostPlan(VisionTransformer model, ProductType type, Kernels kernels = Kernels::automatic)
-      : weights(std::move(model), {c10::kCPU, type, kernels, {}}) {}
+      : weights(std::move(model), options_of(type, kernels)) {}
 
   at::Tensor logits(const at::Tensor& images) {
     const DevicePlan::Shape shape{images.size(0), images.size(2), images.size(3)};

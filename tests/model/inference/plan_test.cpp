@@ -213,8 +213,8 @@ TEST(PlanTest, OtherThreadsAndBatchesStayWithinTheDocumentedBounds) {
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " bfloat16"));
       VisionTransformer model = filled(small(attention));
-      PlanOptions chosen = options(at::kBFloat16, 1);
-      chosen.int8 = int8;
+      InferenceOptions chosen = options(at::kBFloat16, 1);
+      chosen.precision.int8 = int8;
       const at::Tensor one = InferencePlan(model, chosen).logits(images);
       chosen.threads = 5;
       InferencePlan five(model, chosen);
@@ -242,9 +242,9 @@ TEST(PlanTest, ReleasedModelGivesTheSame) {
   const at::Tensor images = at::randn({1, 3, 64, 64});
   VisionTransformer model = filled(small("aft:0,hydra:1,hedgehog:2"));
   const at::Tensor expected = InferencePlan(model, options()).logits(images);
-  PlanOptions releasing = options();
-  releasing.release_model = true;
-  InferencePlan plan(model, releasing);
+  EngineSource releasing(model);
+  releasing.release = true;
+  InferencePlan plan(releasing, options());
   EXPECT_TRUE(at::equal(plan.logits(images), expected));
   EXPECT_EQ(model->block(0).attention().named_parameters()["qkv.weight"].numel(), 0);
 }
@@ -256,21 +256,21 @@ TEST(PlanTest, BlocksThatArePackedTogetherAreTheSame) {
   const int torch_threads = at::get_num_threads();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     VisionTransformer model = filled(small("hydra:0,hedgehog:1,softmax:2"));
-    PlanOptions together = options(dtype, 3);
-    together.deterministic = true;
-    PlanOptions alone = together;
+    InferenceOptions chosen = options(dtype, 3);
+    chosen.deterministic = true;
+    EngineSource together(model);
     std::array<std::atomic<int>, 3> filled_blocks{};
     together.fills_in_any_order = true;
     together.fill_block = [&](std::int64_t layer) {
       ++filled_blocks.at(static_cast<std::size_t>(layer));
     };
-    EXPECT_TRUE(at::equal(InferencePlan(model, together).logits(images),
-                          InferencePlan(model, alone).logits(images)));
+    EXPECT_TRUE(at::equal(InferencePlan(together, chosen).logits(images),
+                          InferencePlan(model, chosen).logits(images)));
     for (const std::atomic<int>& times : filled_blocks) EXPECT_EQ(times, 1);
     together.fill_block = [](std::int64_t layer) {
       if (layer == 1) throw Error(ErrorCode::failed, "the block cannot be read");
     };
-    EXPECT_ERROR(InferencePlan(model, together), failed, "cannot be read");
+    EXPECT_ERROR(InferencePlan(together, chosen), failed, "cannot be read");
   }
   EXPECT_EQ(at::get_num_threads(), torch_threads);
 }
@@ -282,14 +282,15 @@ TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
     SCOPED_TRACE(attention);
     VisionTransformer model = filled(small(attention));
     const at::Tensor expected = module_logits(model, images);
-    PlanOptions int8 = options(at::kBFloat16);
-    int8.int8 = true;
+    InferenceOptions int8 = options(at::kBFloat16);
+    int8.precision.int8 = true;
     // Some fourteen products of a block, each with two operands of 8 bits.
     EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
     int8.calibration = at::randn({4, 3, 64, 64});
     EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
-    int8.release_model = true;
-    InferencePlan released(model, int8);
+    EngineSource releasing(model);
+    releasing.release = true;
+    InferencePlan released(releasing, int8);
     EXPECT_LT(relative(released.logits(images), expected), 0.05);
   }
 }
@@ -304,8 +305,8 @@ TEST(PlanTest, NarrowPrecisionsRoundWhereTheyShouldAndNowhereElse) {
     for (const bool int8 : {false, true}) {
       SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " bfloat16"));
       VisionTransformer model = filled(small(attention));
-      PlanOptions chosen = options(at::kBFloat16);
-      chosen.int8 = int8;
+      InferenceOptions chosen = options(at::kBFloat16);
+      chosen.precision.int8 = int8;
       const at::Tensor found = InferencePlan(model, chosen).logits(images);
       const auto distances = [&](Mistake mistake) {
         const at::Tensor expected = RoundingTwin(model, int8, mistake).logits(images);
@@ -344,8 +345,8 @@ TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
   }
   const at::Tensor images = at::randn({2, 3, 64, 64});
   const at::Tensor expected = module_logits(model, images);
-  PlanOptions int8 = options(at::kBFloat16);
-  int8.int8 = true;
+  InferenceOptions int8 = options(at::kBFloat16);
+  int8.precision.int8 = true;
   const double without = relative(InferencePlan(model, int8).logits(images), expected);
   int8.calibration = at::randn({4, 3, 64, 64});
   const double with = relative(InferencePlan(model, int8).logits(images), expected);
@@ -354,9 +355,10 @@ TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
 }
 
 TEST(PlanTest, SaysWhatRunsAndRefusesWhatItCannot) {
-  EXPECT_EQ(InferencePlan(filled(small("hydra")), options()).kernels(), "fused");
-  EXPECT_EQ(InferencePlan(filled(small("hydra:0,aft:1-2")), options()).kernels(), "fused+modules");
-  PlanOptions fused = options();
+  EXPECT_EQ(InferencePlan(filled(small("hydra")), options()).describe().kernels, "fused");
+  EXPECT_EQ(InferencePlan(filled(small("hydra:0,aft:1-2")), options()).describe().kernels,
+            "fused+modules");
+  InferenceOptions fused = options();
   fused.kernels = Kernels::fused;
   EXPECT_NO_THROW(InferencePlan(filled(small("hydra")), fused));
   EXPECT_ERROR(InferencePlan(filled(small("hydra:0,aft:1-2")), fused), invalid_argument, "aft",
@@ -374,9 +376,11 @@ TEST(PlanTest, StageTimesCoverTheRun) {
   // Between two stages another program may get the processor, hence not the first run but the best.
   for (int run = 0; run < 20 && covered <= 0.8; ++run) {
     StageTimes times;
+    ASSERT_TRUE(plan.collect_stage_times(&times));
     const auto begin = std::chrono::steady_clock::now();
-    (void)plan.logits(images, &times);
+    (void)plan.logits(images);
     const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+    plan.collect_stage_times(nullptr);
     double sum = 0;
     for (const Stage stage : {Stage::patch_embed, Stage::layer_norm, Stage::qkv, Stage::attention,
                               Stage::proj, Stage::mlp, Stage::head}) {
@@ -407,7 +411,7 @@ TEST(PrecisionGuardTest, LeavesThePrecisionOfTheProcessAsItWas) {
     EXPECT_EQ(settings(), (std::vector<bool>{true, true, true}));
   }
   EXPECT_EQ(settings(), before);
-  ClassifierOptions options;
+  inference::InferenceOptions options;
   options.kernels = Kernels::reference;
   options.deterministic = true;
   options.precision.tf32 = true;
@@ -424,7 +428,7 @@ std::set<std::pair<bool, bool>>& seen_settings() {
 }
 
 TEST(PrecisionGuardTest, TwoClassifiersOfAProcessComputeEachByItsOwnSettings) {
-  ClassifierOptions options;
+  inference::InferenceOptions options;
   options.kernels = Kernels::reference;
   Classifier plain(small(), options);
   options.deterministic = true;

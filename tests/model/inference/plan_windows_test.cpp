@@ -36,20 +36,20 @@ VisionTransformer filled_with_learned_rows(const VitConfig& config) {
 /// With kernels everywhere, and as the modules are.
 void expect_fused(VisionTransformer model, const at::Tensor& images) {
   const at::Tensor expected = module_logits(model, images);
-  PlanOptions chosen = options();
+  InferenceOptions chosen = options();
   chosen.kernels = Kernels::fused;
   for (const int threads : {1, 2, 5}) {
     chosen.threads = threads;
     chosen.deterministic = threads == 2;
     InferencePlan plan(model, chosen);
-    EXPECT_EQ(plan.kernels(), "fused");
+    EXPECT_EQ(plan.describe().kernels, "fused");
     const at::Tensor found = plan.logits(images);
     EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
     EXPECT_TRUE(at::equal(plan.logits(images), found));
   }
   chosen = options(at::kBFloat16);
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
-  chosen.int8 = true;
+  chosen.precision.int8 = true;
   chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
 }
@@ -108,7 +108,7 @@ TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
   }
   VisionTransformer model = filled(with_local_terms(small("hedgehog"), "window7"));
   InferencePlan plan(model, options());
-  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
   EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
 }
 
@@ -119,9 +119,9 @@ TEST(PlanOfLocalTerms, KeepTheOrderOfTheGrid) {
   const at::Tensor images = at::randn({2, 3, 104, 136});
   VisionTransformer model = filled(config);
   InferencePlan plan(model, options());
-  EXPECT_EQ(plan.kernels(), "fused+modules");
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
   EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
-  PlanOptions keeping = options();
+  InferenceOptions keeping = options();
   keeping.keep_tokens = 0.5;
   EXPECT_ERROR(InferencePlan(filled(with_local_terms(small("hydra"), "conv3")), keeping),
                invalid_argument, "layer 2 runs 'hydra'");
@@ -219,12 +219,12 @@ TEST(PlanOfWindows, TracesAreThoseOfTheModulesInTheirOrder) {
       const at::NoGradGuard no_grad;
       model->forward(images, forward);
     }
-    PlanOptions tracing = options();
+    InferenceOptions tracing = options();
     tracing.trace_layers = {0, 1, 2};
     InferencePlan plan(model, tracing);
     at::Tensor trace;
-    const at::Tensor logits = plan.logits(images, nullptr, &trace);
-    EXPECT_EQ(plan.kernels(), "fused");
+    const at::Tensor logits = plan.logits(images, &trace);
+    EXPECT_EQ(plan.describe().kernels, "fused");
     EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
     ASSERT_EQ(trace.size(1), 3);
     for (std::int64_t layer = 0; layer < 3; ++layer) {
@@ -248,10 +248,10 @@ TEST(PlanOfWindows, RunAsModulesWhereAnythingNeedsAnotherOrder) {
   for (const VitConfig& config : kept) {
     VisionTransformer model = filled(config);
     InferencePlan plan(model, options());
-    EXPECT_EQ(plan.kernels(), "fused+modules");
+    EXPECT_EQ(plan.describe().kernels, "fused+modules");
     EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
   }
-  PlanOptions fused = options();
+  InferenceOptions fused = options();
   fused.kernels = Kernels::fused;
   EXPECT_ERROR(InferencePlan(filled(sizes), fused), invalid_argument, "window", "blocks.0.attn");
   EXPECT_ERROR(InferencePlan(filled(kept[2]), fused), invalid_argument, "aft", "blocks.2.attn");

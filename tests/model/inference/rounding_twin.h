@@ -32,7 +32,7 @@ class RoundingTwin {
   RoundingTwin(VisionTransformer model, bool int8, Mistake mistake = Mistake::none)
       : model_(std::move(model)), int8_(int8), mistake_(mistake) {}
 
-  /// `keep_layer` and `patches`: as PlanOptions::keep_layer and what `kept_patches` says; all
+  /// `keep_layer` and `patches`: as InferenceOptions::keep_layer and what `kept_patches` says; all
   /// patches go on by default.
   at::Tensor logits(const at::Tensor& images, std::int64_t keep_layer = -1,
                     std::int64_t patches = 0) {

@@ -76,9 +76,9 @@ inline at::Tensor module_logits(VisionTransformer& model, const at::Tensor& imag
   return model->forward(images);
 }
 
-inline PlanOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
-  PlanOptions chosen;
-  chosen.dtype = dtype;
+inline InferenceOptions options(at::ScalarType dtype = at::kFloat, int threads = 2) {
+  InferenceOptions chosen;
+  chosen.precision.dtype = dtype;
   chosen.threads = threads;
   return chosen;
 }
@@ -90,8 +90,8 @@ inline double relative(const at::Tensor& a, const at::Tensor& b) {
 
 /// Of a deterministic plan, whatever the threads and the images beside one.
 inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
-  PlanOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
-  chosen.int8 = int8;
+  InferenceOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
+  chosen.precision.int8 = int8;
   chosen.deterministic = true;
   const at::Tensor expected = InferencePlan(model, chosen).logits(images);
   for (const int threads : {1, 3, 5}) {

@@ -61,8 +61,8 @@ at::Tensor reduced_logits(VisionTransformer& model, const at::Tensor& image, std
   return model->forward_head(child<torch::nn::LayerNormImpl>(*model, "norm")->forward(x));
 }
 
-PlanOptions keeping(double share, std::int64_t layer, at::ScalarType dtype = at::kFloat) {
-  PlanOptions chosen = options(dtype);
+InferenceOptions keeping(double share, std::int64_t layer, at::ScalarType dtype = at::kFloat) {
+  InferenceOptions chosen = options(dtype);
   chosen.keep_tokens = share;
   chosen.keep_layer = layer;
   return chosen;
@@ -106,7 +106,7 @@ TEST(TokenReduction, BehindWindowsEqualsTheModules) {
     if (config.attention[1].mechanism == "hydra") config.attention[1].options["scale"] = "none";
     VisionTransformer model = filled(config);
     InferencePlan plan(model, keeping(20.0 / 64, 1));
-    EXPECT_EQ(plan.kernels(), "fused");
+    EXPECT_EQ(plan.describe().kernels, "fused");
     EXPECT_LT(
         relative(plan.logits(image),
                  reduced_logits(model, image, 1, 20, config.attention[1].mechanism == "hydra")),
@@ -135,19 +135,19 @@ TEST(TokenReduction, InBfloat16AndInt8ToTheSameTokensButForTies) {
     SCOPED_TRACE(attention);
     VisionTransformer model = filled(small(attention));
     for (const bool int8 : {false, true}) {
-      PlanOptions narrow = keeping(0.5, 0, at::kBFloat16);
-      narrow.int8 = int8;
+      InferenceOptions narrow = keeping(0.5, 0, at::kBFloat16);
+      narrow.precision.int8 = int8;
       InferencePlan plan(model, narrow);
       const at::Tensor found = plan.logits(images);
       const at::Tensor expected =
-          RoundingTwin(model, int8).logits(images, 0, plan.kept_patches(64));
+          RoundingTwin(model, int8).logits(images, 0, kept_patches(narrow, 64));
       EXPECT_LT(relative(found, expected), int8 ? 0.02 : 0.008);
     }
   }
 }
 
 TEST(TokenReduction, RefusesWhatItCannotServe) {
-  const auto plan = [](const VitConfig& config, const PlanOptions& options) {
+  const auto plan = [](const VitConfig& config, const InferenceOptions& options) {
     return InferencePlan(filled(config), options);
   };
   EXPECT_ERROR(plan(small("hydra"), keeping(0, 1)), invalid_argument, "above 0, at most 1",
@@ -169,14 +169,14 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
   VitConfig shallow = small("hydra");
   shallow.depth = 1;
   shallow.attention.resize(1);
-  PlanOptions anywhere = options();
+  InferenceOptions anywhere = options();
   anywhere.keep_tokens = 0.5;
   EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "two blocks", "--keep-tokens");
-  PlanOptions automatic = options();
+  InferenceOptions automatic = options();
   automatic.keep_tokens = 0.5;
-  EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).keep_layer(), 1);
-  EXPECT_EQ(plan(small("hydra"), automatic).keep_layer(), 0);
-  EXPECT_EQ(plan(small("hydra"), options()).keep_layer(), -1);
+  EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).describe().keep_layer, 1);
+  EXPECT_EQ(plan(small("hydra"), automatic).describe().keep_layer, 0);
+  EXPECT_EQ(plan(small("hydra"), options()).describe().keep_layer, -1);
 }
 
 }  // namespace

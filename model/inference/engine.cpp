@@ -1,0 +1,27 @@
+#include "model/inference/engine.h"
+
+#include "kernels/error.h"
+
+#include <ATen/ops/stack.h>
+
+#include <utility>
+
+namespace hydrascope::model::inference {
+
+void SynchronousEngine::submit(const ImageBatch& batch) {
+  computed_.push_back(compute(batch.on_device.defined() ? batch.on_device
+                              : batch.size() == 1       ? batch.images.front().unsqueeze(0)
+                                                        : at::stack(batch.images)));
+}
+
+at::Tensor SynchronousEngine::collect() {
+  if (computed_.empty()) throw Error(ErrorCode::internal, "no batch is under way", "Engine");
+  Outputs oldest = std::move(computed_.front());
+  computed_.pop_front();
+  trace_ = std::move(oldest.trace);
+  return oldest.logits;
+}
+
+at::Tensor SynchronousEngine::take_traced_tokens() { return std::exchange(trace_, {}); }
+
+}  // namespace hydrascope::model::inference
