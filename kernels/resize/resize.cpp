@@ -10,27 +10,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/vector/vector_io-inl.h"
+#include "kernels/vector/weigh_rows-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
-
-/// sums = sum_t weights_t x_t over kVectors vectors of columns; rows of x are `stride` apart.
-template <int kVectors>
-HWY_INLINE void weigh_rows(const float* x, std::int64_t stride, const float* weights,
-                           std::int64_t count, float* sums) {
-  const F32 d;
-  const std::size_t n = lanes();
-  VecF32 sum[kVectors];
-  for (int v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
-  for (std::int64_t t = 0; t < count; ++t, x += stride) {
-    const VecF32 weight = hn::Set(d, weights[t]);
-    for (int v = 0; v < kVectors; ++v)
-      sum[v] = hn::MulAdd(weight, load(x + static_cast<std::size_t>(v) * n), sum[v]);
-  }
-  for (int v = 0; v < kVectors; ++v) store(sum[v], sums + static_cast<std::size_t>(v) * n);
-}
 
 void resize_rows(const resize::Params& p) {
   constexpr int kVectors = 8;  // enough sums side by side to hide the latency of additions
@@ -49,8 +33,8 @@ void resize_rows(const resize::Params& p) {
     const std::int64_t count = p.rows->count[at];
     std::size_t c = 0;
     for (; c + kVectors * n <= width; c += kVectors * n)
-      weigh_rows<kVectors>(x + c, stride, weights, count, p.scratch + c);
-    for (; c + n <= width; c += n) weigh_rows<1>(x + c, stride, weights, count, p.scratch + c);
+      weigh_rows<kVectors>(weights, count, x + c, stride, p.scratch + c);
+    for (; c + n <= width; c += n) weigh_rows<1>(weights, count, x + c, stride, p.scratch + c);
     for (; c < width; ++c) {
       float sum = 0;
       for (std::int64_t t = 0; t < count; ++t)

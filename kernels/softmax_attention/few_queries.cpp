@@ -9,6 +9,7 @@
 
 #include "kernels/attention_map/head_products-inl.h"
 #include "kernels/exp/exp-inl.h"
+#include "kernels/vector/weigh_rows-inl.h"
 
 #include <limits>
 
@@ -49,22 +50,6 @@ HWY_INLINE void raise_scores(float* scores, std::size_t count, float* total, flo
   *total = sum_of_lanes(sum);
 }
 
-/// sums = sum_j weights_j v_j over kVectors whole vectors of columns.
-template <int kVectors, class T>
-HWY_INLINE void weigh_values(const float* weights, std::int64_t count, const T* v,
-                             std::int64_t stride, float* sums) {
-  const F32 d;
-  const std::size_t n = lanes();
-  VecF32 sum[kVectors];
-  for (int i = 0; i < kVectors; ++i) sum[i] = hn::Zero(d);
-  for (std::int64_t j = 0; j < count; ++j, v += stride) {
-    const VecF32 weight = hn::Set(d, weights[j]);
-    for (int i = 0; i < kVectors; ++i)
-      sum[i] = hn::MulAdd(weight, load(v + static_cast<std::size_t>(i) * n), sum[i]);
-  }
-  for (int i = 0; i < kVectors; ++i) store(sum[i], sums + static_cast<std::size_t>(i) * n);
-}
-
 template <class T>
 void few_queries_attend(const PartParams<T>& p) {
   constexpr int kVectors = 4;
@@ -92,8 +77,8 @@ void few_queries_attend(const PartParams<T>& p) {
       raise_scores(scores, filled, sums + d, sums + d + 1);
       std::size_t c = 0;
       for (; c + kVectors * n <= head_dim; c += kVectors * n)
-        weigh_values<kVectors>(scores, count, v + c, p.stride, sums + c);
-      for (; c + n <= head_dim; c += n) weigh_values<1>(scores, count, v + c, p.stride, sums + c);
+        weigh_rows<kVectors>(scores, count, v + c, p.stride, sums + c);
+      for (; c + n <= head_dim; c += n) weigh_rows<1>(scores, count, v + c, p.stride, sums + c);
       if (c == head_dim) continue;
       VecF32 rest = hn::Zero(d32);
       for (j = 0; j < count; ++j)
