@@ -1,7 +1,7 @@
 #include "app/auto_precision.h"
 
-#include "app/json_text.h"
 #include "app/model_source.h"
+#include "app/results/json.h"
 #include "model/inference/precision_choice.h"
 
 #include <map>

@@ -1,5 +1,6 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
 #include "app/auto_precision.h"
+#include "app/classify_record.h"
 #include "app/command.h"
 #include "app/console.h"
 #include "app/input_count.h"
@@ -10,7 +11,6 @@
 #include "app/predictions.h"
 #include "app/process_team.h"
 #include "app/progress.h"
-#include "app/report.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 
@@ -80,9 +80,9 @@ int run_classify(const ParsedOptions& options) {
   if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
   OutputFile output(team.own_file(options.text("output")), "--output", team.has_others());
-  const auto writer = make_classify_writer(
-      choose_format(options.text("format"), options.text("output")), output.stream(),
-      parse_label_type(options.text("label-type")), console.color);
+  RecordStream records(choose_format(options.text("format"), options.text("output")),
+                       output.stream(), classify_columns(), kClassifyRows);
+  const LabelType label_type = parse_label_type(options.text("label-type"));
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
   if (options.given("save-logits")) logits_file.emplace(team.own_file(options.text("save-logits")));
@@ -131,7 +131,7 @@ int run_classify(const ParsedOptions& options) {
       record.note = result.note;
     }
     progress.hide();
-    writer->write(record);
+    records.write(to_json(record), to_text(record, label_type, console.color));
     if (logits_file) {
       if (result.error) {
         logits_file->append_nan();
@@ -162,7 +162,7 @@ int run_classify(const ParsedOptions& options) {
   };
   const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
   progress.finish();
-  writer->finish();
+  records.finish();
   if (logits_file) logits_file->close();
   if (input_file) input_file->close();
   output.close();

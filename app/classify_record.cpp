@@ -1,28 +1,11 @@
 #include "app/classify_record.h"
 
-#include "app/record_parts.h"
 #include "app/terminal_text.h"
 
 #include <algorithm>
 
 namespace hydrascope::app {
 namespace {
-
-constexpr int kProbDigits = 6;
-constexpr int kLogitDecimals = 4;
-constexpr int kSecondsDecimals = 6;
-
-std::string prediction_json(const Prediction& prediction) {
-  JsonObject object;
-  object.add("rank", prediction.rank)
-      .add("index", prediction.index)
-      .add("id", json_string(prediction.id))
-      .add("label", json_string(prediction.label))
-      .add("prob", json_number(significant(prediction.prob, kProbDigits)))
-      .add("logit", json_number(decimal(prediction.logit, kLogitDecimals)));
-  add_box(object, prediction.box);
-  return object.text();
-}
 
 std::string duration(double seconds) {
   return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
@@ -73,107 +56,60 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
 
 }  // namespace
 
-std::string to_json(const ClassifyRecord& record) {
-  JsonObject object = begin_json(record);
-  if (record.error) return object.text();
-  std::string top = "[";
-  for (const Prediction& prediction : record.top) {
-    if (top.size() > 1) top += ',';
-    top += prediction_json(prediction);
-  }
-  object.add("width", record.width)
-      .add("height", record.height)
-      .add("model_size", json_array(record.model_size))
-      .add("tokens", record.tokens);
+OrderedJson to_json(const ClassifyRecord& record) {
+  constexpr int kLogitDecimals = 4;
+  OrderedJson object = begin_json(record);
+  if (record.error) return object;
+  add_sizes(object, record);
+  object["tokens"] = record.tokens;
   add_views(object, record);
-  object.add("top", top + ']')
-      .add("device", json_string(record.device))
-      .add("precision", json_string(record.precision))
-      .add("attention", json_string(record.attention));
-  if (!record.attention_options.empty())
-    object.add("attention_options", json_object(record.attention_options));
-  if (!record.approximations.empty())
-    object.add("approximations", json_object(record.approximations));
-  if (!record.kernels.empty()) object.add("kernels", json_string(record.kernels));
-  if (!record.note.empty()) object.add("note", json_string(record.note));
-  return object.add("seconds", json_number(decimal(record.seconds, kSecondsDecimals))).text();
-}
-
-std::vector<std::string> classify_columns() {
-  return {"input",
-          "frame",
-          "width",
-          "height",
-          "model_height",
-          "model_width",
-          "tokens",
-          "views",
-          "num_views",
-          "rank",
-          "index",
-          "id",
-          "label",
-          "prob",
-          "logit",
-          "box_left",
-          "box_top",
-          "box_width",
-          "box_height",
-          "device",
-          "precision",
-          "attention",
-          "attention_options",
-          "approximations",
-          "kernels",
-          "note",
-          "seconds",
-          "error_code",
-          "error_message"};
-}
-
-std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record) {
-  const std::string frame = record.frame ? std::to_string(*record.frame) : "";
-  if (record.error) {
-    std::vector<std::string> row(classify_columns().size());
-    row[0] = record.input;
-    row[1] = frame;
-    row[row.size() - 2] = record_error_code(*record.error);
-    row[row.size() - 1] = record.message;
-    return {row};
-  }
-  const std::vector<std::string> picture{
-      record.input,
-      frame,
-      std::to_string(record.width),
-      std::to_string(record.height),
-      std::to_string(record.model_size[0]),
-      std::to_string(record.model_size[1]),
-      std::to_string(record.tokens),
-      record.views,
-      record.views.empty() ? "" : std::to_string(record.num_views)};
-  const std::vector<std::string> run{
-      record.device,
-      record.precision,
-      record.attention,
-      record.attention_options.empty() ? "" : json_object(record.attention_options),
-      record.approximations.empty() ? "" : json_object(record.approximations),
-      record.kernels,
-      record.note,
-      decimal(record.seconds, kSecondsDecimals),
-      "",
-      ""};
-  std::vector<std::vector<std::string>> rows;
+  OrderedJson& top = object["top"] = OrderedJson::array();
   for (const Prediction& prediction : record.top) {
-    std::vector<std::string>& row = rows.emplace_back(picture);
-    row.insert(row.end(),
-               {std::to_string(prediction.rank), std::to_string(prediction.index), prediction.id,
-                prediction.label, significant(prediction.prob, kProbDigits),
-                decimal(prediction.logit, kLogitDecimals)});
-    const std::vector<std::string> box = box_cells(prediction.box);
-    row.insert(row.end(), box.begin(), box.end());
-    row.insert(row.end(), run.begin(), run.end());
+    OrderedJson& one = top.emplace_back();
+    one["rank"] = prediction.rank;
+    add_class(one, prediction);
+    one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
+    add_box(one, prediction);
   }
-  return rows;
+  object["device"] = record.device;
+  object["precision"] = record.precision;
+  add_attention(object, record);
+  if (!record.kernels.empty()) object["kernels"] = record.kernels;
+  add_end(object, record);
+  return object;
+}
+
+std::span<const RecordColumn> classify_columns() {
+  static constexpr RecordColumn kColumns[] = {{"input"},
+                                              {"frame"},
+                                              {"width"},
+                                              {"height"},
+                                              {"model_height", "/model_size/0"},
+                                              {"model_width", "/model_size/1"},
+                                              {"tokens"},
+                                              {"views"},
+                                              {"num_views"},
+                                              {"rank", "/top/rank"},
+                                              {"index", "/top/index"},
+                                              {"id", "/top/id"},
+                                              {"label", "/top/label"},
+                                              {"prob", "/top/prob"},
+                                              {"logit", "/top/logit"},
+                                              {"box_left", "/top/box/left"},
+                                              {"box_top", "/top/box/top"},
+                                              {"box_width", "/top/box/width"},
+                                              {"box_height", "/top/box/height"},
+                                              {"device"},
+                                              {"precision"},
+                                              {"attention"},
+                                              {"attention_options"},
+                                              {"approximations"},
+                                              {"kernels"},
+                                              {"note"},
+                                              {"seconds"},
+                                              {"error_code", "/error/code"},
+                                              {"error_message", "/error/message"}};
+  return kColumns;
 }
 
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color) {

@@ -1,21 +1,29 @@
-// One ClassifyRecord as JSON, as cells of a table, as a block of text. The writers in
-// classify_writer.cpp add what stands around records.
+// The record of a picture: schema 1 of `classify`.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/record.h"
+#include "app/results/record_stream.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
 
-/// Schema 1 of the command line's contract, without a line feed.
-std::string to_json(const ClassifyRecord& record);
+struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
+  std::int64_t tokens = 0;             ///< of a view
+  std::vector<Prediction> top;
+  std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
+};
 
-/// Names of the columns of csv and tsv.
-std::vector<std::string> classify_columns();
-/// One row a prediction; a failed input is one row whose numbers are empty.
-std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record);
+/// Schema 1 of the command line's contract. Probabilities have six significant digits, logits four
+/// decimals, seconds six.
+OrderedJson to_json(const ClassifyRecord& record);
+
+/// Of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
+/// are empty.
+std::span<const RecordColumn> classify_columns();
+inline constexpr const char* kClassifyRows = "top";
 
 /// A line about the input, then one line per prediction:
 ///
@@ -24,7 +32,7 @@ std::vector<std::vector<std::string>> to_rows(const ClassifyRecord& record);
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// Of a picture in several views each prediction says where its box begins, left,top, and its size,
-/// height x width: "at 448,336 224x224".
+/// height x width: "at 448,336 224x224". `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,6 @@
 #include "app/console.h"
 
-#include "app/report.h"
+#include "app/results/format.h"
 #include "app/whole_writes.h"
 #include "kernels/error.h"
 

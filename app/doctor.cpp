@@ -4,7 +4,7 @@
 #include "app/build_info.h"
 #include "app/command.h"
 #include "app/console.h"
-#include "app/report.h"
+#include "app/results/table.h"
 #include "app/self_test.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
@@ -19,6 +19,7 @@
 
 #include <fstream>
 #include <thread>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -57,8 +58,7 @@ int run_doctor(const ParsedOptions& options) {
   for (const std::string& name : device::names(features))
     instruction_sets += (instruction_sets.empty() ? "" : ", ") + name;
 
-  KeyValueReport report;
-  report.add("schema", std::int64_t{1});
+  Summary report;
   report.add("version", std::string(kVersion));
   report.add("build", std::string(kBuildType));
   report.add("commit", std::string(kCommit));
@@ -78,16 +78,17 @@ int run_doctor(const ParsedOptions& options) {
   report.add("cuda_driver", gpus.driver.empty() ? "none" : gpus.driver);
   report.add("cuda_usable", why_no_cuda.empty());
   report.add("cuda_why_not", why_no_cuda.empty() ? "-" : why_no_cuda);
-  std::string list = "[";
+  OrderedJson list = OrderedJson::array();
   for (const device::Gpu& gpu : gpus.gpus) {
-    list += (list.size() > 1 ? "," : "") + ("{\"device\":\"cuda:" + std::to_string(gpu.index)) +
-            "\",\"name\":" + json_string(gpu.name) + ",\"compute_capability\":\"" +
-            std::to_string(gpu.major) + "." + std::to_string(gpu.minor) +
-            "\",\"multiprocessors\":" + std::to_string(gpu.multiprocessors) +
-            ",\"memory_bytes\":" + std::to_string(gpu.memory_bytes) +
-            ",\"has_kernels\":" + (gpu.has_code ? "true" : "false") + "}";
+    list.push_back(
+        {{"device", "cuda:" + std::to_string(gpu.index)},
+         {"name", gpu.name},
+         {"compute_capability", std::to_string(gpu.major) + '.' + std::to_string(gpu.minor)},
+         {"multiprocessors", gpu.multiprocessors},
+         {"memory_bytes", gpu.memory_bytes},
+         {"has_kernels", gpu.has_code}});
   }
-  report.add_json("gpus", list + "]");
+  report.add("gpus", std::move(list));
   report.add("attention_mechanisms", mechanisms);
   std::string assets;
   bool assets_found = true;

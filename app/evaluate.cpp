@@ -9,7 +9,7 @@
 #include "app/evaluate/set_run.h"
 #include "app/model_source.h"
 #include "app/process_team.h"
-#include "app/report.h"
+#include "app/results/format.h"
 #include "app/signal_stop.h"
 #include "kernels/error.h"
 

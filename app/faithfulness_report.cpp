@@ -1,8 +1,6 @@
 #include "app/faithfulness_report.h"
 
-#include "app/delimited_row.h"
-#include "app/option_table.h"
-#include "app/text_columns.h"
+#include "app/results/table.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +11,7 @@
 namespace hydrascope::app {
 namespace {
 
-constexpr int kReportDigits = 6;  // significant, in records
-constexpr int kDecimals = 4;      // for people
-
-/// Areas are finite: probabilities, or counts over counts.
-std::string number(double value) { return significant(value, kReportDigits); }
+constexpr int kDecimals = 4;  // for people
 
 std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
 
@@ -110,59 +104,46 @@ std::vector<std::string> FaithfulnessReport::all_notes() const {
   return list;
 }
 
-std::vector<FaithfulnessReport::Cell> FaithfulnessReport::cells_of(
-    const FaithfulnessRow& row) const {
+OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
   const FaithfulnessMeasure& measure = measure_of(row);
   const MeanOverPictures area = mean_over(row.areas);
-  std::vector<Cell> cells{
-      {"map", row.map, true},
-      {"measure", row.measure, true},
-      {"lower_is_better", measure.lower_is_better ? "true" : "false"},
-      {"substrate", measure.substrate, true},
-      {"images", std::to_string(row.areas.size())},
-      {"auc", number(area.mean)},
-      {"stddev", number(area.stddev)},
-      {"standard_error", number(area.standard_error)},
-      {"margin95", number(area.margin)},
-  };
+  OrderedJson object = {{"map", row.map},
+                        {"measure", row.measure},
+                        {"lower_is_better", measure.lower_is_better},
+                        {"substrate", measure.substrate},
+                        {"images", row.areas.size()},
+                        {"auc", rounded(area.mean)},
+                        {"stddev", rounded(area.stddev)},
+                        {"standard_error", rounded(area.standard_error)},
+                        {"margin95", rounded(area.margin)}};
   for (const std::string_view baseline : {kRandomMap, kCenterMap}) {
     const auto comparison = against(row, baseline);
-    const auto add = [&](const std::string& key, double MeanOverPictures::*member) {
-      cells.push_back({key, comparison ? number(comparison->difference.*member) : ""});
+    const auto add = [&](const std::string& key, double value) {
+      object[key] = comparison ? OrderedJson(rounded(value)) : OrderedJson();
     };
-    const std::string versus = "vs_" + std::string(baseline);
-    add(versus, &MeanOverPictures::mean);
-    add(versus + "_margin95", &MeanOverPictures::margin);
-    cells.push_back({"beats_" + std::string(baseline), comparison ? number(comparison->wins) : ""});
+    const PairedComparison& by = comparison ? *comparison : PairedComparison();
+    const std::string name(baseline);
+    add("vs_" + name, by.difference.mean);
+    add("vs_" + name + "_margin95", by.difference.margin);
+    add("beats_" + name, by.wins);
   }
-  cells.push_back({"seconds", number(row.seconds)});
-  return cells;
+  object["seconds"] = rounded(row.seconds);
+  return object;
 }
 
-std::string FaithfulnessReport::json() const {
-  JsonObject object;
-  object.add("images", images)
-      .add("class", json_string(of_class))
-      .add("layer", layer)
-      .add("steps", steps)
-      .add("blur_sigma", json_number(number(blur_sigma)))
-      .add("random_draws", random_draws)
-      .add("seed", seed)
-      .add("map_seconds", json_number(number(map_seconds)));
-  std::vector<std::string> items;
-  for (const FaithfulnessRow& row : rows) {
-    JsonObject item;
-    for (const Cell& cell : cells_of(row))
-      item.add(cell.key, cell.is_text        ? json_string(cell.text)
-                         : cell.text.empty() ? "null"
-                                             : cell.text);
-    items.push_back(item.text());
-  }
-  std::vector<std::string> sentences;
-  for (const std::string& note : all_notes()) sentences.push_back(json_string(note));
-  return object.add("rows", '[' + join_words(items, ",", ",") + ']')
-      .add("notes", '[' + join_words(sentences, ",", ",") + ']')
-      .text();
+OrderedJson FaithfulnessReport::json() const {
+  OrderedJson object = {{"images", images},
+                        {"class", of_class},
+                        {"layer", layer},
+                        {"steps", steps},
+                        {"blur_sigma", rounded(blur_sigma)},
+                        {"random_draws", random_draws},
+                        {"seed", seed},
+                        {"map_seconds", rounded(map_seconds)}};
+  OrderedJson& items = object["rows"] = OrderedJson::array();
+  for (const FaithfulnessRow& row : rows) items.push_back(json_of(row));
+  object["notes"] = all_notes();
+  return object;
 }
 
 void FaithfulnessReport::write_text(std::ostream& out) const {
@@ -201,14 +182,19 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
 void FaithfulnessReport::write_rows(Format format, std::ostream& out) const {
   bool is_first = true;
   for (const FaithfulnessRow& row : rows) {
-    std::vector<std::string> keys{"model", "attention", "class", "layer", "steps"};
-    std::vector<std::string> values{model, attention, of_class, std::to_string(layer),
-                                    std::to_string(steps)};
-    for (Cell& cell : cells_of(row)) {
-      keys.push_back(std::move(cell.key));
-      values.push_back(std::move(cell.text));
+    OrderedJson cells = {{"model", model},
+                         {"attention", attention},
+                         {"class", of_class},
+                         {"layer", layer},
+                         {"steps", steps}};
+    cells.update(json_of(row));
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    for (const auto& [key, cell] : cells.items()) {
+      keys.push_back(key);
+      values.push_back(cell_text(cell));
     }
-    if (std::exchange(is_first, false)) out << delimited_row(keys, format);
+    if (std::exchange(is_first, false)) out << header_row(keys, format);
     out << delimited_row(values, format);
   }
   flush_results(out);

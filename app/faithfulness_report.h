@@ -2,7 +2,7 @@
 // random maps and the centre.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/table.h"
 
 #include <cstdint>
 #include <optional>
@@ -66,21 +66,16 @@ struct FaithfulnessReport {
 
   /// What the reader must know: the methods' notes, and which methods do not beat the centre.
   [[nodiscard]] std::vector<std::string> all_notes() const;
-  /// One object, for the member "faithfulness".
-  [[nodiscard]] std::string json() const;
+  /// The value of the member "faithfulness".
+  [[nodiscard]] OrderedJson json() const;
   /// A table a measure, then the notes.
   void write_text(std::ostream& out) const;
   /// csv or tsv: a header, and one row per map and measure.
   void write_rows(Format format, std::ostream& out) const;
 
  private:
-  /// What a row says, once for every format; a number's text is "" where there is none.
-  struct Cell {
-    std::string key;
-    std::string text;
-    bool is_text = false;
-  };
-  [[nodiscard]] std::vector<Cell> cells_of(const FaithfulnessRow& row) const;
+  /// What a row says, once for every format; null where a number has no meaning.
+  [[nodiscard]] OrderedJson json_of(const FaithfulnessRow& row) const;
   [[nodiscard]] const FaithfulnessRow* find_or_null(std::string_view map,
                                                     std::string_view measure) const;
   [[nodiscard]] const FaithfulnessMeasure& measure_of(const FaithfulnessRow& row) const;

@@ -2,11 +2,10 @@
 #include "app/command.h"
 #include "app/console.h"
 #include "app/hub_cache.h"
-#include "app/report.h"
+#include "app/results/format.h"
+#include "app/results/json.h"
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
-
-#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <ostream>
@@ -16,8 +15,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
   std::string text;
@@ -114,7 +111,7 @@ int run_inspect(const ParsedOptions& options) {
   OutputFile output(options.text("output"));
   std::ostream& out = output.stream();
   const Format wanted = choose_format(options.text("format"), options.text("output"));
-  if (wanted == Format::json || wanted == Format::jsonl) {
+  if (is_json(wanted)) {
     out << json_of(file, findings)
                .dump(wanted == Format::json ? 2 : -1, ' ', false,
                      OrderedJson::error_handler_t::replace)

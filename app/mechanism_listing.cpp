@@ -1,18 +1,15 @@
 #include "app/mechanism_listing.h"
 
 #include "app/command.h"
+#include "app/results/json.h"
 #include "kernels/error.h"
 #include "model/attention/registry.h"
-
-#include <nlohmann/json.hpp>
 
 #include <fstream>
 #include <ostream>
 
 namespace hydrascope::app {
 namespace {
-
-using OrderedJson = nlohmann::ordered_json;
 
 /// DeiT-B, patches of 16, at the sizes that the documentation's tables have.
 OrderedJson costs(const model::MechanismEntry& entry) {
@@ -145,7 +142,7 @@ std::vector<std::string> mechanism_settings() {
 }
 
 void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out) {
-  if (format == Format::json || format == Format::jsonl) {
+  if (is_json(format)) {
     out << to_json(entry).dump(format == Format::json ? 2 : -1) << '\n';
   } else {
     write_text(entry, out);

@@ -1,7 +1,7 @@
 // What the registry of attention mechanisms says to people and to shells.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/format.h"
 
 #include <filesystem>
 #include <iosfwd>

@@ -6,7 +6,7 @@
 #include "app/hub_cache.h"
 #include "app/mechanism_listing.h"
 #include "app/model_source.h"
-#include "app/report.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
 #include "model/attention/registry.h"
@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <iostream>
 #include <set>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -58,16 +59,10 @@ int list(const ParsedOptions& options, OutputFile& output) {
     }
     return kExitOk;
   }
-  const auto array = [](const std::vector<std::string>& words) {
-    std::string json = "[";
-    for (const std::string& word : words) json += (json.size() > 1 ? "," : "") + json_string(word);
-    return json + "]";
-  };
-  KeyValueReport report;
-  report.add("schema", std::int64_t{1});
-  report.add_json("models", array(bundled_models()));
-  report.add_json("architectures", array(model::architecture_names()));
-  report.add_json("mechanisms", array(mechanism_names()));
+  Summary report;
+  report.add("models", bundled_models());
+  report.add("architectures", model::architecture_names());
+  report.add("mechanisms", mechanism_names());
   report.write(format, output.stream());
   return kExitOk;
 }
@@ -92,13 +87,12 @@ int info(const ParsedOptions& options, OutputFile& output) {
     write_mechanism(*mechanism, format, output.stream());
     return kExitOk;
   }
-  KeyValueReport report;
-  report.add("schema", std::int64_t{1});
+  Summary report;
   if (model::find_architecture(name) && options.text("checkpoint").empty() &&
       !std::filesystem::exists(name, ignored) && !named_model(name)) {
     const model::VitConfig c = random_model(options, name).config;
     report.add("model", name);
-    report.add_json("config", model::to_json(c));
+    report.add("config", OrderedJson::parse(model::to_json(c)));
     report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
     report.write(format, output.stream());
     return kExitOk;
@@ -115,24 +109,24 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("parameters", parameter_count(source.weights));
   report.add("attention", model::to_text(source.config.attention));
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
-    report.add_json("attention_options", json_object(values));
+    report.add("attention_options", values);
   report.add_size("img_size", size.height, size.width);
   report.add("tokens", grid.num_tokens());
   report.add("gflops_per_image", model::gflops_per_image(source.config, grid), 3);
   report.add("transform", transform.describe());
   report.add("license", source.weights.metadata("license"));
-  report.add_json("config", model::to_json(source.config));
+  report.add("config", OrderedJson::parse(model::to_json(source.config)));
   std::set<std::string> used;
-  std::string mechanisms = "[";
+  OrderedJson mechanisms = OrderedJson::array();
   for (const model::AttentionSpec& layer : source.config.attention) {
     if (!used.insert(layer.mechanism).second) continue;
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
-    mechanisms += (mechanisms.size() > 1 ? "," : "") + ("{\"name\":" + json_string(entry.name)) +
-                  ",\"summary\":" + json_string(entry.summary) +
-                  ",\"citation\":" + json_string(entry.citation) +
-                  ",\"map\":" + json_string(entry.map_definition) + "}";
+    mechanisms.push_back({{"name", entry.name},
+                          {"summary", entry.summary},
+                          {"citation", entry.citation},
+                          {"map", entry.map_definition}});
   }
-  report.add_json("mechanisms", mechanisms + "]");
+  report.add("mechanisms", std::move(mechanisms));
   report.write(format, output.stream());
   return kExitOk;
 }

@@ -2,6 +2,7 @@
 // numbers, true/false or arrays of these. --dump-config writes one, --config reads it.
 #include "app/option_table.h"
 #include "app/options.h"
+#include "app/results/json.h"
 #include "kernels/error.h"
 
 #include <nlohmann/json.hpp>
@@ -18,7 +19,6 @@ namespace hydrascope::app {
 namespace {
 
 using Json = nlohmann::json;
-using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 

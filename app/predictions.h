@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/pipeline.h"
-#include "app/report.h"
+#include "app/results/record.h"
 #include "model/image/labels.h"
 
 #include <cstdint>

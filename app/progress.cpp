@@ -1,6 +1,6 @@
 #include "app/progress.h"
 
-#include "app/json_text.h"
+#include "app/results/json.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,7 +1,7 @@
 // `doctor --self-test`: does this build answer on this machine as it should?
 #pragma once
 
-#include "app/result_table.h"
+#include "app/results/table.h"
 
 namespace hydrascope::app {
 

@@ -1,11 +1,11 @@
 // hydrascope train: from scratch or fine-tuning, one process or many.
 #include "app/command.h"
 #include "app/console.h"
-#include "app/json_text.h"
 #include "app/local_ranks.h"
 #include "app/model_metadata.h"
 #include "app/progress.h"
-#include "app/report.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
 #include "app/resumption.h"
 #include "app/signal_stop.h"
 #include "app/train/progress_state.h"
@@ -308,8 +308,7 @@ int TrainingRun::report() {
   const std::int64_t unreadable = unreadable_.count(*group_, device_);
   const int code = exit_code_after_stop(unreadable > 0 ? kExitSomeInputsFailed : kExitOk);
   if (!group_->is_first()) return code;
-  KeyValueReport report;
-  report.add("schema", std::int64_t{1});
+  Summary report;
   report.add("model", subject_.source.name);
   report.add("attention", model::to_text(subject_.source.config.attention));
   report.add("steps", trainer_->position().step);

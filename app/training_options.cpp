@@ -2,10 +2,10 @@
 
 #include "app/command.h"
 #include "app/inputs.h"
-#include "app/json_text.h"
 #include "app/local_ranks.h"
 #include "app/option_builders.h"
 #include "app/process_team.h"
+#include "app/results/json.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"

@@ -7,8 +7,7 @@
 #include "app/option_builders.h"
 #include "app/pipeline.h"
 #include "app/progress.h"
-#include "app/record_stream.h"
-#include "app/report.h"
+#include "app/results/record_stream.h"
 #include "app/signal_stop.h"
 #include "app/visualize/class_choice.h"
 #include "app/visualize/map_choice.h"
@@ -151,10 +150,7 @@ int run_visualize(const ParsedOptions& options) {
       return is_first ? to_text(maps, label_type, console.color) : std::string();
     };
     try {
-      for (const MapRecord& map : maps)
-        records.write({[&] { return to_json(map); },
-                       [&] { return std::vector<std::vector<std::string>>{to_row(map)}; },
-                       [&] { return text_of(map); }});
+      for (const MapRecord& map : maps) records.write(to_json(map), text_of(map));
     } catch (const Error&) {
       if (!HeldPipeSignal::reader_is_gone()) throw;
       reader_gone = true;

@@ -1,8 +1,6 @@
 #include "app/benchmark/comparison.h"
 
-#include "app/report.h"
-
-#include <nlohmann/json.hpp>
+#include "app/results/json.h"
 
 #include <algorithm>
 #include <ostream>
@@ -42,9 +40,8 @@ Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b) {
   return comparison;
 }
 
-void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& out) {
-  if (format == BenchmarkFormat::json || format == BenchmarkFormat::jsonl) {
-    using OrderedJson = nlohmann::ordered_json;
+void write(const Comparison& comparison, Format format, std::ostream& out) {
+  if (is_json(format)) {
     OrderedJson rows = OrderedJson::array();
     for (const ComparedRow& row : comparison.rows) {
       rows.push_back({{"experiment", row.a.key()},
@@ -62,9 +59,9 @@ void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& o
                                {"only_a", comparison.only_a},
                                {"only_b", comparison.only_b},
                                {"header_differences", comparison.header_differences}};
-    out << whole.dump(format == BenchmarkFormat::json ? 1 : -1) << '\n';
+    out << whole.dump(format == Format::json ? 1 : -1) << '\n';
   } else {
-    const bool markdown = format == BenchmarkFormat::md;
+    const bool markdown = format == Format::md;
     const std::string between = markdown ? " | " : "  ";
     const std::string edge = markdown ? "| " : "";
     const std::string end = markdown ? " |\n" : "\n";

@@ -25,7 +25,7 @@ struct Comparison {
 };
 
 Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b);
-void write(const Comparison& comparison, BenchmarkFormat format, std::ostream& out);
+void write(const Comparison& comparison, Format format, std::ostream& out);
 
 /// What got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
 /// a check that compares nothing must not pass.

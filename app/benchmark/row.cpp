@@ -1,10 +1,8 @@
 #include "app/benchmark/row.h"
 
-#include "app/delimited_row.h"
-#include "app/report.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <fstream>
@@ -17,8 +15,6 @@
 namespace hydrascope::app {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
 OrderedJson to_json(const BenchmarkRow& row) {
   OrderedJson json = OrderedJson::object();
   BenchmarkRow::visit(
@@ -26,40 +22,26 @@ OrderedJson to_json(const BenchmarkRow& row) {
   return json;
 }
 
-std::string cell(const std::string& value) { return value; }
-std::string cell(std::int64_t value) { return std::to_string(value); }
-std::string cell(const std::array<std::int64_t, 2>& size) {
-  return std::to_string(size[0]) + "x" + std::to_string(size[1]);
-}
-std::string cell(double value) {
-  std::ostringstream text;
-  text.precision(5);
-  text << value;
-  return text.str();
+std::string size_text(const BenchmarkRow& row) {
+  return std::to_string(row.img_size[0]) + "x" + std::to_string(row.img_size[1]);
 }
 
 std::vector<std::string> column_names() {
   std::vector<std::string> names;
-  BenchmarkRow row;
-  BenchmarkRow::visit(row, [&](std::string_view name, auto&) { names.emplace_back(name); });
+  const OrderedJson row = to_json({});
+  for (const auto& [name, value] : row.items()) names.push_back(name);
   return names;
 }
 
 std::vector<std::string> cells(const BenchmarkRow& row) {
   std::vector<std::string> values;
-  BenchmarkRow::visit(row,
-                      [&](std::string_view, const auto& value) { values.push_back(cell(value)); });
-  return values;
-}
-
-std::string markdown_row(const std::vector<std::string>& values) {
-  std::string line = "|";
-  for (const std::string& value : values) {
-    std::string escaped;
-    for (const char c : value) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-    line += " " + escaped + " |";
+  const OrderedJson json = to_json(row);
+  for (const auto& [name, value] : json.items()) {
+    values.push_back(name == "img_size"        ? size_text(row)
+                     : value.is_number_float() ? cell_text(rounded(value.get<double>()))
+                                               : cell_text(value));
   }
-  return line + "\n";
+  return values;
 }
 
 /// Four digits, at most six characters up to a million.
@@ -107,14 +89,14 @@ std::string text_row(const BenchmarkRow& row) {
   std::string what = row.attention;
   for (const std::string& unusual : {row.approximations, row.kernels, row.stage})
     if (!unusual.empty() && unusual != "fused" && unusual != "model") what += ' ' + unusual;
-  std::vector<std::string> cells{what, cell(row.img_size), cell(row.batch), row.precision};
+  std::vector<std::string> cells{what, size_text(row), std::to_string(row.batch), row.precision};
   if (!row.error.empty()) {
     std::string line = text_line(cells);
     return line.insert(line.size() - 1, "  " + row.error);
   }
   for (const double value : {row.images_per_second, row.ms_p50, row.ms_p90})
     cells.push_back(short_number(value));
-  cells.push_back(cell(row.peak_memory_bytes / 1'000'000));
+  cells.push_back(std::to_string(row.peak_memory_bytes / 1'000'000));
   for (const double value : {row.gflops_per_image, row.pct_of_peak})
     cells.push_back(short_number(value));
   return text_line(cells);
@@ -137,55 +119,34 @@ BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) 
 }  // namespace
 
 std::string BenchmarkRow::key() const {
-  return model + " " + attention + " " + cell(img_size) + " batch " + std::to_string(batch) + " " +
-         precision + " " + device + " " + kernels + " " + stage +
+  return model + " " + attention + " " + size_text(*this) + " batch " + std::to_string(batch) +
+         " " + precision + " " + device + " " + kernels + " " + stage +
          (attention_options.empty() ? "" : " " + attention_options) +
          (approximations.empty() ? "" : " " + approximations) + (error.empty() ? "" : " " + error);
 }
 
-BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output) {
-  if (format == "md" || (format.empty() && output.ends_with(".md"))) return BenchmarkFormat::md;
-  switch (choose_format(format, output)) {
-    case Format::text: return BenchmarkFormat::text;
-    case Format::json: return BenchmarkFormat::json;
-    case Format::jsonl: return BenchmarkFormat::jsonl;
-    case Format::csv: return BenchmarkFormat::csv;
-    case Format::tsv: return BenchmarkFormat::tsv;
-  }
-  return BenchmarkFormat::text;
+Format choose_benchmark_format(std::string_view format, std::string_view output) {
+  return format.empty() && output.ends_with(".md") ? Format::md : choose_format(format, output);
 }
 
-BenchmarkWriter::BenchmarkWriter(BenchmarkFormat format, std::ostream& out, BenchmarkHeader header)
+BenchmarkWriter::BenchmarkWriter(Format format, std::ostream& out, BenchmarkHeader header)
     : format_(format), out_(out), result_{std::move(header), {}} {
-  switch (format_) {
-    case BenchmarkFormat::jsonl:
-      out_ << OrderedJson({{"schema", 1}, {"header", result_.header}}).dump() << '\n';
-      break;
-    case BenchmarkFormat::csv:
-    case BenchmarkFormat::tsv:
-      out_ << delimited_row(column_names(),
-                            format_ == BenchmarkFormat::csv ? Format::csv : Format::tsv);
-      break;
-    case BenchmarkFormat::md: {
-      for (const auto& [key, value] : result_.header) out_ << "- " << key << ": " << value << '\n';
-      out_ << '\n' << markdown_row(column_names());
-      out_ << markdown_row(std::vector<std::string>(column_names().size(), "---"));
-      break;
-    }
-    case BenchmarkFormat::text:
-    case BenchmarkFormat::json: break;
+  if (format_ == Format::jsonl)
+    out_ << OrderedJson({{"schema", 1}, {"header", result_.header}}).dump() << '\n';
+  if (format_ == Format::md) {
+    for (const auto& [key, value] : result_.header) out_ << "- " << key << ": " << value << '\n';
+    out_ << '\n';
   }
+  if (is_rows(format_) || format_ == Format::md) out_ << header_row(column_names(), format_);
   flush_results(out_);
 }
 
 void BenchmarkWriter::write(const BenchmarkRow& row) {
   result_.rows.push_back(row);
   switch (format_) {
-    case BenchmarkFormat::jsonl: out_ << to_json(row).dump() << '\n'; break;
-    case BenchmarkFormat::csv: out_ << delimited_row(cells(row), Format::csv); break;
-    case BenchmarkFormat::tsv: out_ << delimited_row(cells(row), Format::tsv); break;
-    case BenchmarkFormat::md: out_ << markdown_row(cells(row)); break;
-    case BenchmarkFormat::text:
+    case Format::json: return;
+    case Format::jsonl: out_ << to_json(row).dump() << '\n'; break;
+    case Format::text:
       if (group_.empty())
         for (const auto& [key, value] : result_.header) out_ << key << ": " << value << '\n';
       if (text_group(row) != group_) {
@@ -194,13 +155,13 @@ void BenchmarkWriter::write(const BenchmarkRow& row) {
       }
       out_ << text_row(row);
       break;
-    case BenchmarkFormat::json: return;
+    default: out_ << delimited_row(cells(row), format_);
   }
   flush_results(out_);
 }
 
 void BenchmarkWriter::finish() {
-  if (format_ == BenchmarkFormat::json) {
+  if (format_ == Format::json) {
     OrderedJson rows = OrderedJson::array();
     for (const BenchmarkRow& row : result_.rows) rows.push_back(to_json(row));
     const OrderedJson whole = {{"schema", 1}, {"header", result_.header}, {"rows", rows}};

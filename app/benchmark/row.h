@@ -1,6 +1,8 @@
 // One measured combination of the `benchmark` command and its forms.
 #pragma once
 
+#include "app/results/format.h"
+
 #include <array>
 #include <cstdint>
 #include <iosfwd>
@@ -84,21 +86,20 @@ struct BenchmarkResult {
   std::vector<BenchmarkRow> rows;
 };
 
-enum class BenchmarkFormat { text, json, jsonl, csv, tsv, md };
-/// `--format`, else the extension of `output`, else text.
-BenchmarkFormat choose_benchmark_format(std::string_view format, std::string_view output);
+/// `choose_format`, which here knows the extension .md, too.
+Format choose_benchmark_format(std::string_view format, std::string_view output);
 
 /// Rows are written as soon as they are measured, but for `json`, whose shape needs all of them. The
 /// text is a table of at most 100 columns for each model and device; what is not as usual (a stage,
 /// kernels, approximations) stands beside the attention.
 class BenchmarkWriter {
  public:
-  BenchmarkWriter(BenchmarkFormat format, std::ostream& out, BenchmarkHeader header);
+  BenchmarkWriter(Format format, std::ostream& out, BenchmarkHeader header);
   void write(const BenchmarkRow& row);
   void finish();
 
  private:
-  BenchmarkFormat format_;
+  Format format_;
   std::ostream& out_;
   BenchmarkResult result_;
   std::string group_;  ///< of the text table at hand: its model and device

@@ -1,13 +1,11 @@
 #include "app/convert/report.h"
 
 #include "app/console.h"
-#include "app/json_text.h"
-#include "app/result_table.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
 #include "viz/html_report/markup.h"
 #include "viz/line_chart.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <ostream>
@@ -97,17 +95,15 @@ std::string best_state(const Evaluation& best) {
   return best.step == 0 ? best.stage : best.stage + " " + std::to_string(best.step);
 }
 
-KeyValueReport summary_of(const ConversionReport& report) {
+Summary summary_of(const ConversionReport& report) {
   const ConversionHistory& history = report.history;
   const Evaluation& best = history.best_evaluation();
-  KeyValueReport summary;
-  summary.add("schema", std::int64_t{1});
+  Summary summary;
   summary.add("from", report.from);
   summary.add("output", report.output);
   summary.add("attention_before", report.before);
   summary.add("attention", report.after);
-  if (!report.attention_options.empty())
-    summary.add_json("attention_options", json_object(report.attention_options));
+  if (!report.attention_options.empty()) summary.add("attention_options", report.attention_options);
   summary.add("agreement_before", history.start().agreement.top1, 2);
   summary.add("agreement", best.agreement.top1, 2);
   summary.add("divergence_before", history.start().agreement.divergence, 4);
@@ -129,17 +125,14 @@ KeyValueReport summary_of(const ConversionReport& report) {
 }
 
 std::string full_json(const ConversionReport& report) {
-  KeyValueReport summary = summary_of(report);
+  Summary summary = summary_of(report);
   const ConversionHistory& history = report.history;
-  summary.add_json("stages", stage_table(history).json());
-  summary.add_json("layers", layer_table(history).json());
-  summary.add_json("evaluations", evaluation_table(history).json());
-  summary.add_json("losses", loss_table(history).json());
-  std::string sources;
-  for (const std::string& source : report.sources)
-    sources += (sources.empty() ? "" : ",") + json_string(source);
-  summary.add_json("sources", "[" + sources + "]");
-  summary.add_json("recipe", report.recipe);
+  summary.add("stages", stage_table(history).json());
+  summary.add("layers", layer_table(history).json());
+  summary.add("evaluations", evaluation_table(history).json());
+  summary.add("losses", loss_table(history).json());
+  summary.add("sources", report.sources);
+  summary.add("recipe", OrderedJson::parse(report.recipe));
   std::ostringstream out;
   summary.write(Format::json, out);
   return out.str();
@@ -212,7 +205,7 @@ std::string page(const ConversionReport& report) {
   if (const std::string early = ended_early(history); !early.empty()) warn("Ended early: " + early);
   if (report.unreadable > 0) warn(std::to_string(report.unreadable) + " pictures were unreadable.");
   std::vector<std::vector<std::string>> recipe{{"setting", "value"}};
-  const auto settings = nlohmann::json::parse(report.recipe);
+  const auto settings = OrderedJson::parse(report.recipe);
   for (const auto& [key, value] : settings.items())
     recipe.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   std::string sources;

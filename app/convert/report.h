@@ -1,7 +1,7 @@
 // What a conversion reports when it ends.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/table.h"
 #include "model/training/distillation/conversion_history.h"
 
 #include <map>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/evaluate/scored_picture.h"
-#include "app/result_table.h"
+#include "app/results/table.h"
 
 #include <array>
 #include <cstdint>

@@ -33,19 +33,19 @@ ResultTable ConfusionCounts::classes(const image::Labels& labels) const {
                      {"taken_for_images", "images"}});
   for (const auto& [index, of] : classes_) {
     const image::Label& label = labels.at(index);
-    std::vector<TableCell> row{index,
-                               label.id,
-                               label.short_name,
-                               of.images,
-                               of.right,
-                               percent_of(of.right, of.images),
-                               percent_of(of.in_top5, of.images)};
+    std::vector<OrderedJson> row{index,
+                                 label.id,
+                                 label.short_name,
+                                 of.images,
+                                 of.right,
+                                 percent_of(of.right, of.images),
+                                 percent_of(of.in_top5, of.images)};
     if (const auto most = std::ranges::max_element(of.taken_for, {},
                                                    [](const auto& taken) { return taken.second; });
         most != of.taken_for.end()) {
       row.insert(row.end(), {most->first, labels.at(most->first).short_name, most->second});
     } else {
-      row.insert(row.end(), {TableCell(), TableCell(), TableCell()});
+      row.insert(row.end(), {OrderedJson(), OrderedJson(), OrderedJson()});
     }
     table.add(std::move(row));
   }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/evaluate/scored_picture.h"
-#include "app/result_table.h"
+#include "app/results/table.h"
 #include "model/image/labels.h"
 
 #include <cstdint>

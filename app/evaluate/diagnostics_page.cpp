@@ -1,6 +1,6 @@
 // The page of a DiagnosticsReport.
 #include "app/evaluate/diagnostics_report.h"
-#include "app/json_text.h"
+#include "app/results/json.h"
 #include "viz/html_report/markup.h"
 #include "viz/line_chart.h"
 

@@ -2,7 +2,6 @@
 
 #include "app/console.h"
 #include "app/file_extension.h"
-#include "app/option_table.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -33,30 +32,27 @@ ResultTable DiagnosticsReport::table() const {
   for (const Column& column : columns) list.push_back({column.key, column.title});
   ResultTable table(std::move(list));
   for (const Row& row : rows) {
-    std::vector<TableCell> cells{row.layer, row.is_of_layer() ? TableCell() : TableCell(row.head),
-                                 row.mechanism};
+    std::vector<OrderedJson> cells{
+        row.layer, row.is_of_layer() ? OrderedJson() : OrderedJson(row.head), row.mechanism};
     cells.insert(cells.end(), row.values.begin(), row.values.end());
     table.add(std::move(cells));
   }
   return table;
 }
 
-std::string DiagnosticsReport::json(JsonObject object) const {
-  object.add("model", json_string(model)).add("attention", json_string(attention));
+OrderedJson DiagnosticsReport::json() const {
+  OrderedJson object = {{"model", model}, {"attention", attention}};
   if (!against.empty()) {
-    object.add("against", json_string(against))
-        .add("against_attention", json_string(against_attention));
+    object["against"] = against;
+    object["against_attention"] = against_attention;
   }
-  JsonObject summaries;
-  for (const Column& column : columns) summaries.add(column.key, json_string(column.summary));
-  std::vector<std::string> sentences;
-  for (const std::string& note : notes) sentences.push_back(json_string(note));
-  return object.add("images", images)
-      .add("queries", queries)
-      .add("columns", summaries.text())
-      .add("rows", table().json())
-      .add("notes", '[' + join_words(sentences, ",", ",") + ']')
-      .text();
+  object["images"] = images;
+  object["queries"] = queries;
+  OrderedJson& summaries = object["columns"] = OrderedJson::object();
+  for (const Column& column : columns) summaries[column.key] = column.summary;
+  object["rows"] = table().json();
+  object["notes"] = notes;
+  return object;
 }
 
 void DiagnosticsReport::write_text(std::ostream& out) const {
@@ -72,10 +68,13 @@ void DiagnosticsReport::write_text(std::ostream& out) const {
 void DiagnosticsReport::write(Format format, std::ostream& out) const {
   if (format == Format::text) {
     write_text(out);
-  } else if (format == Format::csv || format == Format::tsv) {
+  } else if (is_rows(format)) {
     table().write(format, out);
   } else {
-    out << json(JsonObject().add("schema", std::int64_t{1})) << '\n';
+    OrderedJson object;
+    object["schema"] = 1;
+    object.update(json());
+    out << json_text(object) << '\n';
   }
   flush_results(out);
 }

@@ -2,8 +2,8 @@
 // of LibTorch.
 #pragma once
 
-#include "app/json_text.h"
-#include "app/result_table.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
 
 #include <cstdint>
 #include <ostream>
@@ -40,8 +40,8 @@ struct DiagnosticsReport {
   /// Leaves out columns without a number.
   void drop_empty_columns();
   [[nodiscard]] ResultTable table() const;
-  /// One object: what `object` holds, facts, what the columns are, rows.
-  [[nodiscard]] std::string json(JsonObject object = {}) const;
+  /// Facts, what the columns are, rows.
+  [[nodiscard]] OrderedJson json() const;
   /// The table, then one line per column.
   void write_text(std::ostream& out) const;
   void write(Format format, std::ostream& out) const;

@@ -2,8 +2,8 @@
 
 #include "app/assets.h"
 #include "app/console.h"
-#include "app/json_text.h"
-#include "app/result_table.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
 #include "viz/encode.h"
 #include "viz/figure.h"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "app/options.h"
-#include "app/report.h"
+#include "app/results/format.h"
 
 #include <string>
 #include <vector>

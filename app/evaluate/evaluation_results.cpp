@@ -40,7 +40,7 @@ void EvaluationResults::add_json(std::string key, const ResultTable& table) {
 }
 
 void EvaluationResults::write(Format format, std::ostream& out, const Console& console) {
-  const bool in_rows = format == Format::csv || format == Format::tsv;
+  const bool in_rows = is_rows(format);
   if (in_rows) {
     const auto part = std::ranges::find_if(
         parts_, [](const ResultPart& one) { return one.write_rows != nullptr; });
@@ -50,8 +50,8 @@ void EvaluationResults::write(Format format, std::ostream& out, const Console& c
       return;
     }
   }
-  if (format == Format::json || format == Format::jsonl) {
-    for (const ResultPart& part : parts_) summary.add_json(part.key, part.json);
+  if (is_json(format)) {
+    for (const ResultPart& part : parts_) summary.add(part.key, part.json);
   }
   summary.write(format, out);
   if (format != Format::text) return;

@@ -6,8 +6,7 @@
 #include "app/evaluate/scores.h"
 #include "app/faithfulness_report.h"
 #include "app/options.h"
-#include "app/report.h"
-#include "app/result_table.h"
+#include "app/results/table.h"
 #include "model/image/labels.h"
 
 #include <functional>
@@ -20,7 +19,7 @@ namespace hydrascope::app {
 /// One of what stands beside the summary.
 struct ResultPart {
   std::string key;                                             ///< in json
-  std::string json;                                            ///< its value there
+  OrderedJson json;                                            ///< its value there
   std::function<void(std::ostream&)> write_text = {};          ///< for people; empty: json alone
   std::function<void(Format, std::ostream&)> write_rows = {};  ///< csv and tsv
   std::vector<std::string> notes = {};  ///< for standard error where the format has no place
@@ -28,7 +27,7 @@ struct ResultPart {
 
 class EvaluationResults {
  public:
-  KeyValueReport summary;
+  Summary summary;
 
   void add(std::string key, const std::string& title, ResultTable table);
   void add(DiagnosticsReport report);

@@ -101,12 +101,12 @@ std::vector<at::Tensor> ReferenceModel::classify(
   return logits;
 }
 
-void ReferenceModel::add_facts(KeyValueReport& summary) const {
+void ReferenceModel::add_facts(Summary& summary) const {
   const image::TransformConfig& transform = transform_.config;
   summary.add("against", source_.name);
   summary.add("against_attention", model::to_text(source_.config.attention));
   if (const auto values = model::attention_options(source_.config.attention); !values.empty())
-    summary.add_json("against_attention_options", json_object(values));
+    summary.add("against_attention_options", values);
   summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(classifier_->options().precision.name()));
 }

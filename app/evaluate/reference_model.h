@@ -6,7 +6,7 @@
 #include "app/model_source.h"
 #include "app/options.h"
 #include "app/pipeline.h"
-#include "app/report.h"
+#include "app/results/table.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -41,7 +41,7 @@ class ReferenceModel {
 
   [[nodiscard]] const ModelSource& source() const noexcept { return source_; }
   /// against, against_attention, against_attention_options, against_img_size, against_precision.
-  void add_facts(KeyValueReport& summary) const;
+  void add_facts(Summary& summary) const;
 
  private:
   ParsedOptions options_;

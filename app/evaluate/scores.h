@@ -8,7 +8,7 @@
 #include "app/evaluate/confusion_counts.h"
 #include "app/evaluate/scored_picture.h"
 #include "app/labelled_set.h"
-#include "app/report.h"
+#include "app/results/table.h"
 
 #include <cstdint>
 #include <span>
@@ -34,10 +34,10 @@ class Scores {
   [[nodiscard]] const ConfusionCounts& confusions() const noexcept { return confusions_; }
 
   /// top1, top5, images, failed.
-  void add_accuracy(KeyValueReport& summary) const;
+  void add_accuracy(Summary& summary) const;
   /// nll, brier, ece, mce; top1_real, images_real.
-  void add_calibration(KeyValueReport& summary) const;
-  void add_agreement(KeyValueReport& summary) const;
+  void add_calibration(Summary& summary) const;
+  void add_agreement(Summary& summary) const;
 
  private:
   const LabelledSet& set_;

@@ -21,13 +21,12 @@
 namespace hydrascope::app {
 namespace {
 
-void add_run(KeyValueReport& summary, const ModelSource& source,
-             const image::TransformConfig& transform, const model::Classifier& classifier,
-             const PipelineTiming& timing) {
+void add_run(Summary& summary, const ModelSource& source, const image::TransformConfig& transform,
+             const model::Classifier& classifier, const PipelineTiming& timing) {
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
   if (const auto values = model::attention_options(source.config.attention); !values.empty())
-    summary.add_json("attention_options", json_object(values));
+    summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.native);
   summary.add("views", image::views_name(transform));
@@ -37,7 +36,7 @@ void add_run(KeyValueReport& summary, const ModelSource& source,
   summary.add("device", classifier.options().device.str());
   summary.add("kernels", classifier.describe().kernels);
   if (const auto values = classifier.approximations(); !values.empty())
-    summary.add_json("approximations", json_object(values));
+    summary.add("approximations", values);
   summary.add("images_per_second",
               static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
 }
@@ -109,7 +108,6 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
     return exit_code();
   }
   EvaluationResults results;
-  results.summary.add("schema", std::int64_t{1});
   scores.add_accuracy(results.summary);
   add_run(results.summary, source, transform.config, classifier, evaluation.timing());
   if (jobs.scores) scores.add_calibration(results.summary);

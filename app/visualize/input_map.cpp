@@ -1,6 +1,6 @@
 #include "app/visualize/input_map.h"
 
-#include "app/json_text.h"
+#include "app/results/json.h"
 
 #include <string_view>
 

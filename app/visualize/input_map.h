@@ -1,7 +1,7 @@
 // A map of an input, as a method gives it, and as it is shown.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/record.h"
 #include "app/visualize/map_choice.h"
 #include "viz/heat_map.h"
 #include "viz/placement.h"

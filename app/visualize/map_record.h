@@ -1,54 +1,34 @@
 // The record of a map: schema 1 of `visualize`.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/record.h"
+#include "app/results/record_stream.h"
 
 #include <array>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 namespace hydrascope::app {
 
 /// Where the numbers of several maps are the same, so are the fields: an input with several maps
 /// has a record of each.
-struct MapRecord {
-  std::string input;                  ///< bytes as given
-  std::optional<std::int64_t> frame;  ///< of a video, from 0
+struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of the input
   Prediction of_class;
   std::string method;
   std::int64_t layer = 0;
-  std::string head = "mean";           ///< the field is left out for "mean"
+  std::string head = "mean";           ///< the field is left out of JSON for "mean"
   std::array<std::int64_t, 2> grid{};  ///< rows, columns
   double minimum = 0;                  ///< of the raw map; of a video with `--smooth` the smoothed
   double maximum = 0;
   double cls_share = 0;      ///< the class token's own share of the heat
   std::string heatmap_file;  ///< as written
   std::string map_file;      ///< "" without --save-raw; then the field is left out
-  std::int64_t width = 0;    ///< of the picture, after orientation
-  std::int64_t height = 0;
-  std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  std::string views = {};  ///< "tiles", "pyramid"; left out where the picture is one view
-  std::int64_t num_views = 1;
-  std::string attention;
-  std::map<std::string, std::string> attention_options = {};
-  std::map<std::string, std::string> approximations = {};
-  std::string device;
-  std::string precision;
-  std::string note;                ///< left out when empty
-  double seconds = 0;              ///< of the model and the explanation of all maps of the input
-  std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written
-  std::string message;
 };
 
-/// Without a line feed. Minimum and maximum have six significant digits, null where the map holds
-/// no number.
-std::string to_json(const MapRecord& record);
-std::vector<std::string> map_columns();
-std::vector<std::string> to_row(const MapRecord& record);
+/// Minimum and maximum have six significant digits, null where the map holds no number.
+OrderedJson to_json(const MapRecord& record);
+std::span<const RecordColumn> map_columns();
 /// What people read: one line for all maps of an input, which name its file and its classes.
 ///
 ///     otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png

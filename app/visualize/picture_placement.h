@@ -2,7 +2,7 @@
 // LibTorch.
 #pragma once
 
-#include "app/report.h"
+#include "app/results/record.h"
 #include "model/image/transform_plan.h"
 #include "viz/placement.h"
 

@@ -62,7 +62,7 @@ TEST(FaithfulnessReportTest, ComparisonsArePairedAndStrict) {
 }
 
 TEST(FaithfulnessReportTest, JsonHoldsEveryRowWithItsBaselines) {
-  const Json json = Json::parse(two_measures().json());
+  const Json json = Json::parse(json_text(two_measures().json()));
   EXPECT_EQ(json.at("images"), 4);
   EXPECT_EQ(json.at("random_draws"), 5);
   ASSERT_EQ(json.at("rows").size(), 6U);
@@ -100,7 +100,7 @@ TEST(FaithfulnessReportTest, WhoDoesNotBeatTheCentreIsNamed) {
   for (FaithfulnessRow& row : report.rows) row.areas.clear();
   report.notes.clear();
   EXPECT_THAT(report.all_notes(), IsEmpty()) << "nothing was measured";
-  EXPECT_TRUE(Json::accept(report.json()));
+  EXPECT_NO_THROW((void)report.json());
 }
 
 TEST(FaithfulnessReportTest, TextIsATableAMeasure) {

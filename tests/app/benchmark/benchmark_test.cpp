@@ -73,7 +73,7 @@ TEST(RatioTest, IntervalByTheDeltaMethod) {
 TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
   const testing::TemporaryFolder folder;
   for (const auto& [format, name] :
-       {std::pair{BenchmarkFormat::json, "a.json"}, {BenchmarkFormat::jsonl, "a.jsonl"}}) {
+       {std::pair{Format::json, "a.json"}, {Format::jsonl, "a.jsonl"}}) {
     const std::string file = (folder.path() / name).string();
     {
       std::ofstream stream(file);
@@ -93,7 +93,7 @@ TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
 
 TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
   std::ostringstream csv;
-  BenchmarkWriter(BenchmarkFormat::csv, csv, {}).write(row("hydra", 10));
+  BenchmarkWriter(Format::csv, csv, {}).write(row("hydra", 10));
   EXPECT_THAT(csv.str(),
               HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
                         "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
@@ -101,14 +101,14 @@ TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
                         "peak_tflops_measured,stage,attention_options,approximations,error\n\"deit "
                         "\"\"tiny\"\"\",hydra,224x224,197,"));
   std::ostringstream md;
-  BenchmarkWriter(BenchmarkFormat::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
+  BenchmarkWriter(Format::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
   EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));
   EXPECT_THAT(md.str(), HasSubstr("| a\\|b |"));
 }
 
 TEST(BenchmarkWriterTest, TextRowsComeAsTheyAreMeasuredInAHundredColumns) {
   std::ostringstream text;
-  BenchmarkWriter writer(BenchmarkFormat::text, text, {{"cpu", "X"}});
+  BenchmarkWriter writer(Format::text, text, {{"cpu", "X"}});
   BenchmarkRow first = row("softmax", 12.5);
   first.kernels = "fused";
   writer.write(first);
@@ -143,7 +143,7 @@ TEST(BenchmarkWriterTest, ARowThatDidNotFitSaysSo) {
   BenchmarkRow failed = row("softmax", 0);
   failed.error = "out_of_memory";
   std::ostringstream text;
-  BenchmarkWriter writer(BenchmarkFormat::text, text, {});
+  BenchmarkWriter writer(Format::text, text, {});
   writer.write(failed);
   writer.finish();
   EXPECT_THAT(text.str(), HasSubstr("out_of_memory"));

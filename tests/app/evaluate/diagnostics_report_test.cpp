@@ -45,7 +45,7 @@ TEST(DiagnosticsReportTest, ColumnsWithoutANumberAreLeftOut) {
 }
 
 TEST(DiagnosticsReportTest, Json) {
-  const Json json = Json::parse(two_layers().json());
+  const Json json = Json::parse(json_text(two_layers().json()));
   EXPECT_EQ(json.at("model"), "a<b");
   EXPECT_EQ(json.at("images"), 3);
   EXPECT_EQ(json.at("columns").at("global_norm"), "of Hydra");

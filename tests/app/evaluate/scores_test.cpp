@@ -18,9 +18,9 @@ using Json = nlohmann::json;
 
 image::Labels six_classes() { return image::Labels::parse("a\nb\nc\nd\ne\nf\n", "six"); }
 
-Json json_of(const ResultTable& table) { return Json::parse(table.json()); }
+Json json_of(const ResultTable& table) { return Json::parse(json_text(table.json())); }
 
-Json json_of(const KeyValueReport& summary) {
+Json json_of(const Summary& summary) {
   std::ostringstream out;
   summary.write(Format::json, out);
   return Json::parse(out.str());
@@ -212,7 +212,7 @@ TEST(ScoresTest, LinesOfTheSummary) {
   add(1, one, zero);   // only the model
   add(2, zero, zero);  // both wrong
   scores.add_failure();
-  KeyValueReport summary;
+  Summary summary;
   scores.add_accuracy(summary);
   scores.add_calibration(summary);
   scores.add_agreement(summary);
@@ -246,7 +246,7 @@ TEST(ScoresTest, WithoutLabelsThereIsNoAccuracy) {
   const ScoredPicture scored = score_picture(logits, kNoClass, 0);
   scores.add(scored);
   scores.add_reference(scored, logits, logits);
-  KeyValueReport summary;
+  Summary summary;
   scores.add_accuracy(summary);
   scores.add_calibration(summary);
   scores.add_agreement(summary);

@@ -1,17 +1,18 @@
-#include "app/json_text.h"
+#include "app/results/json.h"
 
 #include "model/checkpoint/strict_json.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <utility>
+#include <limits>
 
 namespace hydrascope::app {
 namespace {
+
+// The largest double has 309 digits before its point.
+using NumberBuffer = std::array<char, 352>;
 
 std::string percent_encoded(std::string_view bytes) {
   constexpr std::string_view kHex = "0123456789ABCDEF";
@@ -28,15 +29,20 @@ std::string percent_encoded(std::string_view bytes) {
   return text;
 }
 
-}  // namespace
-
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+/// The fewest digits that are this number.
+std::string shortest(double value) {
+  if (!std::isfinite(value)) return "null";
+  NumberBuffer buffer{};
+  const auto written =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::fixed);
+  const std::string text(buffer.data(), written.ptr);
+  return text.find('.') == std::string::npos ? text + ".0" : text;
 }
 
+}  // namespace
+
 std::string fixed(double value, int decimals) {
-  // The largest double has 309 digits before its point.
-  std::array<char, 352> buffer{};
+  NumberBuffer buffer{};
   const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                      std::chars_format::fixed, std::clamp(decimals, 0, 30));
   return {buffer.data(), written.ptr};
@@ -56,51 +62,35 @@ std::string significant(double value, int digits) {
   return decimal(value, std::clamp(digits - 1 - exponent, 3, 12));
 }
 
-std::string json_number(std::string number) {
-  const bool finite = number.find_first_not_of("-.0123456789") == std::string::npos;
-  return finite ? std::move(number) : "null";
+double rounded(const std::string& number) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(number.data(), number.data() + number.size(), value);
+  return value;
 }
 
-std::string json_array(std::span<const std::int64_t> values) {
-  std::string text = "[";
-  for (const std::int64_t value : values) {
-    if (text.size() > 1) text += ',';
-    text += std::to_string(value);
-  }
-  return text + ']';
+double rounded(double value) {
+  constexpr int kDigits = 6;
+  return rounded(significant(value, kDigits));
 }
 
-JsonObject& JsonObject::add(std::string_view key, std::string_view json) {
-  members_.push_back(json_string(key) + ':' + std::string(json));
-  return *this;
+void add_path(OrderedJson& object, const std::string& key, const std::string& path) {
+  object[key] = path;
+  if (checkpoint::find_bad_utf8(path) < path.size()) object[key + "_bytes"] = percent_encoded(path);
 }
 
-JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
-  return add(key, std::to_string(value));
-}
-
-JsonObject& JsonObject::add_path(std::string_view key, std::string_view path) {
-  add(key, json_string(path));
-  if (checkpoint::find_bad_utf8(path) < path.size())
-    add(std::string(key) + "_bytes", json_string(percent_encoded(path)));
-  return *this;
-}
-
-std::string JsonObject::text(int indent) const {
+std::string json_text(const OrderedJson& value, int indent) {
+  if (value.is_number_float()) return shortest(value.get<double>());
+  if (!value.is_structured())
+    return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  const bool is_object = value.is_object();
   const std::string line_break =
       indent > 0 ? '\n' + std::string(static_cast<std::size_t>(indent), ' ') : "";
-  std::string text = "{";
-  for (const std::string& member : members_) {
+  std::string text = is_object ? "{" : "[";
+  for (const auto& [key, member] : value.items()) {
     if (text.size() > 1) text += ',';
-    text += line_break + member;
+    text += line_break + (is_object ? json_text(key) + ':' : "") + json_text(member);
   }
-  return text + (indent > 0 && !members_.empty() ? "\n}" : "}");
-}
-
-std::string json_object(const std::map<std::string, std::string>& values) {
-  JsonObject object;
-  for (const auto& [key, value] : values) object.add(key, json_string(value));
-  return object.text();
+  return text + (indent > 0 && !value.empty() ? "\n" : "") + (is_object ? '}' : ']');
 }
 
 }  // namespace hydrascope::app

@@ -1,0 +1,157 @@
+#include "app/results/table.h"
+
+#include "app/terminal_text.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+bool is_nothing(const OrderedJson& cell) {
+  return cell.is_null() || (cell.is_number_float() && !std::isfinite(cell.get<double>()));
+}
+
+/// Of a row or a summary: as records have it.
+OrderedJson record_value(const OrderedJson& cell) {
+  return cell.is_number_float() ? OrderedJson(rounded(cell.get<double>())) : cell;
+}
+
+std::string people_text(const OrderedJson& cell, int decimals) {
+  if (is_nothing(cell)) return "-";
+  if (cell.is_boolean()) return cell.get<bool>() ? "yes" : "no";
+  if (cell.is_number_float()) return fixed(cell.get<double>(), decimals);
+  return printable(cell_text(cell));
+}
+
+}  // namespace
+
+void write_columns(const std::vector<std::vector<std::string>>& lines,
+                   const std::vector<bool>& to_left, std::ostream& out) {
+  if (lines.empty()) return;
+  std::vector<std::size_t> widths(lines.front().size());
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], columns(line[i]));
+  }
+  for (const auto& line : lines) {
+    for (std::size_t i = 0; i < line.size(); ++i) {
+      const std::string blanks(widths[i] - columns(line[i]), ' ');
+      const bool is_last = i + 1 == line.size();
+      if (i > 0) out << "  ";
+      if (i < to_left.size() && to_left[i]) {
+        out << line[i] << (is_last ? "" : blanks);
+      } else {
+        out << blanks << line[i];
+      }
+    }
+    out << '\n';
+  }
+}
+
+std::string cell_text(const OrderedJson& cell) {
+  if (is_nothing(cell)) return "";
+  return cell.is_string() ? cell.get<std::string>() : json_text(cell);
+}
+
+void ResultTable::add(std::vector<OrderedJson> row) {
+  if (row.size() != columns_.size()) {
+    throw Error(ErrorCode::internal,
+                "expected " + std::to_string(columns_.size()) + " cells, found " +
+                    std::to_string(row.size()),
+                "ResultTable");
+  }
+  rows_.push_back(std::move(row));
+}
+
+OrderedJson ResultTable::object(const std::vector<OrderedJson>& row) const {
+  OrderedJson object = OrderedJson::object();
+  for (std::size_t i = 0; i < row.size(); ++i) object[columns_[i].key] = record_value(row[i]);
+  return object;
+}
+
+OrderedJson ResultTable::json() const {
+  OrderedJson objects = OrderedJson::array();
+  for (const auto& row : rows_) objects.push_back(object(row));
+  return objects;
+}
+
+std::vector<std::vector<std::string>> ResultTable::texts() const {
+  std::vector<std::vector<std::string>> lines(1);
+  for (const TableColumn& column : columns_) lines[0].push_back(column.title);
+  for (const auto& row : rows_) {
+    std::vector<std::string>& line = lines.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i)
+      line.push_back(people_text(row[i], columns_[i].decimals));
+  }
+  return lines;
+}
+
+void ResultTable::write_text(std::ostream& out) const {
+  std::vector<bool> to_left(columns_.size());
+  for (const auto& row : rows_) {
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (row[i].is_string()) to_left[i] = true;
+  }
+  write_columns(texts(), to_left, out);
+}
+
+void ResultTable::write(Format format, std::ostream& out) const {
+  if (format == Format::text) {
+    write_text(out);
+  } else if (format == Format::json) {
+    out << json_text(json()) << '\n';
+  } else if (format == Format::jsonl) {
+    for (const auto& row : rows_) out << json_text(object(row)) << '\n';
+  } else {
+    std::vector<std::string> fields;
+    for (const TableColumn& column : columns_) fields.push_back(column.key);
+    out << header_row(fields, format);
+    for (const auto& row : rows_) {
+      fields.clear();
+      for (const OrderedJson& cell : row) fields.push_back(cell_text(record_value(cell)));
+      out << delimited_row(fields, format);
+    }
+  }
+  flush_results(out);
+}
+
+void Summary::add(std::string key, OrderedJson value, int text_decimals) {
+  std::string text = people_text(value, text_decimals);
+  fields_.push_back({std::move(key), record_value(value), std::move(text)});
+}
+
+void Summary::add_size(std::string key, std::int64_t height, std::int64_t width) {
+  fields_.push_back({std::move(key), OrderedJson::array({height, width}),
+                     std::to_string(height) + 'x' + std::to_string(width) + " (HxW)"});
+}
+
+void Summary::write(Format format, std::ostream& out) const {
+  if (is_json(format)) {
+    OrderedJson object;
+    object["schema"] = 1;
+    for (const Field& field : fields_) object[field.key] = field.value;
+    out << json_text(object, format == Format::json ? 2 : 0) << '\n';
+  } else if (format == Format::text) {
+    std::vector<std::vector<std::string>> lines;
+    for (const Field& field : fields_) {
+      std::string words = field.key;
+      std::ranges::replace(words, '_', ' ');
+      lines.push_back({std::move(words), field.text});
+    }
+    write_columns(lines, {true, true}, out);
+  } else {
+    std::vector<std::string> keys;
+    std::vector<std::string> cells;
+    for (const Field& field : fields_) {
+      keys.push_back(field.key);
+      cells.push_back(cell_text(field.value));
+    }
+    out << header_row(keys, format) << delimited_row(cells, format);
+  }
+  flush_results(out);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,75 @@
+// Tables and summaries of results, in every format from one place.
+#pragma once
+
+#include "app/results/format.h"
+#include "app/results/json.h"
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// Lines of as many cells in columns as wide as their widest, two blanks between them. Columns with
+/// `to_left` are flush left, those without or beyond it flush right.
+void write_columns(const std::vector<std::vector<std::string>>& lines,
+                   const std::vector<bool>& to_left, std::ostream& out);
+
+/// A cell as csv, tsv and md have it. A number that is not finite is like nothing: null in JSON,
+/// empty here, - for people.
+std::string cell_text(const OrderedJson& cell);
+
+struct TableColumn {
+  std::string key;    ///< in json, csv and tsv
+  std::string title;  ///< for people
+  int decimals = 4;   ///< of its fractions, for people
+};
+
+class ResultTable {
+ public:
+  explicit ResultTable(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
+
+  /// Fractions keep six significant digits in records. Throws Error(internal) for another number of
+  /// cells than there are columns.
+  void add(std::vector<OrderedJson> row);
+  [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
+
+  /// An array of objects.
+  [[nodiscard]] OrderedJson json() const;
+  /// What people see: the titles, then a row each.
+  [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
+  /// text: columns with titles; csv, tsv and md: a header and rows; json: `json`, jsonl: an object a
+  /// line. Throws Error(failed) when `out` cannot be written to.
+  void write(Format format, std::ostream& out) const;
+
+ private:
+  [[nodiscard]] OrderedJson object(const std::vector<OrderedJson>& row) const;
+  void write_text(std::ostream& out) const;
+
+  std::vector<TableColumn> columns_;
+  std::vector<std::vector<OrderedJson>> rows_;  ///< as they were added
+};
+
+/// What a run comes to (`evaluate`, `models info`, `doctor`): text prints an aligned list, json one
+/// object (`"schema":1`, then the pairs in their order; a member a line, jsonl all on one), csv and
+/// tsv a header and a row.
+class Summary {
+ public:
+  /// An object or array is shown to people as JSON.
+  void add(std::string key, OrderedJson value, int text_decimals = 2);
+  /// [HEIGHT,WIDTH], for people "160x320 (HxW)".
+  void add_size(std::string key, std::int64_t height, std::int64_t width);
+  /// Throws Error(failed) when `out` cannot be written to.
+  void write(Format format, std::ostream& out) const;
+
+ private:
+  struct Field {
+    std::string key;
+    OrderedJson value;
+    std::string text;  ///< for people
+  };
+  std::vector<Field> fields_;
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,113 @@
+#include "app/results/table.h"
+
+#include "tests/error_matchers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+ResultTable two_rows() {
+  ResultTable table({{"name", "name"}, {"images", "images"}, {"share", "share", 2}});
+  table.add({std::string("a, b"), std::int64_t{10}, 0.25});
+  table.add({std::string("c"), std::int64_t{7}, std::numeric_limits<double>::quiet_NaN()});
+  return table;
+}
+
+std::string table_in(Format format) {
+  std::ostringstream out;
+  two_rows().write(format, out);
+  return out.str();
+}
+
+TEST(ResultTableTest, EveryFormat) {
+  EXPECT_EQ(table_in(Format::text),
+            "name  images  share\n"
+            "a, b      10   0.25\n"
+            "c          7      -\n");
+  EXPECT_EQ(table_in(Format::csv), "name,images,share\n\"a, b\",10,0.25\nc,7,\n");
+  EXPECT_EQ(table_in(Format::tsv), "name\timages\tshare\na, b\t10\t0.25\nc\t7\t\n");
+  EXPECT_EQ(table_in(Format::md),
+            "| name | images | share |\n| --- | --- | --- |\n| a, b | 10 | 0.25 |\n| c | 7 |  |\n");
+  EXPECT_EQ(table_in(Format::json),
+            "[{\"name\":\"a, b\",\"images\":10,\"share\":0.25},"
+            "{\"name\":\"c\",\"images\":7,\"share\":null}]\n");
+  EXPECT_EQ(table_in(Format::jsonl),
+            "{\"name\":\"a, b\",\"images\":10,\"share\":0.25}\n"
+            "{\"name\":\"c\",\"images\":7,\"share\":null}\n");
+}
+
+TEST(ResultTableTest, ARowHasACellAColumn) {
+  ResultTable table({{"a", "a"}, {"b", "b"}});
+  EXPECT_ERROR(table.add({std::int64_t{1}}), internal, "2 cells");
+  EXPECT_EQ(table.size(), 0U);
+  EXPECT_EQ(json_text(table.json()), "[]");
+}
+
+Summary evaluation() {
+  Summary report;
+  report.add("top1", 84.8999999999);
+  report.add("images", 500);
+  report.add("model", "deit_tiny");
+  report.add("native", false);
+  report.add_size("img_size", 160, 224);
+  report.add("crop_pct", 0.875, 3);
+  report.add("device", std::string_view("a,b"));
+  report.add("extra", OrderedJson::parse(R"({"a":[1]})"));
+  return report;
+}
+
+std::string written(const Summary& report, Format format) {
+  std::ostringstream out;
+  report.write(format, out);
+  return out.str();
+}
+
+TEST(Summary, JsonKeepsTheOrder) {
+  EXPECT_EQ(written(evaluation(), Format::jsonl),
+            R"({"schema":1,"top1":84.9,"images":500,"model":"deit_tiny","native":false,)"
+            R"("img_size":[160,224],"crop_pct":0.875,"device":"a,b","extra":{"a":[1]}})"
+            "\n");
+  const std::string json = written(evaluation(), Format::json);
+  EXPECT_THAT(json, StartsWith("{\n  \"schema\":1,\n  \"top1\":84.9,\n"));
+  EXPECT_EQ(OrderedJson::parse(json), OrderedJson::parse(written(evaluation(), Format::jsonl)));
+}
+
+TEST(Summary, TextIsAligned) {
+  EXPECT_EQ(written(evaluation(), Format::text),
+            "top1      84.90\n"
+            "images    500\n"
+            "model     deit_tiny\n"
+            "native    no\n"
+            "img size  160x224 (HxW)\n"
+            "crop pct  0.875\n"
+            "device    a,b\n"
+            "extra     {\"a\":[1]}\n");
+}
+
+TEST(Summary, TablesHaveAHeaderAndARow) {
+  EXPECT_EQ(written(evaluation(), Format::csv),
+            "top1,images,model,native,img_size,crop_pct,device,extra\n"
+            "84.9,500,deit_tiny,false,\"[160,224]\",0.875,\"a,b\",\"{\"\"a\"\":[1]}\"\n");
+  EXPECT_THAT(written(evaluation(), Format::tsv), HasSubstr("deit_tiny\tfalse\t[160,224]"));
+}
+
+TEST(Summary, OddValues) {
+  Summary report;
+  report.add("speed", std::nan(""));
+  report.add("name", "a\nb");
+  EXPECT_EQ(written(report, Format::jsonl), "{\"schema\":1,\"speed\":null,\"name\":\"a\\nb\"}\n");
+  EXPECT_EQ(written(report, Format::text), "speed  -\nname   a\\nb\n");
+  EXPECT_EQ(written(Summary(), Format::json), "{\n  \"schema\":1\n}\n");
+}
+
+}  // namespace
+}  // namespace hydrascope::app
