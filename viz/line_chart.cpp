@@ -47,19 +47,20 @@ class Extent {
   double high_ = -std::numeric_limits<double>::infinity();
 };
 
-/// A range drawn from `begin` to `end`.
+/// A range drawn from `begin` to `end`; of a logarithmic one the range is that of the logarithms.
 struct ChartAxis {
   ValueRange range;
   double begin;
   double end;
+  bool logarithmic;
   [[nodiscard]] double at(double value) const {
-    return begin + (end - begin) * (value - range.low) / (double{range.high} - range.low);
+    const double place = logarithmic ? std::log10(value) : value;
+    return begin + (end - begin) * (place - range.low) / (double{range.high} - range.low);
+  }
+  [[nodiscard]] Ticks ticks(int most) const {
+    return logarithmic ? decade_ticks(range) : ticks_of(range, most);
   }
 };
-
-bool is_drawn(const std::pair<double, double>& point) {
-  return std::isfinite(point.first) && std::isfinite(point.second);
-}
 
 class Drawing {
  public:
@@ -69,20 +70,22 @@ class Drawing {
     for (const ChartLine& line : chart.lines) {
       if (line.in_front) ++legend_rows_;
       for (const auto& point : line.points) {
-        if (std::isfinite(point.first)) x.add(point.first);
-        if (is_drawn(point)) y.add(point.second);
+        if (is_on_axis(point.first)) x.add(place_of(point.first));
+        if (is_drawn(point)) y.add(place_of(point.second));
       }
     }
     if (legend_rows_ == 1) legend_rows_ = 0;  // the title says it
-    x_ = {x.range(), kLeft, chart.width - kRight};
-    y_ = {y.range(), chart.height - kBottom, kTop};
+    x_ = {x.range(), kLeft, chart.width - kRight, chart.logarithmic};
+    y_ = {y.range(), chart.height - kBottom, kTop, chart.logarithmic};
     out_ << std::fixed << std::setprecision(1);
   }
 
+  /// With the legend.
+  [[nodiscard]] double height() const { return chart_.height + kLegendRow * legend_rows_; }
+
   std::string svg() {
-    const double height = chart_.height + kLegendRow * legend_rows_;
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" << chart_.width
-         << "\" height=\"" << height << "\" viewBox=\"0 0 " << chart_.width << ' ' << height
+         << "\" height=\"" << height() << "\" viewBox=\"0 0 " << chart_.width << ' ' << height()
          << "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n<title>"
          << page::escaped(chart_.title) << "</title>\n<text x=\"" << kLeft
          << "\" y=\"16\" font-weight=\"bold\">" << page::escaped(chart_.title) << "</text>\n";
@@ -103,6 +106,16 @@ class Drawing {
  private:
   static constexpr std::size_t kMostDots = 64;
 
+  [[nodiscard]] bool is_on_axis(double value) const {
+    return std::isfinite(value) && (value > 0 || !chart_.logarithmic);
+  }
+  [[nodiscard]] bool is_drawn(const std::pair<double, double>& point) const {
+    return is_on_axis(point.first) && is_on_axis(point.second);
+  }
+  [[nodiscard]] double place_of(double value) const {
+    return chart_.logarithmic ? std::log10(value) : value;
+  }
+
   void text(double x, double y, std::string_view anchor, std::string_view words) {
     out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\">"
          << page::escaped(words) << "</text>\n";
@@ -110,14 +123,18 @@ class Drawing {
 
   void draw_axes() {
     const double middle = (x_.begin + x_.end) / 2;
-    const Ticks along = ticks_of(x_.range, 8);
+    Ticks along = x_.ticks(8);
+    if (!chart_.x_marks.empty()) {
+      along = {};
+      for (const auto& [value, text] : chart_.x_marks) along.ticks.push_back({value, text});
+    }
     for (const Tick& tick : along.ticks) {
       const double x = x_.at(tick.value);
       out_ << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"" << y_.begin << "\" y2=\""
            << y_.begin + 4 << "\" stroke=\"#999\"/>";
       text(x, y_.begin + 16, "middle", tick.text);
     }
-    const Ticks up = ticks_of(y_.range, 6);
+    const Ticks up = y_.ticks(6);
     for (const Tick& tick : up.ticks) {
       const double y = y_.at(tick.value);
       out_ << "<line x1=\"" << x_.begin << "\" x2=\"" << x_.end << "\" y1=\"" << y << "\" y2=\""
@@ -172,5 +189,22 @@ class Drawing {
 }  // namespace
 
 std::string line_chart_svg(const LineChart& chart) { return Drawing(chart).svg(); }
+
+std::string charts_svg(std::span<const LineChart> charts) {
+  std::ostringstream parts;
+  int width = 0;
+  double height = 0;
+  for (const LineChart& chart : charts) {
+    Drawing drawing(chart);
+    parts << "<g transform=\"translate(" << width << " 0)\">\n" << drawing.svg() << "</g>\n";
+    width += chart.width;
+    height = std::max(height, drawing.height());
+  }
+  std::ostringstream out;
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
+      << "\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      << parts.str() << "</svg>\n";
+  return out.str();
+}
 
 }  // namespace hydrascope::viz

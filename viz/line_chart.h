@@ -1,6 +1,7 @@
 // Lines over a pair of axes, as SVG for a page.
 #pragma once
 
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,12 +19,19 @@ struct LineChart {
   std::string x_title;
   std::string y_title;
   std::vector<ChartLine> lines;
-  int width = 440;  ///< pixels of the whole
+  bool logarithmic = false;  ///< both axes; what is not positive is a gap
+  /// Of the x axis, in place of numbers: "224x224" at 197.
+  std::vector<std::pair<double, std::string>> x_marks = {};
+  std::string caption = {};  ///< a sentence for the page it stands on
+  int width = 440;           ///< pixels of the whole
   int height = 280;
 };
 
 /// An <svg> element without fonts, scripts and styles of its own; text has the colour of its
 /// surroundings. Lines and points say their name and value when pointed at.
 std::string line_chart_svg(const LineChart& chart);
+
+/// The charts side by side on white, as a file of its own.
+std::string charts_svg(std::span<const LineChart> charts);
 
 }  // namespace hydrascope::viz

@@ -89,4 +89,18 @@ Ticks ticks_of(const ValueRange& range, int most) {
   return result;
 }
 
+Ticks decade_ticks(const ValueRange& logarithms) {
+  Ticks result;
+  const int last = static_cast<int>(std::floor(logarithms.high));
+  for (int exponent = static_cast<int>(std::floor(logarithms.low)); exponent <= last; ++exponent) {
+    for (const double mantissa : {1.0, 2.0, 5.0}) {
+      const Step step{mantissa, exponent};
+      const double place = std::log10(step.value());
+      if (place >= logarithms.low && place <= logarithms.high)
+        result.ticks.push_back({step.value(), number_text(step.value(), step.decimals(0))});
+    }
+  }
+  return result;
+}
+
 }  // namespace hydrascope::viz

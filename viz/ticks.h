@@ -23,4 +23,7 @@ struct Ticks {
 /// around 0 has its marks symmetric and at 0. A range without extent has one, its value.
 Ticks ticks_of(const ValueRange& range, int most);
 
+/// 1, 2 and 5 of every decade, where `logarithms` is the range of the numbers' base 10 logarithms.
+Ticks decade_ticks(const ValueRange& logarithms);
+
 }  // namespace hydrascope::viz

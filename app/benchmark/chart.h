@@ -7,7 +7,7 @@
 
 namespace hydrascope::app {
 
-/// A standalone SVG: two panels with logarithmic axes over the number of tokens. Rows that differ
+/// A standalone SVG: two charts with logarithmic axes over the number of tokens. Rows that differ
 /// in more than attention and size (batch, precision, device, ...) get lines of their own.
 std::string chart_svg(const BenchmarkResult& result);
 

@@ -22,10 +22,6 @@ OrderedJson to_json(const BenchmarkRow& row) {
   return json;
 }
 
-std::string size_text(const BenchmarkRow& row) {
-  return std::to_string(row.img_size[0]) + "x" + std::to_string(row.img_size[1]);
-}
-
 std::vector<std::string> column_names() {
   std::vector<std::string> names;
   const OrderedJson row = to_json({});
@@ -117,6 +113,10 @@ BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) 
 }
 
 }  // namespace
+
+std::string size_text(const BenchmarkRow& row) {
+  return std::to_string(row.img_size[0]) + "x" + std::to_string(row.img_size[1]);
+}
 
 std::string BenchmarkRow::key() const {
   return model + " " + attention + " " + size_text(*this) + " batch " + std::to_string(batch) +

@@ -78,6 +78,9 @@ struct BenchmarkRow {
   [[nodiscard]] std::string key() const;
 };
 
+/// "1088x1920": height x width.
+std::string size_text(const BenchmarkRow& row);
+
 /// What ran where: build, commit, compiler, LibTorch, CUDA, driver, processor, threads.
 using BenchmarkHeader = std::map<std::string, std::string>;
 

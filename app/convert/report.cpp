@@ -4,8 +4,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
-#include "viz/html_report/markup.h"
-#include "viz/line_chart.h"
+#include "viz/chart_page.h"
 
 #include <algorithm>
 #include <ostream>
@@ -19,8 +18,6 @@ using model::training::Evaluation;
 using model::training::LayerFidelity;
 using model::training::LossPoint;
 using model::training::StageSummary;
-using viz::line_chart_svg;
-using viz::page::escaped;
 
 constexpr double kSecondsOfAMinute = 60;
 
@@ -138,7 +135,7 @@ std::string full_json(const ConversionReport& report) {
   return out.str();
 }
 
-std::string charts(const ConversionHistory& history) {
+std::vector<viz::LineChart> charts(const ConversionHistory& history) {
   const auto step_of = [&](const std::string& stage, std::int64_t step) {
     for (const StageSummary& summary : history.stages) {
       if (summary.stage == stage) break;
@@ -156,33 +153,21 @@ std::string charts(const ConversionHistory& history) {
     divergence.points.emplace_back(step, evaluation.agreement.divergence);
   }
   const std::string steps = "steps of all stages";
-  std::string text =
-      line_chart_svg({"Same top-1 as the teacher", steps, "% of held-out pictures", {agreement}}) +
-      line_chart_svg({"Divergence from the teacher", steps, "KL, nats", {divergence}});
+  std::vector<viz::LineChart> list{
+      {"Same top-1 as the teacher", steps, "% of held-out pictures", {agreement}},
+      {"Divergence from the teacher", steps, "KL, nats", {divergence}}};
   // What the stages minimise has nothing in common: a chart each.
   for (const StageSummary& stage : history.stages) {
     viz::ChartLine loss{stage.stage, {}};
     for (const LossPoint& point : history.losses)
       if (point.stage == stage.stage)
         loss.points.emplace_back(static_cast<double>(point.step), point.loss);
-    text += line_chart_svg({"Loss of " + stage.stage, "steps", "loss", {loss}});
+    list.push_back({"Loss of " + stage.stage, "steps", "loss", {loss}});
   }
-  return text;
+  return list;
 }
 
-std::string html_table(const std::vector<std::vector<std::string>>& rows) {
-  std::string text = "<table>\n";
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const std::string tag = i == 0 ? "th" : "td";
-    text += "<tr>";
-    for (const std::string& value : rows[i])
-      text += "<" + tag + ">" + escaped(value) + "</" + tag + ">";
-    text += "</tr>\n";
-  }
-  return text + "</table>\n";
-}
-
-std::string page(const ConversionReport& report) {
+std::string page_of(const ConversionReport& report) {
   const ConversionHistory& history = report.history;
   const Evaluation& best = history.best_evaluation();
   std::vector<std::vector<std::string>> facts{
@@ -196,38 +181,34 @@ std::string page(const ConversionReport& report) {
     facts.push_back({"top-1 on " + std::to_string(report.eval_images) + " labelled pictures, %", "",
                      fixed(*report.top1, 2)});
   }
-  std::string warnings;
-  const auto warn = [&](const std::string& text) {
-    warnings += "<p><strong>" + escaped(text) + "</strong></p>\n";
-  };
-  if (!history.is_complete) warn("The conversion is not complete.");
-  if (!history.failure.empty()) warn("It failed: " + history.failure);
-  if (const std::string early = ended_early(history); !early.empty()) warn("Ended early: " + early);
-  if (report.unreadable > 0) warn(std::to_string(report.unreadable) + " pictures were unreadable.");
+  viz::ChartPage page("hydrascope convert", report.after);
+  page.add_paragraph(report.from + " \u2192 " + report.output + ", " + minutes(history.seconds) +
+                     " minutes on " + report.computed + ". Kept: the state of " + best_state(best) +
+                     ", judged by " + std::to_string(history.held_out_images) +
+                     " pictures that nothing was learned from.");
+  if (!history.is_complete) page.add_warning("The conversion is not complete.");
+  if (!history.failure.empty()) page.add_warning("It failed: " + history.failure);
+  if (const std::string early = ended_early(history); !early.empty())
+    page.add_warning("Ended early: " + early);
+  if (report.unreadable > 0)
+    page.add_warning(std::to_string(report.unreadable) + " pictures were unreadable.");
+  page.add_table(facts);
+  page.add_charts(charts(history));
+  page.add_heading("Stages");
+  page.add_table(stage_table(history).texts());
+  page.add_heading("Layers");
+  page.add_paragraph("Relative squared error of attention's output on the teacher's tokens.");
+  page.add_table(layer_table(history).texts());
+  page.add_heading("Pictures");
+  page.add_paragraph("Learned from + held out.");
+  page.add_list(report.sources);
   std::vector<std::vector<std::string>> recipe{{"setting", "value"}};
   const auto settings = OrderedJson::parse(report.recipe);
   for (const auto& [key, value] : settings.items())
     recipe.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
-  std::string sources;
-  for (const std::string& source : report.sources) sources += "<li>" + escaped(source) + "</li>\n";
-  return "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-         "<meta name=\"viewport\" content=\"width=device-width\">"
-         "<title>hydrascope convert</title>\n<style>body{font-family:sans-serif;margin:2em auto;"
-         "max-width:60em;padding:0 1em}table{border-collapse:collapse;margin:1em 0}"
-         "td,th{border:1px solid #ccc;padding:3px 10px;text-align:right}"
-         "td:first-child,th:first-child{text-align:left}svg{margin:0 1em 1em 0}</style>"
-         "</head><body>\n<h1>" +
-         escaped(report.after) + "</h1>\n<p>" + escaped(report.from) + " &rarr; " +
-         escaped(report.output) + ", " + minutes(history.seconds) + " minutes on " +
-         escaped(report.computed) + ". Kept: the state of " + escaped(best_state(best)) +
-         ", judged by " + std::to_string(history.held_out_images) +
-         " pictures that nothing was learned from.</p>\n" + warnings + html_table(facts) +
-         charts(history) + "<h2>Stages</h2>\n" + html_table(stage_table(history).texts()) +
-         "<h2>Layers</h2>\n<p>Relative squared error of attention's output on the teacher's "
-         "tokens.</p>\n" +
-         html_table(layer_table(history).texts()) +
-         "<h2>Pictures</h2>\n<p>Learned from + held out.</p><ul>\n" + sources +
-         "</ul>\n<h2>Recipe</h2>\n" + html_table(recipe) + "</body></html>\n";
+  page.add_heading("Recipe");
+  page.add_table(recipe);
+  return page.html();
 }
 
 }  // namespace
@@ -257,7 +238,7 @@ void check_report_file(const std::string& file) {
 void save_report(const ConversionReport& report, const std::string& file) {
   check_report_file(file);
   OutputFile output(file, "--report");
-  output.stream() << (file.ends_with(".json") ? full_json(report) : page(report));
+  output.stream() << (file.ends_with(".json") ? full_json(report) : page_of(report));
   output.close();
 }
 

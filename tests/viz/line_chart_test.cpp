@@ -55,6 +55,22 @@ TEST(LineChartTest, CompanyIsBehindAndNotInTheLegend) {
   EXPECT_EQ(occurrences(line_chart_svg(chart), ">head<"), 2U) << "and the legend";
 }
 
+TEST(LineChartTest, LogarithmicAxesHaveDecadesAndNothingThatIsNotPositive) {
+  LineChart chart{"t", "x", "y", {{"one", {{10, 1}, {100, 10}, {1000, 100}, {2000, 0}}}}, true};
+  const std::string svg = line_chart_svg(chart);
+  EXPECT_EQ(occurrences(svg, "<circle"), 3U);
+  EXPECT_THAT(svg, HasSubstr("cy=\"136.0\"")) << "the middle of its decades";
+  EXPECT_THAT(svg, HasSubstr(">200</text>"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(svg, Not(HasSubstr("inf")));
+  chart.x_marks = {{100, "224x224"}};
+  EXPECT_THAT(line_chart_svg(chart), HasSubstr(">224x224</text>"));
+  EXPECT_THAT(line_chart_svg(chart), Not(HasSubstr(">200</text>")));
+  const std::string both = charts_svg(std::vector<LineChart>{chart, chart});
+  EXPECT_THAT(both, HasSubstr("width=\"880\" height=\"280\""));
+  EXPECT_THAT(both, HasSubstr("translate(440 0)"));
+}
+
 TEST(LineChartTest, WithoutPointsThereAreAxes) {
   const std::string svg = line_chart_svg({"t", "x", "y", {{"none", {}}}});
   EXPECT_THAT(svg, HasSubstr("</svg>"));

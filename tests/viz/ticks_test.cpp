@@ -49,6 +49,12 @@ TEST(TicksTest, VerySmallAndVeryLargeNumbersShareAFactor) {
   EXPECT_EQ(ticks_of({0, 0.5F}, 4).factor(), "");
 }
 
+TEST(TicksTest, DecadesHaveThreeMarks) {
+  Texts all;
+  for (const Tick& tick : decade_ticks({-0.8F, 1.5F}).ticks) all.push_back(tick.text);
+  EXPECT_EQ(all, (Texts{"0.2", "0.5", "1", "2", "5", "10", "20"}));
+}
+
 TEST(TicksTest, TicksLieWithinTheRange) {
   for (const ValueRange range : {ValueRange{0.1F, 0.3F},
                                  {-1e-8F, 5e-9F},

@@ -223,8 +223,7 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
   EXPECT_THAT(svg, HasSubstr(">hydra</text>"));
   EXPECT_THAT(svg, HasSubstr(">softmax</text>"));
   std::size_t lines = 0;
-  for (std::size_t at = svg.find("<polyline"); at != std::string::npos;
-       at = svg.find("<polyline", at + 1))
+  for (std::size_t at = svg.find("<path"); at != std::string::npos; at = svg.find("<path", at + 1))
     ++lines;
   EXPECT_EQ(lines, 4U) << "two mechanisms in two panels";
   EXPECT_EQ(svg.find("nan"), std::string::npos);
