@@ -90,6 +90,12 @@ std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
   return entries;
 }
 
+bool has_subfolders(const fs::path& folder) {
+  return std::ranges::any_of(list_folder(folder), [](const FolderEntry& entry) {
+    return entry.kind == EntryKind::folder && !is_hidden(entry.name);
+  });
+}
+
 std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view name) {
   std::error_code error;
   const fs::directory_entry entry(folder / name, error);

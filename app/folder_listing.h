@@ -34,6 +34,9 @@ enum class NameOrder {
 std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
                                      NameOrder order = NameOrder::bytes);
 
+/// Whether it holds a folder that is not hidden. Throws as `list_folder` does.
+bool has_subfolders(const std::filesystem::path& folder);
+
 /// The entry `name` of `folder` without listing the folder (which may be searchable but not
 /// readable), or nothing when there is none that `list_folder` would show.
 std::optional<FolderEntry> find_entry(const std::filesystem::path& folder, std::string_view name);

@@ -1,72 +1,18 @@
 #include "app/glob.h"
 
-#include "viz/utf8.h"
-
 #include <algorithm>
-#include <cstdint>
+#include <fnmatch.h>
+#include <locale.h>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
-
-constexpr std::string_view kReplacement = "\uFFFD";
-
-/// One character of a name: a code point, or a stray byte lifted above all code points so that it
-/// equals itself and lies in no range.
-struct Character {
-  std::uint32_t value = 0;
-  std::size_t length = 1;
-};
-
-Character character_at(std::string_view text, std::size_t position) {
-  const std::string_view rest = text.substr(position);
-  const viz::CodePoint decoded = viz::first_code_point(rest);
-  if (decoded.value == viz::kReplacementCharacter && !rest.starts_with(kReplacement))
-    return {0x110000U + static_cast<unsigned char>(rest.front()), 1};
-  return {decoded.value, decoded.bytes};
-}
 
 /// Position of the `]` that closes the set opened at `open`, or npos.
 std::size_t closing_bracket(std::string_view pattern, std::size_t open) {
   std::size_t first = open + 1;
   if (first < pattern.size() && (pattern[first] == '!' || pattern[first] == '^')) ++first;
   return first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
-}
-
-/// `set` is what stands between the brackets.
-bool in_set(std::string_view set, std::uint32_t value) {
-  const bool negated = set.front() == '!' || set.front() == '^';
-  bool found = false;
-  for (std::size_t position = negated ? 1 : 0; position < set.size();) {
-    const Character low = character_at(set, position);
-    position += low.length;
-    Character high = low;
-    if (position + 1 < set.size() && set[position] == '-') {
-      high = character_at(set, position + 1);
-      position += 1 + high.length;
-    }
-    found = found || (low.value <= value && value <= high.value);
-  }
-  return found != negated;
-}
-
-struct ElementMatch {
-  bool matched = false;
-  std::size_t pattern_length = 0;
-};
-
-/// Compares the pattern's element at `position`, which is no `*`, with one character.
-ElementMatch match_element(std::string_view pattern, std::size_t position, Character character) {
-  if (pattern[position] == '?') return {true, 1};
-  if (pattern[position] == '[') {
-    const std::size_t close = closing_bracket(pattern, position);
-    if (close != std::string_view::npos) {
-      const auto set = pattern.substr(position + 1, close - position - 1);
-      return {in_set(set, character.value), close + 1 - position};
-    }
-  }
-  const Character expected = character_at(pattern, position);
-  return {expected.value == character.value, expected.length};
 }
 
 }  // namespace
@@ -85,36 +31,13 @@ bool has_wildcard(std::string_view text) {
 }
 
 bool matches_segment(std::string_view segment, std::string_view name) {
-  if (is_hidden(name) && !is_hidden(segment)) return false;
-  // Only the last `*` is ever reconsidered: an earlier one that took more could not help, because
-  // the later one can take whatever the earlier one left.
-  constexpr auto kNoStar = std::string_view::npos;
-  std::size_t star = kNoStar;
-  std::size_t star_name = 0;
-  std::size_t at = 0;
-  std::size_t name_at = 0;
-  while (name_at < name.size()) {
-    const Character character = character_at(name, name_at);
-    if (at < segment.size() && segment[at] == '*') {
-      star = at++;
-      star_name = name_at;
-      continue;
-    }
-    if (at < segment.size()) {
-      const ElementMatch element = match_element(segment, at, character);
-      if (element.matched) {
-        at += element.pattern_length;
-        name_at += character.length;
-        continue;
-      }
-    }
-    if (star == kNoStar) return false;
-    at = star + 1;
-    star_name += character_at(name, star_name).length;
-    name_at = star_name;
-  }
-  while (at < segment.size() && segment[at] == '*') ++at;
-  return at == segment.size();
+  // Characters are UTF-8's whatever locale the user has; without this one they are bytes.
+  static const locale_t kUtf8 = ::newlocale(LC_ALL_MASK, "C.UTF-8", nullptr);
+  const locale_t before = kUtf8 == nullptr ? nullptr : ::uselocale(kUtf8);
+  const int result =
+      ::fnmatch(std::string(segment).c_str(), std::string(name).c_str(), FNM_NOESCAPE | FNM_PERIOD);
+  if (before != nullptr) ::uselocale(before);
+  return result == 0;
 }
 
 GlobWalk::SegmentKind GlobWalk::kind_of(std::string_view segment) {
@@ -122,7 +45,10 @@ GlobWalk::SegmentKind GlobWalk::kind_of(std::string_view segment) {
   return has_wildcard(segment) ? SegmentKind::wildcard : SegmentKind::literal;
 }
 
-GlobWalk::GlobWalk(std::string_view pattern, NameOrder order) : order_(order) {
+GlobWalk::GlobWalk(std::string_view pattern, NameOrder order)
+    : GlobWalk(pattern.starts_with('/') ? "/" : "", pattern, order) {}
+
+GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order) : order_(order) {
   std::size_t begin = 0;
   while (begin <= pattern.size()) {
     const std::size_t end = std::min(pattern.find('/', begin), pattern.size());
@@ -131,7 +57,7 @@ GlobWalk::GlobWalk(std::string_view pattern, NameOrder order) : order_(order) {
     if (!text.empty() && !repeats) segments_.push_back({std::string(text), kind_of(text)});
     begin = end + 1;
   }
-  if (!segments_.empty()) first_failure_ = enter(pattern.starts_with('/') ? "/" : "", {0});
+  if (!segments_.empty()) first_failure_ = enter(std::move(folder), {0});
 }
 
 std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,

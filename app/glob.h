@@ -20,8 +20,7 @@ bool has_wildcard(std::string_view text);
 /// Whether one file name matches one segment of a pattern (no `/` in either). `*` is any run of
 /// characters, `?` one character (a UTF-8 sequence; a byte where it is none), `[a-z]`, `[!a-z]` and
 /// `[^a-z]` one of a set; a `]` that comes first belongs to the set and a `[` that is not closed
-/// stands for itself. A leading dot is matched only by a dot. Takes time linear in the product of
-/// the lengths, whatever the pattern.
+/// stands for itself, as a backslash does. A leading dot is matched only by a dot.
 bool matches_segment(std::string_view segment, std::string_view name);
 
 /// The files that match a pattern, one after the other, each once, in byte order of their paths.
@@ -38,6 +37,8 @@ class GlobWalk {
   };
 
   explicit GlobWalk(std::string_view pattern, NameOrder order = NameOrder::bytes);
+  /// Of what lies in `folder`.
+  GlobWalk(std::string folder, std::string_view pattern, NameOrder order);
   /// The next match, or nothing at the end.
   std::optional<Match> next();
 

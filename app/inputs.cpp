@@ -1,7 +1,6 @@
 #include "app/inputs.h"
 
 #include "app/file_extension.h"
-#include "app/folder_walk.h"
 #include "app/glob.h"
 #include "app/path_lines.h"
 
@@ -42,30 +41,44 @@ bool spells_extension(std::string_view pattern) {
          segment.find_first_of("*?[]", dot) == std::string_view::npos;
 }
 
-class PatternWalk {
+/// The pictures that a pattern matches or a folder holds.
+class PictureWalk {
  public:
-  PatternWalk(std::string pattern, NameOrder order)
-      : pattern_(std::move(pattern)), glob_(pattern_, order) {}
+  PictureWalk(const std::string& pattern, NameOrder order)
+      : given_(pattern), glob_(pattern, order), take_all_(spells_extension(pattern)) {}
+  /// `given` is what `folder` is called in records.
+  PictureWalk(std::string given, fs::path folder, bool recursive, NameOrder order)
+      : given_(std::move(given)),
+        folder_(std::move(folder)),
+        recursive_(recursive),
+        glob_(folder_.native(), recursive ? "**" : "*", order) {}
 
   std::optional<Input> next() {
-    const bool take_all = spells_extension(pattern_);
     while (auto match = glob_.next()) {
-      if (match->error && *match->error == ErrorCode::unreadable) {
-        produced_ = true;
-        return failed_input(match->path, match->path, *match->error, std::move(match->message));
-      }
-      if (!take_all && !has_image_extension(match->path)) continue;
+      const bool is_folder = match->error == ErrorCode::unreadable;
+      if (!is_folder && !take_all_ && !has_image_extension(match->path)) continue;
       produced_ = true;
-      if (!match->error) return file_input(match->path, match->path);
-      return failed_input(match->path, match->path, *match->error, std::move(match->message));
+      std::string given = match->path;
+      if (!folder_.empty()) given.replace(0, folder_.native().size(), given_);
+      if (!match->error) return file_input(std::move(given), std::move(match->path));
+      return failed_input(std::move(given), std::move(match->path), *match->error,
+                          std::move(match->message));
     }
     if (std::exchange(produced_, true)) return std::nullopt;
-    return failed_input(pattern_, pattern_, ErrorCode::empty, "no picture matches this pattern");
+    if (folder_.empty())
+      return failed_input(given_, given_, ErrorCode::empty, "no picture matches this pattern");
+    return failed_input(given_, folder_, ErrorCode::empty,
+                        !recursive_ && has_subfolders(folder_)
+                            ? "no pictures in this folder; --recursive looks into its sub-folders"
+                            : "no pictures in this folder");
   }
 
  private:
-  std::string pattern_;
+  std::string given_;
+  fs::path folder_;  ///< "" for a pattern
+  bool recursive_ = false;
   GlobWalk glob_;
+  bool take_all_ = false;
   bool produced_ = false;
 };
 
@@ -94,12 +107,9 @@ struct InputStream::State {
 
   std::optional<Input> next() {
     for (;;) {
-      if (folder) {
-        if (auto input = folder->next()) return input;
-        folder.reset();
-      } else if (pattern) {
-        if (auto input = pattern->next()) return input;
-        pattern.reset();
+      if (walk) {
+        if (auto input = walk->next()) return input;
+        walk.reset();
       } else if (lines) {
         if (auto input = next_of_lines()) return input;
       } else if (next_spec < specs.size()) {
@@ -136,7 +146,7 @@ struct InputStream::State {
     if (!is_there(spec)) {
       if (spec.starts_with('@')) return open_list(spec);
       if (has_wildcard(spec)) {
-        pattern.emplace(spec, order);
+        walk.emplace(spec, order);
         return std::nullopt;
       }
     }
@@ -182,7 +192,7 @@ struct InputStream::State {
     std::error_code error;
     const fs::file_type type = fs::status(path, error).type();
     if (type == fs::file_type::directory) {
-      folder.emplace(std::move(given), std::move(path), recursive, order);
+      walk.emplace(std::move(given), std::move(path), recursive, order);
       return std::nullopt;
     }
     if (type == fs::file_type::not_found || error == std::errc::filename_too_long) {
@@ -206,8 +216,7 @@ struct InputStream::State {
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
   std::unique_ptr<PathLines> lines;
-  std::optional<FolderWalk> folder;
-  std::optional<PatternWalk> pattern;
+  std::optional<PictureWalk> walk;
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive,

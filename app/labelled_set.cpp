@@ -1,6 +1,7 @@
 #include "app/labelled_set.h"
 
-#include "app/folder_walk.h"
+#include "app/folder_listing.h"
+#include "app/inputs.h"
 #include "app/options.h"
 #include "kernels/error.h"
 
@@ -20,7 +21,8 @@ namespace fs = std::filesystem;
 /// Also those of folders within, as torchvision and timm have it.
 std::vector<fs::path> pictures_of(const fs::path& folder) {
   std::vector<fs::path> pictures;
-  FolderWalk walk(folder.string(), folder, /*recursive=*/true);
+  std::istringstream nothing;
+  InputStream walk({folder.string()}, /*recursive=*/true, nothing);
   while (const auto input = walk.next()) {
     if (!input->error) {
       pictures.push_back(input->path);

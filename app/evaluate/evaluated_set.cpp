@@ -30,12 +30,6 @@ std::string folder_of(const ParsedOptions& options, const std::string& command) 
   return words[0];
 }
 
-bool holds_folders(const std::string& folder) {
-  return std::ranges::any_of(list_folder(folder), [](const FolderEntry& entry) {
-    return entry.kind == EntryKind::folder && !is_hidden(entry.name);
-  });
-}
-
 void require_labels(const ParsedOptions& options, const SetJobs& jobs) {
   const std::string option = option_that_needs_labels(options, jobs);
   if (option.empty()) return;
@@ -51,7 +45,7 @@ LabelledSet read_pictures(const ParsedOptions& options, const SetJobs& jobs,
   if (!csv.empty()) return read_labels_csv(csv, folder_of(options, jobs.command), labels);
   if (options.flag("no-labels")) require_labels(options, jobs);
   const std::vector<std::string> words = input_words(options);
-  const bool is_of_classes = words.size() == 1 && is_folder(words[0]) && holds_folders(words[0]);
+  const bool is_of_classes = words.size() == 1 && is_folder(words[0]) && has_subfolders(words[0]);
   if (options.flag("no-labels") || (jobs.may_lack_labels() && !is_of_classes))
     return read_unlabelled(words, options.flag("recursive"), jobs.command);
   return read_folder_classes(folder_of(options, jobs.command), labels);
