@@ -13,6 +13,7 @@
 #include "app/console.h"
 #include "app/inputs.h"
 #include "app/model_source.h"
+#include "app/option_table.h"
 #include "app/progress.h"
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
@@ -42,20 +43,18 @@ constexpr double kPassesOfAStep = 3;
 
 BenchmarkHeader header_of(const ParsedOptions& options) {
   namespace device = kernels::device;
-  std::string instruction_sets;
-  for (const std::string& name : device::names(device::cpu_features()))
-    instruction_sets += (instruction_sets.empty() ? "" : " ") + name;
   const device::GpuInfo gpus = device::gpu_info();
-  BenchmarkHeader header{{"version", std::string(kVersion)},
-                         {"build", std::string(kBuildType)},
-                         {"commit", std::string(kCommit)},
-                         {"compiler", std::string(kCompiler)},
-                         {"libtorch", TORCH_VERSION},
-                         {"cuda", gpus.runtime.empty() ? "none" : gpus.runtime},
-                         {"driver", gpus.driver.empty() ? "none" : gpus.driver},
-                         {"cpu", device::cpu_model()},
-                         {"instruction_sets", instruction_sets},
-                         {"threads", std::to_string(model_threads(options))}};
+  BenchmarkHeader header{
+      {"version", std::string(kVersion)},
+      {"build", std::string(kBuildType)},
+      {"commit", std::string(kCommit)},
+      {"compiler", std::string(kCompiler)},
+      {"libtorch", TORCH_VERSION},
+      {"cuda", gpus.runtime.empty() ? "none" : gpus.runtime},
+      {"driver", gpus.driver.empty() ? "none" : gpus.driver},
+      {"cpu", device::cpu_model()},
+      {"instruction_sets", join_words(device::names(device::cpu_features()), " ", " ")},
+      {"threads", std::to_string(model_threads(options))}};
   for (const device::Gpu& gpu : gpus.gpus) header["gpu" + std::to_string(gpu.index)] = gpu.name;
   return header;
 }

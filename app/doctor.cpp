@@ -4,11 +4,12 @@
 #include "app/build_info.h"
 #include "app/command.h"
 #include "app/console.h"
+#include "app/mechanism_listing.h"
+#include "app/option_table.h"
 #include "app/results/table.h"
 #include "app/self_test.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
-#include "model/attention/registry.h"
 #include "model/device.h"
 #include "model/image/decode.h"
 
@@ -51,12 +52,7 @@ int run_doctor(const ParsedOptions& options) {
   const std::string& why_no_cuda = model::cuda_unavailable_reason();
   const device::GpuInfo gpus = device::gpu_info();
   const device::CpuFeatures features = device::cpu_features();
-  std::string mechanisms;
-  for (const model::MechanismEntry* entry : model::mechanisms())
-    mechanisms += (mechanisms.empty() ? "" : ", ") + entry->name;
-  std::string instruction_sets;
-  for (const std::string& name : device::names(features))
-    instruction_sets += (instruction_sets.empty() ? "" : ", ") + name;
+  const std::string instruction_sets = join_words(device::names(features), ", ", ", ");
 
   Summary report;
   report.add("version", std::string(kVersion));
@@ -89,7 +85,7 @@ int run_doctor(const ParsedOptions& options) {
          {"has_kernels", gpu.has_code}});
   }
   report.add("gpus", std::move(list));
-  report.add("attention_mechanisms", mechanisms);
+  report.add("attention_mechanisms", join_words(mechanism_names(), ", ", ", "));
   std::string assets;
   bool assets_found = true;
   try {

@@ -6,6 +6,7 @@
 #include "app/hub_cache.h"
 #include "app/mechanism_listing.h"
 #include "app/model_source.h"
+#include "app/option_table.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
 #include "model/architectures.h"
@@ -34,12 +35,6 @@ const std::string& only_name(const ParsedOptions& options) {
   return options.text("model");
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 int list(const ParsedOptions& options, OutputFile& output) {
   const Format format = choose_format(options.text("format"), options.text("output"));
   if (format == Format::text) {
@@ -54,7 +49,9 @@ int list(const ParsedOptions& options, OutputFile& output) {
     output.stream() << "attention mechanisms (--attn NAME):\n";
     for (const model::MechanismEntry* entry : model::mechanisms()) {
       output.stream() << "  " << entry->name << "  " << entry->summary
-                      << (entry->aliases.empty() ? "" : "  (also " + joined(entry->aliases) + ")")
+                      << (entry->aliases.empty()
+                              ? ""
+                              : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
                       << '\n';
     }
     return kExitOk;
@@ -166,7 +163,7 @@ int path(const ParsedOptions& options, OutputFile& output) {
   if (!file) file = hub_folder(name);
   if (!file)
     throw Error(ErrorCode::invalid_argument, "there is no bundled model of that name", name,
-                "bundled: " + joined(bundled_models()));
+                "bundled: " + join_words(bundled_models(), ", ", ", "));
   output.stream() << file->string() << '\n';
   return kExitOk;
 }
