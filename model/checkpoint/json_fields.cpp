@@ -17,13 +17,6 @@ using Json = nlohmann::json;
 /// The names of the 21,841 classes of ImageNet-21k take one.
 constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
 
-/// Reads nothing: only the checks of `visit_json` are wanted.
-class NoVisitor final : public JsonVisitor {
- public:
-  void value(std::span<const std::string>, const JsonValue&) override {}
-  void end(std::span<const std::string>) override {}
-};
-
 std::string between(std::int64_t least, std::int64_t most) {
   return "an integer from " + std::to_string(least) + " to " + std::to_string(most);
 }
@@ -146,9 +139,7 @@ std::optional<std::vector<std::int64_t>> JsonFields::integers(std::string_view k
 }
 
 Json parse_json_object(std::string_view text, const std::string& subject) {
-  NoVisitor visitor;
-  visit_json(text, "configuration", subject, visitor);
-  Json json = Json::parse(text);
+  Json json = parse_json(text, "configuration", subject);
   if (!json.is_object()) {
     throw Error(ErrorCode::decode_failed, "expected a JSON object", subject);
   }

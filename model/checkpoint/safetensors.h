@@ -76,6 +76,13 @@ SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::
 /// "html", "empty" or "unknown". Pure; a few hundred bytes are enough.
 std::string_view sniff_format(std::span<const std::byte> bytes);
 
+/// Of a sharded checkpoint: tensor name to file name.
+using WeightMap = std::map<std::string, std::string>;
+/// Reads a `*.safetensors.index.json`, {"weight_map": {tensor: file}, ...}; other members are
+/// ignored. Throws Error(decode_failed) for anything else, for an empty map, and for names that
+/// could lead out of the index's folder.
+WeightMap read_weight_map(std::string_view text, const std::string& subject);
+
 /// One mapped file, or all shards of a `*.safetensors.index.json`, as one table of tensors.
 class SafetensorsFile {
  public:

@@ -1,7 +1,8 @@
 #include "kernels/error.h"
 #include "model/checkpoint/safetensors.h"
-#include "model/checkpoint/shard_index.h"
 #include "model/checkpoint/strict_json.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>
@@ -48,7 +49,37 @@ void compare(const WeightMap& promised, const WeightMap& holders, const fs::path
   }
 }
 
+bool is_plain_file_name(std::string_view name) {
+  constexpr std::string_view kForbidden{"/\\\0", 3};
+  return !name.empty() && name != "." && name != ".." &&
+         name.find_first_of(kForbidden) == std::string_view::npos;
+}
+
 }  // namespace
+
+WeightMap read_weight_map(std::string_view text, const std::string& subject) {
+  const nlohmann::json json = parse_json(text, "index", subject);
+  const auto expect_object = [&](const nlohmann::json& value, const std::string& place) {
+    if (!value.is_object())
+      fail_file(place + ": expected an object, found " + describe(value), subject);
+  };
+  expect_object(json, "the index");
+  WeightMap map;
+  if (const auto weights = json.find("weight_map"); weights != json.end()) {
+    expect_object(*weights, "weight_map");
+    for (const auto& [tensor, file] : weights->items()) {
+      if (!file.is_string() || !is_plain_file_name(file.get_ref<const std::string&>())) {
+        fail_file("weight_map " + quote(tensor) +
+                      ": expected the name of a file beside the index, found " + describe(file),
+                  subject);
+      }
+      map.emplace(tensor, file.get<std::string>());
+    }
+  }
+  if (map.empty())
+    fail_file("the index names no tensors: its weight_map is missing or empty", subject);
+  return map;
+}
 
 SafetensorsFile SafetensorsFile::open(const fs::path& file) {
   SafetensorsFile result;

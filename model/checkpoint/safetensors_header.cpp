@@ -3,6 +3,8 @@
 #include "kernels/error.h"
 #include "model/checkpoint/strict_json.h"
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -10,134 +12,113 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-using Kind = JsonValue::Kind;
+using HeaderJson = nlohmann::json;
 
-class HeaderVisitor final : public JsonVisitor {
+[[noreturn]] void fail_header(const std::string& what, const std::string& subject) {
+  throw Error(ErrorCode::decode_failed, what, subject);
+}
+
+/// Fails unless `fits`, naming what `value` is.
+void expect(bool fits, const std::string& place, const char* expected, const HeaderJson& value,
+            const std::string& subject) {
+  if (!fits) {
+    fail_header(place + ": expected " + expected + ", found " + describe(value), subject);
+  }
+}
+
+/// The members of one tensor's object, with their types checked.
+class EntryReader {
  public:
-  explicit HeaderVisitor(const std::string& subject) : subject_(subject) {}
-
-  SafetensorsHeader header;
-
-  void value(std::span<const std::string> path, const JsonValue& value) override {
-    switch (path.size()) {
-      case 0: return expect(path, value, Kind::object, "an object");
-      case 1: return begin_entry(path, value);
-      case 2: return path[0] == kMetadataKey ? add_metadata(path, value) : begin_field(path, value);
-      default: return add_element(path, value);
+  EntryReader(const std::string& name, const HeaderJson& members, const std::string& subject)
+      : place_("tensor " + quote(name)), members_(members), subject_(subject) {
+    expect(members.is_object(), place_, "an object", members, subject);
+    for (const auto& [field, value] : members.items()) {
+      if (field == "dtype" || field == "shape" || field == "data_offsets") continue;
+      fail_header(place_ + ": unknown field " + quote(field) +
+                      ", expected dtype, shape and data_offsets only",
+                  subject);
     }
   }
 
-  void end(std::span<const std::string> path) override {
-    if (path.size() == 2) {
-      if (path[1] == "data_offsets") finish_offsets();
-    } else if (path.size() == 1 && path[0] != kMetadataKey) {
-      finish_entry();
+  [[nodiscard]] Dtype dtype() const {
+    const HeaderJson& value = member("dtype");
+    expect(value.is_string(), place_ + ": dtype", "a string", value, subject_);
+    const auto& text = value.get_ref<const std::string&>();
+    const std::optional<Dtype> dtype = find_dtype(text);
+    if (!dtype) fail_header(place_ + ": unknown dtype " + quote(text), subject_);
+    return *dtype;
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shape() const {
+    std::vector<std::int64_t> shape;
+    for (const std::uint64_t extent : integers("shape")) {
+      if (extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        fail_header(place_ + ": shape: the extent " + std::to_string(extent) + " overflows 63 bits",
+                    subject_);
+      }
+      shape.push_back(static_cast<std::int64_t>(extent));
     }
+    if (shape.size() > kMaxRank) {
+      fail_header(place_ + ": shape: more than " + std::to_string(kMaxRank) + " dimensions",
+                  subject_);
+    }
+    return shape;
+  }
+
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> data_offsets() const {
+    const std::vector<std::uint64_t> offsets = integers("data_offsets");
+    if (offsets.size() != 2) {
+      fail_header(place_ + ": data_offsets: expected 2 integers, found " +
+                      (offsets.size() > 2 ? "more" : std::to_string(offsets.size())),
+                  subject_);
+    }
+    return {offsets[0], offsets[1]};
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::decode_failed, what, subject_);
+  [[nodiscard]] const HeaderJson& member(const char* field) const {
+    const auto found = members_.find(field);
+    if (found == members_.end()) fail_header(place_ + ": " + field + " is missing", subject_);
+    return *found;
   }
 
-  /// What messages call the value at `path`; only made for a message, as a file has many values.
-  [[nodiscard]] static std::string place(std::span<const std::string> path) {
-    if (path.empty()) return "the header";
-    if (path[0] == kMetadataKey) {
-      return std::string(kMetadataKey) + (path.size() > 1 ? " " + quote(path[1]) : "");
+  [[nodiscard]] std::vector<std::uint64_t> integers(const char* field) const {
+    const HeaderJson& list = member(field);
+    const std::string place = place_ + ": " + field;
+    expect(list.is_array(), place, "an array", list, subject_);
+    for (const HeaderJson& item : list) {
+      expect(item.is_number_unsigned(), place, "non-negative integers", item, subject_);
     }
-    return "tensor " + quote(path[0]) + (path.size() > 1 ? ": " + path[1] : "");
-  }
-  [[nodiscard]] std::string tensor() const { return "tensor " + quote(header.entries.back().name); }
-
-  void expect(std::span<const std::string> path, const JsonValue& value, Kind kind,
-              const char* expected) const {
-    if (value.kind == kind) return;
-    fail(place(path) + ": expected " + expected + ", found " + describe(value));
+    return list.get<std::vector<std::uint64_t>>();
   }
 
-  void begin_entry(std::span<const std::string> path, const JsonValue& value) {
-    expect(path, value, Kind::object, "an object");
-    if (path[0] == kMetadataKey) return;
-    header.entries.push_back({.name = path[0], .shape = {}});
-    offsets_.clear();
-    seen_ = {};
-  }
-
-  void add_metadata(std::span<const std::string> path, const JsonValue& value) {
-    expect(path, value, Kind::string, "a string");
-    header.metadata.emplace(path[1], value.text);
-  }
-
-  void begin_field(std::span<const std::string> path, const JsonValue& value) {
-    const std::string& field = path[1];
-    if (field == "dtype") {
-      expect(path, value, Kind::string, "a string");
-      const std::optional<Dtype> dtype = find_dtype(value.text);
-      if (!dtype) fail(tensor() + ": unknown dtype " + quote(value.text));
-      header.entries.back().dtype = *dtype;
-      seen_.dtype = true;
-    } else if (field == "shape") {
-      expect(path, value, Kind::array, "an array");
-      seen_.shape = true;
-    } else if (field == "data_offsets") {
-      expect(path, value, Kind::array, "an array");
-      seen_.data_offsets = true;
-    } else {
-      fail(tensor() + ": unknown field " + quote(field) +
-           ", expected dtype, shape and data_offsets only");
-    }
-  }
-
-  void add_element(std::span<const std::string> path, const JsonValue& value) {
-    expect(path, value, Kind::integer, "non-negative integers");
-    if (path[1] == "data_offsets") {
-      if (offsets_.size() == 2) fail(place(path) + ": expected 2 integers, found more");
-      offsets_.push_back(value.integer);
-      return;
-    }
-    std::vector<std::int64_t>& shape = header.entries.back().shape;
-    if (shape.size() == kMaxRank) {
-      fail(place(path) + ": more than " + std::to_string(kMaxRank) + " dimensions");
-    }
-    if (value.integer > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      fail(place(path) + ": the extent " + std::to_string(value.integer) + " overflows 63 bits");
-    }
-    shape.push_back(static_cast<std::int64_t>(value.integer));
-  }
-
-  void finish_offsets() {
-    if (offsets_.size() != 2) {
-      fail(tensor() + ": data_offsets: expected 2 integers, found " +
-           std::to_string(offsets_.size()));
-    }
-    header.entries.back().begin = offsets_[0];
-    header.entries.back().end = offsets_[1];
-  }
-
-  void finish_entry() const {
-    if (!seen_.dtype) fail(tensor() + ": dtype is missing");
-    if (!seen_.shape) fail(tensor() + ": shape is missing");
-    if (!seen_.data_offsets) fail(tensor() + ": data_offsets is missing");
-  }
-
-  struct Fields {
-    bool dtype = false;
-    bool shape = false;
-    bool data_offsets = false;
-  };
-
+  std::string place_;
+  const HeaderJson& members_;
   const std::string& subject_;
-  Fields seen_;  ///< of the last entry, as is
-  std::vector<std::uint64_t> offsets_;
 };
 
 }  // namespace
 
 SafetensorsHeader read_header(std::string_view text, const std::string& subject) {
-  HeaderVisitor visitor(subject);
-  visit_json(text, "header", subject, visitor);
-  return std::move(visitor.header);
+  const HeaderJson json = parse_json(text, "header", subject);
+  expect(json.is_object(), "the header", "an object", json, subject);
+  SafetensorsHeader header;
+  for (const auto& [name, members] : json.items()) {
+    if (name != kMetadataKey) {
+      const EntryReader entry(name, members, subject);
+      const Dtype dtype = entry.dtype();
+      std::vector<std::int64_t> shape = entry.shape();
+      const auto [begin, end] = entry.data_offsets();
+      header.entries.push_back({name, dtype, std::move(shape), begin, end});
+      continue;
+    }
+    expect(members.is_object(), name, "an object", members, subject);
+    for (const auto& [key, value] : members.items()) {
+      expect(value.is_string(), name + " " + quote(key), "a string", value, subject);
+      header.metadata.emplace(key, value.get<std::string>());
+    }
+  }
+  return header;
 }
 
 std::optional<std::uint64_t> byte_size(std::span<const std::int64_t> shape, Dtype dtype) {

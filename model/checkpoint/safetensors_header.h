@@ -25,7 +25,7 @@ struct TensorEntry {
 
 struct SafetensorsHeader {
   Metadata metadata;
-  std::vector<TensorEntry> entries;  ///< in the order of the text
+  std::vector<TensorEntry> entries;  ///< in the order of their names
 };
 
 /// Checks the grammar {"__metadata__": {string: string}, name: {"dtype": string, "shape":

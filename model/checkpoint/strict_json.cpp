@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <unordered_set>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -13,44 +13,40 @@ namespace hydrascope::checkpoint {
 namespace {
 
 using Json = nlohmann::json;
-using Kind = JsonValue::Kind;
-
-/// Turns the parser's events into values with a path and applies the limits.
-class EventHandler final : public nlohmann::json_sax<Json> {
+/// Builds the tree out of the parser's events and applies the limits while it grows.
+class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
-  EventHandler(std::string_view text, std::string_view document, const std::string& subject,
-               JsonVisitor& visitor)
-      : text_(text), document_(document), subject_(subject), visitor_(visitor) {}
+  TreeBuilder(std::string_view text, std::string_view document, const std::string& subject)
+      : text_(text), document_(document), subject_(subject) {}
 
-  bool null() override { return scalar({}); }
-  bool boolean(bool) override { return scalar({.kind = Kind::boolean, .text = {}}); }
-  bool number_unsigned(std::uint64_t number) override {
-    return scalar({.kind = Kind::integer, .integer = number, .text = {}});
+  Json root;
+
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorCode::decode_failed, "the " + std::string(document_) + ": " + what, subject_);
   }
-  bool number_integer(std::int64_t number) override {
-    // Only what begins with a minus sign arrives here.
-    return scalar({.kind = Kind::number, .text = number == 0 ? "-0" : std::to_string(number)});
-  }
-  bool number_float(double, const std::string& text) override {
-    return scalar({.kind = Kind::number, .text = text});
-  }
-  bool string(std::string& text) override {
-    return scalar({.kind = Kind::string, .text = std::move(text)});
-  }
+
+  bool null() override { return add(nullptr) != nullptr; }
+  bool boolean(bool value) override { return add(value) != nullptr; }
+  bool number_integer(std::int64_t number) override { return add(number) != nullptr; }
+  bool number_unsigned(std::uint64_t number) override { return add(number) != nullptr; }
+  bool number_float(double number, const std::string&) override { return add(number) != nullptr; }
+  bool string(std::string& text) override { return add(std::move(text)) != nullptr; }
   bool binary(Json::binary_t&) override { fail("binary values are not JSON"); }
 
-  bool start_object(std::size_t) override { return start(Kind::object); }
-  bool start_array(std::size_t) override { return start(Kind::array); }
+  bool start_object(std::size_t) override { return start(Json::object()); }
+  bool start_array(std::size_t) override { return start(Json::array()); }
   bool end_object() override { return end(); }
   bool end_array() override { return end(); }
 
   bool key(std::string& key) override {
-    std::unordered_set<std::string>& seen = keys_.back();
-    if (seen.size() == kMaxJsonKeys) {
+    Json& object = *open_.back().container;
+    if (object.size() == kMaxJsonKeys) {
       fail("more than " + std::to_string(kMaxJsonKeys) + " keys in one object" + place());
     }
-    if (!seen.insert(key).second) fail("duplicate key " + quote(key) + place());
-    path_.back() = std::move(key);
+    const auto [member, is_new] = object.emplace(key, nullptr);
+    if (!is_new) fail("duplicate key " + quote(key) + place());
+    open_.back().member = &*member;
+    open_.back().key = std::move(key);
     return true;
   }
 
@@ -63,45 +59,49 @@ class EventHandler final : public nlohmann::json_sax<Json> {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const {
-    throw Error(ErrorCode::decode_failed, "the " + std::string(document_) + ": " + what, subject_);
-  }
+  struct Open {
+    Json* container;
+    Json* member = nullptr;  ///< of an object: where the next value goes
+    std::string key;         ///< that member's
+  };
 
   /// " in "a" "b"" for the object in which a key was just read.
   [[nodiscard]] std::string place() const {
     std::string text;
-    for (std::size_t i = 0; i + 1 < path_.size(); ++i) text += " " + quote(path_[i]);
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) text += " " + quote(open_[i].key);
     return text.empty() ? text : " in" + text;
   }
 
-  bool scalar(const JsonValue& value) {
-    visitor_.value(path_, value);
-    return true;
+  Json* add(Json value) {
+    if (++count_ > kMaxJsonValues) {
+      fail("more than " + std::to_string(kMaxJsonValues) + " values");
+    }
+    if (open_.empty()) return &(root = std::move(value));
+    if (open_.back().container->is_array()) {
+      open_.back().container->push_back(std::move(value));
+      return &open_.back().container->back();
+    }
+    return &(*open_.back().member = std::move(value));
   }
 
-  bool start(Kind kind) {
-    if (path_.size() == kMaxJsonDepth) {
+  bool start(Json container) {
+    if (open_.size() == kMaxJsonDepth) {
       fail("nested deeper than " + std::to_string(kMaxJsonDepth) + " levels");
     }
-    visitor_.value(path_, {.kind = kind, .text = {}});
-    path_.emplace_back();
-    keys_.emplace_back();
+    open_.push_back({.container = add(std::move(container)), .key = {}});
     return true;
   }
 
   bool end() {
-    path_.pop_back();
-    keys_.pop_back();
-    visitor_.end(path_);
+    open_.pop_back();
     return true;
   }
 
   std::string_view text_;
   std::string_view document_;
   const std::string& subject_;
-  JsonVisitor& visitor_;
-  std::vector<std::string> path_;
-  std::vector<std::unordered_set<std::string>> keys_;  ///< of each open object; empty for arrays
+  std::vector<Open> open_;
+  std::size_t count_ = 0;
 };
 
 /// Length of a multi-byte character by its first byte and what its second byte may be; length 0 for
@@ -125,37 +125,28 @@ Utf8Lead utf8_lead(unsigned char byte) {
 
 }  // namespace
 
-void visit_json(std::string_view text, std::string_view document, const std::string& subject,
-                JsonVisitor& visitor) {
-  const auto fail = [&](const std::string& what) {
-    throw Error(ErrorCode::decode_failed, "the " + std::string(document) + ": " + what, subject);
-  };
+Json parse_json(std::string_view text, std::string_view document, const std::string& subject) {
+  TreeBuilder builder(text, document, subject);
   if (const std::size_t bad = find_bad_utf8(text); bad < text.size()) {
-    fail("not valid UTF-8 at byte " + std::to_string(bad));
+    builder.fail("not valid UTF-8 at byte " + std::to_string(bad));
   }
   // The parser takes a zero byte for the end of the text and would not see what follows it.
   if (const std::size_t zero = text.find('\0'); zero != std::string_view::npos) {
-    fail("not valid JSON: a zero byte at byte " + std::to_string(zero));
+    builder.fail("not valid JSON: a zero byte at byte " + std::to_string(zero));
   }
-  EventHandler handler(text, document, subject, visitor);
-  Json::sax_parse(text.begin(), text.end(), &handler);
+  Json::sax_parse(text.begin(), text.end(), &builder);
+  return std::move(builder.root);
 }
 
-std::string describe(const JsonValue& value) {
-  switch (value.kind) {
-    case Kind::null: return "null";
-    case Kind::boolean: return "true or false";
-    case Kind::integer: return "the number " + std::to_string(value.integer);
-    case Kind::number: {
-      constexpr std::size_t kLongest = 40;
-      const bool cut = value.text.size() > kLongest;
-      return "the number " + value.text.substr(0, kLongest) + (cut ? "..." : "");
-    }
-    case Kind::string: return "the string " + quote(value.text);
-    case Kind::array: return "an array";
-    case Kind::object: return "an object";
-  }
-  return "";
+std::string describe(const Json& value) {
+  if (value.is_null()) return "null";
+  if (value.is_boolean()) return "true or false";
+  if (value.is_string()) return "the string " + quote(value.get_ref<const std::string&>());
+  if (value.is_array()) return "an array";
+  if (value.is_object()) return "an object";
+  // What begins with a minus sign is signed, zero as well.
+  const bool minus_zero = value == 0 && value.is_number_integer() && !value.is_number_unsigned();
+  return "the number " + (minus_zero ? "-0" : value.dump());
 }
 
 std::string json_string(std::string_view text) {

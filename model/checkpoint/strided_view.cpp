@@ -8,11 +8,11 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
+constexpr std::uint64_t kMaxElements = std::numeric_limits<std::int64_t>::max();
 
 /// a * b + c without overflow of 63 bits.
 std::optional<std::uint64_t> multiply_add(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  if (c > kMax || (b != 0 && a > (kMax - c) / b)) return std::nullopt;
+  if (c > kMaxElements || (b != 0 && a > (kMaxElements - c) / b)) return std::nullopt;
   return a * b + c;
 }
 

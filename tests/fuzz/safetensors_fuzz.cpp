@@ -2,7 +2,6 @@
 
 #include "kernels/error.h"
 #include "model/checkpoint/safetensors.h"
-#include "model/checkpoint/shard_index.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 #include <algorithm>

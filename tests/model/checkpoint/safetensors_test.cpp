@@ -263,13 +263,13 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"negative", with_shape("[-2]"), "non-negative integers, found the number -2"},
         Broken{"negative zero", with_shape("[-0]"), "non-negative integers, found the number -0"},
         Broken{"fraction", with_shape("[2.0]"), "non-negative integers, found the number 2.0"},
-        Broken{"exponent", with_shape("[2e0]"), "non-negative integers, found the number 2e0"},
+        Broken{"exponent", with_shape("[2e0]"), "non-negative integers, found the number 2.0"},
         Broken{"string", with_shape("[\"2\"]"), "non-negative integers, found the string \"2\""},
         Broken{"nested", with_shape("[[2]]"), "non-negative integers, found an array"},
         Broken{"object inside", with_shape("[{}]"), "non-negative integers, found an object"},
         Broken{"true", with_shape("[true]"), "non-negative integers, found true or false"},
         Broken{"above 64 bits", with_shape("[18446744073709551616]"),
-               "non-negative integers, found the number 18446744073709551616"},
+               "non-negative integers, found the number 1.8446744073709552e+19"},
         Broken{"above 63 bits", with_shape("[9223372036854775808]"), "overflows 63 bits"},
         Broken{"rank above the limit", with_shape("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2]"),
                "shape: more than 16 dimensions"},
@@ -313,6 +313,13 @@ TEST(ParseSafetensorsTest, BoundsTheNumberOfKeys) {
   for (std::size_t i = 0; i <= kMaxJsonKeys; ++i) header += "\"" + std::to_string(i) + "\":\"\",";
   header.back() = '}';
   EXPECT_ERROR(parse(file_of(header + "}")), decode_failed, "more than 262144 keys in one object");
+}
+
+TEST(ParseSafetensorsTest, BoundsTheNumberOfValues) {
+  std::string header = R"({"a":[)";
+  for (std::size_t i = 0; i < kMaxJsonValues; ++i) header += "1,";
+  header.back() = ']';
+  EXPECT_ERROR(parse(file_of(header + "}")), decode_failed, "more than 8388608 values");
 }
 
 TEST(ParseSafetensorsTest, MessagesStayShortAndPrintable) {
