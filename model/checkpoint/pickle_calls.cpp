@@ -1,7 +1,6 @@
 #include "model/checkpoint/pickle_calls.h"
 
 #include "kernels/error.h"
-#include "model/checkpoint/numpy_scalar.h"
 #include "model/checkpoint/pickle_globals.h"
 
 #include <algorithm>
@@ -144,20 +143,6 @@ Value make_tensor(const Arguments& arguments, bool has_dtype, Heap& heap) {
   return heap.make(std::move(tensor));
 }
 
-/// numpy.dtype('f8', align, copy)
-Value make_numpy_type(const Arguments& arguments, Heap& heap) {
-  arguments.expect_count(1, 3);
-  return heap.make(NumpyType{.code = arguments.get<Text>(0, "text").text});
-}
-
-Value make_numpy_scalar(const Arguments& arguments) {
-  arguments.expect_count(2, 2);
-  // Scalars of object and structured dtypes have other second arguments.
-  if (!std::holds_alternative<Bytes>(arguments.value(1))) return Opaque{};
-  const NumpyType& type = *arguments.get<NumpyType*>(0, "a numpy dtype");
-  return numpy_scalar(type, arguments.get<Bytes>(1, "bytes").bytes);
-}
-
 Value apply(const Global& function, const Tuple& tuple, Heap& heap) {
   const Arguments arguments(function.name, tuple, heap);
   switch (function.role) {
@@ -167,8 +152,6 @@ Value apply(const Global& function, const Tuple& tuple, Heap& heap) {
     case Role::opaque: return Opaque{};
     case Role::byte_string: return arguments.expect_count(0, 0), Bytes{};
     case Role::encode: return encode(arguments, heap);
-    case Role::numpy_type: return make_numpy_type(arguments, heap);
-    case Role::numpy_scalar: return make_numpy_scalar(arguments);
     case Role::tensor: return make_tensor(arguments, false, heap);
     case Role::tensor_v3: return make_tensor(arguments, true, heap);
     case Role::parameter: return arguments.get<Tensor*>(0, "a tensor");
@@ -225,15 +208,6 @@ void set_state(const Value& object, const Value& state, const Heap& heap) {
                 ", expected a dict");
     }
     (*name_space)->fields = *fields;
-    return;
-  }
-  if (const auto* type = std::get_if<NumpyType*>(&object)) {
-    const auto* fields = std::get_if<Tuple*>(&state);
-    if (fields == nullptr) heap.fail("the state of a numpy dtype is no tuple");
-    const Arguments arguments("the state of a numpy dtype", **fields, heap);
-    const std::string_view order = arguments.get<Text>(1, "text").text;
-    if (order.size() != 1) arguments.refuse(1, "one character");
-    (*type)->byte_order = order.front();
     return;
   }
   heap.fail("the pickle sets the state of " + std::string(describe(object)));

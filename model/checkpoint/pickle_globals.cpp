@@ -20,9 +20,9 @@ constexpr std::array kGlobals{
     Global{"builtins.bytes", Role::byte_string, kNothing},
     Global{"_codecs.encode", Role::encode, kNothing},
 
-    Global{"numpy.dtype", Role::numpy_type, kNothing},
-    Global{"numpy.core.multiarray.scalar", Role::numpy_scalar, kNothing},
-    Global{"numpy._core.multiarray.scalar", Role::numpy_scalar, kNothing},
+    Global{"numpy.dtype", Role::opaque, kNothing},
+    Global{"numpy.core.multiarray.scalar", Role::opaque, kNothing},
+    Global{"numpy._core.multiarray.scalar", Role::opaque, kNothing},
 
     Global{"torch.Size", Role::torch_size, kNothing},
     Global{"torch.device", Role::opaque, kNothing},

@@ -5,11 +5,9 @@
 #include "model/checkpoint/pickle_calls.h"
 #include "model/checkpoint/pickle_globals.h"
 #include "model/checkpoint/pickle_opcodes.h"
-#include "model/checkpoint/pickle_text.h"
 #include "model/checkpoint/strict_json.h"
 
 #include <bit>
-#include <charconv>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -56,10 +54,7 @@ class Machine {
         return push(std::int64_t{static_cast<std::int32_t>(cursor_.number<std::uint32_t>())});
       case Opcode::long1: return push_integer(cursor_.text(cursor_.number<std::uint8_t>()));
       case Opcode::long4: return push_integer(cursor_.text(cursor_.number<std::uint32_t>()));
-      case Opcode::int_text: return push_integer_text(cursor_.line(), true);
-      case Opcode::long_text: return push_integer_text(cursor_.line(), false);
       case Opcode::binfloat: return push_float();
-      case Opcode::float_text: return push_float_text(cursor_.line());
 
       case Opcode::short_binstring:
       case Opcode::short_binunicode:
@@ -67,8 +62,6 @@ class Machine {
       case Opcode::binstring:
       case Opcode::binunicode: return push(Text{cursor_.text(cursor_.number<std::uint32_t>())});
       case Opcode::binunicode8: return push(Text{cursor_.text(cursor_.number<std::uint64_t>())});
-      case Opcode::string: return push(Text{read_string_literal(cursor_.line(), heap_)});
-      case Opcode::unicode: return push(Text{read_raw_unicode(cursor_.line(), heap_)});
       case Opcode::short_binbytes: return push(Bytes{cursor_.text(cursor_.number<std::uint8_t>())});
       case Opcode::binbytes: return push(Bytes{cursor_.text(cursor_.number<std::uint32_t>())});
       case Opcode::binbytes8:
@@ -81,10 +74,8 @@ class Machine {
       case Opcode::memoize: return memoize(memo_.size());
       case Opcode::binput: return memoize(cursor_.number<std::uint8_t>());
       case Opcode::long_binput: return memoize(cursor_.number<std::uint32_t>());
-      case Opcode::put: return memoize(read_index(cursor_.line()));
       case Opcode::binget: return push(recall(cursor_.number<std::uint8_t>()));
       case Opcode::long_binget: return push(recall(cursor_.number<std::uint32_t>()));
-      case Opcode::get: return push(recall(read_index(cursor_.line())));
 
       case Opcode::empty_tuple: return push(heap_.make(Tuple{}));
       case Opcode::tuple1: return push_tuple(1);
@@ -92,11 +83,9 @@ class Machine {
       case Opcode::tuple3: return push_tuple(3);
       case Opcode::tuple: return push(heap_.make(Tuple{pop_to_mark()}));
       case Opcode::empty_list: return push(heap_.make(List{}));
-      case Opcode::list: return push(heap_.make(List{pop_to_mark()}));
       case Opcode::append: return append(pop_some(1));
       case Opcode::appends: return append(pop_to_mark());
       case Opcode::empty_dict: return push(heap_.make(Dict{}));
-      case Opcode::dict: return push_dict(pop_to_mark());
       case Opcode::setitem: return set_items(pop_some(2));
       case Opcode::setitems: return set_items(pop_to_mark());
       case Opcode::empty_set: return push(Opaque{});
@@ -122,15 +111,27 @@ class Machine {
         const Tuple& arguments = *pop_as<Tuple*>("a tuple");
         return push(create(pop(), arguments, heap_));
       }
-      case Opcode::inst: return instantiate_named();
-      case Opcode::obj: return instantiate();
       case Opcode::build: {
         const Value state = pop();
         return set_state(top(), state, heap_);
       }
       case Opcode::binpersid: return push(load_persistent(pop(), heap_));
-      case Opcode::persid: return push(load_persistent(Text{cursor_.line()}, heap_));
 
+      case Opcode::float_text:
+      case Opcode::int_text:
+      case Opcode::long_text:
+      case Opcode::string:
+      case Opcode::unicode:
+      case Opcode::put:
+      case Opcode::get:
+      case Opcode::list:
+      case Opcode::dict:
+      case Opcode::inst:
+      case Opcode::obj:
+      case Opcode::persid:
+        throw Error(ErrorCode::unsupported_format,
+                    "the pickle has the protocol 0 or 1, expected at least 2, torch.save's default",
+                    heap_.subject(), "in Python: torch.save(torch.load(\"FILE\"), \"FILE\")");
       case Opcode::ext1:
       case Opcode::ext2:
       case Opcode::ext4: refuse("refused to load a class by a number of Python's copyreg");
@@ -225,14 +226,6 @@ class Machine {
     }
     return *memo_[index];
   }
-  [[nodiscard]] std::size_t read_index(std::string_view line) const {
-    std::size_t index = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), index);
-    if (error != std::errc() || end != line.data() + line.size()) {
-      fail("expected an index of the memo, found " + quote(line));
-    }
-    return index;
-  }
 
   // Numbers.
 
@@ -245,31 +238,12 @@ class Machine {
     }
     push(static_cast<std::int64_t>(bits));
   }
-  void push_integer_text(std::string_view line, bool may_be_boolean) {
-    if (may_be_boolean && (line == "00" || line == "01")) return push(line == "01");
-    if (!may_be_boolean && line.ends_with('L')) line.remove_suffix(1);
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-    if (end != line.data() + line.size() || error == std::errc::invalid_argument) {
-      fail("expected an integer, found " + quote(line));
-    }
-    if (error != std::errc()) return push(Opaque{});  // beyond 64 bits
-    push(number);
-  }
   void push_float() {
     std::uint64_t bits = 0;  // the only big-endian number of the format
     for (const std::byte byte : cursor_.take(sizeof bits)) {
       bits = bits << 8 | std::to_integer<std::uint64_t>(byte);
     }
     push(std::bit_cast<double>(bits));
-  }
-  void push_float_text(std::string_view line) {
-    double number = 0;
-    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
-    if (end != line.data() + line.size() || error != std::errc()) {
-      fail("expected a number, found " + quote(line));
-    }
-    push(number);
   }
 
   // Containers.
@@ -286,11 +260,6 @@ class Machine {
     pop_to_mark();
     as<Opaque>(top(), "a set");
   }
-  void push_dict(const std::vector<Value>& values) {
-    Dict* dict = heap_.make(Dict{});
-    insert(*dict, values);
-    push(dict);
-  }
   void set_items(const std::vector<Value>& values) { insert(*as<Dict*>(top(), "a dict"), values); }
   void insert(Dict& dict, const std::vector<Value>& values) const {
     if (values.size() % 2 != 0) fail("a key without a value");
@@ -306,19 +275,6 @@ class Machine {
     const Foreign* foreign = heap_.make(Foreign{module, name});
     if (foreign_ == nullptr) foreign_ = foreign;
     push(foreign);
-  }
-  void instantiate_named() {
-    const std::string_view module = cursor_.line();
-    push_global(module, cursor_.line());
-    const Value type = pop();
-    push(call(type, Tuple{pop_to_mark()}, heap_));
-  }
-  void instantiate() {
-    std::vector<Value> values = pop_to_mark();
-    if (values.empty()) fail("an object without a class");
-    const Value type = values.front();
-    values.erase(values.begin());
-    push(call(type, Tuple{std::move(values)}, heap_));
   }
 
   Heap& heap_;

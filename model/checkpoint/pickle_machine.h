@@ -1,4 +1,4 @@
-// Interprets the pickle format, protocols 0 to 5 (Python's Lib/pickletools.py describes the
+// Interprets the pickle format, protocols 2 to 5 (Python's Lib/pickletools.py describes the
 // opcodes), for the files of torch.save. It builds values from an allow-list and calls nothing of
 // Python: every other name is refused as soon as the pickle uses it.
 #pragma once

@@ -7,7 +7,7 @@
 namespace hydrascope::checkpoint::pickle {
 
 std::string_view describe(const Value& value) {
-  constexpr std::array<std::string_view, 17> kDescriptions{
+  constexpr std::array<std::string_view, 16> kDescriptions{
       "None",
       "an opaque value",
       "a boolean",
@@ -20,7 +20,6 @@ std::string_view describe(const Value& value) {
       "a list",
       "a dict",
       "a namespace",
-      "a numpy dtype",
       "a storage",
       "a tensor",
       "a function or class",

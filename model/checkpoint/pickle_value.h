@@ -23,14 +23,13 @@ struct Dict;
 struct List;
 struct Tuple;
 struct Namespace;
-struct NumpyType;
 struct Storage;
 struct Tensor;
 struct Global;
 struct Foreign;
 
 struct None {};
-/// Harmless, and nothing that a reader of weights asks for: a set, a device, a layout.
+/// Harmless, and nothing that a reader of weights asks for: a set, a device, a numpy scalar.
 struct Opaque {};
 struct Text {
   std::string_view text;  ///< not checked to be UTF-8
@@ -45,7 +44,7 @@ struct BigInteger {
 
 using Value =
     std::variant<None, Opaque, bool, std::int64_t, double, BigInteger, Text, Bytes, Tuple*, List*,
-                 Dict*, Namespace*, NumpyType*, Storage*, Tensor*, const Global*, const Foreign*>;
+                 Dict*, Namespace*, Storage*, Tensor*, const Global*, const Foreign*>;
 
 /// What a message says of `value`: "a list", "None".
 std::string_view describe(const Value& value);
@@ -66,12 +65,6 @@ const Value* find(const Dict& dict, std::string_view key);
 struct Namespace {
   Dict* fields = nullptr;
 };
-/// numpy.dtype: 'f8' of the byte order '<'.
-struct NumpyType {
-  std::string_view code;
-  char byte_order = '<';
-};
-
 /// The bytes of one or more tensors, which lie elsewhere in the file.
 struct Storage {
   std::string_view key;
@@ -99,8 +92,6 @@ enum class Role {
   opaque,
   byte_string,
   encode,
-  numpy_type,
-  numpy_scalar,
   tensor,
   tensor_v3,
   parameter,
@@ -147,11 +138,6 @@ class Heap {
   [[nodiscard]] const std::deque<T>& all() const noexcept {
     return std::get<std::deque<T>>(arenas_);
   }
-  /// Text that does not lie in the pickle as it is.
-  std::string_view keep(std::string text) {
-    spend(text.size());
-    return *make(std::move(text));
-  }
   /// To be called before `count` bytes are copied out of a value, which a pickle could ask for
   /// again and again with a few bytes each.
   void spend(std::size_t count) {
@@ -167,8 +153,7 @@ class Heap {
   [[noreturn]] void fail_full() const;
 
   std::tuple<std::deque<std::string>, std::deque<Tuple>, std::deque<List>, std::deque<Dict>,
-             std::deque<Namespace>, std::deque<NumpyType>, std::deque<Storage>, std::deque<Tensor>,
-             std::deque<Foreign>>
+             std::deque<Namespace>, std::deque<Storage>, std::deque<Tensor>, std::deque<Foreign>>
       arenas_;
   std::size_t objects_ = 0;
   std::size_t copies_;

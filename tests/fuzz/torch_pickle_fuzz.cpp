@@ -129,7 +129,8 @@ std::string training() {
   return dict({
       {"epoch", "K\x0C"},
       {"metric", call(global("numpy._core.multiarray", "scalar"), {type, bytes})},
-      {"args", global("argparse", "Namespace") + ")\x81" + dict({{"lr", "F0.5\n"}}) + "b"},
+      {"args", global("argparse", "Namespace") + ")\x81" +
+                   dict({{"lr", "G\x3F\xE0\x00\x00\x00\x00\x00\x00"s}}) + "b"},
       {"state_dict",
        ordered(dict({{"weight", tensor(floats, 0, {4, 6}, {6, 1})},
                      {"transposed", tensor(floats, 0, {6, 4}, {1, 6})},
@@ -140,7 +141,7 @@ std::string training() {
       {"model_ema", dict({{"weight", tensor(floats, 1, {}, {})}})},
       {"set", "\x8f(K\x01K\x02\x90"},
       {"list",
-       "](K\x01S'a\\x41'\nVb\\u20ac\nI01\nL5L\n\x8a\x01\xFF"
+       "](K\x01U\x01\x61\x88M\x01\x01\x8a\x01\xFF"
        "e"},
   });
 }
@@ -186,7 +187,6 @@ const std::vector<std::string> kTokens{
     "h\x01"s,
     "\x94"s,
     "r\xFF\xFF\xFF\x7F"s,
-    "p99999999999\n"s,
     "\x8a\xFF"s,
     "\x8b\xFF\xFF\xFF\x7F"s,
     "X\xFF\xFF\xFF\xFF"s,
@@ -197,7 +197,6 @@ const std::vector<std::string> kTokens{
     "a"s,
     "}q\x03h\x03h\x03s"s,
     "(l"s,
-    "(dt"s,
     ")R"s,
     ")\x81"s,
     ")}\x92"s,

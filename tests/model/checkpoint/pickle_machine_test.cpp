@@ -7,8 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 namespace hydrascope::checkpoint::pickle {
 namespace {
 
@@ -71,19 +69,10 @@ TEST(PickleMachineTest, ReadsNumbers) {
   EXPECT_EQ(integer("\x8a\x02\xFF\x00"s), 255);
   EXPECT_EQ(integer("\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80"s), INT64_MIN);
   EXPECT_EQ(integer("\x8b\x01\x00\x00\x00\x7F"s), 127);
-  EXPECT_EQ(integer("I-12\n"), -12);
-  EXPECT_EQ(integer("L34L\n"), 34);
-  EXPECT_EQ(result<bool>("I01\n"), true);
-  EXPECT_EQ(result<bool>("I00\n"), false);
   EXPECT_EQ(result<bool>("\x88"), true);
   EXPECT_EQ(result<double>("G\x3F\xF8\x00\x00\x00\x00\x00\x00"s), 1.5);
-  EXPECT_EQ(result<double>("F-2.25\n"), -2.25);
-  EXPECT_TRUE(std::isnan(result<double>("Fnan\n")));
   EXPECT_EQ(kind("N"), "None");
   EXPECT_EQ(kind("\x8a\x09\x01\x02\x03\x04\x05\x06\x07\x08\x09"), "an integer");
-  EXPECT_EQ(kind("L119547037146038801333356L\n"), "an opaque value");
-  EXPECT_ERROR(Unpickled("I1x\n"), decode_failed, "expected an integer, found \"1x\"", "x.pth");
-  EXPECT_ERROR(Unpickled("F1.5.\n"), decode_failed, "expected a number");
 }
 
 TEST(PickleMachineTest, ReadsText) {
@@ -92,19 +81,9 @@ TEST(PickleMachineTest, ReadsText) {
   EXPECT_EQ(text_result("\x8d\x02\x00\x00\x00\x00\x00\x00\x00hi"s), "hi");
   EXPECT_EQ(text_result("U\x02hi"), "hi");
   EXPECT_EQ(text_result("T\x02\x00\x00\x00hi"s), "hi");
-  EXPECT_EQ(text_result("S'hi'\n"), "hi");
-  EXPECT_EQ(text_result("S\"it\\'s\\n\\x41\\\\\"\n"), "it's\nA\\");
-  EXPECT_EQ(text_result("Vhi\n"), "hi");
-  EXPECT_EQ(text_result("V\xE9\\u20ac\\U0001F600\\d\n"), "é€😀\\d");
   EXPECT_EQ(bytes_result("C\x02hi"), "hi");
   EXPECT_EQ(bytes_result("B\x02\x00\x00\x00hi"s), "hi");
   EXPECT_EQ(bytes_result("\x8e\x02\x00\x00\x00\x00\x00\x00\x00hi"s), "hi");
-  EXPECT_ERROR(Unpickled("Shi\n"), decode_failed, "expected a text literal");
-  EXPECT_ERROR(Unpickled("S'\\q'\n"), decode_failed, "escape");
-  EXPECT_ERROR(Unpickled("S'\\'\n"), decode_failed, "ends with a backslash");
-  EXPECT_ERROR(Unpickled("S'\\x4'\n"), decode_failed, "expected 2 hexadecimal");
-  EXPECT_ERROR(Unpickled("V\\u12\n"), decode_failed, "expected 4 hexadecimal");
-  EXPECT_ERROR(Unpickled("V\\UFFFFFFFF\n"), decode_failed, "beyond the last character");
 }
 
 TEST(PickleMachineTest, BuildsContainers) {
@@ -120,10 +99,9 @@ TEST(PickleMachineTest, BuildsContainers) {
                 .as<List*>()
                 ->items.size(),
             3u);
-  EXPECT_EQ(Unpickled("(NNl").as<List*>()->items.size(), 2u);
   const Unpickled dicts(
-      "(K\x01K\x02"
-      "dK\x03K\x04s(NNu");
+      "}(K\x01K\x02"
+      "uK\x03K\x04s(NNu");
   EXPECT_EQ(dicts.as<Dict*>()->items.size(), 3u);
   EXPECT_EQ(std::get<std::int64_t>(dicts.as<Dict*>()->items[1].second), 4);
   EXPECT_EQ(kind("\x8f(K\x01\x90"), "an opaque value");
@@ -148,25 +126,21 @@ TEST(PickleMachineTest, RemembersValues) {
                     "0h\x01"),
             5);
   EXPECT_EQ(integer("K\x05r\x00\x00\x00\x00N0j\x00\x00\x00\x00"s), 5);
-  EXPECT_EQ(integer("K\x05p0\n0g0\n"), 5);
   EXPECT_EQ(integer("K\x05\x94K\x06\x94h\x00"s), 5);
   EXPECT_EQ(result<Tuple*>("K\x05"
                            "2\x86") != nullptr,
             true);
   EXPECT_ERROR(Unpickled("h\x07"), decode_failed, "memo 7 was never stored");
   EXPECT_ERROR(Unpickled("Nq\x02h\x01"), decode_failed, "memo 1 was never stored");
-  EXPECT_ERROR(Unpickled("gx\n"), decode_failed, "expected an index of the memo");
 }
 
 TEST(PickleMachineTest, AFewBytesCannotAskForALargeMemo) {
   EXPECT_ERROR(Unpickled("Nr\xFF\xFF\xFF\x7F"), decode_failed, "memo 2147483647");
-  EXPECT_ERROR(Unpickled("Np99999999999\n"), decode_failed, "memo 99999999999");
 }
 
 TEST(PickleMachineTest, GuardsTheStack) {
-  for (const std::string body :
-       {"",      "0", "N00", "a", "t", "u", "R",  "N(0",  "(2", "N(R", "\x85",
-        "N\x86", "b", "Nb",  "Q", "s", "o", "(o", "\x93", "1",  "\x90"}) {
+  for (const std::string body : {"", "0", "N00", "a", "t", "u", "R", "N(0", "(2", "N(R", "\x85",
+                                 "N\x86", "b", "Nb", "Q", "s", "\x93", "1", "\x90"}) {
     EXPECT_ERROR(Unpickled(body + (body == "N(0" ? "0" : "")), decode_failed, "pickle");
   }
   Heap heap(100, "x.pth");
@@ -216,6 +190,14 @@ TEST(PickleMachineTest, ReadsFramesAndProtocols) {
   EXPECT_ERROR(Unpickled("\x80\x06"), unsupported_format, "protocol 6, expected at most 5");
 }
 
+TEST(PickleMachineTest, RefusesTheProtocolsThatAreText) {
+  for (const std::string body : {"I1\n", "L1L\n", "F1.5\n", "S'hi'\n", "Vhi\n", "Np0\n", "g0\n",
+                                 "(l", "(d", "(o", "(iposix\nsystem\n", "P12\n"}) {
+    EXPECT_ERROR(Unpickled(body), unsupported_format,
+                 "the pickle has the protocol 0 or 1, expected at least 2", "x.pth");
+  }
+}
+
 TEST(PickleMachineTest, RefusesUnknownOpcodesAndExtensions) {
   EXPECT_ERROR(Unpickled("?"), decode_failed, "unknown opcode 63");
   EXPECT_ERROR(Unpickled("\xFF"), decode_failed, "unknown opcode 255");
@@ -225,7 +207,7 @@ TEST(PickleMachineTest, RefusesUnknownOpcodesAndExtensions) {
 
 TEST(PickleMachineTest, EveryCutIsAnError) {
   const std::string whole = pickle_of(
-      dict({{"a", tensor(storage("FloatStorage", "0", 6), 0, {2, 3}, {3, 1})}, {"b", "F1.5\n"}}));
+      dict({{"a", tensor(storage("FloatStorage", "0", 6), 0, {2, 3}, {3, 1})}, {"b", "K\x02"}}));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     Heap heap(100, "x.pth");
     EXPECT_ERROR(run(bytes_of(whole).first(size), heap), decode_failed, "cut off or damaged");
@@ -238,10 +220,6 @@ TEST(PickleMachineTest, RefusesForeignNamesWhereverTheyAreUsed) {
   EXPECT_ERROR(Unpickled(system + arguments + "R"), unsupported_format, "refused to call os.system",
                "nothing of the file was executed");
   EXPECT_ERROR(Unpickled(global("nt", "system") + arguments + "R"), unsupported_format,
-               "refused to call os.system");
-  EXPECT_ERROR(Unpickled("(" + text("touch x") + "iposix\nsystem\n"), unsupported_format,
-               "refused to call os.system");
-  EXPECT_ERROR(Unpickled("(" + system + text("touch x") + "o"), unsupported_format,
                "refused to call os.system");
   EXPECT_ERROR(Unpickled(text("posix") + text("system") + "\x93" + arguments + "R"),
                unsupported_format, "refused to call os.system");
@@ -301,25 +279,12 @@ TEST(PickleMachineTest, CallsWhatIsAllowed) {
                "found 1 arguments, expected 2");
 }
 
-TEST(PickleMachineTest, ReadsNumpyScalars) {
-  const auto scalar = [](const std::string& code, const std::string& order,
-                         const std::string& bytes) {
-    const std::string type = call(global("numpy", "dtype"), {text(code), "\x89", "\x88"}) +
-                             tuple({"K\x03", text(order), "N", "N", "N"}) + "b";
-    return call(global("numpy._core.multiarray", "scalar"),
-                {type, "C" + little(bytes.size(), 1) + bytes});
-  };
-  EXPECT_EQ(result<double>(scalar("f8", "<", little(0x3FF8000000000000, 8))), 1.5);
-  EXPECT_EQ(result<double>(scalar("f4", "<", little(0x3FC00000, 4))), 1.5);
-  EXPECT_EQ(integer(scalar("i8", "<", little(~std::uint64_t{0}, 8))), -1);
-  EXPECT_EQ(integer(scalar("i2", "<", "\xFE\xFF")), -2);
-  EXPECT_EQ(integer(scalar("u1", "|", "\xFE")), 254);
-  EXPECT_EQ(result<bool>(scalar("b1", "|", "\x01")), true);
-  EXPECT_EQ(kind(scalar("f8", ">", little(0, 8))), "an opaque value");
-  EXPECT_EQ(kind(scalar("f2", "<", little(0, 2))), "an opaque value");
-  EXPECT_EQ(kind(scalar("u8", "<", little(~std::uint64_t{0}, 8))), "an opaque value");
-  EXPECT_EQ(kind(scalar("f8", "<", "")), "an opaque value");
-  EXPECT_EQ(kind(scalar("M8", "<", little(0, 8))), "an opaque value");
+TEST(PickleMachineTest, NumpyScalarsAreOpaque) {
+  const std::string type = call(global("numpy", "dtype"), {text("f8"), "\x89", "\x88"}) +
+                           tuple({"K\x03", text("<"), "N", "N", "N"}) + "b";
+  EXPECT_EQ(kind(call(global("numpy._core.multiarray", "scalar"),
+                      {type, "C\x08" + little(0x3FF8000000000000, 8)})),
+            "an opaque value");
 }
 
 TEST(PickleMachineTest, DescribesTensors) {
@@ -364,7 +329,7 @@ TEST(PickleMachineTest, RefusesBadTensors) {
   EXPECT_ERROR(Unpickled(storage("float32", "0", 1)), decode_failed, "expected a storage type");
   EXPECT_ERROR(Unpickled(storage("FloatStorage", "0", -1)), decode_failed, "not negative");
   EXPECT_ERROR(Unpickled(storage("Tensor", "0", 1)), decode_failed, "not on the allow-list");
-  EXPECT_ERROR(Unpickled("P12\n"), decode_failed, "the persistent id is text");
+  EXPECT_ERROR(Unpickled(text("12") + "Q"), decode_failed, "the persistent id is text");
   EXPECT_ERROR(Unpickled(tuple({text("other")}) + "Q"), decode_failed, "expected 'storage'");
   EXPECT_ERROR(Unpickled(call(global("torch._utils", "_rebuild_tensor_v2"),
                               {floats, number(0), numbers({1}), numbers({1}), "\x89", "}",
