@@ -84,7 +84,12 @@ void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
     } else {
       throw expected;
     }
-    layer.mechanism = find_mechanism(layer.mechanism).name;
+    const MechanismEntry& entry = find_mechanism(layer.mechanism);
+    layer.mechanism = entry.name;
+    std::erase_if(layer.options, [&](const auto& option) {
+      const auto former = entry.former_options.find(option.first);
+      return former != entry.former_options.end() && former->second == option.second;
+    });
     layers.push_back(std::move(layer));
   }
 }

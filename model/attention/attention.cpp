@@ -1,7 +1,6 @@
 #include "model/attention/attention.h"
 
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "model/autocast_guard.h"
 
 namespace hydrascope::model {
@@ -48,13 +47,6 @@ torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Ten
                                         std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
   return rows * head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
-}
-
-torch::Tensor TokenMixer::contributions(const torch::Tensor& q, const torch::Tensor& k,
-                                        const torch::Tensor& v, const TokenGrid& grid,
-                                        std::int64_t query) {
-  const torch::Tensor row = attention_rows(q, k, grid, query, 1);  // (B, H, 1, N)
-  return merge_heads(row.transpose(-2, -1) * v.to(row.scalar_type()));
 }
 
 torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }
@@ -139,9 +131,6 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
       trace->k = k;
       trace->v = v;
       trace->output = mixed;
-      if (trace->want_map) trace->map = mixer_->attention_rows(q, k, grid, 0, grid.num_tokens());
-      if (trace->contributions_of >= 0)
-        trace->contributions = mixer_->contributions(q, k, v, grid, trace->contributions_of);
     }
   }
   return project_out(mixed);

@@ -4,6 +4,7 @@
 
 #include "model/attention/attention_spec.h"
 #include "model/attention/fused_mixing.h"
+#include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
 #include "model/config.h"
 #include "model/linear_layer.h"
@@ -19,13 +20,9 @@ namespace hydrascope::model {
 
 /// What a layer reveals when asked; asking never changes its output, not by one bit.
 struct AttentionTrace {
-  bool want_map = false;               ///< in: compute `map` too
-  std::int64_t contributions_of = -1;  ///< in: the query token of `contributions`, -1 for none
   std::int64_t layer_index = -1;
-  torch::Tensor q, k, v;        ///< (B, H, N, d), as the mixer got them
-  torch::Tensor output;         ///< (B, N, D), before proj
-  torch::Tensor map;            ///< (B, H, N, N) when `want_map` and the mechanism has one
-  torch::Tensor contributions;  ///< (B, N, D), see TokenMixer
+  torch::Tensor q, k, v;  ///< (B, H, N, d), as the mixer got them
+  torch::Tensor output;   ///< (B, N, D), before proj
 };
 
 /// What a mixer gets when it is built.
@@ -35,7 +32,7 @@ struct TokenMixerArguments {
   std::int64_t layer_index = 0;
   std::int64_t depth = 1;
   TokenGrid training_grid;  ///< what the checkpoint was trained at
-  const AttentionSpec& spec;
+  MechanismOptions options;
   torch::nn::Module& owner;  ///< the layer's `attn`
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
@@ -74,11 +71,6 @@ class TokenMixer {
                                       std::int64_t count);
   /// Whether a row depends on other queries than its own (landmarks, means over the tokens).
   [[nodiscard]] virtual bool needs_all_queries() const { return false; }
-  /// (B, N, D): what each token gives to the output of token `query`; the sum over N is that
-  /// output. From the map's row unless the mechanism has none.
-  virtual torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
-                                      const torch::Tensor& v, const TokenGrid& grid,
-                                      std::int64_t query);
   /// The kernels that compute the same as `mix`, if there are any.
   [[nodiscard]] virtual FusedMixing fused() const { return {}; }
   /// What the fused mixing's queries are multiplied by at that size.

@@ -186,11 +186,6 @@ Tensor HydraMixer::weighted_rows(const Tensor& q, const Tensor& k, const Tensor&
   return head_products(gates(q, first, count) * g, split_heads(terms(k, v, grid), v.size(1)));
 }
 
-Tensor HydraMixer::contributions(const Tensor& q, const Tensor& k, const Tensor& v,
-                                 const TokenGrid& grid, std::int64_t query) {
-  return gates(q, query, 1) * terms(k, v, grid);
-}
-
 MixerCost hydra_cost(const MixerSize& size, double kernel_multiply_adds_per_element) {
   const double elements =
       static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim);

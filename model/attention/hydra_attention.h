@@ -51,10 +51,6 @@ class HydraMixer : public TokenMixer {
   [[nodiscard]] bool needs_all_queries() const override {
     return settings_.phi_q.token_exponent != 0;
   }
-  /// c_t = phi_q(q_query) * w_t phi_k(k_t) * v_t
-  torch::Tensor contributions(const torch::Tensor& q, const torch::Tensor& k,
-                              const torch::Tensor& v, const TokenGrid& grid,
-                              std::int64_t query) override;
   [[nodiscard]] FusedMixing fused() const override;
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override;
   /// What each token gives to the global vector that gates multiply, feature scale included:

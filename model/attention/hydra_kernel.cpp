@@ -121,10 +121,4 @@ const HydraKernel& find_hydra_kernel(std::string_view name) {
 
 Tensor unit_vectors(const Tensor& x) { return normalise_tokens(x, 2, {}); }
 
-std::vector<std::string> hydra_kernel_names() {
-  std::vector<std::string> names;
-  for (const HydraKernel& kernel : hydra_kernels()) names.emplace_back(kernel.name);
-  return names;
-}
-
 }  // namespace hydrascope::model

@@ -37,7 +37,6 @@ struct HydraKernel {
 /// All kernels: cosine, l1, mean, tanh, sigmoid, relu, softmax_token, softmax_feature.
 const std::vector<HydraKernel>& hydra_kernels();
 const HydraKernel& find_hydra_kernel(std::string_view name);
-std::vector<std::string> hydra_kernel_names();
 
 /// x / |x| over the last dimension by the `cosine` kernel's default settings, for any shape.
 at::Tensor unit_vectors(const at::Tensor& x);

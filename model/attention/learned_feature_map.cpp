@@ -1,17 +1,55 @@
 #include "model/attention/learned_feature_map.h"
 
+#include "kernels/shortest_number.h"
+
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::model {
 namespace {
 
 using at::Tensor;
 
+/// The network's options; functions, because entries are made before main in any order of files.
+const IntegerOption& width_option() {
+  static const IntegerOption option("width", 0, 0, 4096, "columns d' of the map; 0 = the head's d");
+  return option;
+}
+const SwitchOption& share_option() {
+  static const SwitchOption option("share_qk", false, "one map for queries and keys");
+  return option;
+}
+const SwitchOption& per_head_option() {
+  static const SwitchOption option("per_head", true, "a map for every head, or one for all");
+  return option;
+}
+const SwitchOption& bias_option() {
+  static const SwitchOption option("bias", true, "u = x W + b, or u = x W");
+  return option;
+}
+
+/// Shape of the network.
+struct LearnedMapSettings {
+  LearnedMapSettings(const MechanismOptions& options, std::int64_t head_dim)
+      : width(width_option()(options)),
+        share_qk(share_option()(options)),
+        per_head(per_head_option()(options)),
+        bias(bias_option()(options)) {
+    if (width == 0) width = head_dim;
+  }
+
+  std::int64_t width;  ///< d', the columns of W
+  bool share_qk;       ///< one network for q and k
+  bool per_head;       ///< W (H, d, d') or (d, d')
+  bool bias;
+};
+
 Tensor initial_weight(std::int64_t num_heads, std::int64_t head_dim,
-                      const LearnedMapSettings& settings) {
+                      const LearnedMapSettings& settings, double noise) {
   const std::int64_t width = settings.width;
   Tensor weight = at::eye(head_dim, width);
   if (settings.per_head) weight = weight.repeat({num_heads, 1, 1});
@@ -19,81 +57,115 @@ Tensor initial_weight(std::int64_t num_heads, std::int64_t head_dim,
     weight.narrow(-1, head_dim, width - head_dim)
         .normal_(0, std::sqrt(2.0 / static_cast<double>(head_dim)));
   }
-  if (settings.noise > 0) weight = weight + settings.noise * at::randn_like(weight);
+  if (noise > 0) weight = weight + noise * at::randn_like(weight);
   return weight;
 }
 
+class LearnedFeatureMap final : public FeatureMap {
+ public:
+  LearnedFeatureMap(const TokenMixerArguments& arguments, const LearnedMapSettings& settings,
+                    double noise, const LearnedFormula& formula)
+      : formula_(formula), shared_(settings.share_qk) {
+    const auto add = [&](const std::string& prefix) {
+      Network network;
+      network.weight = arguments.add_parameter(
+          prefix + ".weight",
+          initial_weight(arguments.num_heads, arguments.head_dim, settings, noise));
+      if (settings.bias) {
+        network.bias = arguments.add_parameter(
+            prefix + ".bias", settings.per_head ? at::zeros({arguments.num_heads, settings.width})
+                                                : at::zeros({settings.width}));
+      }
+      return network;
+    };
+    query_ = add(shared_ ? "feature_map" : "feature_map.q");
+    key_ = shared_ ? query_ : add("feature_map.k");
+  }
+
+  [[nodiscard]] Values values() const override { return formula_.values; }
+  Tensor operator()(const Tensor& x, Side side, const TokenSpan&) const override {
+    return formula_.of(network(x, side));
+  }
+  [[nodiscard]] Tensor bounded_features(const Tensor& x, Side side) const override {
+    return formula_.bounded == nullptr ? Tensor() : formula_.bounded(network(x, side));
+  }
+  [[nodiscard]] std::optional<FusedFeature> fused() const override {
+    return FusedFeature{
+        formula_.fused, 0, {query_.weight, query_.bias, 1}, {key_.weight, key_.bias, 1}};
+  }
+  [[nodiscard]] std::vector<Tensor> parameters() const override {
+    std::vector<Tensor> list;
+    for (const Network& network : {query_, key_}) {
+      for (const Tensor& tensor : {network.weight, network.bias}) {
+        if (tensor.defined()) list.push_back(tensor);
+      }
+      if (shared_) break;
+    }
+    return list;
+  }
+
+ private:
+  struct Network {
+    Tensor weight;
+    Tensor bias;
+  };
+
+  /// u (B, H, n, d') of x (B, H, n, d).
+  [[nodiscard]] Tensor network(const Tensor& x, Side side) const {
+    const Network& chosen = side == Side::query ? query_ : key_;
+    const Tensor u = x.matmul(chosen.weight.to(x.scalar_type()));
+    if (!chosen.bias.defined()) return u;
+    return u + chosen.bias.to(x.scalar_type()).unsqueeze(-2);
+  }
+
+  const LearnedFormula& formula_;
+  Network query_;
+  Network key_;  ///< the same tensors when shared
+  bool shared_;
+};
+
 }  // namespace
 
-std::vector<MechanismOption> learned_map_options() {
-  return {integer_option("width", 0, 0, 4096, "columns d' of the map; 0 = the head's d"),
-          switch_option("share_qk", false, "one map for queries and keys"),
-          switch_option("per_head", true, "a map for every head, or one for all"),
-          switch_option("bias", true, "u = x W + b, or u = x W")};
-}
-
-LearnedMapSettings learned_map_settings(const MechanismOptions& options, std::int64_t head_dim) {
-  const std::int64_t width = options.integer("width");
-  return {width == 0 ? head_dim : width, options.on("share_qk"), options.on("per_head"),
-          options.on("bias")};
-}
-
-std::vector<MechanismParameter> learned_map_parameters(const std::string& initialisation) {
+MechanismEntry learned_mechanism(
+    MechanismEntry entry, double noise,
+    std::function<const LearnedFormula&(const MechanismOptions&)> formula) {
+  for (const MechanismOption& option : std::vector<MechanismOption>{
+           width_option(), share_option(), per_head_option(), bias_option()}) {
+    entry.options.push_back(option);
+  }
+  const std::string initialisation =
+      noise == 0 ? "identity" : "identity plus normal noise (" + shortest_number(noise) + ")";
   const std::string weight = "(H, d, d'), or (d, d') with per_head=off";
   const std::string bias = "(H, d'), or (d') with per_head=off";
-  return {{"feature_map.{q,k}.weight", weight, initialisation},
-          {"feature_map.{q,k}.bias", bias + "; not with bias=off", "zeros"},
-          {"feature_map.weight", weight + "; instead, with share_qk=on", initialisation},
-          {"feature_map.bias", bias + "; instead, with share_qk=on", "zeros"}};
-}
-
-LearnedFeatureMap::LearnedFeatureMap(const TokenMixerArguments& arguments,
-                                     const LearnedMapSettings& settings)
-    : shared_(settings.share_qk) {
-  const auto add = [&](const std::string& prefix) {
-    Network network;
-    network.weight = arguments.add_parameter(
-        prefix + ".weight", initial_weight(arguments.num_heads, arguments.head_dim, settings));
-    if (settings.bias) {
-      network.bias = arguments.add_parameter(
-          prefix + ".bias", settings.per_head ? at::zeros({arguments.num_heads, settings.width})
-                                              : at::zeros({settings.width}));
-    }
-    return network;
+  entry.parameters = {
+      {"feature_map.{q,k}.weight", weight, initialisation},
+      {"feature_map.{q,k}.bias", bias + "; not with bias=off", "zeros"},
+      {"feature_map.weight", weight + "; instead, with share_qk=on", initialisation},
+      {"feature_map.bias", bias + "; instead, with share_qk=on", "zeros"}};
+  entry.added_elements = [](const MixerSize& size, const MechanismOptions& options) {
+    const LearnedMapSettings settings(options, size.head_dim());
+    const double networks =
+        (settings.share_qk ? 1 : 2) * (settings.per_head ? static_cast<double>(size.num_heads) : 1);
+    return networks * static_cast<double>(settings.width) *
+           (static_cast<double>(size.head_dim()) + (settings.bias ? 1 : 0));
   };
-  query_ = add(shared_ ? "feature_map" : "feature_map.q");
-  key_ = shared_ ? query_ : add("feature_map.k");
-}
-
-std::vector<Tensor> LearnedFeatureMap::parameters() const {
-  std::vector<Tensor> list;
-  for (const Tensor& tensor : {query_.weight, query_.bias}) {
-    if (tensor.defined()) list.push_back(tensor);
-  }
-  if (shared_) return list;
-  for (const Tensor& tensor : {key_.weight, key_.bias}) {
-    if (tensor.defined()) list.push_back(tensor);
-  }
-  return list;
-}
-
-Tensor LearnedFeatureMap::network(const Tensor& x, Side side) const {
-  const Network& chosen = side == Side::query ? query_ : key_;
-  const Tensor u = x.matmul(chosen.weight.to(x.scalar_type()));
-  if (!chosen.bias.defined()) return u;
-  return u + chosen.bias.to(x.scalar_type()).unsqueeze(-2);
-}
-
-double learned_map_elements(const MixerSize& size, const LearnedMapSettings& settings) {
-  const double networks =
-      (settings.share_qk ? 1 : 2) * (settings.per_head ? static_cast<double>(size.num_heads) : 1);
-  return networks * static_cast<double>(settings.width) *
-         (static_cast<double>(size.head_dim()) + (settings.bias ? 1 : 0));
-}
-
-double learned_map_multiply_adds(const MixerSize& size, const LearnedMapSettings& settings) {
-  return 2 * static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim) *
-         static_cast<double>(settings.width);
+  return linear_mechanism(
+      std::move(entry),
+      {.map = [=](const TokenMixerArguments& arguments) -> FeatureMapPtr {
+         return c10::make_intrusive<LearnedFeatureMap>(
+             arguments, LearnedMapSettings(arguments.options, arguments.head_dim), noise,
+             formula(arguments.options));
+       },
+       .feature_dim =
+           [=](const MixerSize& size, const MechanismOptions& options) {
+             return static_cast<double>(formula(options).features_per_column *
+                                        LearnedMapSettings(options, size.head_dim()).width);
+           },
+       .map_multiply_adds =
+           [](const MixerSize& size, const MechanismOptions& options) {
+             return 2 * token_elements(size) *
+                    static_cast<double>(LearnedMapSettings(options, size.head_dim()).width);
+           }});
 }
 
 }  // namespace hydrascope::model

@@ -1,7 +1,6 @@
 #include "model/attention/linear_attention.h"
 
 #include "model/attention/feature_recomputation.h"
-#include "model/attention/linear_terms.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -14,6 +13,94 @@ namespace {
 using at::Tensor;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
+
+bool logarithmic(const FeatureMap& map) { return map.values() == FeatureMap::Values::logarithms; }
+
+/// Tokens first .. first + count of x (B, H, N, d), in the type of the computation.
+Tensor chunk_of(const Tensor& x, std::int64_t first, std::int64_t count) {
+  return to_compute_type(x.narrow(2, first, count));
+}
+
+/// What queries multiply with the sums of a state: the features, or
+/// a = exp(U + M - max_f(U + M)) with maxima that are constants of the backward pass.
+Tensor query_features(const FeatureMap& map, const Tensor& values, const Tensor& maximum) {
+  if (!logarithmic(map)) return values;
+  const Tensor shifted = values + maximum.unsqueeze(2);
+  return (shifted - shifted.detach().amax(-1, /*keepdim=*/true)).exp();
+}
+
+/// a (B, H, n, F) times z (B, H, F) -> (B, H, n, 1).
+Tensor times_column(const Tensor& a, const Tensor& z) { return a.matmul(z.unsqueeze(-1)); }
+
+/// Is there a division at all?
+bool divides(const FeatureMap& map, const Normaliser& normaliser) {
+  return logarithmic(map) || normaliser.rule != Normaliser::Rule::none;
+}
+
+/// m (B, H, n, 1) from a.z; undefined when there is no division.
+Tensor denominator(const Tensor& az, const FeatureMap& map, const Normaliser& normaliser) {
+  if (logarithmic(map)) return az;
+  switch (normaliser.rule) {
+    case Normaliser::Rule::add_eps: return az + normaliser.eps;
+    case Normaliser::Rule::signed_clamp: {
+      const Tensor eps = at::full_like(az, normaliser.eps);
+      const Tensor bound = at::where(az < 0, -eps, eps);
+      return at::where(az.abs() < normaliser.eps, bound, az);
+    }
+    case Normaliser::Rule::none: break;
+  }
+  return {};
+}
+
+/// numerator / m, or the numerator when m is undefined.
+Tensor normalise(const Tensor& numerator, const Tensor& m) {
+  return m.defined() ? numerator / m : numerator;
+}
+
+/// delta_i = (g_i . y_i) / m_i = -dL/d(a_i . z); 0 where the clamp made m a constant.
+Tensor delta_of(const Tensor& g, const Tensor& y, const Tensor& m, const Tensor& az,
+                const FeatureMap& map, const Normaliser& normaliser) {
+  const Tensor delta = (g * y).sum(-1, /*keepdim=*/true) / m;
+  if (logarithmic(map) || normaliser.rule != Normaliser::Rule::signed_clamp) return delta;
+  return delta.masked_fill(az.abs() < normaliser.eps, 0);
+}
+
+/// dL/d(values) from dL/d(features): the features are exp(values - constant) or the values.
+Tensor to_values_gradient(const FeatureMap& map, const Tensor& features, const Tensor& gradient) {
+  return logarithmic(map) ? features * gradient : gradient;
+}
+
+/// What the autograd function keeps beside its tensors.
+struct LinearProblem {
+  FeatureMapPtr map;
+  TokenGrid grid;
+  Normaliser normaliser;
+
+  void save(AutogradContext& context) const {
+    context.saved_data["map"] = c10::IValue::make_capsule(map);
+    context.saved_data["grid"] = std::vector<std::int64_t>{
+        grid.num_prefix, grid.rows, grid.columns, grid.overview_rows, grid.overview_columns};
+    context.saved_data["rule"] = static_cast<std::int64_t>(normaliser.rule);
+    context.saved_data["eps"] = normaliser.eps;
+  }
+
+  static LinearProblem load(AutogradContext& context) {
+    const auto sizes = context.saved_data["grid"].toIntVector();
+    return {c10::static_intrusive_pointer_cast<FeatureMap>(context.saved_data["map"].toCapsule()),
+            {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]},
+            {static_cast<Normaliser::Rule>(context.saved_data["rule"].toInt()),
+             context.saved_data["eps"].toDouble()}};
+  }
+
+  /// In the order of the inputs: q, k, v, the map's parameters, then map, grid, normaliser.
+  static variable_list gradients(Tensor dq, Tensor dk, Tensor dv,
+                                 const FeatureGradients& parameters) {
+    variable_list list{std::move(dq), std::move(dk), std::move(dv)};
+    for (Tensor& gradient : parameters.gradients()) list.push_back(std::move(gradient));
+    list.resize(list.size() + 3);
+    return list;
+  }
+};
 
 /// Tokens per chunk: features of some 256 KB per head, and never so few that the products get thin.
 std::int64_t chunk_tokens(std::int64_t feature_dim) {
@@ -116,7 +203,7 @@ class LinearAttentionFunction : public torch::autograd::Function<LinearAttention
 
 /// The form for training in bfloat16: bounded features, kept for the backward pass, and all
 /// products in that type; z is summed in float32. The function above passes over the features many
-/// times in float32, which is a fifth of a step of DeiT-Tiny with Hedgehog in all layers. Undefined
+/// times in float32, which takes a fifth of a training step. Undefined
 /// where the features have no bound.
 Tensor linear_attention_in_bfloat16(const FeatureMap& map, const Tensor& q, const Tensor& k,
                                     const Tensor& v, const Normaliser& normaliser) {
@@ -154,7 +241,6 @@ void accumulate(const FeatureMap& map, const Tensor& k, const Tensor& v, const T
   const Tensor kv = b.transpose(-2, -1).matmul(values);
   state.kv_sum = empty ? kv : state.kv_sum + kv;
   state.k_sum = empty ? b.sum(2) : state.k_sum + b.sum(2);
-  state.num_tokens += k.size(2);
 }
 
 Tensor read_out(const FeatureMap& map, const Tensor& q, const TokenSpan& span,

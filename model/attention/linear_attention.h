@@ -10,10 +10,8 @@
 #pragma once
 
 #include "model/attention/feature_map.h"
-#include "model/attention/registry.h"
 
-#include <string>
-#include <vector>
+#include <cstdint>
 
 namespace hydrascope::model {
 
@@ -57,7 +55,6 @@ struct LinearState {
   at::Tensor kv_sum;   ///< S (B, H, F, d)
   at::Tensor k_sum;    ///< z (B, H, F)
   at::Tensor maximum;  ///< (B, H, F) M of the keys so far; undefined for plain features
-  std::int64_t num_tokens = 0;
 };
 
 /// Adds keys to `state` (default-constructed = empty). With logarithms the running maximum is
@@ -68,50 +65,5 @@ void accumulate(const FeatureMap& map, const at::Tensor& k, const at::Tensor& v,
 /// y of queries against a state: (B, H, n, d).
 at::Tensor read_out(const FeatureMap& map, const at::Tensor& q, const TokenSpan& span,
                     const LinearState& state, const Normaliser& normaliser);
-
-/// Causal form: token t sees the tokens of `state` and 0..t. Tokens come in the order of dimension
-/// 2; `state` is replaced by the one after the last token, so a long sequence can be fed in pieces.
-/// Equal to the masked quadratic form. Plain features have a backward that recomputes S by a
-/// forward and a reverse scan instead of storing one S per token; a state that comes in is a
-/// constant of the backward pass.
-at::Tensor causal_linear_attention(const FeatureMapPtr& map, const at::Tensor& q,
-                                   const at::Tensor& k, const at::Tensor& v, const TokenGrid& grid,
-                                   const Normaliser& normaliser, LinearState& state);
-
-/// The same function in plain operations that autograd differentiates.
-at::Tensor causal_linear_attention_reference(const FeatureMapPtr& map, const at::Tensor& q,
-                                             const at::Tensor& k, const at::Tensor& v,
-                                             const TokenGrid& grid, const Normaliser& normaliser,
-                                             LinearState& state);
-
-/// The mixer of a mechanism that is nothing but a feature map and a normaliser.
-class LinearMixer : public TokenMixer {
- public:
-  /// `causal`: the token order of the sequence is a mask, too.
-  LinearMixer(FeatureMapPtr map, const Normaliser& normaliser, bool causal);
-  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                    const TokenGrid& grid, Kernels kernels) override;
-  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
-                               const TokenGrid& grid, std::int64_t first,
-                               std::int64_t count) override;
-  [[nodiscard]] FusedMixing fused() const override;
-  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
-    return map_->token_weights(grid);
-  }
-  [[nodiscard]] const FeatureMapPtr& map() const noexcept { return map_; }
-  [[nodiscard]] const Normaliser& normaliser() const noexcept { return normaliser_; }
-
- private:
-  FeatureMapPtr map_;
-  Normaliser normaliser_;
-  bool causal_;
-};
-
-/// `form=bidirectional|causal`, which every such mechanism offers, and its reading.
-MechanismOption form_option();
-bool is_causal(const MechanismOptions& options);
-
-/// 2 N D F (S) + 2 N D F (y) + the map's multiply-adds, as FLOPs; 4 N D s bytes and the state.
-MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds);
 
 }  // namespace hydrascope::model

@@ -1,6 +1,5 @@
 #include "model/attention/local_term.h"
 
-#include "kernels/error.h"
 #include "model/attention/attention.h"
 #include "model/attention/local_convolution.h"
 #include "model/attention/sparse_softmax.h"
@@ -24,11 +23,17 @@ struct LocalTerm {
   std::int64_t window = 0;       ///< edge of a window, at most
 };
 
-LocalTerm local_term_of(const AttentionSpec& spec) {
-  const std::string value = MechanismOptions(spec).text("local");
-  if (value == "none") return {};
-  const std::int64_t size = value.back() - '0';
-  return value.starts_with("conv") ? LocalTerm{size, 0} : LocalTerm{0, size};
+const ChoiceOption<LocalTerm>& local_option() {
+  static const ChoiceOption<LocalTerm> option(
+      "local",
+      {{"none", {}},
+       {"conv3", {.convolution = 3}},
+       {"conv5", {.convolution = 5}},
+       {"conv7", {.convolution = 7}},
+       {"window7", {.window = 7}}},
+      "add a depthwise convolution of the values, of 3x3, 5x5 or 7x7 patches, or softmax attention "
+      "within windows of 7x7");
+  return option;
 }
 
 std::vector<HeadPattern> window_patterns(const LocalTerm& local, std::int64_t num_heads) {
@@ -72,16 +77,6 @@ class ConvolutionMixer final : public TokenMixer {
     }
     return rows;
   }
-  Tensor contributions(const Tensor&, const Tensor&, const Tensor& v, const TokenGrid& grid,
-                       std::int64_t query) override {
-    const Tensor values = to_compute_type(merge_heads(v));
-    Tensor given = at::zeros_like(values);
-    for (const Neighbours& near : neighbours_of(query, weight_of(values), grid)) {
-      given.narrow(1, near.token, near.count())
-          .add_(values.narrow(1, near.token, near.count()) * near.weights);
-    }
-    return given;
-  }
   [[nodiscard]] Tensor local_weight() const override { return weight_; }
 
  private:
@@ -118,11 +113,6 @@ class SumMixer final : public TokenMixer {
                        const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
     return global_->weighted_rows(q, k, v, g, grid, first, count) +
            local_->weighted_rows(q, k, v, g, grid, first, count);
-  }
-  Tensor contributions(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                       std::int64_t query) override {
-    return global_->contributions(q, k, v, grid, query) +
-           local_->contributions(q, k, v, grid, query);
   }
   [[nodiscard]] bool needs_all_queries() const override { return global_->needs_all_queries(); }
   /// Windows are fused beside Hydra alone.
@@ -167,14 +157,12 @@ std::unique_ptr<TokenMixer> make_local(const LocalTerm& local,
 }  // namespace
 
 MechanismEntry with_local_term(MechanismEntry entry) {
-  entry.options.push_back(
-      choice_option("local", "none", {"none", "conv3", "conv5", "conv7", "window7"},
-                    "add a depthwise convolution of the values, of 3x3, 5x5 or 7x7 patches, or "
-                    "softmax attention within windows of 7x7"));
+  entry.options.push_back(local_option());
   entry.parameters.push_back({"local.weight", "(D, s, s), with local=conv<s>", "zeros"});
-  entry.cost = [cost = std::move(entry.cost)](const MixerSize& size, const AttentionSpec& spec) {
-    MixerCost sum = cost(size, spec);
-    const LocalTerm local = local_term_of(spec);
+  entry.cost = [cost = std::move(entry.cost)](const MixerSize& size,
+                                              const MechanismOptions& options) {
+    MixerCost sum = cost(size, options);
+    const LocalTerm local = local_option()(options);
     const auto taps = static_cast<double>(local.convolution * local.convolution);
     sum.flops += 2 * taps * static_cast<double>(size.grid.num_image_tokens() * size.embed_dim);
     sum.bytes += 4 * taps * static_cast<double>(size.embed_dim);
@@ -183,25 +171,18 @@ MechanismEntry with_local_term(MechanismEntry entry) {
       sum.flops += sparse_cost(size, window_patterns(local, size.num_heads)).flops;
     return sum;
   };
-  entry.added_elements = [added = std::move(entry.added_elements)](const MixerSize& size,
-                                                                   const AttentionSpec& spec) {
-    const double own = added ? added(size, spec) : 0;
-    const std::int64_t edge = local_term_of(spec).convolution;
+  entry.added_elements = [added = std::move(entry.added_elements)](
+                             const MixerSize& size, const MechanismOptions& options) {
+    const double own = added ? added(size, options) : 0;
+    const std::int64_t edge = local_option()(options).convolution;
     return own + static_cast<double>(size.embed_dim * edge * edge);
   };
   entry.make = [make = std::move(entry.make)](
                    const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
     std::unique_ptr<TokenMixer> mixer = make(arguments);
-    const MechanismOptions options(arguments.spec);
-    const std::string name = options.text("local");
-    if (name == "none") return mixer;
-    if (options.all().contains("form") && options.text("form") == "causal") {
-      throw Error(ErrorCode::invalid_argument,
-                  "the local term looks ahead, which a causal form does not",
-                  "--attn-opt " + arguments.spec.mechanism + ".local=" + name);
-    }
-    return std::make_unique<SumMixer>(std::move(mixer),
-                                      make_local(local_term_of(arguments.spec), arguments));
+    const LocalTerm& local = local_option()(arguments.options);
+    if (local.convolution == 0 && local.window == 0) return mixer;
+    return std::make_unique<SumMixer>(std::move(mixer), make_local(local, arguments));
   };
   return entry;
 }

@@ -10,8 +10,8 @@ namespace hydrascope::model {
 
 /// The entry with the option `local=none|conv3|conv5|conv7|window7`. A convolution's parameter
 /// `local.weight` is zeros at first, so that a layer begins as it is without. Windows read the
-/// mechanism's own queries and keys. The layer's map stays that of the mechanism; contributions,
-/// which sum to the output, hold the local term too.
+/// mechanism's own queries and keys. The layer's map stays that of the mechanism; `weighted_rows`
+/// hold the local term too.
 MechanismEntry with_local_term(MechanismEntry entry);
 
 }  // namespace hydrascope::model

@@ -71,6 +71,14 @@ std::string describe_values(const MechanismOption& option) {
 
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject) {
+  if (const auto former = entry.former_options.find(std::string(key));
+      former != entry.former_options.end()) {
+    if (value == former->second) return;
+    throw Error(ErrorCode::invalid_argument,
+                entry.name + "." + former->first + "=" + std::string(value) +
+                    " is gone; what is left is " + former->first + "=" + former->second,
+                subject);
+  }
   const auto option = std::ranges::find(entry.options, key, &MechanismOption::key);
   if (option == entry.options.end()) {
     std::string known;
@@ -103,7 +111,7 @@ MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
   for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
   for (const auto& [key, value] : spec.options) {
     check_option(entry, key, value, "--attn-opt");
-    values_[key] = value;
+    if (values_.contains(key)) values_[key] = value;
   }
 }
 
@@ -132,41 +140,25 @@ GridExtent MechanismOptions::extent(const std::string& key, const TokenGrid& tra
   return {patches(rows, training.rows), patches(columns, training.columns)};
 }
 
-MechanismOption choice_option(std::string key, std::string default_value,
-                              std::vector<std::string> choices, std::string help) {
-  return {std::move(key), std::move(default_value), std::move(choices), std::move(help)};
+NumberOption::NumberOption(std::string of_key, std::string by_default, double least, double most,
+                           std::string of_help)
+    : MechanismOption{
+          std::move(of_key), std::move(by_default), {}, std::move(of_help), least, most} {}
+
+IntegerOption::IntegerOption(std::string of_key, std::int64_t by_default, std::int64_t least,
+                             std::int64_t most, std::string of_help)
+    : MechanismOption{
+          std::move(of_key),          std::to_string(by_default), {},  std::move(of_help),
+          static_cast<double>(least), static_cast<double>(most),  true} {}
+
+ExtentOption::ExtentOption(std::string of_key, std::string of_help)
+    : IntegerOption(std::move(of_key), 0, 0, 65536, std::move(of_help)) {
+  is_extent = true;
 }
 
-MechanismOption switch_option(std::string key, bool default_value, std::string help) {
-  return choice_option(std::move(key), default_value ? "on" : "off", {"on", "off"},
-                       std::move(help));
-}
-
-MechanismOption number_option(std::string key, std::string default_value, double minimum,
-                              double maximum, std::string help) {
-  return {std::move(key), std::move(default_value), {}, std::move(help), minimum, maximum};
-}
-
-MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
-                               std::int64_t maximum, std::string help) {
-  return {std::move(key),
-          std::to_string(default_value),
-          {},
-          std::move(help),
-          static_cast<double>(minimum),
-          static_cast<double>(maximum),
-          true};
-}
-
-MechanismOption extent_option(std::string key, std::string help) {
-  MechanismOption option = integer_option(std::move(key), 0, 0, 65536, std::move(help));
-  option.is_extent = true;
-  return option;
-}
-
-MechanismOption of_stored_tensors(MechanismOption option) {
-  option.of_stored_tensors = true;
-  return option;
+SwitchOption::SwitchOption(std::string of_key, bool by_default, std::string of_help)
+    : ChoiceOption(std::move(of_key), {{"on", true}, {"off", false}}, std::move(of_help)) {
+  default_value = by_default ? "on" : "off";
 }
 
 MechanismRegistration::MechanismRegistration(MechanismEntry entry) {

@@ -6,12 +6,14 @@
 #include "model/attention/attention_spec.h"
 #include "model/attention/token_grid.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model {
@@ -59,17 +61,35 @@ struct MixerCost {
   double bytes = 0;
 };
 
+/// The options of one layer with the defaults filled in: what decides the function it computes.
+class MechanismOptions {
+ public:
+  /// Throws what `check_option` throws.
+  MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] const std::string& text(const std::string& key) const;
+  [[nodiscard]] double number(const std::string& key) const;
+  [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
+  [[nodiscard]] std::int64_t integer(const std::string& key) const;
+  /// At least one patch each; 0 is `training`'s.
+  [[nodiscard]] GridExtent extent(const std::string& key, const TokenGrid& training) const;
+  [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
 /// What a mechanism is; the command line, the documentation and the conformance tests believe it.
-/// Properties are those of the default options (a causal form has an order of tokens, of course).
 struct MechanismEntry {
   std::string name;
   std::vector<std::string> aliases = {};
   std::string summary = {};
   std::string citation = {};
   std::vector<MechanismOption> options = {};
+  /// Options of earlier versions with the one value that is left of each: checkpoints name them.
+  std::map<std::string, std::string> former_options = {};
   std::vector<MechanismParameter> parameters = {};
   std::string map_definition = {};  ///< what A_ij is, one line
-  bool has_map = true;              ///< false: each feature has its own; only contributions
+  bool has_map = true;              ///< false: each feature has its own
   bool rows_sum_to_one = false;     ///< of its attention map
   bool non_negative = false;        ///< the weights of its attention map
   bool normalised = false;          ///< repeating every token changes nothing
@@ -78,9 +98,9 @@ struct MechanismEntry {
   bool sparse = false;            ///< a query sees some of the tokens
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
-  std::function<MixerCost(const MixerSize&, const AttentionSpec&)> cost = {};
+  std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};
   /// Elements of the tensors that it adds to a layer trained at that size; empty = none.
-  std::function<double(const MixerSize&, const AttentionSpec&)> added_elements = {};
+  std::function<double(const MixerSize&, const MechanismOptions&)> added_elements = {};
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
 
@@ -98,34 +118,66 @@ const MechanismEntry& find_mechanism(std::string_view name_or_alias);
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
 
-/// The options of one layer with the defaults filled in: what decides the function it computes.
-class MechanismOptions {
- public:
-  explicit MechanismOptions(const AttentionSpec& spec);
-  [[nodiscard]] const std::string& text(const std::string& key) const;
-  [[nodiscard]] double number(const std::string& key) const;
-  [[nodiscard]] std::int64_t integer(const std::string& key) const;
-  [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
-  /// At least one patch each; 0 is `training`'s.
-  [[nodiscard]] GridExtent extent(const std::string& key, const TokenGrid& training) const;
-  [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
+// Options of the usual kinds. A mechanism makes one object of each, lists it in its entry and reads
+// a layer's value by calling it, so a key is spelt once.
 
- private:
-  std::map<std::string, std::string> values_;
+class NumberOption : public MechanismOption {
+ public:
+  NumberOption(std::string key, std::string default_value, double minimum, double maximum,
+               std::string help);
+  double operator()(const MechanismOptions& options) const { return options.number(key); }
 };
 
-/// Makers of the usual kinds of options.
-MechanismOption choice_option(std::string key, std::string default_value,
-                              std::vector<std::string> choices, std::string help);
-MechanismOption switch_option(std::string key, bool default_value, std::string help);
-MechanismOption number_option(std::string key, std::string default_value, double minimum,
-                              double maximum, std::string help);
-MechanismOption integer_option(std::string key, std::int64_t default_value, std::int64_t minimum,
-                               std::int64_t maximum, std::string help);
+class IntegerOption : public MechanismOption {
+ public:
+  IntegerOption(std::string key, std::int64_t default_value, std::int64_t minimum,
+                std::int64_t maximum, std::string help);
+  std::int64_t operator()(const MechanismOptions& options) const { return options.integer(key); }
+};
+
 /// `MechanismOption::is_extent` of 0 to 65536 patches, by default the training grid.
-MechanismOption extent_option(std::string key, std::string help);
+class ExtentOption : public IntegerOption {
+ public:
+  ExtentOption(std::string key, std::string help);
+  GridExtent operator()(const MechanismOptions& options, const TokenGrid& training) const {
+    return options.extent(key, training);
+  }
+};
+
+/// Of several words, the first one by default; each stands for a value.
+template <class T>
+class ChoiceOption : public MechanismOption {
+ public:
+  ChoiceOption(std::string of_key, std::vector<std::pair<std::string, T>> of_words,
+               std::string of_help)
+      : values_(std::move(of_words)) {
+    key = std::move(of_key);
+    help = std::move(of_help);
+    for (const auto& [word, value] : values_) choices.push_back(word);
+    default_value = values_.front().first;
+  }
+  const T& operator()(const MechanismOptions& options) const {
+    const std::string& chosen = options.text(key);
+    std::size_t index = 0;
+    while (values_[index].first != chosen) ++index;  // `check_option` has let it pass
+    return values_[index].second;
+  }
+
+ private:
+  std::vector<std::pair<std::string, T>> values_;
+};
+
+class SwitchOption : public ChoiceOption<bool> {
+ public:
+  SwitchOption(std::string key, bool default_value, std::string help);
+};
+
 /// The same option, of tensors that a checkpoint holds.
-MechanismOption of_stored_tensors(MechanismOption option);
+template <class Option>
+Option of_stored_tensors(Option option) {
+  option.of_stored_tensors = true;
+  return option;
+}
 /// "exp|softmax2" or "1 to 8": what the option takes.
 std::string describe_values(const MechanismOption& option);
 

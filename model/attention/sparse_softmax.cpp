@@ -1,6 +1,6 @@
 #include "model/attention/sparse_softmax.h"
 
-#include "model/attention/logit_scale.h"
+#include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
 
@@ -79,11 +79,15 @@ Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const Toke
 
 }  // namespace
 
-MechanismOption prefix_rows_option() {
-  return choice_option(
-      "prefix_rows", "plain", {"plain", "scaled", "learned"},
+const ChoiceOption<PrefixRows>& prefix_rows_option() {
+  static const ChoiceOption<PrefixRows> option(
+      "prefix_rows",
+      {{"plain", PrefixRows::plain},
+       {"scaled", PrefixRows::scaled},
+       {"learned", PrefixRows::learned}},
       "scores of prefix tokens, which see the whole picture: as they are, sharper over more tokens "
       "and balanced between picture and overview, or both by learned amounts");
+  return option;
 }
 
 std::vector<MechanismParameter> prefix_rows_parameters() {
@@ -91,14 +95,8 @@ std::vector<MechanismParameter> prefix_rows_parameters() {
           {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
 }
 
-PrefixRows prefix_rows_of(const AttentionSpec& spec) {
-  const std::string rows = MechanismOptions(spec).text("prefix_rows");
-  if (rows == "plain") return PrefixRows::plain;
-  return rows == "scaled" ? PrefixRows::scaled : PrefixRows::learned;
-}
-
-double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec) {
-  const bool learned = prefix_rows_of(spec) == PrefixRows::learned;
+double prefix_rows_elements(const MixerSize& size, const MechanismOptions& options) {
+  const bool learned = prefix_rows_option()(options) == PrefixRows::learned;
   return learned ? 2 * static_cast<double>(size.num_heads) : 0;
 }
 

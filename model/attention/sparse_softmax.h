@@ -57,10 +57,9 @@ struct HeadPattern {
 /// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
 /// parameters of each head.
 enum class PrefixRows { plain, scaled, learned };
-MechanismOption prefix_rows_option();
-PrefixRows prefix_rows_of(const AttentionSpec& spec);
+const ChoiceOption<PrefixRows>& prefix_rows_option();
 std::vector<MechanismParameter> prefix_rows_parameters();
-double prefix_rows_elements(const MixerSize& size, const AttentionSpec& spec);
+double prefix_rows_elements(const MixerSize& size, const MechanismOptions& options);
 
 class SparseSoftmaxMixer final : public TokenMixer {
  public:

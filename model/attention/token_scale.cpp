@@ -1,34 +1,18 @@
 #include "model/attention/token_scale.h"
 
-#include "kernels/error.h"
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <utility>
 
 namespace hydrascope::model {
-namespace {
-
-constexpr std::array<std::pair<std::string_view, TokenScale>, 4> kTokenScales{
-    {{"none", TokenScale::none},
-     {"linear", TokenScale::linear},
-     {"patch", TokenScale::patch},
-     {"sqrt", TokenScale::sqrt}}};
-
-}  // namespace
-
-TokenScale parse_token_scale(std::string_view name) {
-  for (const auto& [known, scale] : kTokenScales) {
-    if (known == name) return scale;
-  }
-  throw Error(ErrorCode::internal, "there is no token scale '" + std::string(name) + "'");
-}
-
-std::vector<std::string> token_scale_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, scale] : kTokenScales) names.emplace_back(name);
-  return names;
+ChoiceOption<TokenScale> token_scale_option() {
+  ChoiceOption<TokenScale> option("scale",
+                                  {{"none", TokenScale::none},
+                                   {"linear", TokenScale::linear},
+                                   {"patch", TokenScale::patch},
+                                   {"sqrt", TokenScale::sqrt}},
+                                  "correction of the sum at a size other than the training size");
+  option.default_value = "linear";
+  return option;
 }
 
 TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
@@ -52,6 +36,13 @@ TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const To
     }
   }
   return {};
+}
+
+double log_scale(const TokenGrid& training, const TokenGrid& grid) {
+  const auto logarithm = [](const TokenGrid& of) {
+    return std::log(static_cast<double>(std::max<std::int64_t>(of.num_tokens(), 2)));
+  };
+  return std::max(1.0, logarithm(grid) / logarithm(training));
 }
 
 }  // namespace hydrascope::model

@@ -3,11 +3,8 @@
 // (unit variance; tests/model/attention/hydra_growth_test.cpp).
 #pragma once
 
+#include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
-
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace hydrascope::model {
 
@@ -18,8 +15,8 @@ enum class TokenScale {
   patch,   ///< only the patches' share, times their N_train / N: the class token keeps its own
   sqrt     ///< c times sqrt(N_train / N)
 };
-TokenScale parse_token_scale(std::string_view name);
-std::vector<std::string> token_scale_names();
+/// `scale=none|linear|patch|sqrt`.
+ChoiceOption<TokenScale> token_scale_option();
 
 /// w_t: one weight for the prefix tokens and one for the patches.
 struct TokenWeights {
@@ -30,5 +27,13 @@ struct TokenWeights {
 /// holds a part of 1/N.
 TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
                            double growth = 1);
+
+/// ln N / ln N_train, at least 1: sharper softmax over more tokens, where the same scores give a
+/// flatter distribution and what a query looks for drowns in the rest (Chiang and Cholak 2022, arXiv
+/// 2202.12172, multiply scores by ln N; the constant keeps a model that was trained without it as it
+/// is at its own size: Su 2021, kexue.fm/archives/8823). Never below 1: with fewer tokens than in
+/// training nothing drowns. Both counts include the prefix tokens, and tokens that a reduction drops
+/// on the way still count.
+double log_scale(const TokenGrid& training, const TokenGrid& grid);
 
 }  // namespace hydrascope::model

@@ -77,7 +77,7 @@ def definitions(infos: list[dict[str, Any]]) -> str:
     text = "| mechanism | what | map | options: default (others) | source |\n|---|---|---|---|---|\n"
     for info in infos:
         names = ", ".join(f"`{name}`" for name in [info["mechanism"], *info["aliases"]])
-        options = "; ".join(option_text(option) for option in info["options"] if option["key"] != "form")
+        options = "; ".join(option_text(option) for option in info["options"])
         cells = [names, info["summary"], info["map"], options, info["citation"]]
         text += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
     return text.replace("|  |", "| |")
@@ -130,10 +130,7 @@ are twenty times as slow as in the plan),
 {table(result["rows"])}
 """
     infos = [run_json([str(program), "models", "info", name, "--format", "json"]) for name in listing["mechanisms"]]
-    formed = ", ".join(f"`{info['mechanism']}`" for info in infos
-                       if any(option["key"] == "form" for option in info["options"]))
     text += f"""`hydrascope models info NAME` says what every option does, which parameters a mechanism adds and what they start with.
-The option `form` is bidirectional (every token sees all tokens) or causal (those up to itself), of {formed}.
 
 {definitions(infos)}"""
     (ROOT / "docs" / "mechanisms.md").write_text(text.rstrip() + "\n")

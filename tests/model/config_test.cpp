@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace hydrascope::model {
 namespace {
 
@@ -43,6 +46,22 @@ TEST(VitConfigTest, SurvivesJson) {
   average.global_pool = Pooling::avg;
   average.class_token = false;
   EXPECT_EQ(config_from_json(to_json(average, 2), "test"), average);
+}
+
+// Checkpoints name every option with its value, also those that have gone since.
+TEST(VitConfigTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {
+  const auto read = [](const std::string& option) {
+    return config_from_json(
+        R"({"depth":1,"attention":[{"mechanism":"cosformer","options":{)" + option + "}}]}",
+        "test");
+  };
+  const VitConfig config =
+      read(R"("form":"bidirectional","reweighting":"product","max_grid":"0","local":"none")");
+  EXPECT_EQ(config.attention.front().options,
+            (std::map<std::string, std::string>{{"local", "none"}}));
+  EXPECT_ERROR(read(R"("form":"causal")"), invalid_argument, "cosformer.form=causal is gone",
+               "form=bidirectional");
+  EXPECT_ERROR(read(R"("max_grid":"14")"), invalid_argument, "cosformer.max_grid=14 is gone");
 }
 
 TEST(VitConfigTest, ComparisonSeesEveryField) {

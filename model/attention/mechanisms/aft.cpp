@@ -16,7 +16,7 @@ const MechanismRegistration kAft({
                       "softmax_t(k) * v_t",
     .has_map = false,
     .normalised = true,
-    .cost = [](const MixerSize& size, const AttentionSpec&) { return hydra_cost(size, 3); },
+    .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 3); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<HydraMixer>(
           HydraSettings{find_hydra_kernel("sigmoid"), find_hydra_kernel("softmax_token"), {}},

@@ -3,45 +3,32 @@
 // The columns of softmax_tokens(k) are d global maps over the tokens, a query mixes them. Rows of
 // A = rho_q rho_k^T sum to one without a denominator.
 #include "model/attention/attention.h"
-#include "model/attention/linear_attention.h"
+#include "model/attention/linear_mechanism.h"
 
 #include <ATen/ATen.h>
-
-#include <cmath>
 
 namespace hydrascope::model {
 namespace {
 
-class EfficientMixer : public TokenMixer {
+class EfficientMixer final : public TokenMixer {
  public:
-  explicit EfficientMixer(bool scaled) : scaled_(scaled) {}
-
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid&, Kernels) override {
-    const double scale = scale_of(k);
-    const torch::Tensor context =
-        global_maps(k, scale).transpose(-2, -1).matmul(to_compute_type(v));
-    return merge_heads((to_compute_type(q) * scale).softmax(-1).matmul(context))
-        .to(v.scalar_type());
+    const torch::Tensor context = global_maps(k).transpose(-2, -1).matmul(to_compute_type(v));
+    return merge_heads(to_compute_type(q).softmax(-1).matmul(context)).to(v.scalar_type());
   }
 
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k, const TokenGrid&,
                                std::int64_t first, std::int64_t count) override {
-    const double scale = scale_of(k);
-    const torch::Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
-    return queries.softmax(-1).matmul(global_maps(k, scale).transpose(-2, -1));
+    const torch::Tensor queries = to_compute_type(q.narrow(2, first, count));
+    return queries.softmax(-1).matmul(global_maps(k).transpose(-2, -1));
   }
 
  private:
-  [[nodiscard]] double scale_of(const torch::Tensor& k) const {
-    return scaled_ ? 1 / std::sqrt(static_cast<double>(k.size(2))) : 1;
-  }
   /// rho_k (B, H, N, d); every column sums to one over the tokens.
-  [[nodiscard]] static torch::Tensor global_maps(const torch::Tensor& k, double scale) {
-    return (to_compute_type(k) * scale).softmax(-2);
+  [[nodiscard]] static torch::Tensor global_maps(const torch::Tensor& k) {
+    return to_compute_type(k).softmax(-2);
   }
-
-  bool scaled_;
 };
 
 const MechanismRegistration kEfficient({
@@ -50,19 +37,17 @@ const MechanismRegistration kEfficient({
     .summary = "softmax of q over features times softmax of k over tokens, O(N D d)",
     .citation = "Shen et al. 2021, Efficient Attention: Attention with Linear Complexities, arXiv "
                 "1812.01243",
-    .options = {choice_option("scale", "none", {"none", "sqrt_n"},
-                              "divide q and k by sqrt(N) before the softmaxes")},
+    .former_options = {{"scale", "none"}},
     .map_definition = "A_ij = sum_f softmax_f(q_i) softmax_j(k_f)",
     .rows_sum_to_one = true,
     .non_negative = true,
     .normalised = true,
     .cost =
-        [](const MixerSize& size, const AttentionSpec&) {
+        [](const MixerSize& size, const MechanismOptions&) {
           return linear_cost(size, static_cast<double>(size.head_dim()), 0);
         },
-    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      return std::make_unique<EfficientMixer>(MechanismOptions(arguments.spec).text("scale") ==
-                                              "sqrt_n");
+    .make = [](const TokenMixerArguments&) -> std::unique_ptr<TokenMixer> {
+      return std::make_unique<EfficientMixer>();
     },
 });
 

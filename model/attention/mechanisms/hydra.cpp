@@ -10,13 +10,31 @@
 
 #include <ATen/ATen.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace hydrascope::model {
 namespace {
 
-EpsPolicy eps_policy(const std::string& name) {
-  if (name == "rsqrt") return EpsPolicy::rsqrt;
-  return name == "add" ? EpsPolicy::add : EpsPolicy::max;
+ChoiceOption<const HydraKernel*> kernel_option(std::string key, std::string help) {
+  std::vector<std::pair<std::string, const HydraKernel*>> choices;
+  for (const HydraKernel& kernel : hydra_kernels()) choices.emplace_back(kernel.name, &kernel);
+  return {std::move(key), std::move(choices), std::move(help)};
 }
+
+const auto kPhiQ = kernel_option("phi_q", "kernel of the queries");
+const auto kPhiK = kernel_option("phi_k", "kernel of the keys");
+const auto kHydraScale = token_scale_option();
+const ChoiceOption<EpsPolicy> kEpsPolicy(
+    "eps_policy", {{"max", EpsPolicy::max}, {"rsqrt", EpsPolicy::rsqrt}, {"add", EpsPolicy::add}},
+    "what replaces the norm of a token");
+const NumberOption kHydraEps("eps", "1e-6", 1e-12, 1, "smallest norm");
+const ChoiceOption<bool> kConstantSmallTokens("small_tokens",
+                                              {{"constant", true}, {"exact", false}},
+                                              "gradient of tokens whose norm is below eps");
+const SwitchOption kFeatureScale("feature_scale", false,
+                                 "learn a scale for each feature of the global vector");
 
 const MechanismRegistration kHydra(with_local_term({
     .name = "hydra",
@@ -24,36 +42,26 @@ const MechanismRegistration kHydra(with_local_term({
     .summary = "one global feature vector gated by each token, O(N D)",
     .citation = "Bolya et al. 2022, Hydra Attention: Efficient Attention with Many Heads, arXiv "
                 "2209.07484",
-    .options = {choice_option("phi_q", "cosine", hydra_kernel_names(), "kernel of the queries"),
-                choice_option("phi_k", "cosine", hydra_kernel_names(), "kernel of the keys"),
-                choice_option("scale", "linear", token_scale_names(),
-                              "correction of the sum at a size other than the training size"),
-                choice_option("eps_policy", "max", {"max", "rsqrt", "add"},
-                              "what replaces the norm of a token"),
-                number_option("eps", "1e-6", 1e-12, 1, "smallest norm"),
-                choice_option("small_tokens", "constant", {"constant", "exact"},
-                              "gradient of tokens whose norm is below eps"),
-                switch_option("feature_scale", false,
-                              "learn a scale for each feature of the global "
-                              "vector")},
+    .options = {kPhiQ, kPhiK, kHydraScale, kEpsPolicy, kHydraEps, kConstantSmallTokens,
+                kFeatureScale},
     .parameters = {{"feature_scale", "(D), with feature_scale=on", "ones"}},
     .map_definition = "none (every feature has a rank-one map); contribution of token t to token "
                       "i: phi_q(q_i) * w_t phi_k(k_t) * v_t",
     .has_map = false,
-    .cost = [](const MixerSize& size, const AttentionSpec&) { return hydra_cost(size, 4); },
+    .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 4); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions options(arguments.spec);
+      const MechanismOptions& options = arguments.options;
       at::Tensor feature_scale;
-      if (options.on("feature_scale")) {
+      if (kFeatureScale(options)) {
         feature_scale = arguments.add_parameter(
             "feature_scale", at::ones({arguments.num_heads * arguments.head_dim}));
       }
-      const HydraSettings settings{find_hydra_kernel(options.text("phi_q")),
-                                   find_hydra_kernel(options.text("phi_k")),
-                                   {eps_policy(options.text("eps_policy")), options.number("eps"),
-                                    options.text("small_tokens") == "constant"}};
-      return std::make_unique<HydraMixer>(settings, parse_token_scale(options.text("scale")),
-                                          arguments.training_grid, feature_scale);
+      const HydraSettings settings{
+          *kPhiQ(options),
+          *kPhiK(options),
+          {kEpsPolicy(options), kHydraEps(options), kConstantSmallTokens(options)}};
+      return std::make_unique<HydraMixer>(settings, kHydraScale(options), arguments.training_grid,
+                                          feature_scale);
     },
 }));
 

@@ -23,18 +23,20 @@ using at::Tensor;
 
 enum class Projection { dense, patches, pool };
 
-Projection parse_projection(const std::string& name) {
-  if (name == "patches") return Projection::patches;
-  return name == "pool" ? Projection::pool : Projection::dense;
-}
+const ChoiceOption<Projection> kProjection(
+    "projection",
+    {{"dense", Projection::dense}, {"patches", Projection::patches}, {"pool", Projection::pool}},
+    "learned for all tokens at one size; learned for the patches and resized; averages of grid "
+    "cells");
+const IntegerOption kLength("length", 64, 1, 65536, "projected tokens m");
+const SwitchOption kShareKv("share_kv", false, "one projection for keys and values");
 
 class LinformerMixer : public TokenMixer {
  public:
   explicit LinformerMixer(const TokenMixerArguments& arguments)
-      : training_(arguments.training_grid) {
-    const MechanismOptions chosen(arguments.spec);
-    projection_ = parse_projection(chosen.text("projection"));
-    length_ = chosen.integer("length");
+      : training_(arguments.training_grid),
+        projection_(kProjection(arguments.options)),
+        length_(kLength(arguments.options)) {
     if (projection_ == Projection::pool) return;
     const std::int64_t tokens = projection_ == Projection::dense
                                     ? training_.num_tokens()
@@ -43,7 +45,7 @@ class LinformerMixer : public TokenMixer {
       const double std = 1 / std::sqrt(static_cast<double>(length_));
       return arguments.add_parameter(name, at::randn({length_, tokens}) * std);
     };
-    if (chosen.on("share_kv")) {
+    if (kShareKv(arguments.options)) {
       of_keys_ = of_values_ = add("projection.weight");
     } else {
       of_keys_ = add("projection.k");
@@ -121,8 +123,8 @@ class LinformerMixer : public TokenMixer {
   }
 
   TokenGrid training_;
-  Projection projection_ = Projection::dense;
-  std::int64_t length_ = 0;
+  Projection projection_;
+  std::int64_t length_;
   Tensor of_keys_;
   Tensor of_values_;
 };
@@ -133,11 +135,7 @@ const MechanismRegistration kLinformer({
     .summary = "softmax over keys and values projected to m tokens, O(N D m)",
     .citation = "Wang et al. 2020, Linformer: Self-Attention with Linear Complexity, arXiv "
                 "2006.04768",
-    .options = {choice_option("projection", "dense", {"dense", "patches", "pool"},
-                              "learned for all tokens at one size; learned for the patches and "
-                              "resized; averages of grid cells"),
-                integer_option("length", 64, 1, 65536, "projected tokens m"),
-                switch_option("share_kv", false, "one projection for keys and values")},
+    .options = {kProjection, kLength, kShareKv},
     .parameters = {{"projection.{k,v}", "(m, N), or (m, R C) with projection=patches",
                     "normal (1 / sqrt(m))"},
                    {"projection.weight", "the same; instead, with share_kv=on",
@@ -146,25 +144,23 @@ const MechanismRegistration kLinformer({
     .permutation_equivariant = false,
     .fixed_num_tokens = true,
     .cost =
-        [](const MixerSize& size, const AttentionSpec& spec) {
-          const MechanismOptions chosen(spec);
+        [](const MixerSize& size, const MechanismOptions& options) {
           const auto n = static_cast<double>(size.num_tokens());
           const auto d = static_cast<double>(size.embed_dim);
           const auto bytes = static_cast<double>(size.bytes_per_element);
-          auto m = static_cast<double>(chosen.integer("length"));
-          if (chosen.text("projection") == "pool") {  // averages: one addition an element
+          auto m = static_cast<double>(kLength(options));
+          if (kProjection(options) == Projection::pool) {  // averages: one addition an element
             m = std::min(m, n);
             return MixerCost{2 * (2 * n * m * d + 2 * n * d), 4 * n * d * bytes};
           }
-          const double projections = chosen.on("share_kv") ? 1 : 2;
+          const double projections = kShareKv(options) ? 1 : 2;
           return MixerCost{2 * 4 * n * m * d, (4 * n * d + projections * m * n) * bytes};
         },
     .added_elements =
-        [](const MixerSize& size, const AttentionSpec& spec) {
-          const MechanismOptions chosen(spec);
-          if (chosen.text("projection") == "pool") return 0.0;
-          return (chosen.on("share_kv") ? 1.0 : 2.0) *
-                 static_cast<double>(chosen.integer("length") * size.num_tokens());
+        [](const MixerSize& size, const MechanismOptions& options) {
+          if (kProjection(options) == Projection::pool) return 0.0;
+          return (kShareKv(options) ? 1.0 : 2.0) *
+                 static_cast<double>(kLength(options) * size.num_tokens());
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<LinformerMixer>(arguments);

@@ -4,8 +4,7 @@
 // `norm_scope=full` takes the norm over all D features, `head` over the d of a head. Like Hydra's
 // sum, the product grows with N, and the same scale policies apply.
 #include "model/attention/hydra_kernel.h"
-#include "model/attention/linear_attention.h"
-#include "model/attention/local_term.h"
+#include "model/attention/linear_mechanism.h"
 #include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
@@ -43,32 +42,24 @@ class UnitMap : public FeatureMap {
   TokenGrid training_grid_;
 };
 
-const MechanismRegistration kMla(with_local_term({
-    .name = "mla",
-    .aliases = {"cosine", "multi_head_linear"},
-    .summary = "cosine linear attention with H heads and no denominator, O(N D d)",
-    .citation = "Bolya et al. 2022, Hydra Attention, arXiv 2209.07484, section 3",
-    .options = {choice_option("norm_scope", "full", {"full", "head"},
-                              "unit vectors over all D features or over a head's d"),
-                choice_option("scale", "linear", token_scale_names(),
-                              "correction of the sum at a size other than the training size"),
-                form_option()},
-    .map_definition = "A_ij = w_j qh_i.kh_j, signed",
-    .cost =
-        [](const MixerSize& size, const AttentionSpec&) {
-          const double elements =
-              static_cast<double>(size.num_tokens()) * static_cast<double>(size.embed_dim);
-          return linear_cost(size, static_cast<double>(size.head_dim()), 4 * elements);
-        },
-    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions options(arguments.spec);
-      const auto map = c10::make_intrusive<UnitMap>(options.text("norm_scope") == "full",
-                                                    parse_token_scale(options.text("scale")),
-                                                    arguments.training_grid);
-      return std::make_unique<LinearMixer>(map, Normaliser{Normaliser::Rule::none, 0},
-                                           is_causal(options));
-    },
-}));
+const ChoiceOption<bool> kNormOverAllHeads("norm_scope", {{"full", true}, {"head", false}},
+                                           "unit vectors over all D features or over a head's d");
+const auto kMlaScale = token_scale_option();
+
+const MechanismRegistration kMla(linear_mechanism(
+    {.name = "mla",
+     .aliases = {"cosine", "multi_head_linear"},
+     .summary = "cosine linear attention with H heads and no denominator, O(N D d)",
+     .citation = "Bolya et al. 2022, Hydra Attention, arXiv 2209.07484, section 3",
+     .options = {kNormOverAllHeads, kMlaScale},
+     .map_definition = "A_ij = w_j qh_i.kh_j, signed"},
+    {.map = [](const TokenMixerArguments& arguments) -> FeatureMapPtr {
+       return c10::make_intrusive<UnitMap>(kNormOverAllHeads(arguments.options),
+                                           kMlaScale(arguments.options), arguments.training_grid);
+     },
+     .normaliser = {Normaliser::Rule::none, 0},
+     .map_multiply_adds = [](const MixerSize& size,
+                             const MechanismOptions&) { return 4 * token_elements(size); }}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -36,12 +36,21 @@ AxisRule neighborhood_rule(std::int64_t window, std::int64_t dilation, bool clip
   return {keys, dilation, kTileSide};
 }
 
+const ExtentOption kNeighbours("window",
+                               "patches that a patch sees along an axis; 0: the training grid");
+const IntegerOption kDilation("dilation", 1, 1, 65536, "every so many rows and columns are seen");
+const IntegerOption kDilatedHeads("dilated_heads", 0, 0, 65536,
+                                  "the last heads, which dilate; 0: all");
+const ChoiceOption<bool> kClips(
+    "border", {{"shift", false}, {"clip", true}},
+    "at the picture's edge the neighbourhood moves inwards or is cut off");
+
 std::vector<HeadPattern> neighborhoods(const MechanismOptions& options, const TokenGrid& training,
                                        std::int64_t num_heads) {
-  const GridExtent window = options.extent("window", training);
-  const bool clips = options.text("border") == "clip";
-  const std::int64_t dilation = options.integer("dilation");
-  const std::int64_t asked = options.integer("dilated_heads");
+  const GridExtent window = kNeighbours(options, training);
+  const bool clips = kClips(options);
+  const std::int64_t dilation = kDilation(options);
+  const std::int64_t asked = kDilatedHeads(options);
   const std::int64_t dilated = asked == 0 ? num_heads : std::min(asked, num_heads);
   std::vector<HeadPattern> heads;
   const auto add = [&](std::int64_t count, std::int64_t step) {
@@ -59,15 +68,6 @@ std::vector<HeadPattern> neighborhoods(const MechanismOptions& options, const To
   return heads;
 }
 
-std::vector<MechanismOption> neighborhood_options() {
-  return {extent_option("window", "patches that a patch sees along an axis; 0: the training grid"),
-          integer_option("dilation", 1, 1, 65536, "every so many rows and columns are seen"),
-          integer_option("dilated_heads", 0, 0, 65536, "the last heads, which dilate; 0: all"),
-          choice_option("border", "shift", {"shift", "clip"},
-                        "at the picture's edge the neighbourhood moves inwards or is cut off"),
-          prefix_rows_option()};
-}
-
 const MechanismRegistration kNeighborhood({
     .name = "neighborhood",
     .aliases = {"na", "natten", "local", "sliding_window", "vil"},
@@ -75,7 +75,7 @@ const MechanismRegistration kNeighborhood({
     .citation =
         "Hassani et al. 2023, Neighborhood Attention Transformer, arXiv 2204.07143; Beltagy "
         "et al. 2020, Longformer, arXiv 2004.05150",
-    .options = neighborhood_options(),
+    .options = {kNeighbours, kDilation, kDilatedHeads, kClips, prefix_rows_option()},
     .parameters = prefix_rows_parameters(),
     .map_definition =
         "A_h = softmax(q_h k_h^T / sqrt(d)) over the patches around the query and the "
@@ -85,16 +85,14 @@ const MechanismRegistration kNeighborhood({
     .permutation_equivariant = false,
     .sparse = true,
     .cost =
-        [](const MixerSize& size, const AttentionSpec& spec) {
-          return sparse_cost(
-              size, neighborhoods(MechanismOptions(spec), size.training_grid, size.num_heads));
+        [](const MixerSize& size, const MechanismOptions& options) {
+          return sparse_cost(size, neighborhoods(options, size.training_grid, size.num_heads));
         },
     .added_elements = prefix_rows_elements,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<SparseSoftmaxMixer>(
-          neighborhoods(MechanismOptions(arguments.spec), arguments.training_grid,
-                        arguments.num_heads),
-          arguments, prefix_rows_of(arguments.spec));
+          neighborhoods(arguments.options, arguments.training_grid, arguments.num_heads), arguments,
+          prefix_rows_option()(arguments.options));
     },
 });
 

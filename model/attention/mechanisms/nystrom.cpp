@@ -76,32 +76,32 @@ class NystromMixer : public TokenMixer {
   std::int64_t iterations_;
 };
 
+const IntegerOption kLandmarks("landmarks", 64, 1, 65536, "cells of the patch grid, about");
+const IntegerOption kIterations("iterations", 6, 1, 64, "steps of the pseudo-inverse");
+
 const MechanismRegistration kNystrom({
     .name = "nystrom",
     .aliases = {"nystromformer"},
     .summary = "softmax attention through averaged landmarks, O(N D m)",
     .citation = "Xiong et al. 2021, Nystromformer: A Nystrom-based Algorithm for Approximating "
                 "Self-Attention, arXiv 2102.03902",
-    .options = {integer_option("landmarks", 64, 1, 65536, "cells of the patch grid, about"),
-                integer_option("iterations", 6, 1, 64, "steps of the pseudo-inverse")},
+    .options = {kLandmarks, kIterations},
     .map_definition = "A = softmax(q kt^T) pinv(softmax(qt kt^T)) softmax(qt k^T): signed, "
                       "approximate, rows sum to about one",
     .permutation_equivariant = false,
     .cost =
-        [](const MixerSize& size, const AttentionSpec& spec) {
-          const MechanismOptions chosen(spec);
+        [](const MixerSize& size, const MechanismOptions& options) {
           const auto n = static_cast<double>(size.num_tokens());
-          const double m = std::min(static_cast<double>(chosen.integer("landmarks")), n);
+          const double m = std::min(static_cast<double>(kLandmarks(options)), n);
           const auto d = static_cast<double>(size.embed_dim);
-          const double inverse = static_cast<double>(chosen.integer("iterations")) * 4 * m * m * m *
+          const double inverse = static_cast<double>(kIterations(options)) * 4 * m * m * m *
                                  static_cast<double>(size.num_heads);
           return MixerCost{2 * (4 * n * m * d + inverse),
                            4 * n * d * static_cast<double>(size.bytes_per_element)};
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions chosen(arguments.spec);
-      return std::make_unique<NystromMixer>(chosen.integer("landmarks"),
-                                            chosen.integer("iterations"));
+      return std::make_unique<NystromMixer>(kLandmarks(arguments.options),
+                                            kIterations(arguments.options));
     },
 });
 

@@ -2,20 +2,24 @@
 //   A_h = softmax(q_h k_h^T / sqrt(d))   (N x N)        y_h = A_h v_h
 // Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as
 // it stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
-// logit_scale=log multiplies the scores of larger pictures, see logit_scale.h.
+// logit_scale=log multiplies the scores of larger pictures by `log_scale` (token_scale.h).
 #include "model/attention/attention.h"
-#include "model/attention/logit_scale.h"
 #include "model/attention/registry.h"
+#include "model/attention/token_scale.h"
 
 #include <cmath>
 
 namespace hydrascope::model {
 namespace {
 
+const ChoiceOption<bool> kLogScale(
+    "logit_scale", {{"none", false}, {"log", true}},
+    "scores of a query that sees all tokens times ln N / ln N_train, at least 1");
+
 class SoftmaxMixer : public TokenMixer {
  public:
   explicit SoftmaxMixer(const TokenMixerArguments& arguments)
-      : training_(arguments.training_grid), options_(arguments.spec) {}
+      : training_(arguments.training_grid), log_scale_(kLogScale(arguments.options)) {}
 
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override {
@@ -37,12 +41,12 @@ class SoftmaxMixer : public TokenMixer {
 
   [[nodiscard]] FusedMixing fused() const override { return FusedSoftmax{}; }
   [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
-    return logit_scale(options_, training_, grid);
+    return log_scale_ ? log_scale(training_, grid) : 1;
   }
 
  private:
   TokenGrid training_;
-  MechanismOptions options_;
+  bool log_scale_;
 };
 
 const MechanismRegistration kSoftmax({
@@ -50,14 +54,14 @@ const MechanismRegistration kSoftmax({
     .aliases = {"msa", "sdpa"},
     .summary = "multi-head softmax attention, O(N^2 D)",
     .citation = "Vaswani et al. 2017, Attention Is All You Need, arXiv 1706.03762",
-    .options = {logit_scale_option()},
+    .options = {kLogScale},
     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)), one N x N matrix per head",
     .rows_sum_to_one = true,
     .non_negative = true,
     .normalised = true,
     .quadratic = true,
     .cost =
-        [](const MixerSize& size, const AttentionSpec&) {
+        [](const MixerSize& size, const MechanismOptions&) {
           const auto n = static_cast<double>(size.num_tokens());
           const auto d = static_cast<double>(size.embed_dim);
           return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element)};

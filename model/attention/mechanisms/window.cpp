@@ -17,25 +17,22 @@
 namespace hydrascope::model {
 namespace {
 
+const ExtentOption kWindowSize("size", "patches of a window, at most; 0: the training grid");
+const IntegerOption kHalo("halo", 0, 0, 65536, "patches around its window that a patch sees, too");
+const ChoiceOption<bool> kAlternates(
+    "shift", {{"none", false}, {"alternate", true}},
+    "windows of layers 1, 3, 5.. lie across the borders of the others");
+
 bool is_shifted(const MechanismOptions& options, std::int64_t layer_index) {
-  return options.text("shift") == "alternate" && layer_index % 2 == 1;
+  return kAlternates(options) && layer_index % 2 == 1;
 }
 
 std::vector<HeadPattern> windows(const MechanismOptions& options, const TokenGrid& training,
                                  std::int64_t num_heads, std::int64_t layer_index) {
   std::vector<HeadPattern> heads;
-  heads.push_back(
-      {num_heads, window_pattern(options.extent("size", training), options.integer("halo"),
-                                 is_shifted(options, layer_index))});
+  heads.push_back({num_heads, window_pattern(kWindowSize(options, training), kHalo(options),
+                                             is_shifted(options, layer_index))});
   return heads;
-}
-
-std::vector<MechanismOption> window_options() {
-  return {extent_option("size", "patches of a window, at most; 0: the training grid"),
-          integer_option("halo", 0, 0, 65536, "patches around its window that a patch sees, too"),
-          choice_option("shift", "none", {"none", "alternate"},
-                        "windows of layers 1, 3, 5.. lie across the borders of the others"),
-          prefix_rows_option()};
 }
 
 const MechanismRegistration kWindow({
@@ -45,7 +42,7 @@ const MechanismRegistration kWindow({
     .citation = "Liu et al. 2021, Swin Transformer, arXiv 2103.14030; Li et al. 2022, Exploring "
                 "Plain Vision Transformer Backbones for Object Detection, arXiv 2203.16527; with a "
                 "halo Parmar et al. 2018, Image Transformer, arXiv 1802.05751",
-    .options = window_options(),
+    .options = {kWindowSize, kHalo, kAlternates, prefix_rows_option()},
     .parameters = prefix_rows_parameters(),
     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's window and the prefix "
                       "tokens, 0 elsewhere; rows of prefix tokens over all",
@@ -54,19 +51,18 @@ const MechanismRegistration kWindow({
     .permutation_equivariant = false,
     .sparse = true,
     .cost =
-        [](const MixerSize& size, const AttentionSpec& spec) {
-          return sparse_cost(
-              size, windows(MechanismOptions(spec), size.training_grid, size.num_heads, 0));
+        [](const MixerSize& size, const MechanismOptions& options) {
+          return sparse_cost(size, windows(options, size.training_grid, size.num_heads, 0));
         },
     .added_elements = prefix_rows_elements,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions options(arguments.spec);
+      const MechanismOptions& options = arguments.options;
       std::optional<GridExtent> size;  // where windows are all that a patch sees
-      if (options.integer("halo") == 0 && !is_shifted(options, arguments.layer_index))
-        size = options.extent("size", arguments.training_grid);
+      if (kHalo(options) == 0 && !is_shifted(options, arguments.layer_index))
+        size = kWindowSize(options, arguments.training_grid);
       return std::make_unique<SparseSoftmaxMixer>(
           windows(options, arguments.training_grid, arguments.num_heads, arguments.layer_index),
-          arguments, prefix_rows_of(arguments.spec), size);
+          arguments, prefix_rows_option()(options), size);
     },
 });
 

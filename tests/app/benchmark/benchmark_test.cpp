@@ -179,7 +179,7 @@ TEST(ComparisonTest, PairsRowsAndFindsTheSlower) {
 }
 
 const model::MechanismRegistration kFirst({.name = "test_first",
-                                           .options = {model::number_option("t", "1", 0, 9, "")}});
+                                           .options = {model::NumberOption("t", "1", 0, 9, "")}});
 const model::MechanismRegistration kSecond({.name = "test_second"});
 
 std::size_t runs_of(const std::vector<std::string>& words) {

@@ -11,11 +11,13 @@ namespace {
 // Mechanisms that exist in this test program only: the grammar does not depend on which there are.
 const MechanismRegistration kAlpha({.name = "test_alpha",
                                     .aliases = {"test_a"},
-                                    .options = {choice_option("norm", "l2", {"l1", "l2"}, "norm"),
-                                                number_option("scale", "1", 0, 10, "scale")}});
+                                    .options = {ChoiceOption<int>("norm", {{"l2", 2}, {"l1", 1}},
+                                                                  "norm"),
+                                                NumberOption("scale", "1", 0, 10, "scale")},
+                                    .former_options = {{"form", "plain"}}});
 const MechanismRegistration kBeta({.name = "test_beta"});
 const MechanismRegistration kDelta({.name = "test_delta",
-                                    .options = {extent_option("size", "patches")}});
+                                    .options = {ExtentOption("size", "patches")}});
 
 std::vector<AttentionSpec> layers_of(std::size_t depth) {
   return std::vector<AttentionSpec>(depth, {"test_beta", {}});
@@ -87,13 +89,20 @@ TEST(AttentionSpecTest, ChecksOptions) {
   EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
   EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm",
                "norm, scale");
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l1|l2",
+  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l2|l1",
                "l3");
   EXPECT_ERROR(apply_attention_option("test_beta.x=1", layers), invalid_argument,
                "takes no options");
   apply_attention_spec("test_beta", layers);
   EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument,
                "no layer runs test_alpha");
+}
+
+TEST(AttentionSpecTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {
+  const MechanismOptions options(AttentionSpec{"test_alpha", {{"form", "plain"}}});
+  EXPECT_FALSE(options.all().contains("form"));
+  EXPECT_ERROR(MechanismOptions(AttentionSpec{"test_alpha", {{"form", "causal"}}}),
+               invalid_argument, "test_alpha.form=causal is gone", "form=plain");
 }
 
 TEST(AttentionSpecTest, ExtentsAreOneIntegerOrTwoAndZeroIsTheTrainingGrids) {

@@ -18,7 +18,7 @@ constexpr TokenGrid kGrid{2, 11, 14};  // 156 tokens: two chunks and a part
 constexpr HeadShape kHeads{2, 32};
 
 std::vector<AttentionSpec> wide_maps() {
-  return {{"taylor2", {{"features", "full"}}},
+  return {{"taylor2", {}},
           {"hedgehog", {{"width", "1024"}}},
           {"hedgehog", {{"width", "1024"}, {"share_qk", "on"}, {"variant", "softmax1"}}},
           {"t2r", {{"width", "1024"}, {"share_qk", "on"}}},

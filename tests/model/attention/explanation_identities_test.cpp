@@ -39,6 +39,12 @@ class LastBlock {
     return head_.dot(at::layer_norm(block_->forward(x_, kGrid, kernels, trace)[0][0], {kDim}));
   }
 
+  /// What each token gives to the class token.
+  at::Tensor contributions(const AttentionTrace& trace) {
+    return testing::contributions(child<model::AttentionImpl>("attn").mixer(), trace.q, trace.k,
+                                  trace.v, kGrid, 0);
+  }
+
   /// The same from the mixer's output at the class token (D).
   at::Tensor logit_after_mixing(const at::Tensor& y_cls) const {
     const at::Tensor x = x_[0][0] + child<torch::nn::LinearImpl>("attn.proj").forward(y_cls);
@@ -78,13 +84,12 @@ TEST_P(HeatTest, AttentionCase36HeatIsTheDerivativeByTheShareOfAToken) {
     at::manual_seed(1);
     LastBlock block(spec_of(entry().name));
     AttentionTrace trace;
-    trace.contributions_of = 0;
     const at::Tensor logit = block.logit(kernels, &trace);
     const auto gradients = grad({logit}, {trace.output, trace.v});
     const at::Tensor g = gradients[0][0];
     const at::NoGradGuard no_grad;
     const at::Tensor y = trace.output[0][0];
-    const at::Tensor contributions = trace.contributions[0];  // (N, D)
+    const at::Tensor contributions = block.contributions(trace)[0];  // (N, D)
     EXPECT_TRUE(all_near(contributions.sum(0), y, 1e-10));
     // In the last block no other token reaches the class.
     EXPECT_TRUE(g.narrow(0, 1, kGrid.num_tokens() - 1).eq(0).all().item<bool>());

@@ -163,7 +163,6 @@ TEST(HedgehogIdentitiesTest, AttentionCase23ARunningMaximumGivesTheSameSums) {
     accumulate(*map, tokens.k.narrow(2, first, count), tokens.v.narrow(2, first, count),
                {first, kGrid}, in_pieces);
   }
-  EXPECT_EQ(in_pieces.num_tokens, kGrid.num_tokens());
   EXPECT_TRUE(all_near(in_pieces.maximum, at_once.maximum, 0));
   EXPECT_TRUE(all_near(in_pieces.k_sum, at_once.k_sum, 1e-12));
   EXPECT_TRUE(all_near(in_pieces.kv_sum, at_once.kv_sum, 1e-12));

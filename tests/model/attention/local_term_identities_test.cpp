@@ -116,10 +116,5 @@ TEST_P(LocalTerm, BeginsAsTheMechanismAlone) {
 INSTANTIATE_TEST_SUITE_P(Mechanisms, LocalTerm, ::testing::ValuesIn(mechanisms_with_a_local_term()),
                          [](const auto& name) { return name.param; });
 
-TEST(LocalTermTest, ACausalFormHasNone) {
-  EXPECT_ERROR(plain_mixer(spec_of("elu", {{"form", "causal"}, {"local", "conv3"}}), kTraining),
-               invalid_argument, "looks ahead");
-}
-
 }  // namespace local_term_identities_test
 }  // namespace hydrascope::testing

@@ -4,6 +4,7 @@
 
 #include "model/attention/attention.h"
 #include "model/attention/registry.h"
+#include "tests/model/attention/contributions.h"
 #include "tests/model/attention/twins.h"
 
 #include <ATen/ATen.h>
@@ -23,9 +24,6 @@ std::string describe(const model::AttentionSpec& spec);
 /// Default options, then every other choice and another number of each option, one at a time, then
 /// combinations that one option alone cannot show.
 std::vector<model::AttentionSpec> variants(const model::MechanismEntry& entry);
-
-/// form=causal: the order of the tokens is part of the function.
-bool is_causal(const model::AttentionSpec& spec);
 
 /// local=conv..: the map is that of the mechanism alone, and the grid is part of the function.
 bool has_local_term(const model::AttentionSpec& spec);
@@ -80,9 +78,9 @@ class MixerUnderTest {
   }
   [[nodiscard]] at::Tensor contributions(const Tokens& tokens, const model::TokenGrid& grid,
                                          std::int64_t query) const {
-    return mixer_->contributions(tokens.q, tokens.k, tokens.v, grid, query);
+    return testing::contributions(*mixer_, tokens.q, tokens.k, tokens.v, grid, query);
   }
-  /// What the twin says, in double; differentiable.
+  /// What the twin says, in double, or the mixer's plain form where there is none; differentiable.
   [[nodiscard]] at::Tensor twin(const Tokens& tokens, const model::TokenGrid& grid) const;
 
   [[nodiscard]] model::TokenMixer& mixer() const { return *mixer_; }

@@ -45,8 +45,7 @@ Tensor side_by_side(const Tensor& y) {
 Tensor whole_tokens(const Tensor& x) { return side_by_side(x); }
 
 /// y = A v of unnormalised weights (B, H, N, N); row sums get `eps` added.
-Tensor average(const Problem& p, Tensor weights, double eps) {
-  if (p.options.text("form") == "causal") weights = at::tril(weights);
+Tensor average(const Problem& p, const Tensor& weights, double eps) {
   return side_by_side(at::matmul(weights / (weights.sum(-1, true) + eps), p.v));
 }
 
@@ -158,9 +157,8 @@ Tensor rfa(const Problem& p) {
   // sin a sin b + cos a cos b = cos(a - b), averaged over the directions.
   const Tensor of_q = all_pairs(unit(p.q), w);
   const Tensor of_k = all_pairs(unit(p.k), w);
-  Tensor weights = (all_pairs(of_q.sin(), of_k.sin()) + all_pairs(of_q.cos(), of_k.cos())) /
-                   static_cast<double>(w.size(0));
-  if (p.options.text("form") == "causal") weights = at::tril(weights);
+  const Tensor weights = (all_pairs(of_q.sin(), of_k.sin()) + all_pairs(of_q.cos(), of_k.cos())) /
+                         static_cast<double>(w.size(0));
   const double eps = p.options.number("eps");
   const Tensor sum = weights.sum(-1, true);
   const Tensor safe = at::where(
@@ -170,10 +168,6 @@ Tensor rfa(const Problem& p) {
 
 // Section 3.9: cosines of the distance between patches, 1 to and from tokens without a position.
 Tensor distance_cosines(const Problem& p) {
-  const std::string& form = p.options.text("reweighting");
-  const std::int64_t limit = p.options.integer("max_grid");
-  const std::int64_t rows = limit > 0 ? limit : p.grid.rows;
-  const std::int64_t columns = limit > 0 ? limit : p.grid.columns;
   const auto cosine = [](std::int64_t distance, std::int64_t largest) {
     return std::cos(std::numbers::pi / 2 * static_cast<double>(distance) /
                     static_cast<double>(largest));
@@ -184,11 +178,8 @@ Tensor distance_cosines(const Problem& p) {
     for (std::int64_t j = 0; j < p.num_patches(); ++j) {
       const std::int64_t down = i / p.grid.columns - j / p.grid.columns;
       const std::int64_t right = i % p.grid.columns - j % p.grid.columns;
-      const double factor = form == "raster"
-                                ? cosine(i - j, limit > 0 ? limit * limit : p.num_patches())
-                            : form == "axial" ? (cosine(down, rows) + cosine(right, columns)) / 2
-                                              : cosine(down, rows) * cosine(right, columns);
-      value[p.grid.num_prefix + i][p.grid.num_prefix + j] = factor;
+      value[p.grid.num_prefix + i][p.grid.num_prefix + j] =
+          cosine(down, p.grid.rows) * cosine(right, p.grid.columns);
     }
   }
   return factors;
@@ -200,10 +191,8 @@ Tensor cosformer(const Problem& p) {
 
 // Section 3.10.
 Tensor efficient(const Problem& p) {
-  const double root = std::sqrt(static_cast<double>(p.num_tokens()));
-  const double scale = p.options.text("scale") == "sqrt_n" ? 1 / root : 1;
-  const Tensor of_q = (scale * p.q).exp();
-  const Tensor of_k = (scale * p.k).exp();
+  const Tensor of_q = p.q.exp();
+  const Tensor of_k = p.k.exp();
   return side_by_side(
       at::matmul(all_pairs(of_q / of_q.sum(-1, true), of_k / of_k.sum(-2, true)), p.v));
 }
@@ -282,8 +271,7 @@ Tensor mla(const Problem& p) {
     const Tensor norm = (x * x).sum({1, 3}, true).sqrt();
     return x / norm.clamp_min(kEps);
   };
-  Tensor map = all_pairs(normalised(p.q), normalised(p.k) * sum_weights(p, 1));
-  if (p.options.text("form") == "causal") map = at::tril(map);
+  const Tensor map = all_pairs(normalised(p.q), normalised(p.k) * sum_weights(p, 1));
   return side_by_side(at::matmul(map, p.v));
 }
 

@@ -16,6 +16,7 @@ namespace hydrascope::testing {
 /// Names below `attn.` ("feature_map.q.weight") and values, double on the CPU.
 using Parameters = std::map<std::string, at::Tensor>;
 
+/// Those of the program have one; one that the tests add has its own reference form instead.
 bool has_twin(std::string_view mechanism);
 
 /// q, k, v (B, H, N, d) of double on the CPU -> (B, N, H * d). Throws std::out_of_range for a

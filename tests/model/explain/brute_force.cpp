@@ -1,6 +1,7 @@
 #include "tests/model/explain/brute_force.h"
 
 #include "model/attention/registry.h"
+#include "tests/model/attention/contributions.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -147,7 +148,8 @@ Tensor BruteForce::weighted_map(std::int64_t index, std::int64_t class_index) co
     return a * model::split_heads(g.unsqueeze(0), config().num_heads).matmul(l.v.mT()).squeeze(0);
   std::vector<Tensor> rows;
   for (std::int64_t i = 0; i < grid_.num_tokens(); ++i) {
-    const Tensor given = mixer(index).contributions(l.q, l.k, l.v, grid_, i).squeeze(0);  // (N, D)
+    const Tensor given =
+        testing::contributions(mixer(index), l.q, l.k, l.v, grid_, i).squeeze(0);  // (N, D)
     rows.push_back((given * g[i]).unflatten(1, {config().num_heads, -1}).sum(-1));
   }
   return at::stack(rows).permute({2, 0, 1});

@@ -87,7 +87,6 @@ TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
   }
   expect_equal_to_modules(with("hydra", "feature_scale", "on"), images);
   expect_equal_to_modules(with("hydra", "eps_policy", "rsqrt"), images);
-  expect_equal_to_modules(with("elu", "form", "causal"), images);
 }
 
 // Scores grow with the picture, the table of positions lies in tiles.

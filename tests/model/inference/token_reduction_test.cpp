@@ -1,4 +1,5 @@
 // --keep-tokens against the same done with the modules, step by step.
+#include "model/attention/hydra_attention.h"
 #include "model/inference/inference_plan.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/rounding_twin.h"
@@ -28,7 +29,11 @@ at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hyd
   const at::Tensor q = split_heads(parts[0], 3);
   const at::Tensor k = split_heads(parts[1], 3);
   const at::Tensor v = split_heads(parts[2], 3);
-  if (hydra) return attention.mixer().contributions(q, k, v, grid, 0).square().sum(-1).squeeze(0);
+  if (hydra) {
+    const auto& mixer = dynamic_cast<const HydraMixer&>(attention.mixer());
+    const at::Tensor gate = unit_vectors(merge_heads(q)).narrow(1, 0, 1);
+    return (gate * mixer.global_terms(k, v, grid)).square().sum(-1).squeeze(0);
+  }
   return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten();
 }
 

@@ -52,7 +52,6 @@ TEST(ConvertedLayers, ALearnedMapIsTrainedAndImitatesRowsOfTheTeacher) {
   EXPECT_EQ(maps(small_config(), small_config("performer")), 0);  // drawn, not learned
   EXPECT_EQ(maps(small_config(), small_config("linformer")), 0);  // rows of both signs
   EXPECT_EQ(maps(small_config("hydra"), small_config("hedgehog")), 0);
-  EXPECT_EQ(maps(small_config(), small_config("hedgehog", {"hedgehog.form=causal"})), 0);
 }
 
 TEST(ConvertedLayers, RefusesWhatIsNoConversion) {
