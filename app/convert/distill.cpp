@@ -23,7 +23,7 @@
 #include "model/checkpoint/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
-#include "model/training/distillation/earlier_conversion.h"
+#include "model/training/distillation/converted_layers.h"
 #include "model/training/log/metric_log.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"

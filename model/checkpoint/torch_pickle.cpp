@@ -1,12 +1,12 @@
 #include "model/checkpoint/torch_pickle.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/checkpoint/pickle_value.h"
 #include "model/checkpoint/safetensors_header.h"
 #include "model/checkpoint/strict_json.h"
 #include "model/checkpoint/strided_view.h"
 #include "model/checkpoint/torch_container.h"
-#include "model/checkpoint/torch_metadata.h"
 
 #include <algorithm>
 #include <array>
@@ -218,6 +218,51 @@ std::string find_format(std::span<const std::byte> bytes, const std::string& sub
                                  : format == "gguf"            ? "a GGUF file"
                                                     : "neither a zip archive nor a pickle";
   refuse("expected a file of torch.save, found " + std::string(found), subject);
+}
+
+constexpr std::size_t kMaxEntries = 1024;
+constexpr std::size_t kMaxText = 4096;
+constexpr std::string_view kArguments = "args";
+
+std::optional<std::string> plain_text(std::string_view text) {
+  if (text.size() > kMaxText || find_bad_utf8(text) != text.size()) return std::nullopt;
+  return std::string(text);
+}
+
+std::optional<std::string> value_text(const pickle::Value& value) {
+  if (const auto* text = std::get_if<pickle::Text>(&value)) return plain_text(text->text);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr) return std::nullopt;
+  return shortest_number(*number);
+}
+
+void add_plain_values(const pickle::Dict& dict, const std::string& prefix, Metadata& metadata) {
+  for (const auto& [key, value] : dict.items) {
+    if (metadata.size() >= kMaxEntries) return;
+    const auto* name = std::get_if<pickle::Text>(&key);
+    const auto plain_name = name == nullptr ? std::nullopt : plain_text(name->text);
+    const auto text = value_text(value);
+    if (plain_name && text) metadata.try_emplace(prefix + *plain_name, *text);
+  }
+}
+
+/// The text, numbers and booleans ("true") of `root`, and of its entry `args` (a namespace or a
+/// dict) as "args.NAME". Left out: everything else, names and text that are not UTF-8 or longer
+/// than 4096 bytes, and what comes after the first 1024 entries.
+Metadata read_metadata(const pickle::Dict& root) {
+  Metadata metadata;
+  add_plain_values(root, "", metadata);
+  if (const pickle::Value* arguments = find(root, kArguments)) {
+    const pickle::Dict* fields = nullptr;
+    if (const auto* dict = std::get_if<pickle::Dict*>(arguments)) fields = *dict;
+    if (const auto* name_space = std::get_if<pickle::Namespace*>(arguments)) {
+      fields = (*name_space)->fields;
+    }
+    if (fields != nullptr) add_plain_values(*fields, std::string(kArguments) + '.', metadata);
+  }
+  return metadata;
 }
 
 }  // namespace

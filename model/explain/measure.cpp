@@ -1,7 +1,5 @@
 #include "model/explain/measure.h"
 
-#include <algorithm>
-
 namespace hydrascope::model::explain {
 
 const std::vector<MeasureEntry>& measures() {
@@ -18,28 +16,10 @@ const std::vector<MeasureEntry>& measures() {
   return kEntries;
 }
 
-const MeasureEntry& entry_of(Measure measure) {
-  return *std::ranges::find(measures(), measure, &MeasureEntry::measure);
-}
-
-const MeasureEntry* find_measure_or_null(std::string_view name) {
-  const auto found = std::ranges::find(measures(), name, &MeasureEntry::name);
-  return found == measures().end() ? nullptr : &*found;
-}
-
 const std::vector<SubstrateEntry>& substrates() {
   static const std::vector<SubstrateEntry> kEntries{
       {Substrate::mean, "mean"}, {Substrate::black, "black"}, {Substrate::blur, "blur"}};
   return kEntries;
-}
-
-const SubstrateEntry& entry_of(Substrate substrate) {
-  return *std::ranges::find(substrates(), substrate, &SubstrateEntry::substrate);
-}
-
-const SubstrateEntry* find_substrate_or_null(std::string_view name) {
-  const auto found = std::ranges::find(substrates(), name, &SubstrateEntry::name);
-  return found == substrates().end() ? nullptr : &*found;
 }
 
 }  // namespace hydrascope::model::explain

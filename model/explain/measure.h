@@ -2,6 +2,8 @@
 // command line offers, without LibTorch. What they compute stands in faithfulness.h and substrate.h.
 #pragma once
 
+#include "model/explain/entry_table.h"
+
 #include <string_view>
 #include <vector>
 
@@ -16,8 +18,12 @@ struct MeasureEntry {
   bool lower_is_better;
 };
 const std::vector<MeasureEntry>& measures();
-const MeasureEntry& entry_of(Measure measure);
-const MeasureEntry* find_measure_or_null(std::string_view name);
+inline const MeasureEntry& entry_of(Measure measure) {
+  return entry_in(measures(), &MeasureEntry::measure, measure);
+}
+inline const MeasureEntry* find_measure_or_null(std::string_view name) {
+  return find_in(measures(), name);
+}
 
 enum class Substrate { mean, black, blur };
 
@@ -26,7 +32,11 @@ struct SubstrateEntry {
   std::string_view name;  ///< as `--substrate` spells it
 };
 const std::vector<SubstrateEntry>& substrates();
-const SubstrateEntry& entry_of(Substrate substrate);
-const SubstrateEntry* find_substrate_or_null(std::string_view name);
+inline const SubstrateEntry& entry_of(Substrate substrate) {
+  return entry_in(substrates(), &SubstrateEntry::substrate, substrate);
+}
+inline const SubstrateEntry* find_substrate_or_null(std::string_view name) {
+  return find_in(substrates(), name);
+}
 
 }  // namespace hydrascope::model::explain

@@ -3,8 +3,6 @@
 #include "kernels/error.h"
 #include "model/attention/registry.h"
 
-#include <algorithm>
-
 namespace hydrascope::model::explain {
 
 const std::vector<MethodEntry>& methods() {
@@ -24,15 +22,6 @@ const std::vector<MethodEntry>& methods() {
        "relevance by gradient-weighted attention (Chefer et al.)", true, false, false},
   };
   return kEntries;
-}
-
-const MethodEntry& entry_of(Method method) {
-  return *std::ranges::find(methods(), method, &MethodEntry::method);
-}
-
-const MethodEntry* find_method_or_null(std::string_view name) {
-  const auto found = std::ranges::find(methods(), name, &MethodEntry::name);
-  return found == methods().end() ? nullptr : &*found;
 }
 
 namespace {

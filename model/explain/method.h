@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/config.h"
+#include "model/explain/entry_table.h"
 
 #include <cstdint>
 #include <string>
@@ -23,8 +24,12 @@ struct MethodEntry {
 };
 /// In the order of the contract of the command line.
 const std::vector<MethodEntry>& methods();
-const MethodEntry& entry_of(Method method);
-const MethodEntry* find_method_or_null(std::string_view name);
+inline const MethodEntry& entry_of(Method method) {
+  return entry_in(methods(), &MethodEntry::method, method);
+}
+inline const MethodEntry* find_method_or_null(std::string_view name) {
+  return find_in(methods(), name);
+}
 
 /// What a rollout does with a layer that has no attention map of its own: leave it out, or take the
 /// row-stochastic 1 + cos of its queries and keys.

@@ -2,11 +2,9 @@
 
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
-#include "model/training/distillation/fidelity.h"
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/outputs_task.h"
-#include "model/training/distillation/sizes_task.h"
 #include "model/training/parameter_groups.h"
 
 #include <ATen/ATen.h>

@@ -13,10 +13,8 @@ namespace {
 /// Are rows of the attention map distributions over all tokens, of which a few can be asked for?
 bool has_distributions(const AttentionSpec& spec) {
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
-  const auto form = spec.options.find("form");
   return entry.has_map && entry.rows_sum_to_one && entry.non_negative &&
-         entry.permutation_equivariant &&
-         (form == spec.options.end() || form->second == "bidirectional");
+         entry.permutation_equivariant;
 }
 
 AttentionSpec options_of_layer(const VitConfig& config, std::int64_t layer) {
@@ -66,6 +64,38 @@ NamedTensors mechanism_parameters(const VisionTransformerImpl& model, std::int64
     return !checkpoint::is_mechanism_tensor(parameter.first);
   });
   return list;
+}
+
+std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier,
+                                           std::int64_t first, const std::string& parent_sha256,
+                                           VisionTransformerImpl& student) {
+  const checkpoint::Loading loading = earlier.start_loading(student);
+  const VitConfig config = earlier.deduce_config();
+  const std::string subject = "--start " + earlier.file().string();
+  std::vector<std::int64_t> taken;
+  for (std::int64_t layer = first; layer < config.depth; ++layer) {
+    if (!(options_of_layer(config, layer) == options_of_layer(student.config(), layer))) continue;
+    loading.copy_block(layer);
+    taken.push_back(layer);
+  }
+  if (taken.empty()) {
+    throw Error(ErrorCode::invalid_argument, "holds no layer that would have its attention",
+                subject, "its attention is " + to_text(config.attention));
+  }
+  // A file that names the parent is believed: whoever learns sizes changes the embedding, too. In
+  // another one no conversion changed it, but for the rounding of what it wrote.
+  const at::Tensor embedding = student.named_parameters()["patch_embed.proj.weight"].detach();
+  const at::Tensor before = embedding.clone();
+  loading.copy_rest();
+  constexpr double kRounding = 1e-2;  // bfloat16 is within 2^-8 of a weight
+  const bool names_parent =
+      !parent_sha256.empty() && earlier.metadata("parent_sha256") == parent_sha256;
+  if (!names_parent &&
+      (embedding - before).norm().item<double>() > kRounding * before.norm().item<double>()) {
+    throw Error(ErrorCode::invalid_argument, "was converted from another model than --from",
+                subject);
+  }
+  return taken;
 }
 
 }  // namespace hydrascope::model::training

@@ -1,4 +1,4 @@
-// Last stage of a conversion: the student end to end, its logits and what each block makes of the
+// Last stages of a conversion: the student end to end, its logits and what each block makes of the
 // image against the teacher's (Hinton et al. 2015, arXiv 1503.02531; features as in Romero et al.
 // 2015, arXiv 1412.6550, without a regressor: both have the same width).
 #pragma once
@@ -35,6 +35,22 @@ class FinetuneTask final : public TrainingTask {
   Teacher& teacher_;
   VisionTransformerImpl& student_;
   FinetuneOptions options_;
+};
+
+/// The stage behind it: the student learns to see in large pictures, and in scenes, what the teacher
+/// sees in each of their parts at its own size. Touvron et al. 2019, arXiv 1906.06423, found that a
+/// model must be shown the sizes that it shall work at; distillation needs no labels for it.
+/// Minimises KL(t | student(view)), t the mean of the teacher's probabilities for the view's parts.
+class SizesTask final : public TrainingTask {
+ public:
+  SizesTask(Teacher& teacher, VisionTransformerImpl& student)
+      : teacher_(teacher), student_(student) {}
+  /// Of a batch with views.
+  StepLoss loss(const Batch& batch, std::int64_t step) override;
+
+ private:
+  Teacher& teacher_;
+  VisionTransformerImpl& student_;
 };
 
 }  // namespace hydrascope::model::training

@@ -1,6 +1,5 @@
 #include "model/training/distillation/maps_task.h"
 
-#include "model/training/distillation/immediate_gradient.h"
 #include "model/training/distillation/matching_losses.h"
 
 #include <ATen/ATen.h>
@@ -12,15 +11,10 @@ namespace hydrascope::model::training {
 
 MapsTask::MapsTask(Teacher& teacher, VisionTransformerImpl& student,
                    std::vector<std::int64_t> layers, MapsOptions options)
-    : teacher_(teacher), student_(student), layers_(std::move(layers)), options_(options) {
-  for (const std::int64_t layer : layers_) {
-    for (auto& parameter : mechanism_parameters(student_, layer))
-      parameters_.push_back(std::move(parameter));
-  }
-}
+    : LayersTask(teacher, student, std::move(layers), mechanism_parameters), options_(options) {}
 
 StepLoss MapsTask::loss(const Batch& batch, std::int64_t step) {
-  const TeacherAttention attention = teacher_.look_at_attention(batch.images, layers_);
+  const TeacherAttention attention = look(batch);
   // The same rows on all ranks: W of them do what one does with W times the batch.
   constexpr std::uint64_t kRowsStream = 0x726F7773;  // "rows": not the pictures' streams
   // Logarithms of small weights: half types are too coarse for the rows, and they cost little.
@@ -43,8 +37,8 @@ StepLoss MapsTask::loss(const Batch& batch, std::int64_t step) {
     const at::Tensor k = to_compute_type(trace.k);
     // Maps are functions of a token's values, not of its place: the sampled queries come first.
     const at::Tensor q = to_compute_type(trace.q.index_select(2, rows.narrow(0, first, count)));
-    TokenMixer& mixer = student_.block(index).attention().mixer();
-    const at::Tensor wanted = teacher_.model().block(index).attention().mixer().attention_rows(
+    TokenMixer& mixer = student().block(index).attention().mixer();
+    const at::Tensor wanted = teacher().model().block(index).attention().mixer().attention_rows(
         q, k, attention.grid, 0, count);
     const at::Tensor found = mixer.attention_rows(q, k, attention.grid, 0, count);
     entropy += weight * row_entropy(wanted);
@@ -55,10 +49,8 @@ StepLoss MapsTask::loss(const Batch& batch, std::int64_t step) {
     }
     return weight * row_cross_entropy(found, wanted);
   };
-  std::vector<at::Tensor> tensors;
-  for (const auto& [name, tensor] : parameters_) tensors.push_back(tensor);
   StepLoss cost;
-  cost.loss = sum_differentiated_at_once(tensors, next);
+  cost.loss = sum_differentiated_at_once(parameters(), next);
   cost.parts["kl"] = cost.loss.detach() - entropy;
   return cost;
 }

@@ -3,9 +3,7 @@
 // arXiv 2402.04347, section 4.2).
 #pragma once
 
-#include "model/training/distillation/converted_layers.h"
-#include "model/training/distillation/teacher.h"
-#include "model/training/trainer.h"
+#include "model/training/distillation/layers_task.h"
 
 #include <cstdint>
 #include <vector>
@@ -18,22 +16,16 @@ struct MapsOptions {
   std::uint64_t seed = 42;       ///< of the rows, others in every step
 };
 
-class MapsTask final : public TrainingTask {
+class MapsTask final : public LayersTask {
  public:
   /// `layers` is what ConvertedLayers::maps holds; teacher and student must outlive the task.
   MapsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
            MapsOptions options);
   /// Mean cross-entropy of the layers; part "kl" is what of it a student can lose.
   StepLoss loss(const Batch& batch, std::int64_t step) override;
-  /// What is trained.
-  [[nodiscard]] const NamedTensors& parameters() const noexcept { return parameters_; }
 
  private:
-  Teacher& teacher_;
-  VisionTransformerImpl& student_;
-  std::vector<std::int64_t> layers_;
   MapsOptions options_;
-  NamedTensors parameters_;
 };
 
 }  // namespace hydrascope::model::training

@@ -1,8 +1,43 @@
 #include "model/training/parallel/process_group.h"
 
+#include "model/training/parallel/gloo_group.h"
+#include "model/training/parallel/nccl_group.h"
+
 #include <ATen/ATen.h>
 
+#include <memory>
+#include <utility>
+
 namespace hydrascope::model::training {
+
+namespace {
+
+class SingleProcess final : public ProcessGroup {
+ public:
+  [[nodiscard]] int rank() const noexcept override { return 0; }
+  [[nodiscard]] int world_size() const noexcept override { return 1; }
+  void broadcast(const std::vector<at::Tensor>&) override {}
+  void sum(const std::vector<at::Tensor>&) override {}
+  std::unique_ptr<Pending> start_sum(const at::Tensor&) override {
+    struct Done final : Pending {
+      void wait() override {}
+    };
+    return std::make_unique<Done>();
+  }
+  void barrier() override {}
+};
+
+}  // namespace
+
+std::unique_ptr<ProcessGroup> make_single_process() { return std::make_unique<SingleProcess>(); }
+
+std::unique_ptr<ProcessGroup> join_process_group(c10::Device device, const JoinOptions& options) {
+  const LaunchEnvironment launch = read_launch_environment();
+  if (!launch.has_others()) return make_single_process();
+  auto rendezvous = std::make_unique<Rendezvous>(launch, options);
+  return device.is_cuda() ? make_nccl_group(std::move(rendezvous), device)
+                          : make_gloo_group(std::move(rendezvous));
+}
 
 std::int64_t number_of_first(ProcessGroup& group, c10::Device device, std::int64_t mine) {
   if (group.world_size() == 1) return mine;

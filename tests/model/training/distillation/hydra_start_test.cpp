@@ -1,6 +1,5 @@
 #include "model/training/distillation/hydra_start.h"
 
-#include "model/training/distillation/fidelity.h"
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/distillation/outputs_task.h"
 #include "tests/error_matchers.h"

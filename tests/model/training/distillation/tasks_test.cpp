@@ -1,7 +1,7 @@
 #include "kernels/error.h"
 #include "model/training/autocast.h"
 #include "model/training/distillation/finetune_task.h"
-#include "model/training/distillation/immediate_gradient.h"
+#include "model/training/distillation/layers_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/distillation/outputs_task.h"
@@ -72,8 +72,9 @@ TEST(ImmediateGradient, EqualsTheGradientOfTheSum) {
   std::vector<std::function<at::Tensor()>> parts{[&] { return (a * b).sum(); },
                                                  [&] { return (a * a).sum() * 0.5; }};
   std::size_t i = 0;
-  const at::Tensor sum = sum_differentiated_at_once(
-      {a, b, unused}, [&] { return i < parts.size() ? parts[i++]() : at::Tensor(); });
+  const at::Tensor sum = sum_differentiated_at_once({{"a", a}, {"b", b}, {"unused", unused}}, [&] {
+    return i < parts.size() ? parts[i++]() : at::Tensor();
+  });
   EXPECT_NEAR(sum.item<double>(), ((a * b).sum() + (a * a).sum() * 0.5).item<double>(), 1e-12);
   (2 * sum).backward();
   EXPECT_TRUE(at::allclose(a.grad(), 2 * (a + b).detach(), 1e-12));
@@ -87,7 +88,7 @@ TEST(ImmediateGradient, IsOutsideOfAutocast) {
   bool is_cast = true;
   bool is_done = false;
   const AutocastScope scope(Autocast::bfloat16, c10::kCPU);
-  sum_differentiated_at_once({a}, [&]() -> at::Tensor {
+  sum_differentiated_at_once({{"a", a}}, [&]() -> at::Tensor {
     if (std::exchange(is_done, true)) return {};
     const at::Tensor doubled = 2 * a;
     doubled.register_hook(

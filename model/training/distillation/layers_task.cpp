@@ -1,4 +1,4 @@
-#include "model/training/distillation/immediate_gradient.h"
+#include "model/training/distillation/layers_task.h"
 
 #include "model/autocast_guard.h"
 
@@ -7,11 +7,23 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cstddef>
+#include <utility>
 
 namespace hydrascope::model::training {
 
-at::Tensor sum_differentiated_at_once(const std::vector<at::Tensor>& parameters,
-                                      const NextPart& next) {
+LayersTask::LayersTask(Teacher& teacher, VisionTransformerImpl& student,
+                       std::vector<std::int64_t> layers,
+                       NamedTensors (*parameters_of)(const VisionTransformerImpl&, std::int64_t))
+    : teacher_(teacher), student_(student), layers_(std::move(layers)) {
+  for (const std::int64_t layer : layers_) {
+    for (auto& parameter : parameters_of(student_, layer))
+      parameters_.push_back(std::move(parameter));
+  }
+}
+
+at::Tensor sum_differentiated_at_once(const NamedTensors& named, const NextPart& next) {
+  std::vector<at::Tensor> parameters;
+  for (const auto& [name, tensor] : named) parameters.push_back(tensor);
   at::Tensor sum;
   std::vector<at::Tensor> gradients(parameters.size());
   for (at::Tensor part = next(); part.defined(); part = next()) {
