@@ -22,9 +22,9 @@ constexpr unsigned kWarp = 0xffffffffU;
 void expect_clean_state() {
   std::vector<float> y(64);
   const auto sums = [&] {
-    block_shared<Parts>().values[threadIdx.x] = 1;
+    block_shared<BlockParts>().values[threadIdx.x] = 1;
     block_sync();
-    const float sum = warp_reduce(block_shared<Parts>().values[63 - threadIdx.x], Sum{});
+    const float sum = warp_reduce(block_shared<BlockParts>().values[63 - threadIdx.x], Sum{});
     y[threadIdx.x] = sum;
   };
   EXPECT_THAT(failure_of({1}, {64}, sums), IsEmpty());
@@ -143,8 +143,8 @@ TEST_F(Reported, Deadlock) {
 
 TEST_F(Reported, SharedMemoryAsTwoTypes) {
   const auto kernel = [] {
-    block_shared<Parts>();
-    block_shared<Tile>();
+    block_shared<BlockParts>();
+    block_shared<BlockTile>();
   };
   EXPECT_THAT(failure_of({1}, {32}, kernel), HasSubstr("takes the block's shared memory for"));
 }
@@ -155,14 +155,16 @@ TEST_F(Reported, MatrixLoadFromElsewhere) {
   EXPECT_THAT(
       failure_of({1}, {32}, [&] { load_matrices<false>(words, global + 4 * lane_index()); }),
       HasSubstr("outside of the block's shared memory"));
-  const auto behind = [&] { load_matrices<false>(words, block_shared<Tile>().values + 256 - 2); };
+  const auto behind = [&] {
+    load_matrices<false>(words, block_shared<BlockTile>().values + 256 - 2);
+  };
   EXPECT_THAT(failure_of({1}, {32}, behind), HasSubstr("outside of the block's shared memory"));
 }
 
 TEST_F(Reported, MisalignedMatrixLoad) {
   std::uint32_t words[4];
   const auto kernel = [&] {
-    load_matrices<false>(words, block_shared<Tile>().values + lane_index());
+    load_matrices<false>(words, block_shared<BlockTile>().values + lane_index());
   };
   EXPECT_THAT(failure_of({1}, {32}, kernel), HasSubstr("not aligned to 16 bytes"));
 }
@@ -176,7 +178,7 @@ class Copies : public Reported {
   template <class Then>
   std::string copy(Then then, int to_offset = 0, int from_offset = 0) {
     return failure_of({1}, {32}, [&] {
-      float* own = block_shared<Tile>().values + 4 * lane_index();
+      float* own = block_shared<BlockTile>().values + 4 * lane_index();
       copy_async(own + to_offset, x.data() + 4 * lane_index() + from_offset, true);
       then(own);
     });
@@ -213,7 +215,7 @@ TEST_F(Copies, ReadAfterTooWeakAWaitAreNaN) {
 TEST_F(Copies, OutsideAreZeros) {
   float seen = -1;
   const auto kernel = [&] {
-    float* own = block_shared<Tile>().values + 4 * lane_index();
+    float* own = block_shared<BlockTile>().values + 4 * lane_index();
     copy_async(own, nullptr, false);
     copy_commit();
     copy_wait<0>();

@@ -24,11 +24,11 @@ TEST(UnderSchedules, UninitialisedSharedMemoryIsNaN) {
   run({2}, {32}, [&] {
     if (threadIdx.x != 0) return;
     if (blockIdx.x == 0) {
-      block_shared<Parts>().values[0] = 1;
+      block_shared<BlockParts>().values[0] = 1;
     } else {
-      seen = block_shared<Parts>().values[0];
+      seen = block_shared<BlockParts>().values[0];
       BFloat16 value;
-      std::memcpy(&value.bits, &block_shared<Parts>().values[1], sizeof value);
+      std::memcpy(&value.bits, &block_shared<BlockParts>().values[1], sizeof value);
       seen_as_bfloat16 = static_cast<float>(value);
     }
   });
@@ -40,7 +40,7 @@ TEST(UnderSchedules, UninitialisedSharedMemoryIsNaN) {
 bool exchange_between_warps(bool with_barrier) {
   std::vector<float> y(64);
   run({1}, {64}, [&] {
-    auto& values = block_shared<Parts>().values;
+    auto& values = block_shared<BlockParts>().values;
     values[threadIdx.x] = static_cast<float>(threadIdx.x);
     if (with_barrier)
       block_sync();
@@ -65,7 +65,7 @@ bool exchange_of_copies(bool with_barrier) {
   const DeviceArray<float> x(std::vector<float>(128, 1.0F));
   std::vector<float> y(32);
   run({1}, {32}, [&] {
-    auto& values = block_shared<Tile>().values;
+    auto& values = block_shared<BlockTile>().values;
     copy_async(values + 4 * threadIdx.x, x.data() + 4 * threadIdx.x, true);
     copy_commit();
     copy_wait<0>();
@@ -135,11 +135,11 @@ class FatalToTsan : public Fatal {
 };
 
 TEST_F(FatalToAsan, SharedMemoryOutOfBounds) {
-  const auto kernel = [] { block_shared<Parts>().values[threadIdx.x + 1] = 1; };
+  const auto kernel = [] { block_shared<BlockParts>().values[threadIdx.x + 1] = 1; };
   const auto dies = [&] { run({1}, {64}, kernel); };
   EXPECT_DEATH(dies(), "(heap-buffer-overflow|index 64 out of bounds)");
   const auto by_pointer = [] {
-    float* values = block_shared<Parts>().values;
+    float* values = block_shared<BlockParts>().values;
     values[threadIdx.x + 1] = 1;
   };
   const auto dies_too = [&] { run({1}, {64}, by_pointer); };
@@ -170,7 +170,7 @@ TEST_F(FatalToTsan, MissingBarrierBehindACopy) {
 TEST_F(FatalToTsan, ShuffleInPlaceOfAWarpBarrier) {
   const auto dies = [] {
     run({1}, {32}, [] {
-      auto& values = block_shared<Parts>().values;
+      auto& values = block_shared<BlockParts>().values;
       values[threadIdx.x] = shuffle_xor(1.0F, 1);
       shuffle_xor(values[31 - threadIdx.x], 1);
     });
@@ -181,7 +181,7 @@ TEST_F(FatalToTsan, ShuffleInPlaceOfAWarpBarrier) {
 TEST_F(FatalToTsan, MatrixLoadWithoutAWarpBarrier) {
   const auto dies = [] {
     run({1}, {32}, [] {
-      auto& values = block_shared<Tile>().values;
+      auto& values = block_shared<BlockTile>().values;
       values[threadIdx.x] = 1;
       std::uint32_t words[4];
       load_matrices<false>(words, values + 4 * (31 - threadIdx.x));
@@ -194,7 +194,7 @@ TEST_F(FatalToTsan, CopyIntoWhatOthersStillRead) {
   const auto dies = [] {
     const DeviceArray<float> x(std::vector<float>(128, 1.0F));
     run({1}, {32}, [&] {
-      auto& values = block_shared<Tile>().values;
+      auto& values = block_shared<BlockTile>().values;
       for (int i = 0; i < 2; ++i) {
         copy_async(values + 4 * threadIdx.x, x.data() + 4 * threadIdx.x, true);
         copy_commit();

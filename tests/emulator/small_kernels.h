@@ -15,10 +15,10 @@
 namespace hydrascope::kernels::test {
 
 /// What a block shares.
-struct Parts {
+struct BlockParts {
   float values[64];
 };
-struct alignas(16) Tile {
+struct alignas(16) BlockTile {
   float values[32 * 4 * 2];
 };
 

@@ -40,7 +40,7 @@ class BundledModel {
 
   [[nodiscard]] Classifier classifier(Kernels kernels, std::vector<std::int64_t> layers,
                                       at::ScalarType dtype = at::kFloat) const {
-    inference::InferenceOptions options;
+    model::inference::InferenceOptions options;
     options.kernels = kernels;
     options.precision.dtype = dtype;
     options.trace_layers = std::move(layers);
