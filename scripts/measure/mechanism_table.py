@@ -83,6 +83,12 @@ def definitions(infos: list[dict[str, Any]]) -> str:
     return text.replace("|  |", "| |")
 
 
+def facts_of_the_machine(program: str) -> dict:
+    """What doctor says, without the place of the assets, which is this checkout's alone."""
+    facts = run_json([program, "doctor", "--format", "json"])
+    return {key: value for key, value in facts.items() if key != "assets"}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
@@ -106,7 +112,7 @@ def main() -> None:
         names = arguments.only or listing["mechanisms"]
         kept = json.loads(raw.read_text())["rows"] if arguments.only else []
         result = {
-            "doctor": run_json([str(program), "doctor", "--format", "json"]),
+            "doctor": facts_of_the_machine(str(program)),
             "data": Path(arguments.data).name,
             "rows": [row for row in kept if row["mechanism"] not in names]
             + [measure(program, name, data, arguments.rounds) for name in names],
