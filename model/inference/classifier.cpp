@@ -113,15 +113,16 @@ void Classifier::make_engine(const std::function<void(std::int64_t layer)>& fill
                              bool fills_in_any_order) {
   const PrecisionGuard guard(options().precision.tf32, options().deterministic);
   state_->model->eval();
+  const bool has_plan = plan_serves(options());
+  const bool packs_on_cpu = has_plan && !options().device.is_cuda();
   const bool is_large = has_large_blocks(config());
   inference::EngineSource source(state_->model);
   source.fill_block = [&](std::int64_t layer) {
-    if (is_large && !options().device.is_cuda()) give_back_freed_memory();
+    if (packs_on_cpu && is_large) give_back_freed_memory();
     fill_block(layer);
   };
   source.fills_in_any_order = fills_in_any_order;
   source.release = true;
-  const bool has_plan = plan_serves(options());
   with_torch_errors("the model", options().device.str(), less_memory(options()), [&] {
     if (!has_plan)
       state_->engine = std::make_unique<inference::ModulesEngine>(source, options());
@@ -130,7 +131,7 @@ void Classifier::make_engine(const std::function<void(std::int64_t layer)>& fill
     else
       state_->engine = std::make_unique<inference::InferencePlan>(source, options());
   });
-  if (has_plan) give_back_freed_memory();
+  if (packs_on_cpu) give_back_freed_memory();
 }
 
 Classifier::Classifier(Classifier&&) noexcept = default;
