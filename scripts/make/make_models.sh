@@ -8,14 +8,14 @@
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
-# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object, twice: the second run
-# begins where the first one ended. `hydra` has it in all layers, `hydra_local` with a convolution beside it, `hydra_window` with softmax
-# windows; `hydra_window_sizes` takes the last one and learns sizes, `softmax_sizes` learns them with softmax. The bundled models are those
-# of seed 1, copied to assets/models without the seed in their names. A run that is stopped goes on when it is started again. HYDRASCOPE names the
-# program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
+# PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. `hydra` has it in all
+# layers, `hydra_local` with a convolution beside it, `hydra_window` with softmax windows; `hydra_window_sizes` takes the last one and
+# learns sizes, `softmax_sizes` learns them with softmax. The bundled models are copied to assets/models without the seed in their
+# names; which seed it was is in their cards. A run that is stopped goes on when it is started again. HYDRASCOPE names the program,
+# default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,16s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
@@ -83,10 +83,6 @@ for model in "${models[@]}"; do
       list_backgrounds
       recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on "${sizes[@]}"
         --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds" --steps-sizes 800 --mechanism-lr-scale 20)
-      first=$(file_of window_first)
-      convert $((seed ^ 1)) "$first" "${recipe[@]}"  # another order of the pictures
-      convert "$seed" "$file" "${recipe[@]}" --start "$first"
-      continue
       ;;
     *)
       echo "make_models.sh: there is no model $model" >&2
