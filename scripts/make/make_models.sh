@@ -42,10 +42,11 @@ convert() {
     --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
 }
 
-# Sets `backgrounds`: the first, third, ... in the order of Python, which decides.
+# Sets `backgrounds`: those that are not kept for evaluation.
 list_backgrounds() {
   backgrounds=$output/backgrounds.txt
-  find "$pictures/backgrounds" -maxdepth 1 -name '*.jpg' | LC_ALL=C sort | awk 'NR % 2 == 1' >"$backgrounds"
+  PYTHONPATH=scripts/make python3 -c 'import sys, pathlib, make_scenes
+print(*make_scenes.backgrounds_of(pathlib.Path(sys.argv[1]), "train"), sep="\n")' "$pictures/backgrounds" >"$backgrounds"
   find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$backgrounds"
 }
 

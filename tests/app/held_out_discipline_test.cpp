@@ -72,9 +72,8 @@ TEST(HeldOutDiscipline, ScenesLieOnTheTrainingHalfOfTheBackgrounds) {
   const std::string pictures = folder.path().string();
   const auto commands =
       kept_commands("make/make_models.sh", "'" + pictures + "' '" + pictures + "/made' 3 window");
-  ASSERT_EQ(commands.size(), 2U);
-  for (const std::vector<std::string>& words : commands)
-    EXPECT_THAT(words, ::testing::Contains("@" + pictures + "/made/backgrounds.txt"));
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_THAT(commands.front(), ::testing::Contains("@" + pictures + "/made/backgrounds.txt"));
   EXPECT_EQ(read_bytes(folder.path() / "made" / "backgrounds.txt"),
             pictures + "/backgrounds/a.jpg\n" + pictures + "/backgrounds/c.jpg\n" + pictures +
                 "/caltech101_unlabelled/BACKGROUND_1.jpg\n");
