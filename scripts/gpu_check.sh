@@ -7,7 +7,7 @@
 # 1 a stage failed; 2 wrong usage; 4 with --require-targets: a target was missed or not measured.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-gpu=$root/tests/bench/gpu
+bench=$root/tests/bench/peers
 readonly ALL_STAGES=(configure build-kernels build-program tests sanitizer kernels model conversion report)
 
 usage() {
@@ -100,7 +100,7 @@ out=$(cd "$out" && pwd) build=$(cd "$build" && pwd) images=$(cd "$images" && pwd
 [ -z "$headers" ] || headers=$(cd "$headers" && pwd)
 cd "$root"
 
-report() { "$python" -B "$gpu/report.py" "$@"; }
+report() { "$python" -B "$bench/gpu_report.py" "$@"; }
 
 # ---- The GPU -------------------------------------------------------------------------------------
 # "name, compute capability, driver, memory" of the first GPU that is visible; else why there is none.
@@ -245,11 +245,11 @@ stage_sanitizer() {
 
 stage_kernels() {
   without_gpu && return
-  local bench=$build/tests/kernel_bench
-  need_program "$bench" build-kernels || return 0
+  local kernels=$build/tests/kernel_bench
+  need_program "$kernels" build-kernels || return 0
   mkdir -p "$out/kernels"
   local code=0 rows
-  within "$bench" >"$out/kernels/kernels.jsonl" 2>>"$log" || code=$?
+  within "$kernels" >"$out/kernels/kernels.jsonl" 2>>"$log" || code=$?
   rows=$(grep -c '"us_median"' "$out/kernels/kernels.jsonl" || true)
   message="$rows rows"
   verdict=passed
@@ -262,7 +262,7 @@ stage_model() {
   need_program "$build/tests/kernel_bench" build-kernels || return 0
   rm -rf "$out/model" && mkdir "$out/model"
   # Its own limit comes first, so that it ends what it started and names what was left out.
-  attempt "$python" -B "$gpu/measure.py" --hydrascope "$build/hydrascope" --out "$out/model" --images "$images" \
+  attempt "$python" -B "$bench/gpu_measure.py" --hydrascope "$build/hydrascope" --out "$out/model" --images "$images" \
     --kernel-bench "$build/tests/kernel_bench" --python "$python" --time-limit "$((limit > 40 ? limit - 20 : limit))" ||
     return 0
   message="$(grep -c '"who"' "$out/model/model.json" || true) rows"

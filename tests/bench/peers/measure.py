@@ -1,4 +1,4 @@
-"""Measures hydrascope and its peers in turns, in one run, on the same work.
+"""Measures hydrascope and its peers on the CPU in turns, in one run, on the same work.
 
     tests/bench/peers/run.sh [OPTIONS]      makes the peers' virtual environment, then calls this
 
@@ -11,32 +11,26 @@ the tables mean. Standard library only: the peers run in worker.py under --pytho
 
 import argparse
 import datetime
-import json
+import math
 import os
 import platform
 import re
-import signal
-import subprocess
 import sys
 import tempfile
-import unittest
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import table
+from processes import HERE, ROOT, Clock, Failure, Json, Worker, benchmark, json_lines, run, say, write_json
+from turns import Turn, new_record, take_turns
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 NAMES = ("peers.md", "peers.json")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Contender:
     title: str
-    kind: str  # of worker.py, or table.OWN
+    kind: str  # of cpu_peers.py, or table.OWN
     precision: str
 
     @property
@@ -44,12 +38,7 @@ class Contender:
         return f"{self.kind}-{table.SHORT_PRECISION[self.precision]}"
 
     def as_json(self) -> Json:
-        return {
-            "name": self.name,
-            "title": self.title,
-            "kind": self.kind,
-            "precision": self.precision,
-        }
+        return {"name": self.name, **vars(self)}
 
 
 CONTENDERS = [
@@ -63,31 +52,54 @@ CONTENDERS = [
     Contender("hydrascope", table.OWN, "int8"),
 ]
 PEER_KINDS = list(dict.fromkeys(each.kind for each in CONTENDERS if each.kind != table.OWN))
+ARCHITECTURES = {"DeiT-Ti": "deit_tiny_patch16_224", "DeiT-B": "deit_base_patch16_224"}
 
 
 @dataclass(frozen=True)
 class Item:
-    """One row of the table: a forward pass of one batch, tensor in, logits out."""
+    """One row of the table: a forward pass of one batch, tensor in, logits out, or a step of training."""
 
-    model: str
+    model: str  # of ARCHITECTURES, or timm's name
     img_size: tuple[int, int]  # height, width
     batch: int
     attention: str
     warmup: int | None = None  # passes before; None: until the times settle
     iters: int | None = None  # passes that are measured; None: at least 5, and for --duration
+    stage: str = "model"  # of `hydrascope benchmark --stage`
 
     @property
     def arch(self) -> str:
-        size = {"DeiT-Ti": "tiny", "DeiT-B": "base"}[self.model]
-        return f"deit_{size}_patch16_224"
+        return ARCHITECTURES.get(self.model, self.model)
 
     @property
     def name(self) -> str:
         height, width = self.img_size
-        return f"{self.model} {height}x{width} b{self.batch} {self.attention}"
+        training = " train_step" if self.stage != "model" else ""
+        return f"{self.model} {height}x{width} b{self.batch} {self.attention}{training}"
+
+    @property
+    def group(self) -> tuple[object, ...]:
+        return self.model, self.img_size, self.batch, self.stage
+
+    @property
+    def job(self) -> Json:
+        return {key: value for key, value in vars(self).items() if key != "model"} | {"arch": self.arch}
 
     def measured_by(self, contender: Contender) -> bool:
-        return contender.kind == table.OWN or self.attention != "hedgehog"
+        if self.stage == "train_step":
+            plain = contender.kind == "timm" and self.attention == "softmax"
+            return plain or (contender.kind == table.OWN and contender.precision != "int8")
+        return contender.kind == table.OWN or self.attention in ("softmax", "hydra")
+
+
+def item_named(name: str) -> Item:
+    """`vit_small_patch16_224 384x384 b4 softmax`, as --list prints names."""
+    found = re.fullmatch(r"(\S+) (\d+)x(\d+) b(\d+) (\S+)( train_step)?", name)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"no name of work, as --list prints them: {name}")
+    model, height, width, batch, attention, training = found.groups()
+    stage = "train_step" if training else "model"
+    return Item(model, (int(height), int(width)), int(batch), attention, stage=stage)
 
 
 SMALL, LARGE = (224, 224), (1088, 1920)
@@ -102,123 +114,10 @@ ITEMS = [
     Item("DeiT-B", LARGE, 1, "softmax", warmup=1, iters=2),
     Item("DeiT-B", LARGE, 1, "hydra", warmup=1, iters=3),
     Item("DeiT-B", LARGE, 1, "hedgehog", warmup=1, iters=3),
+    Item("DeiT-Ti", SMALL, 32, "softmax", warmup=2, iters=8, stage="train_step"),
+    Item("DeiT-Ti", SMALL, 32, "hydra", warmup=2, iters=8, stage="train_step"),
 ]
-QUICK_ITEMS = r"DeiT-Ti 224x224"
-
-
-class Failure(Exception):
-    """Why a contender has no figure; one line."""
-
-
-def last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error: ")]
-    return (errors or lines or ["no message"])[-1].removeprefix("error: ")[:300]
-
-
-class Runner:
-    """Starts contenders' processes, one at a time."""
-
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.python: str = arguments.python
-        self.hydrascope: Path = arguments.hydrascope
-        self.threads: int = arguments.threads
-        self.duration: float = arguments.duration
-        self.timeout: float = arguments.timeout
-
-    def run(self, command: list[str]) -> Json:
-        """The JSON object that a process prints last."""
-        threads = str(self.threads)
-        environment = os.environ | {
-            "OMP_NUM_THREADS": threads,
-            "MKL_NUM_THREADS": threads,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        try:
-            done = subprocess.run(
-                command,
-                env=environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=self.timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise Failure(f"took longer than {self.timeout:g} s") from None
-        except OSError as error:
-            raise Failure(f"cannot be started: {error.strerror}") from None
-        if done.returncode < 0:
-            raise Failure(f"killed by {signal.Signals(-done.returncode).name}")
-        if done.returncode != 0:
-            raise Failure(last_line(done.stderr))
-        begin = done.stdout.find("{")
-        try:
-            result: Json = json.loads(done.stdout[max(begin, 0) :])
-        except json.JSONDecodeError:
-            raise Failure("printed no JSON object") from None
-        return result
-
-    def job(self, item: Item, precision: str) -> str:
-        return json.dumps(
-            {
-                "arch": item.arch,
-                "img_size": item.img_size,
-                "batch": item.batch,
-                "attention": item.attention,
-                "precision": precision,
-                "threads": self.threads,
-                "warmup": item.warmup,
-                "iters": item.iters,
-                "duration": self.duration,
-            }
-        )
-
-    def worker(self, action: str, kind: str, *words: str) -> Json:
-        return self.run([self.python, str(HERE / "worker.py"), action, kind, *words])
-
-    def measure_hydrascope(self, item: Item, precision: str) -> Json:
-        height, width = item.img_size
-        options: dict[str, object] = {
-            "--model": item.arch,
-            "--attn": item.attention,
-            "--img-size": f"{height}x{width}",
-            "--batch-size": item.batch,
-            "--precision": precision,
-            "--threads": self.threads,
-            "--device": "cpu",
-            "--duration": self.duration,
-            "--format": "json",
-        }
-        if item.warmup is not None:
-            options["--warmup"] = item.warmup
-        if item.iters is not None:
-            options["--iters"] = item.iters
-        words = [str(word) for pair in options.items() for word in pair]
-        return hydrascope_turn(
-            self.run([str(self.hydrascope), "benchmark", "-q", *words]), item, precision
-        )
-
-    def measure(self, contender: Contender, item: Item, folder: Path) -> Json:
-        if contender.kind == table.OWN:
-            return self.measure_hydrascope(item, contender.precision)
-        job = self.job(item, contender.precision)
-        return self.worker("measure", contender.kind, str(folder), job)
-
-
-def hydrascope_turn(output: Json, item: Item, precision: str) -> Json:
-    """A turn from what `hydrascope benchmark --format json` prints."""
-    row = output["rows"][0]
-    wanted = (precision, list(item.img_size), item.batch, item.attention)
-    ran = (row["precision"], row["img_size"], row["batch"], row["attention"])
-    if ran != wanted:
-        raise Failure(f"ran {ran} instead of {wanted}")
-    kept = ("ms_p50", "ms_mean", "iterations", "warmup", "peak_memory_bytes", "kernels")
-    return {key: row[key] for key in kept}
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+QUICK_ITEMS = r"DeiT-Ti 224x224 b\d+ softmax$"
 
 
 def processor() -> tuple[str, str]:
@@ -237,18 +136,24 @@ def processor() -> tuple[str, str]:
     return name, " ".join(flag for flag in known if flag in flags)
 
 
-def group_of(item: Item) -> tuple[object, ...]:
-    return item.model, item.img_size, item.batch
+def turn_of(row: Json, item: Item, precision: str) -> Json:
+    """A turn from a row of `hydrascope benchmark`."""
+    wanted = (precision, list(item.img_size), item.batch, item.attention)
+    ran = (row["precision"], row["img_size"], row["batch"], row["attention"])
+    if ran != wanted:
+        raise Failure(f"ran {ran} instead of {wanted}")
+    kept = ("ms_p50", "ms_mean", "iterations", "warmup", "peak_memory_bytes", "kernels")
+    return {key: row[key] for key in kept}
 
 
 class Comparison:
     """Everything that one run measures, and the result as it grows."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
-        self.runner = Runner(arguments)
-        self.rounds: int = arguments.rounds
+        self.arguments = arguments
         self.out: Path = arguments.out
-        self.items = [each for each in ITEMS if re.search(arguments.only, each.name)]
+        self.clock = Clock(math.inf)
+        self.items = [each for each in arguments.work or ITEMS if re.search(arguments.only, each.name)]
         self.contenders = [
             each for each in CONTENDERS if re.search(arguments.contenders, each.name)
         ]
@@ -272,108 +177,108 @@ class Comparison:
             "items": [],
         }
 
+    def ask(self, action: str, kind: str, **job: object) -> Json:
+        """One answer of a process of its own."""
+        command = [self.arguments.python, "-B", str(HERE / "worker.py")]
+        with Worker(command, self.out / "worker.log", self.clock) as worker:
+            return worker.ask(self.arguments.timeout, do=action, kind=kind, **job)
+
     def find_contenders(self) -> None:
         versions = self.result["header"]["versions"]
         kinds = {each.kind for each in self.contenders}
-        for kind in PEER_KINDS:
-            if kind not in kinds:
-                continue
+        for kind in filter(kinds.__contains__, PEER_KINDS):
             try:
-                versions.update(self.runner.worker("versions", kind))
+                versions.update(self.ask("versions", kind))
             except Failure as failure:
                 self.missing[kind] = f"not installed: {failure}"
-                say(f"{kind}: {self.missing[kind]}")
         if table.OWN in kinds:
+            command = [str(self.arguments.hydrascope), "doctor", "--format", "jsonl"]
             try:
-                program = str(self.runner.hydrascope)
-                about = self.runner.run([program, "doctor", "--format", "json"])
+                output, why = run(command, self.clock)
+                if why:
+                    raise Failure(why)
+                about = json_lines(output)[0]
                 about.pop("assets", None)  # a path of this machine
                 versions[table.OWN] = f"{about['version']} ({about['commit']})"
                 self.result["header"]["hydrascope"] = about
             except Failure as failure:
-                self.missing[table.OWN] = f"{program}: {failure}"
-                say(f"{table.OWN}: {self.missing[table.OWN]}")
+                self.missing[table.OWN] = str(failure)
+        for kind, why in self.missing.items():
+            say(f"{kind}: {why}")
 
     def prepare(self, item: Item, folder: Path) -> dict[str, str]:
         """Makes what the peers need for an item; the kinds that cannot, and why."""
         broken = dict(self.missing)
         wanted = {each.kind for each in self.contenders if item.measured_by(each)} - {table.OWN}
-        if not wanted:
+        if not wanted or item.stage != "model":
             return broken
         folder.mkdir()
-        job = self.runner.job(item, "float32")
         for kind in PEER_KINDS:  # timm first: the others are made of its weights
             if kind in broken or (kind != "timm" and kind not in wanted):
                 continue
             say(f"{item.name}: preparing {kind}")
             try:
-                self.runner.worker("prepare", kind, str(folder), job)
+                self.ask("prepare", kind, folder=str(folder), **item.job)
             except Failure as failure:
                 broken[kind] = f"preparing failed: {failure}"
                 say(f"  {broken[kind]}")
         return broken
 
-    def run_group(self, items: list[Item], folder: Path) -> None:
+    def measure(self, contender: Contender, item: Item, folder: Path) -> Json:
+        """One turn."""
+        arguments = self.arguments
+        precision = contender.precision
+        settings = {"threads": arguments.threads, "duration": arguments.duration}
+        if contender.kind != table.OWN:
+            job = item.job | settings | {"folder": str(folder), "precision": precision}
+            return self.ask("measure", contender.kind, **job)
+        height, width = item.img_size
+        options = settings | {
+            "model": item.arch, "attn": item.attention, "img-size": f"{height}x{width}",
+            "batch-size": item.batch, "precision": precision, "device": "cpu",
+            "stage": item.stage, "warmup": item.warmup, "iters": item.iters,
+        }  # fmt: skip
+        _, rows, why = benchmark(arguments.hydrascope, options, self.clock, arguments.timeout)
+        if why:
+            raise Failure(why)
+        return turn_of(rows[0], item, precision)
+
+    def turns_of(self, item: Item, folder: Path) -> list[Turn]:
+        """Puts the item into the result, too."""
+        broken = self.prepare(item, folder)
+        records: Json = {}
         turns = []
-        for index, item in enumerate(items):
-            item_folder = folder / str(index)
-            broken = self.prepare(item, item_folder)
-            results: Json = {}
-            for each in self.contenders:
-                if item.measured_by(each):
-                    results[each.name] = {"rounds": [], "message": broken.get(each.kind, "")}
-            self.result["items"].append(
-                {
-                    "name": item.name,
-                    "model": item.model,
-                    "arch": item.arch,
-                    "img_size": list(item.img_size),
-                    "batch": item.batch,
-                    "attention": item.attention,
-                    "results": results,
-                }
-            )
-            turns += [
-                (item, each, item_folder, results[each.name])
-                for each in self.contenders
-                if each.name in results
-            ]
-        for number in range(self.rounds):
-            first = number % len(turns)
-            for item, contender, item_folder, own in turns[first:] + turns[:first]:
-                if own["message"]:
-                    own["rounds"].append(None)
-                    continue
-                try:
-                    own["rounds"].append(self.runner.measure(contender, item, item_folder))
-                    said = f"{own['rounds'][-1]['ms_p50']:.2f} ms"
-                except Failure as failure:
-                    own["rounds"].append(None)
-                    own["message"] = said = str(failure)
-                say(f"{item.name}, round {number + 1} of {self.rounds}, {contender.name}: {said}")
+        for each in self.contenders:
+            if item.measured_by(each):
+                record = records[each.name] = new_record(broken.get(each.kind, ""))
+                measure = lambda each=each: self.measure(each, item, folder)  # noqa: E731
+                turns.append(Turn(f"{item.name}, {each.name}", record, measure))
+        about = {key: item.job[key] for key in ("arch", "img_size", "batch", "attention")}
+        if item.stage != "model":
+            about["stage"] = item.stage
+        self.result["items"].append({"name": item.name, "model": item.model, **about, "results": records})
+        return turns
 
     def run(self) -> None:
         self.find_contenders()
         groups: dict[tuple[object, ...], list[Item]] = {}
         for item in self.items:
-            groups.setdefault(group_of(item), []).append(item)
+            groups.setdefault(item.group, []).append(item)
         for items in groups.values():
             # Below --out, because a temporary folder may be memory.
             with tempfile.TemporaryDirectory(dir=self.out, prefix="models-") as folder:
-                self.run_group(items, Path(folder))
+                turns = [
+                    turn
+                    for index, item in enumerate(items)
+                    for turn in self.turns_of(item, Path(folder) / str(index))
+                ]
+                take_turns(turns, self.arguments.rounds)
             self.write()
 
     def write(self) -> None:
         table.summarise(self.result)
-        markdown, raw = (self.out / name for name in NAMES)
-        markdown.write_text(table.markdown(self.result), encoding="utf-8")
-        raw.write_text(json.dumps(self.result, indent=1) + "\n", encoding="utf-8")
-
-
-def self_test() -> int:
-    sys.path.insert(0, str(HERE))
-    tests = unittest.defaultTestLoader.loadTestsFromNames(["table_test", "measure_test"])
-    return 0 if unittest.TextTestRunner().run(tests).wasSuccessful() else 1
+        (self.out / NAMES[0]).write_text(table.markdown(self.result), encoding="utf-8")
+        write_json(self.out / NAMES[1], self.result)
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -390,6 +295,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="REGEX", help="work whose name matches (see --list)")
     parser.add_argument(
+        "--work", nargs="+", type=item_named, metavar="NAME", help="other work than --list names, any model of timm"
+    )
+    parser.add_argument(
         "--contenders", metavar="REGEX", default="", help="those whose names match (see --list)"
     )
     parser.add_argument("--list", action="store_true", help="print the names and stop")
@@ -401,7 +309,6 @@ def parse(words: list[str]) -> argparse.Namespace:
         "--python", metavar="PATH", default=sys.executable, help="interpreter that has the peers"
     )
     parser.add_argument("--timeout", type=float, default=900, help="seconds, of every process")
-    parser.add_argument("--self-test", action="store_true", help="run the unit tests and stop")
     arguments = parser.parse_args(words)
     quick: bool = arguments.quick
     if arguments.rounds is None:
@@ -409,7 +316,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     if arguments.duration is None:
         arguments.duration = 0.3 if quick else 2.0
     if arguments.only is None:
-        arguments.only = QUICK_ITEMS if quick else ""
+        arguments.only = QUICK_ITEMS if quick and not arguments.work else ""
     if min(arguments.rounds, arguments.threads) < 1 or arguments.duration < 0:
         parser.error("--rounds and --threads must be at least 1, --duration at least 0")
     for option in ("only", "contenders"):
@@ -422,8 +329,6 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    if arguments.self_test:
-        return self_test()
     comparison = Comparison(arguments)
     if arguments.list:
         print("work:", *(each.name for each in comparison.items), sep="\n  ")
@@ -433,6 +338,8 @@ def main() -> int:
         say("error: nothing matches --only and --contenders\nhint: --list prints the names")
         return 2
     arguments.out.mkdir(parents=True, exist_ok=True)
+    # The processes that are started inherit it.
+    os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
     try:
         comparison.run()
     except KeyboardInterrupt:

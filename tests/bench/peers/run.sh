@@ -49,7 +49,7 @@ make_venv() {
 
 for word in "$@"; do
   case $word in
-    --python | --python=* | --self-test | --list | --help | -h)
+    --python | --python=* | --list | --help | -h)
       exec python3 "$here/measure.py" "$@" ;;
   esac
 done

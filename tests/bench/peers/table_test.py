@@ -1,10 +1,11 @@
-"""Tests of table.py; `measure.py --self-test` and ctest run them. Standard library only."""
+"""Tests of table.py. Standard library only."""
 
 import json
 import unittest
 from typing import Any
 
 import table
+from processes import ROOT
 
 TIMM = {"name": "timm-fp32", "title": "timm", "kind": "timm", "precision": "float32"}
 OPENVINO = {"name": "ov-bf16", "title": "OpenVINO", "kind": "openvino", "precision": "bfloat16"}
@@ -37,16 +38,6 @@ def summarised(*items: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-class Percentiles(unittest.TestCase):
-    def test_lie_between_ranks(self) -> None:
-        self.assertEqual(table.percentile([3.0, 1.0, 2.0], 50), 2.0)
-        self.assertAlmostEqual(table.percentile([1.0, 2.0], 90), 1.9)
-        self.assertEqual(table.percentile([7.0], 10), 7.0)
-
-    def test_of_nothing_are_nothing(self) -> None:
-        self.assertIsNone(table.spread([]))
-
-
 class Ratios(unittest.TestCase):
     def test_are_taken_within_a_round(self) -> None:
         """A round in which everything takes ten times as long changes no ratio."""
@@ -54,12 +45,6 @@ class Ratios(unittest.TestCase):
             item("softmax", {"timm-fp32": ran(20, 200, 22), "own-fp32": ran(10, 100, 11)})
         )["items"][0]["results"]["timm-fp32"]["summary"]["hydrascope_times_as_fast"]
         self.assertEqual((found["median"], found["p10"], found["p90"]), (2, 2, 2))
-
-    def test_need_both_sides_of_a_round(self) -> None:
-        found = table.ratio([10.0, None, 30.0], [5.0, 5.0, None])
-        self.assertIsNotNone(found)
-        self.assertEqual(found and (found["rounds"], found["median"]), (1, 2))
-        self.assertIsNone(table.ratio([10.0], []))
 
     def test_compare_equal_precisions(self) -> None:
         results = {
@@ -134,3 +119,12 @@ class Markdown(unittest.TestCase):
 
     def test_result_stays_json(self) -> None:
         self.assertEqual(json.loads(json.dumps(self.result)), self.result)
+
+    def test_pages_of_the_docs_are_those_of_their_results(self) -> None:
+        files = sorted((ROOT / "docs" / "measurements").glob("peers_*.json"))
+        self.assertTrue(files)
+        for file in files:
+            result = json.loads(file.read_text(encoding="utf-8"))
+            table.summarise(result)
+            page = file.with_suffix(".md").read_text(encoding="utf-8")
+            self.assertEqual(table.markdown(result), page, file.name)

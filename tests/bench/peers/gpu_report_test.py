@@ -1,17 +1,13 @@
-"""Tests of report.py and results.py on files as the stages leave them: `measure.py --self-test`."""
+"""Tests of gpu_report.py and gpu_results.py on files as the stages leave them."""
 
 import contextlib
 import io
 import json
-import tempfile
-import unittest
-from pathlib import Path
-from typing import Any
 
-import report
-import results
-
-Json = dict[str, Any]
+import gpu_report as report
+import gpu_results as results
+from pretended import Folder
+from processes import Json
 
 
 def gtest(*tests: Json) -> str:
@@ -25,22 +21,12 @@ MEMCHECK = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: {} errors\n"
 RACECHECK = "========= RACECHECK SUMMARY: 3 hazards displayed (2 errors, 1 warnings)\n"
 
 
-class Folder(unittest.TestCase):
-    def setUp(self) -> None:
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.folder = Path(kept.name)
-
-    def put(self, name: str, text: str) -> None:
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
+class Stages(Folder):
     def judged(self, what: str) -> list[str]:
         return report.judge(self.folder, what).split("\t")
 
 
-class Tests(Folder):
+class Tests(Stages):
     def put_run(self, name: str, code: int, text: str = "") -> None:
         self.put(f"tests/{name}.exit", f"{code}\n")
         if text:
@@ -89,7 +75,7 @@ class Tests(Folder):
         self.assertIn("no NVIDIA driver is loaded", words)
 
 
-class Sanitizer(Folder):
+class Sanitizer(Stages):
     def put_run(self, name: str, code: int, text: str) -> None:
         self.put(f"sanitizer/{name}.exit", f"{code}\n")
         self.put(f"sanitizer/{name}.log", text)
@@ -159,11 +145,15 @@ class Page(Folder):
         model = {
             "header": {"versions": {"torch": "2.11"}},
             "matrix_rate": [{"tflops": 781.0}],
-            "hedgehog_turns": [
-                {"hedgehog_ms": 1.0, "sdpa_ms": {"cudnn": 7.0}, "sdpa_errors": {"flash": "no"}}
-            ],
+            "turns": {
+                "hedgehog": {
+                    "hedgehog": {"rounds": [{"ms_p50": 1.0}], "message": ""},
+                    "flash": {"rounds": [None], "message": "no"},
+                    "cudnn": {"rounds": [{"ms_p50": 7.0}], "message": ""},
+                }
+            },
             "rows": [
-                model_row | {"ms_median": 12.5, "images_per_second": 80.0},
+                model_row | {"ms_p50": 12.5, "images_per_second": 80.0},
                 model_row | {"error": "out of memory"},
             ],
             "agreement": {"folder": "images", "settings": [agreed]},
@@ -176,7 +166,7 @@ class Page(Folder):
         for expected in (
             "| 4000 of 4300 GB/s (100.0 us) | 0.930 | reached |",
             "| gelu | rows | failed | CUDA says: no |",
-            "| 1 | 1.00 | no | 7.00 | - |",
+            "| 1 | 1.00 | no | 7.00 |",
             "out of memory",
             "| cuda bfloat16 | 84.6 | 4 of 4 | 100.0 % | 1.0e-02 |",
             "- one remark",

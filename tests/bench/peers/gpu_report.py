@@ -1,23 +1,22 @@
 """Puts what gpu_check.sh left in FOLDER into gpu_report.json and gpu_report.md.
 
-    report.py note FOLDER KEY=VALUE...              something for the report's head
-    report.py stage FOLDER NAME STATUS SECONDS TEXT how a stage ended
-    report.py judge FOLDER tests|sanitizer          prints "STATUS<tab>one line"
-    report.py write FOLDER                          the two files
+    gpu_report.py note FOLDER KEY=VALUE...              something for the report's head
+    gpu_report.py stage FOLDER NAME STATUS SECONDS TEXT how a stage ended
+    gpu_report.py judge FOLDER tests|sanitizer          prints "STATUS<tab>one line"
+    gpu_report.py write FOLDER                          the two files
 
 STATUS is passed, failed or "not run".
 """
 
 import datetime
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
-import results
-import targets
+import gpu_results as results
+import gpu_targets as targets
+from pages import Page, lines_of_table, number
+from processes import Json, write_json
 
-Json = dict[str, Any]
 NAMES = ("gpu_report.json", "gpu_report.md")
 
 
@@ -25,7 +24,7 @@ def note(folder: Path, words: list[str]) -> None:
     file = folder / "environment.json"
     found = results.read_json(file)
     found |= dict(word.split("=", 1) for word in words)
-    file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_json(file, found)
 
 
 def record_stage(folder: Path, name: str, status: str, seconds: str, text: str) -> None:
@@ -36,7 +35,7 @@ def record_stage(folder: Path, name: str, status: str, seconds: str, text: str) 
         "stage": name, "status": status, "seconds": float(seconds), "message": text,
         "date": now.isoformat(timespec="seconds"), "order": now.timestamp(),
     }  # fmt: skip
-    (stages / f"{name}.json").write_text(json.dumps(entry) + "\n", encoding="utf-8")
+    write_json(stages / f"{name}.json", entry)
 
 
 def collect(folder: Path) -> Json:
@@ -50,7 +49,7 @@ def collect(folder: Path) -> Json:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "environment": results.read_json(folder / "environment.json"),
         "device": header,
-        "targets": targets.table(kernels, model, conversion),
+        "targets": targets.table(targets.Measured(kernels, model, conversion)),
         "stages": results.stages(folder / "stages"),
         "tests": tests,
         "sanitizer": tools,
@@ -58,24 +57,6 @@ def collect(folder: Path) -> Json:
         "model": model,
         "conversion": conversion,
     }
-
-
-def lines_of_table(head: list[str], rows: list[list[str]], left: int = 1) -> list[str]:
-    """Columns from the `left`-th on are numbers."""
-
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
-
-    rule = "|" + "---|" * left + "---:|" * (len(head) - left)
-    return [line(head), rule, *map(line, rows)]
-
-
-def number(value: float | None, digits: int = 3) -> str:
-    if value is None:
-        return "-"
-    if value == 0 or abs(value) >= 10**digits:
-        return f"{value:.0f}"
-    return f"{value:#.{digits}g}".rstrip(".")
 
 
 def target_rows(report: Json) -> list[list[str]]:
@@ -132,7 +113,7 @@ def model_table(report: Json) -> list[list[str]]:
                 name,
                 who,
                 str(row["batch"]),
-                number(row["ms_median"]),
+                number(row["ms_p50"]),
                 number(row["images_per_second"]),
                 number(tflops),
             ]
@@ -140,16 +121,15 @@ def model_table(report: Json) -> list[list[str]]:
     return rows
 
 
-def softmax_table(report: Json) -> list[list[str]]:
+def softmax_table(records: Json) -> tuple[list[str], list[list[str]]]:
+    """Milliseconds of everyone by round, or why there are none."""
+    rounds = max((len(record["rounds"]) for record in records.values()), default=0)
     rows = []
-    for index, turn in enumerate(report["model"].get("hedgehog_turns", []), 1):
-        errors = turn.get("sdpa_errors", {})
-        cells = [
-            number(turn["sdpa_ms"][name]) if name in turn["sdpa_ms"] else errors.get(name, "-")
-            for name in ("flash", "cudnn", "efficient")
-        ]
-        rows.append([str(index), number(turn.get("hedgehog_ms")), *cells])
-    return rows
+    for index in range(rounds):
+        taken = [(record["rounds"][index], record["message"]) for record in records.values()]
+        cells = [number(turn["ms_p50"]) if turn else why or "-" for turn, why in taken]
+        rows.append([str(index + 1), *cells])
+    return ["round", *records], rows
 
 
 def test_lines(report: Json) -> list[str]:
@@ -214,41 +194,33 @@ def heading(report: Json) -> list[str]:
 
 
 def markdown(report: Json) -> str:
-    text = heading(report)
-
-    def section(title: str, lines: list[str]) -> None:
-        if lines:
-            text.extend(["", f"## {title}", "", *lines])
-
+    model = report["model"]
+    page = Page(heading(report))
     head = ["work", "target", "measured", "ratio", ""]
-    section("Targets", lines_of_table(head, target_rows(report), left=3))
+    page.table("Targets", head, target_rows(report), left=3)
     stages = [
         [each["stage"], each["status"], f"{each['seconds']:.0f}", each["message"]]
         for each in report["stages"]
     ]
-    if stages:
-        section("Stages", lines_of_table(["stage", "result", "s", ""], stages, left=4))
-    section("Tests", test_lines(report))
-    section("compute-sanitizer", sanitizer_lines(report))
-    if report["kernels"]:
-        head = ["kernel", "shape", "L2", "us (p10 to p90)", "MB", "GB/s", "of the copy", "TFLOP/s"]
-        section("Kernels", lines_of_table(head, kernel_table(report), left=3))
-    if report["model"].get("hedgehog_turns"):
-        head = ["round", "hedgehog", "flash", "cudnn", "efficient"]
-        title = "Milliseconds at 32768 tokens, 12 heads, d 64: Hedgehog and softmax in turns"
-        section(title, lines_of_table(head, softmax_table(report)))
-    if report["model"].get("rows"):
-        head = ["ViT-B", "by", "batch", "ms", "images/s", "TFLOP/s"]
-        section("Models", lines_of_table(head, model_table(report), left=2))
-    section("CPU and GPU", agreement_lines(report))
-    section("Remarks", [f"- {line}" for line in report["model"].get("remarks", [])])
-    return "\n".join(text) + "\n"
+    page.table("Stages", ["stage", "result", "s", ""], stages, left=4)
+    page.section("Tests", test_lines(report))
+    page.section("compute-sanitizer", sanitizer_lines(report))
+    head = ["kernel", "shape", "L2", "us (p10 to p90)", "MB", "GB/s", "of the copy", "TFLOP/s"]
+    page.table("Kernels", head, kernel_table(report), left=3)
+    title = "Milliseconds at 32768 tokens, 12 heads, d 64: Hedgehog and softmax in turns"
+    page.table(title, *softmax_table(model.get("turns", {}).get("hedgehog", {})))
+    page.table(
+        "Models", ["ViT-B", "by", "batch", "ms", "images/s", "TFLOP/s"], model_table(report), left=2
+    )
+    page.section("CPU and GPU", agreement_lines(report))
+    page.section("Remarks", [f"- {line}" for line in model.get("remarks", [])])
+    return page.text()
 
 
 def write(folder: Path) -> None:
     report = collect(folder)
     raw, page = (folder / name for name in NAMES)
-    raw.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_json(raw, report)
     page.write_text(markdown(report), encoding="utf-8")
 
 

@@ -1,17 +1,10 @@
-"""Tests of measure.py and programs.py with programs that only pretend: `measure.py --self-test`."""
+"""Tests of gpu_measure.py with programs that only pretend."""
 
 import json
-import sys
-import tempfile
-import unittest
-from pathlib import Path
-from typing import Any
 
-import measure
-import programs
-import targets
-
-Json = dict[str, Any]
+import gpu_measure as measure
+import gpu_targets as targets
+from pretended import Pretended
 
 HYDRASCOPE = """
 words = sys.argv[1:]
@@ -48,19 +41,19 @@ for cache in ("cold", "warm"):
 WORKER = """
 for line in sys.stdin:
     job = json.loads(line)
-    if job["do"] == "hello":
+    if job["do"] == "gpu":
         reply = {"versions": {"torch": "2"}, "gpu": "pretended"}
     elif job["do"] == "matrix_rate":
         reply = {"tflops": 780.0}
     elif job["do"] == "sdpa":
-        reply = {"ms_median": {"flash": 9.0, "cudnn": 7.0}.get(job["backend"])}
-        if reply["ms_median"] is None:
+        reply = {"ms_p50": {"flash": 9.0, "cudnn": 7.0}.get(job["backend"])}
+        if reply["ms_p50"] is None:
             reply = {"error": "RuntimeError: No available kernel"}
     elif job.get("compile") and job["batch"] == 256:
         time.sleep(60)
     else:
         rate = 100.0 + 10 * (job.get("backend") == "cudnn") + 20 * bool(job.get("compile"))
-        reply = {"images_per_second": rate, "ms_median": 1e3 * job["batch"] / rate}
+        reply = {"images_per_second": rate, "ms_p50": 1e3 * job["batch"] / rate}
     print(json.dumps(reply), flush=True)
 """
 
@@ -70,27 +63,11 @@ for line in sys.stdin:
 """
 
 CRASH = """
-print(json.dumps({"kernel": "before"}), flush=True)
 sys.exit("error: CUDA says: no")
 """
 
 
-class Pretended(unittest.TestCase):
-    def setUp(self) -> None:
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.folder = Path(kept.name)
-        for module in (measure, programs):
-            self.addCleanup(setattr, module, "say", module.say)
-            module.say = lambda text: None
-
-    def program(self, name: str, text: str) -> Path:
-        file = self.folder / name
-        head = f"#!{sys.executable}\nimport json, struct, sys, time\n"
-        file.write_text(head + text, encoding="utf-8")
-        file.chmod(0o755)
-        return file
-
+class WholeRun(Pretended):
     def measuring(self, worker: str, bench: str = KERNEL_BENCH) -> measure.Run:
         arguments = measure.parse(
             [
@@ -105,13 +82,15 @@ class Pretended(unittest.TestCase):
         self.addCleanup(found.worker.end)
         return found
 
+    def model(self) -> measure.Json:
+        found: measure.Json = json.loads((self.folder / measure.RESULT).read_text(encoding="utf-8"))
+        return found
 
-class WholeRun(Pretended):
     def test_every_step_measures_and_the_targets_follow(self) -> None:
         self.assertEqual(self.measuring(WORKER).run(), 0)
-        model = json.loads((self.folder / measure.RESULT).read_text(encoding="utf-8"))
+        model = self.model()
         self.assertEqual(model["header"]["hydrascope"], {"commit": "abc"})
-        ratios = [row["ratio"] for row in targets.table([], model, {})[3:9]]
+        ratios = [row["ratio"] for row in targets.table(targets.Measured([], model, {}))[3:9]]
         self.assertEqual(ratios[0], 7.0)  # cudnn's 7 ms over 1 ms
         self.assertAlmostEqual(ratios[1], 408 * 1.39 / 780)
         self.assertAlmostEqual(ratios[2], 408 / 158)  # hydrascope's own softmax is the fastest
@@ -119,22 +98,20 @@ class WholeRun(Pretended):
         self.assertAlmostEqual(ratios[4], (150 + 256) / 100)
         self.assertEqual(ratios[5], 100.0)
         # What took too long was stopped, named, and measured without compiling instead.
-        self.assertIn("took too long", " ".join(model["remarks"]))
-        self.assertEqual(
-            {turn["setting"] for turn in model["small_turns"]}, {"plain torch, eager"}
-        )
+        self.assertIn("took longer than 1 s", " ".join(model["remarks"]))
+        self.assertEqual(list(model["turns"]["small"]), ["hydrascope", "plain torch, eager"])
         errors = [row["error"] for row in model["rows"] if row.get("error")]
         self.assertIn("out_of_memory", errors)
-        self.assertIn("efficient", model["hedgehog_turns"][0]["sdpa_errors"])
+        self.assertIn("No available kernel", model["turns"]["hedgehog"]["efficient"]["message"])
 
     def test_no_gpu_is_told_from_a_failure(self) -> None:
         self.assertEqual(self.measuring(NO_GPU_WORKER).run(), measure.NO_GPU)
 
     def test_a_step_that_fails_does_not_lose_the_others(self) -> None:
         self.assertEqual(self.measuring("sys.exit('no torch here')", CRASH).run(), 1)
-        model = json.loads((self.folder / measure.RESULT).read_text(encoding="utf-8"))
+        model = self.model()
         remarks = "\n".join(model["remarks"])
-        self.assertIn("PyTorch: PyTorch's process ended: no torch here", remarks)
+        self.assertIn("PyTorch: its process ended: no torch here", remarks)
         self.assertIn("hedgehog against fused softmax: CUDA says: no", remarks)
         self.assertTrue(targets.good(model["rows"], "hydrascope", "hydra", targets.LARGE))
 
@@ -143,20 +120,3 @@ class WholeRun(Pretended):
         run.clock.end = 0
         self.assertEqual(run.run(), 1)
         self.assertTrue(all("no time was left" in line for line in run.result["remarks"][1:]))
-
-
-class Processes(Pretended):
-    def test_lines_that_were_printed_before_an_end_count(self) -> None:
-        clock = programs.Clock(60)
-        output, why = programs.run([str(self.program("crash", CRASH))], clock)
-        self.assertEqual(programs.json_lines(output + '{"cut": '), [{"kernel": "before"}])
-        self.assertEqual(why, "CUDA says: no")
-
-    def test_a_process_that_takes_too_long_is_stopped(self) -> None:
-        sleeper = self.program("sleeper", "print('{}', flush=True)\ntime.sleep(60)")
-        output, why = programs.run([str(sleeper)], programs.Clock(60), most=1)
-        self.assertEqual((output, why), ("{}\n", "took longer than 1 s"))
-
-    def test_a_program_that_is_missing_is_a_failure(self) -> None:
-        with self.assertRaisesRegex(programs.Failure, "cannot be started"):
-            programs.run([str(self.folder / "nothing")], programs.Clock(60))

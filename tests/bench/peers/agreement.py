@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
-from programs import Clock, Failure, json_lines, run
+from processes import Clock, Failure, json_lines, run
 
 Json = dict[str, Any]
 MAGIC = b"\x93NUMPY"

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from programs import json_lines
+from processes import json_lines
 
 Json = dict[str, Any]
 

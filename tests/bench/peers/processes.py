@@ -1,4 +1,4 @@
-"""The processes that a run talks to: hydrascope, kernel_bench and PyTorch's worker."""
+"""The processes that a comparison talks to: hydrascope, kernel_bench and the peers' worker."""
 
 import contextlib
 import json
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
 
 Json = dict[str, Any]
 
@@ -39,6 +40,10 @@ def json_lines(text: str) -> list[Json]:
             with contextlib.suppress(json.JSONDecodeError):
                 found.append(json.loads(line))
     return found
+
+
+def write_json(file: Path, result: Json) -> None:
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 class Clock:
@@ -70,6 +75,13 @@ def start(command: list[str], **streams: Any) -> "subprocess.Popen[str]":
         raise Failure(f"{command[0]} cannot be started: {error.strerror}") from None
 
 
+def ending(code: int, messages: str) -> str:
+    """Why a process did not end well; "" where it did."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return last_line(messages) if code != 0 else ""
+
+
 def run(command: list[str], clock: Clock, most: float = 200) -> tuple[str, str]:
     """Standard output, and why the process did not end well ("" where it did): what it printed
     before is not lost."""
@@ -90,23 +102,46 @@ def run(command: list[str], clock: Clock, most: float = 200) -> tuple[str, str]:
     except BaseException:  # this program is being ended
         stop(process)
         raise
-    if process.returncode < 0:
-        return output, f"killed by {signal.Signals(-process.returncode).name}"
-    return output, last_line(errors) if process.returncode != 0 else ""
+    return output, ending(process.returncode, errors)
+
+
+def benchmark(
+    program: Path, options: Json, clock: Clock, most: float = 200
+) -> tuple[Json, list[Json], str]:
+    """`hydrascope benchmark`: its header, its rows, and why there are not more of them."""
+    command = [str(program), "benchmark", "-q", "--format=jsonl"]
+    command += [f"--{name}={value}" for name, value in options.items() if value is not None]
+    output, why = run(command, clock, most)
+    lines = json_lines(output)
+    header = next((line["header"] for line in lines if "header" in line), {})
+    rows = [line for line in lines if "header" not in line]
+    if not rows:
+        raise Failure(why or "hydrascope benchmark printed no row")
+    return header, rows, why
 
 
 class Worker:
-    """PyTorch in a process of its own, started when it is first asked and again after it was
-    stopped for taking too long."""
+    """worker.py in a process of its own, started when it is first asked and again after it was
+    stopped for taking too long. `with` ends it."""
 
     def __init__(self, command: list[str], log: Path, clock: Clock) -> None:
         self.command = command
         self.log = log
+        self.log_begin = 0  # what this process wrote begins there
         self.clock = clock
         self.process: subprocess.Popen[str] | None = None
         self.replies: queue.Queue[str] = queue.Queue()
 
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def ask(self, most: float = 120, **job: Any) -> Json:
+        limit = min(most, self.clock.left())
+        if limit <= 0:
+            raise Failure("no time was left")
         if self.process is None:
             self.begin()
         process = self.process
@@ -114,15 +149,17 @@ class Worker:
         try:
             process.stdin.write(json.dumps(job) + "\n")
             process.stdin.flush()
-            line = self.replies.get(timeout=max(0.0, min(most, self.clock.left())))
+            line = self.replies.get(timeout=limit)
         except queue.Empty:
             self.end()
-            raise Failure("took too long") from None
+            raise Failure(f"took longer than {limit:.0f} s") from None
         except BrokenPipeError:
             line = ""
         if not line:
+            code = process.wait()
             self.end()
-            raise Failure(f"PyTorch's process ended: {last_line(self.log.read_text('utf-8'))}")
+            said = self.log.read_bytes()[self.log_begin :].decode("utf-8", "replace")
+            raise Failure(f"its process ended: {ending(code, said) or 'without an answer'}")
         reply: Json = json.loads(line)
         if "error" in reply:
             raise Failure(str(reply["error"]))
@@ -130,6 +167,7 @@ class Worker:
 
     def begin(self) -> None:
         with self.log.open("a", encoding="utf-8") as log:
+            self.log_begin = log.tell()
             self.process = start(
                 self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
             )

@@ -1,17 +1,14 @@
-"""scripts/gpu_check.sh from its options to its report, with a GPU and programs that only pretend:
-`measure.py --self-test`."""
+"""scripts/gpu_check.sh from its options to its report, with a GPU and programs that only pretend."""
 
 import json
 import os
 import subprocess
 import sys
-import tempfile
-import unittest
-from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "gpu_check.sh"
+from pretended import Pretended
+from processes import ROOT, Json
+
+SCRIPT = ROOT / "scripts" / "gpu_check.sh"
 
 SMI = "print('Pretended GPU, 9.0, 580.1, 1000 MiB')"
 NO_SMI = "sys.exit('No devices were found')"
@@ -43,11 +40,9 @@ with open(sys.argv[sys.argv.index("--report") + 1], "w") as out:
 """
 
 
-class Script(unittest.TestCase):
+class Script(Pretended):
     def setUp(self) -> None:
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.folder = Path(kept.name)
+        super().setUp()
         for name, text in {
             "bin/compute-sanitizer": SANITIZER,
             "build/tests/gpu_kernel_tests": TESTS,
@@ -56,13 +51,7 @@ class Script(unittest.TestCase):
             # Whatever Python runs this test, the one that the script calls has no torch.
             "lib/torch.py": "raise ImportError('no torch here')",
         }.items():
-            self.put(name, text)
-
-    def put(self, name: str, text: str) -> None:
-        file = self.folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"#!{sys.executable}\nimport json, os, sys\n{text}\n", encoding="utf-8")
-        file.chmod(0o755)
+            self.program(name, text)
 
     def call(self, *words: str) -> tuple[int, str]:
         environment = os.environ | {
@@ -87,7 +76,7 @@ class Script(unittest.TestCase):
         return {each["stage"]: each for each in self.report()["stages"]}
 
     def test_stages_that_fail_do_not_lose_the_others(self) -> None:
-        self.put("bin/nvidia-smi", SMI)
+        self.program("bin/nvidia-smi", SMI)
         code, said = self.call("--stages=tests,sanitizer,kernels,model,report")
         self.assertEqual(code, 1, said)
         stages = self.stages()
@@ -107,7 +96,7 @@ class Script(unittest.TestCase):
         self.assertEqual(self.call("--stages", "tests", "--require-targets")[0], 4)
 
     def test_no_gpu_is_no_failure(self) -> None:
-        self.put("bin/nvidia-smi", NO_SMI)
+        self.program("bin/nvidia-smi", NO_SMI)
         code, said = self.call("--stages", "tests,sanitizer,kernels,model,report")
         self.assertEqual(code, 0, said)
         for stage in self.stages().values():
@@ -115,13 +104,13 @@ class Script(unittest.TestCase):
             self.assertIn("nvidia-smi says: No devices were found", stage["message"])
 
     def test_what_was_not_built_is_a_failure(self) -> None:
-        self.put("bin/nvidia-smi", SMI)
+        self.program("bin/nvidia-smi", SMI)
         (self.folder / "build/tests/gpu_kernel_tests").unlink()
         self.assertEqual(self.call("--stages", "tests")[0], 1)
         self.assertIn("build-kernels comes first", self.stages()["tests"]["message"])
 
     def test_a_conversion_is_timed(self) -> None:
-        self.put("bin/nvidia-smi", SMI)
+        self.program("bin/nvidia-smi", SMI)
         self.assertEqual(self.call("--stages", "conversion")[0], 0)
         self.assertEqual(self.stages()["conversion"]["status"], "not run")
         code, said = self.call("--stages", "conversion", "--pictures", str(self.folder))

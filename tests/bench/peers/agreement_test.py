@@ -1,13 +1,12 @@
-"""Tests of agreement.py: `measure.py --self-test`."""
+"""Tests of agreement.py."""
 
 import array
 import struct
-import tempfile
-import unittest
 from pathlib import Path
 
 import agreement
-from programs import Failure
+from pretended import Folder
+from processes import Failure
 
 NAN = float("nan")
 
@@ -19,11 +18,10 @@ def write_npy(file: Path, rows: list[list[float]]) -> None:
     file.write_bytes(agreement.MAGIC + b"\x01\x00" + size + header.encode() + values.tobytes())
 
 
-class Compare(unittest.TestCase):
+class Compare(Folder):
     def setUp(self) -> None:
-        kept = tempfile.TemporaryDirectory()
-        self.addCleanup(kept.cleanup)
-        self.a, self.b = (Path(kept.name) / name for name in ("a.npy", "b.npy"))
+        super().setUp()
+        self.a, self.b = (self.folder / name for name in ("a.npy", "b.npy"))
 
     def test_counts_pictures_with_the_same_top_class(self) -> None:
         write_npy(self.a, [[1, 2, 3], [3, 2, 1], [0, 5, 0], [NAN, NAN, NAN]])
@@ -50,13 +48,11 @@ class Compare(unittest.TestCase):
             agreement.compare(self.a, self.b)
 
 
-class Command(unittest.TestCase):
+class Command(Folder):
     def test_labels_are_used_where_there_are_some(self) -> None:
-        program = Path("hydrascope")
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            self.assertEqual(agreement.command(program, folder)[1], "classify")
-            (folder / "n01440764").mkdir()
-            self.assertEqual(agreement.command(program, folder)[1:], ["evaluate", name])
-            (folder / "images.csv").write_text("file,class_index\n", encoding="utf-8")
-            self.assertIn("--labels-csv", agreement.command(program, folder))
+        program, folder = Path("hydrascope"), self.folder
+        self.assertEqual(agreement.command(program, folder)[1], "classify")
+        (folder / "n01440764").mkdir()
+        self.assertEqual(agreement.command(program, folder)[1:], ["evaluate", str(folder)])
+        self.put("images.csv", "file,class_index\n")
+        self.assertIn("--labels-csv", agreement.command(program, folder))

@@ -1,9 +1,10 @@
-"""Tests of targets.py: `measure.py --self-test`."""
+"""Tests of gpu_targets.py."""
 
 import unittest
 from typing import Any
 
-import targets
+import gpu_targets as targets
+from turns import new_record
 
 Json = dict[str, Any]
 LARGE = targets.LARGE
@@ -19,20 +20,27 @@ def kernel(name: str, shape: str, share: float, **more: object) -> Json:
 def model_row(who: str, attention: str, batch: int, rate: float, **more: object) -> Json:
     return {
         "who": who, "setting": who, "attention": attention, "img_size": LARGE, "batch": batch,
-        "images_per_second": rate, "ms_median": 1e3 * batch / max(rate, 1),
+        "images_per_second": rate, "ms_p50": 1e3 * batch / max(rate, 1),
         "gflops_per_image": 1390.0,
     } | more  # fmt: skip
+
+
+def records(key: str, **rounds: list[float | None]) -> Json:
+    return {
+        who: new_record() | {"rounds": [ms and {key: ms} for ms in times]}
+        for who, times in rounds.items()
+    }
 
 
 class Table(unittest.TestCase):
     def verdicts(self, kernels: list[Json], model: Json) -> dict[str, Json]:
         return {
             f"{row['work'].split(',')[0]}: {row['target']}": row
-            for row in targets.table(kernels, model, {})
+            for row in targets.table(targets.Measured(kernels, model, {}))
         }
 
     def test_nothing_measured_gives_no_verdict(self) -> None:
-        rows = targets.table([], {}, {})
+        rows = targets.table(targets.Measured([], {}, {}))
         self.assertEqual(len(rows), 10)
         self.assertEqual({row["reached"] for row in rows}, {None})
 
@@ -51,15 +59,11 @@ class Table(unittest.TestCase):
             self.assertIs(self.verdicts(rows, {})[share]["reached"], reached)
 
     def test_hedgehog_against_the_fastest_backend_of_its_round(self) -> None:
-        model = {
-            "hedgehog_turns": [
-                {"hedgehog_ms": 1.0, "sdpa_ms": {"flash": 8.0, "cudnn": 7.0}},
-                {"hedgehog_ms": 1.0, "sdpa_ms": {"flash": 8.0, "cudnn": 5.0}},
-                {"hedgehog_ms": 1.0, "sdpa_ms": {"cudnn": 6.5}},
-                {"sdpa_ms": {}},
-            ]
-        }
-        found = targets.hedgehog(model)
+        turns = records(
+            "ms_p50", hedgehog=[1.0, 1.0, 1.0, None], flash=[8.0, 8.0, None, 9.0],
+            cudnn=[7.0, 5.0, 6.5, 2.0], efficient=[None] * 4,
+        )  # fmt: skip
+        found = targets.hedgehog(targets.Measured([], {"turns": {"hedgehog": turns}}, {}))
         assert found is not None
         self.assertAlmostEqual(found.ratio, 6.5)
         self.assertIn("cudnn", found.measured)
@@ -73,12 +77,13 @@ class Table(unittest.TestCase):
                 model_row("hydrascope", "hydra", 16, 0, error="out_of_memory"),
                 model_row("hydrascope", "softmax", 8, 900),
             ],
-            "model_turns": [
-                {"hydra": 460, "softmax": {"timm, cudnn": 180, "hydrascope": None}},
-                {"hydra": 460, "softmax": {"timm, cudnn": 170, "hydrascope": 200}},
-                {"hydra": 460, "softmax": {}},
-            ],
-            "small_turns": [{"hydrascope": 990, "torch": 1000, "setting": "timm"}],
+            "turns": {
+                "hydra": records(
+                    "ms_per_image", hydra=[1 / 460, 1 / 460, 1 / 460], hydrascope=[None, 1 / 200, None],
+                    timm=[1 / 180, 1 / 170, None],
+                ),
+                "small": records("ms_per_image", hydrascope=[1 / 990], timm=[1 / 1000]),
+            },
             "agreement": {
                 "folder": "pictures",
                 "settings": [
@@ -90,7 +95,7 @@ class Table(unittest.TestCase):
                 ],
             },
         }  # fmt: skip
-        verdicts = {row["target"]: row for row in targets.table([], model, {})}
+        verdicts = {row["target"]: row for row in targets.table(targets.Measured([], model, {}))}
         matrix = verdicts["80 % of the measured matrix rate"]
         self.assertAlmostEqual(matrix["ratio"], 460 * 1.39 / 785)
         self.assertTrue(matrix["reached"])
