@@ -10,35 +10,32 @@ Nothing else should run on the machine meanwhile.
 
 import argparse
 import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from program import PROGRAM, ROOT, Command, Failure, Json, run_json, table
+
 SIZES = ["224", "512", "1088x1920"]
 NAMES = ["224x224", "512x512", "1088x1920"]
 
 
-def run_json(command: list[str]) -> dict[str, Any] | None:
+def ask(command: Command) -> Json | None:
     """What a command prints as JSON; None when the mechanism refuses the request."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return json.loads(done.stdout)
-    print(f"{' '.join(command)}: {done.stderr.strip()}")
-    return None
+    try:
+        return run_json(command)
+    except Failure as failure:
+        print(f"{' '.join(map(str, command))}: {failure}")
+        return None
 
 
-def measure(program: Path, name: str, data: list[str], rounds: int) -> dict[str, Any]:
+def measure(program: Path, name: str, data: list[str], rounds: int) -> Json:
     attention = ["--attn", name]
-    score = run_json([str(program), "evaluate", *data, *attention, "--format", "json", "-q"])
-    row: dict[str, Any] = {"mechanism": name, "top1": score and score["top1"], "sizes": {}}
+    score = ask([program, "evaluate", *data, *attention])
+    row: Json = {"mechanism": name, "top1": score and score["top1"], "sizes": {}}
     for size, label in zip(SIZES, NAMES):
-        info = run_json([str(program), "models", "info", *attention, "--img-size", size,
-                         "--format", "json", "-q"])
+        info = ask([program, "models", "info", *attention, "--img-size", size])
         iterations = rounds if size != SIZES[-1] else max(2, rounds // 5)
-        speed = run_json([str(program), "benchmark", *attention, "--img-size", size, "--warmup", "1",
-                          "--iters", str(iterations), "--precision", "float32", "--kernels", "reference",
-                          "--format", "json", "-q"])
+        speed = ask([program, "benchmark", *attention, "--img-size", size, "--warmup", 1, "--iters", iterations,
+                     "--precision", "float32", "--kernels", "reference"])
         speed = speed and speed["rows"][0]
         row["sizes"][label] = {
             "gflops": info and info["gflops_per_image"],
@@ -53,47 +50,43 @@ def cell(value: float | None, digits: int) -> str:
     return "refuses" if value is None else f"{value:.{digits}f}"
 
 
-def table(rows: list[dict[str, Any]]) -> str:
-    head = "| mechanism | top-1 | " + " | ".join(f"GFLOP {n} | ms | MB" for n in NAMES) + " |\n"
-    text = head + "|---|---:" * 1 + "|---:" * (3 * len(NAMES)) + "|\n"
+def measured_table(rows: list[Json]) -> str:
+    cells = []
     for row in sorted(rows, key=lambda r: -(r["top1"] or 0)):
-        cells = [f"`{row['mechanism']}`", cell(row["top1"], 1)]
+        cells.append([f"`{row['mechanism']}`", cell(row["top1"], 1)])
         for name in NAMES:
             size = row["sizes"][name]
-            cells += [cell(size["gflops"], 2), cell(size["ms"], 0 if (size["ms"] or 0) >= 100 else 1),
-                      cell(size["peak_memory_mb"], 0)]
-        text += "| " + " | ".join(cells) + " |\n"
-    return text
+            cells[-1] += [cell(size["gflops"], 2), cell(size["ms"], 0 if (size["ms"] or 0) >= 100 else 1),
+                          cell(size["peak_memory_mb"], 0)]
+    return table(["mechanism", "top-1", *(head for n in NAMES for head in (f"GFLOP {n}", "ms", "MB"))], cells)
 
 
-def option_text(option: dict[str, Any]) -> str:
+def option_text(option: Json) -> str:
     values = option.get("choices")
     others = (", ".join(value for value in values if value != option["default"]) if values
               else f"{option['minimum']:g} to {option['maximum']:g}")
     return f"`{option['key']}` {option['default']} ({others})"
 
 
-def definitions(infos: list[dict[str, Any]]) -> str:
-    text = "| mechanism | what | map | options: default (others) | source |\n|---|---|---|---|---|\n"
+def definitions(infos: list[Json]) -> str:
+    cells = []
     for info in infos:
         names = ", ".join(f"`{name}`" for name in [info["mechanism"], *info["aliases"]])
         options = "; ".join(option_text(option) for option in info["options"])
-        cells = [names, info["summary"], info["map"], options, info["citation"]]
-        text += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
-    return text.replace("|  |", "| |")
+        cells.append([names, info["summary"], info["map"], options, info["citation"]])
+    return table(["mechanism", "what", "map", "options: default (others)", "source"], cells, texts=5)
 
 
-def facts_of_the_machine(program: str) -> dict:
+def facts_of_the_machine(program: Path) -> Json:
     """What doctor says, without the place of the assets, which is this checkout's alone."""
-    facts = run_json([program, "doctor", "--format", "json"])
-    return {key: value for key, value in facts.items() if key != "assets"}
+    return {key: value for key, value in run_json([program, "doctor"]).items() if key != "assets"}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
-    parser.add_argument("--build", type=Path, default=ROOT / "build" / "release")
+    parser.add_argument("--build", type=Path, default=PROGRAM.parent)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
@@ -103,19 +96,18 @@ def main() -> None:
     program = arguments.build / "hydrascope"
     raw = ROOT / "docs" / "mechanisms.json"
     raw.parent.mkdir(exist_ok=True)
-    listing = run_json([str(program), "models", "list", "--format", "json"])
-    assert listing is not None
+    names = run_json([program, "models", "list"])["mechanisms"]
     if not arguments.from_json:
         data = [arguments.data]
         if arguments.labels_csv:
             data += ["--labels-csv", arguments.labels_csv]
-        names = arguments.only or listing["mechanisms"]
+        chosen = arguments.only or names
         kept = json.loads(raw.read_text())["rows"] if arguments.only else []
         result = {
-            "doctor": facts_of_the_machine(str(program)),
+            "doctor": facts_of_the_machine(program),
             "data": Path(arguments.data).name,
-            "rows": [row for row in kept if row["mechanism"] not in names]
-            + [measure(program, name, data, arguments.rounds) for name in names],
+            "rows": [row for row in kept if row["mechanism"] not in chosen]
+            + [measure(program, name, data, arguments.rounds) for name in chosen],
         }
         raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())
@@ -133,9 +125,9 @@ kernels; the [inference plan](inference.md) is what commands run; `window` and `
 are twenty times as slow as in the plan),
 {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
 
-{table(result["rows"])}
+{measured_table(result["rows"])}
 """
-    infos = [run_json([str(program), "models", "info", name, "--format", "json"]) for name in listing["mechanisms"]]
+    infos = [run_json([program, "models", "info", name]) for name in names]
     text += f"""`hydrascope models info NAME` says what every option does, which parameters a mechanism adds and what they start with.
 
 {definitions(infos)}"""

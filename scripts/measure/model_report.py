@@ -13,11 +13,10 @@ import argparse
 import json
 import re
 import statistics
-import subprocess
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from program import PROGRAM, ROOT, Json, benchmark, machine, run_json, table
+
 FAMILY = "deit_tiny_patch16_224"
 TEACHER = f"{FAMILY}.softmax"
 TITLES = {
@@ -60,26 +59,13 @@ OTHER_SIZES = [160, 288, 384, 512]
 MEASUREMENTS = ["scores", "sizes", "speed"]
 
 
-def run_json(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
-
-
-def machine() -> str:
-    text = Path("/proc/cpuinfo").read_text()
-    name = re.search(r"model name\s*: (.*)", text)
-    return f"{len(re.findall('^processor', text, re.MULTILINE))} cores of {name[1] if name else 'an unknown processor'}"
-
-
-def evaluate(program: str, model: str, pictures: Path, name: str, *options: str) -> dict[str, Any]:
+def evaluate(program: str, model: str, pictures: Path, name: str, *options: str) -> Json:
     folder = pictures / name
     labels = (word.format(folder) for word in SETS[name][0])
-    return run_json([program, "evaluate", str(folder), *labels, "-m", model, *options, "--format", "json", "-q"])
+    return run_json([program, "evaluate", folder, *labels, "-m", model, *options])
 
 
-def score(program: str, model: str, pictures: Path) -> dict[str, Any]:
+def score(program: str, model: str, pictures: Path) -> Json:
     scores = {}
     for name in SETS:
         report = evaluate(program, model, pictures, name, *([] if model == TEACHER else ["--against", TEACHER]))
@@ -94,22 +80,21 @@ def score_sizes(program: str, model: str, pictures: Path) -> dict[str, float]:
             for size in OTHER_SIZES}
 
 
-def time_models(program: str, models: list[str], rounds: int) -> dict[str, dict[str, Any]]:
+def time_models(program: str, models: list[str], rounds: int) -> dict[str, Json]:
     """Medians over rounds in which every model has its turn."""
-    rows: dict[str, dict[str, list[dict[str, Any]]]] = {model: {size: [] for size in SIZES} for model in models}
+    rows: dict[str, dict[str, list[Json]]] = {model: {size: [] for size in SIZES} for model in models}
     for _ in range(rounds):
         for model in models:
             for size, batch in SIZES.items():
-                iterations = ["--warmup", "1", "--iters", "10" if size == "224" else "3"]
-                rows[model][size].append(run_json([program, "benchmark", "-m", model, "--img-size", size, *batch, *iterations,
-                                                   "--precision", "bfloat16", "--format", "json", "-q"])["rows"][0])
+                options = ["--img-size", size, *batch, "--warmup", 1, "--iters", 10 if size == "224" else 3, "--precision", "bfloat16"]
+                rows[model][size].append(benchmark(program, "-m", model, *options))
     return {model: {size: {"images_per_second": statistics.median(row["images_per_second"] for row in measured),
                            "peak_memory_mb": statistics.median(row["peak_memory_bytes"] for row in measured) / 1e6}
                     for size, measured in sizes.items()} for model, sizes in rows.items()}
 
 
-def conversions(reports: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def conversions(reports: Path) -> dict[str, list[Json]]:
+    found: dict[str, list[Json]] = {}
     for file in sorted(reports.glob(f"{FAMILY}.*.seed*.json")):
         report = json.loads(file.read_text())
         report["seed"] = int(re.search(r"seed(\d+)", file.name)[1])
@@ -125,68 +110,65 @@ def spread(values: list[float], digits: int = 1) -> str:
     return f"{statistics.mean(values):.{digits}f} ± {statistics.stdev(values):.{digits}f}"
 
 
-def results_table(figures: dict[str, Any]) -> str:
-    text = ("| attention | model | top-1 | of all seeds | agrees with the softmax model | images/s at 224 | images/s at 1080p | "
-            "memory at 1080p |\n|---|---|---:|---:|---:|---:|---:|---:|\n")
+def title(model: str) -> str:
+    return TITLES.get(model.removeprefix(FAMILY + "."), "softmax")
+
+
+def results_table(figures: Json) -> str:
+    cells = []
     for model, row in figures["bundled"].items():
-        key = model.removeprefix(FAMILY + ".")
         scores, speed = row["scores"][PHOTOGRAPHS], row["speed"]
-        seeds = [run["eval_top1"] for run in figures["seeds"].get(key, [])]
+        seeds = [run["eval_top1"] for run in figures["seeds"].get(model.removeprefix(FAMILY + "."), [])]
         agreement = "-" if scores["agreement"] is None else f"{scores['agreement']:.1f} %"
-        text += (f"| {TITLES.get(key, 'softmax')} | `{model}` | {scores['top1']:.1f} | {spread(seeds) if seeds else '-'} | {agreement} | "
-                 f"{speed['224']['images_per_second']:.0f} | {speed['1088x1920']['images_per_second']:.2f} | "
-                 f"{speed['1088x1920']['peak_memory_mb']:.0f} MB |\n")
-    return text
+        cells.append([title(model), f"`{model}`", f"{scores['top1']:.1f}", spread(seeds) if seeds else "-", agreement,
+                      f"{speed['224']['images_per_second']:.0f}", f"{speed['1088x1920']['images_per_second']:.2f}",
+                      f"{speed['1088x1920']['peak_memory_mb']:.0f} MB"])
+    return table(["attention", "model", "top-1", "of all seeds", "agrees with the softmax model", "images/s at 224", "images/s at 1080p",
+                  "memory at 1080p"], cells, texts=2)
 
 
-def sizes_table(figures: dict[str, Any]) -> str:
+def sizes_table(figures: Json) -> str:
     """Top-1 on the photographs by picture size, 224 among the others."""
-    rows = {key: {"224": row["scores"][PHOTOGRAPHS]["top1"], **row["sizes"]} for key, row in figures["bundled"].items()}
+    rows = {model: {"224": row["scores"][PHOTOGRAPHS]["top1"], **row["sizes"]} for model, row in figures["bundled"].items()}
     sizes = sorted(next(iter(rows.values())), key=int)
-    text = f"| attention | {' | '.join(sizes)} |\n|---|{'---:|' * len(sizes)}\n"
-    for key, row in rows.items():
-        text += f"| {TITLES.get(key.removeprefix(FAMILY + '.'), 'softmax')} | {' | '.join(format(row[size], '.1f') for size in sizes)} |\n"
-    return text
+    return table(["attention", *sizes], [[title(model), *(f"{row[size]:.1f}" for size in sizes)] for model, row in rows.items()])
 
 
-def seeds_table(figures: dict[str, Any]) -> str:
-    text = ("| attention | top-1 of each seed | mean ± deviation | agreement on the held-out pictures | minutes | images/s of the last stage |\n"
-            "|---|---|---:|---:|---:|---:|\n")
-    for key, runs in figures["seeds"].items():
-        text += (f"| {TITLES[key]} | {', '.join(format(run['eval_top1'], '.1f') for run in runs)} | "
-                 f"{spread([run['eval_top1'] for run in runs])} | {spread([run['agreement'] for run in runs])} % | "
-                 f"{spread([run['minutes'] for run in runs])} | {spread([run['stages'][-1]['images_per_second'] for run in runs])} |\n")
-    return text
+def seeds_table(figures: Json) -> str:
+    cells = [[TITLES[key], ", ".join(f"{run['eval_top1']:.1f}" for run in runs), spread([run["eval_top1"] for run in runs]),
+              f"{spread([run['agreement'] for run in runs])} %", spread([run["minutes"] for run in runs]),
+              spread([run["stages"][-1]["images_per_second"] for run in runs])] for key, runs in figures["seeds"].items()]
+    return table(["attention", "top-1 of each seed", "mean ± deviation", "agreement on the held-out pictures", "minutes",
+                  "images/s of the last stage"], cells, texts=2)
 
 
-def stages_table(figures: dict[str, Any]) -> str:
-    """What each stage adds: agreement in % and divergence at its end, over the seeds."""
-    text = f"| attention | {' | '.join(STAGES.values())} |\n|---|{'---|' * len(STAGES)}\n"
-    for key, runs in figures["seeds"].items():
-        text += f"| {TITLES[key]} |"
-        for stage in STAGES:
-            ends = [[look for look in run["evaluations"] if look["stage"] == stage][-1:] for run in runs]
-            looks = [look for end in ends for look in end]
-            if looks:
-                text += f" {spread([look['agreement'] for look in looks])} % / {spread([look['divergence'] for look in looks], 3)}"
-            text += f" ({START_OF_OTHERS}) |" if stage == "start" and "start" in runs[0]["recipe"] else " |"
-        text += "\n"
-    return text
+def stage_cell(runs: list[Json], stage: str) -> str:
+    """Agreement in % and divergence at its end."""
+    ends = [[look for look in run["evaluations"] if look["stage"] == stage][-1:] for run in runs]
+    looks = [look for end in ends for look in end]
+    found = [f"{spread([look['agreement'] for look in looks])} % / {spread([look['divergence'] for look in looks], 3)}"] if looks else []
+    return " ".join([*found, *([f"({START_OF_OTHERS})"] if stage == "start" and "start" in runs[0]["recipe"] else [])])
 
 
-def recipe_of(file: Path) -> dict[str, Any]:
+def stages_table(figures: Json) -> str:
+    """What each stage adds, over the seeds."""
+    cells = [[TITLES[key], *(stage_cell(runs, stage) for stage in STAGES)] for key, runs in figures["seeds"].items()]
+    return table(["attention", *STAGES.values()], cells, texts=1 + len(STAGES))
+
+
+def recipe_of(file: Path) -> Json:
     """The settings in a model's metadata."""
     with file.open("rb") as stream:
         size = int.from_bytes(stream.read(8), "little")
         return json.loads(json.loads(stream.read(size))["__metadata__"]["recipe"])
 
 
-def parents_of(recipe: dict[str, Any]) -> list[str]:
+def parents_of(recipe: Json) -> list[str]:
     """The models whose layers a conversion began with."""
     return re.findall(rf"{re.escape(FAMILY)}\.(\w+)\.seed", recipe.get("start", ""))
 
 
-def settings(recipe: dict[str, Any], processes: int) -> str:
+def settings(recipe: Json, processes: int) -> str:
     if recipe.get("sizes"):
         before = " A first run of as many steps, which saw the pictures in another order, came before." if recipe.get("start") else ""
         return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
@@ -201,7 +183,7 @@ def settings(recipe: dict[str, Any], processes: int) -> str:
     return text + "."
 
 
-def card(key: str, figures: dict[str, Any]) -> str:
+def card(key: str, figures: Json) -> str:
     model = f"{FAMILY}.{key}"
     row, runs = figures["bundled"][model], figures["seeds"][key]
     recipe = recipe_of(ROOT / "assets" / "models" / f"{model}.safetensors")
@@ -230,13 +212,11 @@ DeiT-Tiny/16 at 224 pixels, 1000 classes of ImageNet: {TITLES[key]} (`{made['att
 {settings(recipe, processes)}{begin}
 The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascope inspect {model}.safetensors`).
 
-| stage | steps | pictures | images/s |
-|---|---:|---:|---:|
 """
-    for stage in made["stages"]:
-        # A step of `sizes` takes fewer pictures the larger they are.
-        counts = "- | -" if stage["stage"] == "sizes" else f"{stage['images']} | {stage['images_per_second']:.0f}"
-        text += f"| {stage['stage']} | {stage['steps']} | {counts} |\n"
+    # A step of `sizes` takes fewer pictures the larger they are.
+    text += table(["stage", "steps", "pictures", "images/s"],
+                  [[stage["stage"], str(stage["steps"]), *(("-", "-") if stage["stage"] == "sizes" else
+                    (str(stage["images"]), f"{stage['images_per_second']:.0f}"))] for stage in made["stages"]])
     text += f"""
 ## Data
 
@@ -245,12 +225,10 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
 
 ## Figures
 
-| set | images | top-1 | top-5 | agrees with the softmax model | ECE | |
-|---|---:|---:|---:|---:|---:|---|
 """
-    for name, scores in row["scores"].items():
-        text += (f"| {name} | {scores['images']} | {scores['top1']:.1f} | {scores['top5']:.1f} | {scores['agreement']:.1f} % | "
-                 f"{scores['ece']:.3f} | {SETS[name][1]} |\n")
+    text += table(["set", "images", "top-1", "top-5", "agrees with the softmax model", "ECE", ""],
+                  [[name, str(scores["images"]), f"{scores['top1']:.1f}", f"{scores['top5']:.1f}", f"{scores['agreement']:.1f} %",
+                    f"{scores['ece']:.3f}", SETS[name][1]] for name, scores in row["scores"].items()])
     teacher = figures["bundled"][TEACHER]
     text += f"\nThe softmax model: {', '.join(format(s['top1'], '.1f') + ' on ' + n for n, s in teacher['scores'].items())}. "
     text += f"Top-1 on {PHOTOGRAPHS} over {len(runs)} seed{'s' if len(runs) > 1 else ''}: {spread([run['eval_top1'] for run in runs])}.\n\n"
@@ -277,7 +255,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pictures", type=Path)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--program", default=str(ROOT / "build/release/hydrascope"))
+    parser.add_argument("--program", default=PROGRAM)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--machine", help="as the cards name it (default: what /proc/cpuinfo says)")
     parser.add_argument("--measure", nargs="*", choices=MEASUREMENTS, default=MEASUREMENTS)

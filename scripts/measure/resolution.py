@@ -21,18 +21,16 @@ import csv
 import hashlib
 import json
 import math
-import os
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
-ROOT = Path(__file__).resolve().parents[2]
+from program import PROGRAM, ROOT, Failure, Json, Run, run, run_json, table
+
 FAMILY = "deit_tiny_patch16_224"
 MODELS = ["softmax", "window", "hydra_last2", "hedgehog"]
 SETS = ["L1", "L2", "L3"]
@@ -54,13 +52,6 @@ SHOWN = {
     "oakland-zoo-otters.jpg": {"otter"},
     "otter-head.jpg": {"otter"},
 }
-
-Json = dict[str, Any]
-
-
-class Failure(Exception):
-    """The program could not do a case; the message is its own."""
-
 
 @dataclass(frozen=True)
 class Model:
@@ -130,64 +121,41 @@ def cases_of(arguments: argparse.Namespace) -> list[Case]:
     return [case for case in cases if not arguments.parts or case.part in arguments.parts]
 
 
-def run(command: list[str]) -> tuple[str, str, float]:
-    """Output, messages and peak resident megabytes of a program."""
-    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as messages:
-        process = subprocess.Popen(command, stdout=out, stderr=messages)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        messages.seek(0)
-        said = messages.read()
-        if process.returncode != 0:
-            lines = [line for line in said.splitlines() if line.startswith("error:")] or said.splitlines()
-            raise Failure(lines[0] if lines else f"exit code {process.returncode}")
-        return out.read(), said, usage.ru_maxrss * 1024 / 1e6
-
-
-def timing_of(messages: str) -> dict[str, float]:
-    """The line that -v ends with."""
-    lines = [line for line in messages.splitlines() if line.startswith("timing: ")]
-    if not lines:
-        raise Failure("no line `timing: ...` on stderr")
-    return {name: float(value) for name, value in re.findall(r"(\w+)=(\S+)", lines[-1])}
-
-
-def evaluate(command: list[str], case: Case, limit: int | None) -> tuple[Json, str, float]:
+def evaluate(command: list[str], case: Case, limit: int | None) -> tuple[Json, Run]:
     with tempfile.NamedTemporaryFile("w", suffix=".csv", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, ["file", "class_index"], extrasaction="ignore")
         writer.writeheader()
         writer.writerows(case.labels)
         file.flush()
         words = [str(case.folder), "--labels-csv", file.name, "--format", "json"]
-        output, messages, memory = run([*command, *words, *(["--limit-images", str(limit)] if limit else [])])
-    report = json.loads(output)
-    return {"n": report["images"], "top1": report["top1"], "top5": report["top5"]}, messages, memory
+        ran = run([*command, *words, *(["--limit-images", limit] if limit else [])])
+    report = json.loads(ran.output)
+    return {"n": report["images"], "top1": report["top1"], "top5": report["top5"]}, ran
 
 
-def classify(command: list[str], case: Case) -> tuple[Json, str, float]:
+def classify(command: list[str], case: Case) -> tuple[Json, Run]:
     """L3: what is answered, and whether it is what the picture shows."""
     files = [str(case.folder / row["file"]) for row in case.labels]
-    output, messages, memory = run([*command, *files, "--topk", str(TOP), "--format", "jsonl"])
+    ran = run([*command, *files, "--topk", TOP, "--format", "jsonl"])
     answers: Json = {}
     ranks = []
-    for row, line in zip(case.labels, output.splitlines(), strict=True):
+    for row, line in zip(case.labels, ran.output.splitlines(), strict=True):
         top = json.loads(line)["top"]
         rank = next((one["rank"] for one in top if one["label"] in SHOWN[row["file"]]), math.inf)
         answers[row["file"]] = {"label": top[0]["label"], "prob": round(top[0]["prob"], 4), "is_right": rank == 1}
         ranks.append(rank)
     share = {f"top{k}": 100 * sum(rank <= k for rank in ranks) / len(ranks) for k in (1, TOP)}
-    return {"n": len(ranks), **share, "answers": answers}, messages, memory
+    return {"n": len(ranks), **share, "answers": answers}, ran
 
 
 def measure(program: str, model: Model, case: Case, limit: int | None) -> Json:
     command = [program, "classify" if case.set == "L3" else "evaluate", "-m", str(model.file), *case.options]
     # One picture at a time: milliseconds and memory are then those of a picture, not of a batch.
     command += ["--precision", PRECISION, "--batch-size", "1", "-v"]
-    result, messages, memory = classify(command, case) if case.set == "L3" else evaluate(command, case, limit)
-    timing = timing_of(messages)
+    result, ran = classify(command, case) if case.set == "L3" else evaluate(command, case, limit)
+    timing = ran.timing()
     return {**result, "ms": round(1e3 * timing["seconds"] / timing["images"], 2),
-            "model_ms": round(1e3 * timing["model_seconds"] / timing["images"], 2), "peak_mb": round(memory)}
+            "model_ms": round(1e3 * timing["model_seconds"] / timing["images"], 2), "peak_mb": round(ran.peak_bytes / 1e6)}
 
 
 class Record:
@@ -233,13 +201,6 @@ class Record:
 
 def part_order(part: str) -> tuple[bool, int, str]:
     return part == AS_FILES, int(part.partition("x")[0]) if part[0].isdecimal() else 0, part
-
-
-def table(head: list[str], rows: list[list[str]], texts: int) -> str:
-    """Markdown; the first `texts` columns hold text, the others numbers."""
-    lines = ["| " + " | ".join(cells) + " |\n" for cells in (head, *rows)]
-    lines.insert(1, "|" + "---|" * texts + "---:|" * (len(head) - texts) + "\n")
-    return "".join(lines)
 
 
 def score(row: Json | None) -> str:
@@ -412,7 +373,7 @@ def write_pages(record: Record, docs: Path) -> None:
 
 
 def place_of(program: str) -> Json:
-    doctor = json.loads(run([program, "doctor", "--format", "json"])[0])
+    doctor = run_json([program, "doctor"])
     return {"machine": f"{doctor['processors']} processors of {doctor['cpu']}", "commit": doctor["commit"]}
 
 
@@ -427,7 +388,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", metavar="PART", help="sizes of L1 and L2 (default: all)")
     parser.add_argument("--limit", type=int, help="pictures per row (default: all)")
     parser.add_argument("--again", action="store_true", help="measure what is known, too")
-    parser.add_argument("--program", default=str(ROOT / "build" / "release" / "hydrascope"))
+    parser.add_argument("--program", default=str(PROGRAM))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page, the JSON and the figure")
     arguments = parser.parse_args(words)
     for set_name, option in (("L1", "photographs"), ("L2", "scenes")):

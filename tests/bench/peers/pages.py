@@ -14,12 +14,14 @@ def number(value: float | None, decimals: int = 9) -> str:
 
 
 def lines_of_table(head: list[str], rows: list[list[str]], left: int = 1) -> list[str]:
-    """Columns from the `left`-th on are numbers."""
+    """Columns from the `left`-th on are numbers, those without a title texts."""
 
     def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        texts = [cell.replace("|", "\\|") for cell in cells]
+        return "|" + "".join(f" {text} |" if text else " |" for text in texts)
 
-    return [line(head), "|" + "---|" * left + "---:|" * (len(head) - left), *map(line, rows)]
+    rule = ["---|" if index < left or not title else "---:|" for index, title in enumerate(head)]
+    return [line(head), "|" + "".join(rule), *map(line, rows)]
 
 
 class Page:
