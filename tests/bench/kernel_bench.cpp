@@ -36,45 +36,26 @@ std::vector<Case> all_cases() {
 
 std::string name_of(const Case& each) { return each.kernel + ", " + each.shape; }
 
-Row row_of(const Case& each) {
-  Row row;
-  row.kernel = each.kernel;
-  row.shape = each.shape;
-  row.type = each.type;
-  row.bytes = each.bytes;
-  row.flops = each.flops;
-  return row;
-}
-
 void write_copy(Stopwatch& stopwatch, const std::string& when, RowWriter& writer) {
-  Row row;
-  row.kernel = "copy";
-  row.shape = "1 GiB, " + when;
-  row.type = "bytes";
-  row.cache = "cold";
-  row.bytes = Stopwatch::copy_bytes();
-  row.times = stopwatch.copy();
-  row.finite = true;
-  writer.write(row);
+  const Case copy{"copy", "1 GiB, " + when, "bytes", Stopwatch::copy_bytes(), 0, {}};
+  writer.write(copy, "cold", stopwatch.copy(), /*finite=*/true);
 }
 
 /// Whether all went well.
 bool write_case(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
-  Row row = row_of(each);
   try {
     const Work work = each.prepare(stopwatch.stream());
+    bool finite = true;
     for (const bool cold : {true, false}) {
-      row.cache = cold ? "cold" : "warm";
-      row.times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
-      row.finite = work.finite();
-      writer.write(row);
+      const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
+      finite = work.finite();
+      writer.write(each, cold ? "cold" : "warm", times, finite);
     }
+    return finite;
   } catch (const Error& error) {
-    row.error = error.subject() + ": " + error.what();
-    writer.write(row);
+    writer.write_failure(each, error.subject() + ": " + error.what());
     return false;
   }
-  return row.finite;
 }
 
 int run(int argc, char** argv) {
@@ -106,7 +87,7 @@ int run(int argc, char** argv) {
     return kExitNoGpu;
   }
   Stopwatch stopwatch(launches);
-  RowWriter writer(format == "md" ? Format::md : Format::jsonl, std::cout, current_device());
+  RowWriter writer(format == "md" ? Format::md : Format::jsonl, std::cout);
   write_copy(stopwatch, "at the start", writer);
   bool good = true;
   for (const Case& each : cases) good = write_case(each, stopwatch, writer) && good;

@@ -9,40 +9,17 @@
 
 namespace hydrascope::bench {
 
-struct Device {
-  std::string name;
-  int major = 0;
-  int minor = 0;
-  int multiprocessors = 0;
-  double clock_mhz = 0;
-  double memory_clock_mhz = 0;
-  std::int64_t l2_bytes = 0;
-  std::int64_t memory_bytes = 0;
-  std::string driver;
-  std::string runtime;
-};
-/// Of the current device.
-Device current_device();
-
-struct Row {
-  std::string kernel;
-  std::string shape;
-  std::string type;
-  std::string cache;  ///< "cold" or "warm"
-  double bytes = 0;
-  double flops = 0;
-  Times times;
-  bool finite = false;
-  std::string error;  ///< why there are no times; empty where there are
-};
-
 enum class Format { jsonl, md };
 
 /// Writes rows as they come; shares are of the copy that was written first.
 class RowWriter {
  public:
-  RowWriter(Format format, std::ostream& out, const Device& device);
-  void write(const Row& row);
+  /// Begins with what the current device is.
+  RowWriter(Format format, std::ostream& out);
+  /// `cache` is "cold" or "warm"; `finite` whether the output is.
+  void write(const Case& each, const std::string& cache, const Times& times, bool finite);
+  /// A row without times, and why.
+  void write_failure(const Case& each, const std::string& why);
 
  private:
   Format format_;
