@@ -50,38 +50,23 @@ shards=$(($(nproc) < 8 ? $(nproc) : 8))
 by_memory=$(awk '/MemAvailable/ {print int($2 / 1500000)}' /proc/meminfo)
 jobs=$((by_memory < 1 ? 1 : by_memory < $(nproc) ? by_memory : $(nproc)))
 test_filter='*' sanitizer_filter='*' sanitizer_tools='memcheck racecheck'
+# Every option of the usage that takes a value is a variable of that name.
 while [ $# -gt 0 ]; do
   case $1 in
     --help | -h) usage; exit 0 ;;
     --require-targets) require_targets=yes; shift; continue ;;
     --*=*) set -- "${1%%=*}" "${1#*=}" "${@:2}" ;;
-    --*)
-      usage | grep -q -e "$1[ ,]" || wrong "unknown option $1"
-      [ $# -ge 2 ] || wrong "$1 needs a value"
-      ;;
+    --*) ;;
     *) wrong "unexpected argument $1" ;;
   esac
-  case $1 in
-    --stages) stages=${2//,/ } ;;
-    --out) out=$2 ;;
-    --build) build=$2 ;;
-    --headers) headers=$2 ;;
-    --python) python=$2 ;;
-    --libtorch) libtorch=$2 ;;
-    --architectures) architectures=$2 ;;
-    --images) images=$2 ;;
-    --pictures) pictures=$2 ;;
-    --limit) limit=$2 ;;
-    --jobs) jobs=$2 ;;
-    --shards) shards=$2 ;;
-    --test-filter) test_filter=$2 ;;
-    --sanitizer-filter) sanitizer_filter=$2 ;;
-    --sanitizer-tools) sanitizer_tools=${2//,/ } ;;
-    --commit) commit=$2 ;;
-    *) wrong "unknown option $1" ;;
-  esac
+  [[ $1 =~ ^--[a-z-]+$ ]] || wrong "unknown option $1"
+  grep -qE -e "^  (--[a-z-]+, )?$1[ ,]+[-A-Z]" <<<"$(usage)" || wrong "unknown option $1"
+  [ $# -ge 2 ] || wrong "$1 needs a value"
+  name=${1#--}
+  printf -v "${name//-/_}" %s "$2"
   shift 2
 done
+stages=${stages//,/ } sanitizer_tools=${sanitizer_tools//,/ }
 for number in "$limit" "$jobs" "$shards"; do
   [[ $number =~ ^[1-9][0-9]*$ ]] || wrong "--limit, --jobs and --shards are whole numbers above 0, not '$number'"
 done
