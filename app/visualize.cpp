@@ -17,7 +17,7 @@
 #include "app/visualize/visualization.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
-#include "viz/encode.h"
+#include "viz/picture/encode.h"
 
 #include <atomic>
 #include <iostream>

@@ -3,7 +3,7 @@
 #include "app/console.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
-#include "viz/chart_page.h"
+#include "viz/charts/chart_page.h"
 
 #include <algorithm>
 #include <string>

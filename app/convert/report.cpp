@@ -4,7 +4,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
-#include "viz/chart_page.h"
+#include "viz/charts/chart_page.h"
 
 #include <algorithm>
 #include <ostream>

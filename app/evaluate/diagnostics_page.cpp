@@ -1,6 +1,6 @@
 // The page of a DiagnosticsReport.
 #include "app/evaluate/diagnostics_report.h"
-#include "viz/chart_page.h"
+#include "viz/charts/chart_page.h"
 
 #include <cstddef>
 #include <map>

@@ -5,9 +5,9 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
-#include "viz/encode.h"
-#include "viz/figure.h"
-#include "viz/font.h"
+#include "viz/figure/figure.h"
+#include "viz/picture/encode.h"
+#include "viz/text/font.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 #include "app/command.h"
 #include "app/option_builders.h"
 #include "app/visualize/visualize_options.h"
-#include "viz/colormap.h"
+#include "viz/scale/colormap.h"
 
 namespace hydrascope::app {
 namespace {

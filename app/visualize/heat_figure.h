@@ -3,12 +3,12 @@
 #pragma once
 
 #include "app/visualize/input_map.h"
-#include "viz/canvas.h"
-#include "viz/colormap.h"
-#include "viz/figure.h"
-#include "viz/heat_map.h"
-#include "viz/heat_overlay.h"
-#include "viz/placement.h"
+#include "viz/figure/figure.h"
+#include "viz/heat/heat_map.h"
+#include "viz/heat/heat_overlay.h"
+#include "viz/heat/placement.h"
+#include "viz/picture/canvas.h"
+#include "viz/scale/colormap.h"
 
 #include <optional>
 #include <span>

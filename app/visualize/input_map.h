@@ -3,8 +3,8 @@
 
 #include "app/results/record.h"
 #include "app/visualize/map_choice.h"
-#include "viz/heat_map.h"
-#include "viz/placement.h"
+#include "viz/heat/heat_map.h"
+#include "viz/heat/placement.h"
 
 #include <optional>
 #include <string>

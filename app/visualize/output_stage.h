@@ -7,11 +7,11 @@
 #include "app/visualize/input_map.h"
 #include "app/visualize/map_record.h"
 #include "app/visualize/video_output.h"
-#include "viz/canvas.h"
-#include "viz/encode.h"
-#include "viz/font.h"
-#include "viz/html_report.h"
-#include "viz/placement.h"
+#include "viz/heat/placement.h"
+#include "viz/html_report/html_report.h"
+#include "viz/picture/canvas.h"
+#include "viz/picture/encode.h"
+#include "viz/text/font.h"
 
 #include <atomic>
 #include <filesystem>

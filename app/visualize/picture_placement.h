@@ -4,7 +4,7 @@
 
 #include "app/results/record.h"
 #include "model/image/transform_plan.h"
-#include "viz/placement.h"
+#include "viz/heat/placement.h"
 
 namespace hydrascope::app {
 

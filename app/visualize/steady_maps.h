@@ -3,7 +3,7 @@
 
 #include "app/visualize/heat_figure.h"
 #include "app/visualize/input_map.h"
-#include "viz/heat_map.h"
+#include "viz/heat/heat_map.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "app/visualize/video_output.h"
 
 #include "model/image/captured_messages.h"
-#include "viz/figure.h"
+#include "viz/figure/figure.h"
 
 #include <string>
 #include <utility>

@@ -3,8 +3,8 @@
 
 #include "app/npy_file.h"
 #include "app/visualize/input_map.h"
-#include "viz/canvas.h"
-#include "viz/video_writer.h"
+#include "viz/picture/canvas.h"
+#include "viz/picture/video_writer.h"
 
 #include <cstdint>
 #include <filesystem>

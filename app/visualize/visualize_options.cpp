@@ -4,7 +4,7 @@
 #include "app/option_builders.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
-#include "viz/colormap.h"
+#include "viz/scale/colormap.h"
 
 #include <algorithm>
 #include <array>

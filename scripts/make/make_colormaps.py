@@ -1,6 +1,6 @@
-"""Writes the colour tables of viz/: `viz/colormap_tables.inc`.
+"""Writes the colour tables of viz/: `viz/scale/colormap_tables.inc`.
 
-    python scripts/make/make_colormaps.py [--out viz/colormap_tables.inc]
+    python scripts/make/make_colormaps.py [--out viz/scale/colormap_tables.inc]
 
 viridis, inferno, magma, cividis and turbo are taken from matplotlib (3.10.3 made the file that is
 kept); needs matplotlib and numpy. The diverging map is computed here, in OKLab (Ottosson 2020,
@@ -78,7 +78,7 @@ def initialiser(name: str, is_diverging: bool, colors: np.ndarray) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("viz/colormap_tables.inc"))
+    parser.add_argument("--out", type=Path, default=Path("viz/scale/colormap_tables.inc"))
     out = parser.parse_args().out
     text = "// Written by scripts/make/make_colormaps.py: (name, diverging, 256 times red, green, blue). Origins: NOTICE.\n"
     for name in SEQUENTIAL:

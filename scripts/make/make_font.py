@@ -4,7 +4,7 @@
 
 Keeps of DejaVu Sans 2.37 (https://dejavu-fonts.github.io/) the letters of Latin, Greek and Cyrillic
 with their accents, punctuation, digits above and below, currencies, arrows, mathematics and some
-shapes; drops hinting and layout tables, which viz/font does not read. The licence is the text that
+shapes; drops hinting and layout tables, which viz/text does not read. The licence is the text that
 the font itself holds. Needs fonttools (4.58.4 made what is kept).
 """
 

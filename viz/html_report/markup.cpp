@@ -1,7 +1,7 @@
 #include "viz/html_report/markup.h"
 
 #include "kernels/error.h"
-#include "viz/utf8.h"
+#include "viz/text/utf8.h"
 
 #include <algorithm>
 #include <cstdint>

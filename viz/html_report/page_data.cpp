@@ -1,9 +1,9 @@
 #include "viz/html_report/page_data.h"
 
 #include "kernels/error.h"
-#include "viz/colormap.h"
-#include "viz/heat_overlay.h"
+#include "viz/heat/heat_overlay.h"
 #include "viz/html_report/markup.h"
+#include "viz/scale/colormap.h"
 
 #include <nlohmann/json.hpp>
 

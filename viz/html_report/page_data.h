@@ -1,7 +1,7 @@
 // What the page's script reads: JSON inside of <script type="application/json">, and maps.
 #pragma once
 
-#include "viz/html_report.h"
+#include "viz/html_report/html_report.h"
 
 #include <string>
 

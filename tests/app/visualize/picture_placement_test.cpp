@@ -3,7 +3,7 @@
 #include "app/visualize/picture_placement.h"
 
 #include "model/image/transform.h"
-#include "viz/encode.h"
+#include "viz/picture/encode.h"
 
 #include <gtest/gtest.h>
 

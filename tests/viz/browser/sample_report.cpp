@@ -1,10 +1,10 @@
 // Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
 // what the program itself draws: report.html with expected.json, look-N.html of several options
 // with first_looks.json, and large.html.
-#include "viz/canvas.h"
-#include "viz/colormap.h"
-#include "viz/heat_overlay.h"
-#include "viz/html_report.h"
+#include "viz/heat/heat_overlay.h"
+#include "viz/html_report/html_report.h"
+#include "viz/picture/canvas.h"
+#include "viz/scale/colormap.h"
 
 #include <nlohmann/json.hpp>
 

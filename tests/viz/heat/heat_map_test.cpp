@@ -1,0 +1,115 @@
+#include "viz/heat/heat_map.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::viz {
+namespace heat_map_test {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+using Cells = std::vector<std::uint8_t>;
+
+HeatMap row(std::vector<float> values) {
+  const auto columns = static_cast<std::int64_t>(values.size());
+  return {1, columns, std::move(values)};
+}
+
+/// 1 .. n, from the largest to the smallest.
+HeatMap falling(int n) {
+  HeatMap map{1, n, {}};
+  for (int i = n; i > 0; --i) map.values.push_back(static_cast<float>(i));
+  return map;
+}
+
+void expect_range(const ValueRange& range, float low, float high) {
+  EXPECT_EQ(range.low, low);
+  EXPECT_EQ(range.high, high);
+}
+
+TEST(HeatMapTest, SignsAreChosen) {
+  const HeatMap map = row({-2, 0, 3, kNan});
+  EXPECT_EQ(with_sign(map, Sign::both).values[0], -2);
+  const HeatMap positive = with_sign(map, Sign::positive);
+  EXPECT_EQ(positive.values[0], 0);
+  EXPECT_EQ(positive.values[2], 3);
+  EXPECT_TRUE(std::isnan(positive.values[3]));
+  const HeatMap absolute = with_sign(map, Sign::absolute);
+  EXPECT_EQ(absolute.values[0], 2);
+  EXPECT_EQ(absolute.values[2], 3);
+  EXPECT_TRUE(std::isnan(absolute.values[3]));
+}
+
+TEST(HeatMapTest, TheRangeIsFromTheSmallestToTheLargestNumber) {
+  expect_range(range_of(row({3, -1, kNan, 2}), false, 0), -1, 3);
+  expect_range(range_of(row({3, -5, kNan, 2}), true, 0), -5, 5);
+  expect_range(range_of(row({kInfinity, 4, -kInfinity, 6}), false, 0), 4, 6);
+  expect_range(range_of(row({7, 7}), false, 0), 7, 7);
+  expect_range(range_of(row({kNan, kNan}), false, 0), 0, 0);
+  expect_range(range_of({}, true, 10), 0, 0);
+}
+
+TEST(HeatMapTest, OutliersLieBeyondTheRange) {
+  expect_range(range_of(falling(101), false, 0), 1, 101);
+  // Distances from the median, 51, are 50, 50, 49, 49 and so on: 2550 in all.
+  expect_range(range_of(falling(101), false, 1.9), 1, 101);
+  expect_range(range_of(falling(101), false, 4), 2, 100);
+  expect_range(range_of(falling(101), false, 100), 51, 51);
+  // 5050 in all, from 0.
+  expect_range(range_of(falling(100), true, 3.9), -99, 99);
+  expect_range(range_of(falling(3), true, 100), -1, 1);
+  expect_range(range_of(row({5}), true, 100), -5, 5);
+  expect_range(range_of(row({7, 7, 7}), false, 50), 7, 7);
+}
+
+TEST(HeatMapTest, OutliersAreAShareOfTheHeatSoThatSmallObjectsKeepTheirColours) {
+  HeatMap map{68, 120, std::vector<float>(68 * 120, 0)};
+  for (std::size_t i = 0; i < 1000; ++i) map.values[8 * i] = 0.001F;  // here and there a little
+  for (std::size_t i = 0; i < 20; ++i) map.values[4000 + i] = 1 + 0.1F * static_cast<float>(i);
+  const ValueRange range = range_of(map, false, 20);
+  EXPECT_EQ(range.low, 0);
+  EXPECT_GT(range.high, 2) << "of 1 to 2.9, far above the rest";
+  EXPECT_LT(range.high, 2.9F);
+}
+
+TEST(HeatMapTest, TheSmallestSetHoldsTheMass) {
+  const HeatMap map = row({1, 5, -9, 3, 1, kNan});  // 10 of positive heat
+  EXPECT_EQ(smallest_set(map, 0), (Cells{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(smallest_set(map, 0.3), (Cells{0, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(smallest_set(map, 0.5), (Cells{0, 1, 0, 0, 0, 0}));
+  EXPECT_EQ(smallest_set(map, 0.51), (Cells{0, 1, 0, 1, 0, 0}));
+  EXPECT_EQ(smallest_set(map, 0.85), (Cells{1, 1, 0, 1, 0, 0})) << "ties go to the earlier cell";
+  EXPECT_EQ(smallest_set(map, 1), (Cells{1, 1, 0, 1, 1, 0}));
+  EXPECT_EQ(smallest_set(row({-1, 0, kNan}), 0.9), (Cells{0, 0, 0}));
+}
+
+TEST(HeatMapTest, AllOfTheMassIsReachedInSpiteOfRounding) {
+  HeatMap map{1, 1000, {}};
+  for (int i = 0; i < 1000; ++i) map.values.push_back(1.0F / static_cast<float>(3 + 7 * i));
+  EXPECT_EQ(smallest_set(map, 1), Cells(1000, 1));
+}
+
+TEST(TemporalMeanTest, WhatWasFadesExponentially) {
+  TemporalMean mean(0.75);
+  EXPECT_EQ(mean.add(row({4, 0})).values, (std::vector<float>{4, 0}));
+  EXPECT_EQ(mean.add(row({0, 8})).values, (std::vector<float>{3, 2}));
+  EXPECT_EQ(mean.add(row({0, 8})).values, (std::vector<float>{2.25F, 3.5F}));
+  TemporalMean none(0);
+  none.add(row({4, 0}));
+  EXPECT_EQ(none.add(row({1, 2})).values, (std::vector<float>{1, 2}));
+}
+
+TEST(TemporalMeanTest, AnotherSizeStartsAnewAndNanChangesNothing) {
+  TemporalMean mean(0.5);
+  mean.add(row({4, kNan}));
+  EXPECT_EQ(mean.add(row({kNan, 6})).values, (std::vector<float>{4, 6}));
+  EXPECT_EQ(mean.add(row({1, 2, 3})).values, (std::vector<float>{1, 2, 3}));
+  EXPECT_EQ(mean.add({3, 1, {5, 6, 7}}).rows, 3);
+}
+
+}  // namespace heat_map_test
+}  // namespace hydrascope::viz

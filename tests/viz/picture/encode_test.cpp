@@ -1,0 +1,112 @@
+#include "viz/picture/encode.h"
+
+#include "model/image/decode.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+namespace hydrascope::viz {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Smooth, so that lossy formats keep it, and different in every channel.
+Canvas gradient(int width, int height) {
+  Canvas canvas = filled(width, height, {});
+  std::size_t i = 0;
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      canvas.rgb[i++] = static_cast<std::uint8_t>(255 * x / width);
+      canvas.rgb[i++] = static_cast<std::uint8_t>(255 * y / height);
+      canvas.rgb[i++] = static_cast<std::uint8_t>(40 + 30 * x / width);
+    }
+  }
+  return canvas;
+}
+
+bool has_encoder(ImageFormat format) {
+  try {
+    require_encoder(format);
+    return true;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported_format);
+    return false;
+  }
+}
+
+TEST(EncodeTest, FormatsGoByExtension) {
+  EXPECT_EQ(image_format("a/b.png"), ImageFormat::png);
+  EXPECT_EQ(image_format("b.JPG"), ImageFormat::jpeg);
+  EXPECT_EQ(image_format(".jpeg"), ImageFormat::jpeg);
+  EXPECT_EQ(image_format("x.y.WebP"), ImageFormat::webp);
+  EXPECT_ERROR(image_format("b.gif"), unsupported_format, "b.gif", ".webp");
+  EXPECT_ERROR(image_format("png"), unsupported_format, "ends in");
+  EXPECT_ERROR(image_format("folder.png/file"), unsupported_format, "ends in");
+  EXPECT_ERROR(image_format(""), unsupported_format, "ends in");
+  EXPECT_EQ(extension(ImageFormat::jpeg), ".jpg");
+}
+
+TEST(EncodeTest, PngsAreReadBackAsTheyWere) {
+  for (const auto& [width, height] : {std::pair{1, 1}, {7, 3}, {200, 131}}) {
+    const Canvas canvas = gradient(width, height);
+    const image::Picture picture = image::decode(encode(canvas, ImageFormat::png), {});
+    EXPECT_EQ(picture.width, width);
+    EXPECT_EQ(picture.height, height);
+    EXPECT_EQ(picture.rgb, canvas.rgb);
+  }
+}
+
+TEST(EncodeTest, LossyFormatsKeepWhatCanBeSeen) {
+  const Canvas canvas = gradient(200, 131);
+  for (const ImageFormat format : {ImageFormat::jpeg, ImageFormat::webp}) {
+    if (!has_encoder(format)) continue;
+    const image::Picture picture = image::decode(encode(canvas, format), {});
+    ASSERT_EQ(picture.rgb.size(), canvas.rgb.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < canvas.rgb.size(); ++i)
+      sum += std::abs(picture.rgb[i] - canvas.rgb[i]);
+    EXPECT_LT(sum / static_cast<double>(canvas.rgb.size()), 3.0);
+    EXPECT_LT(encode(canvas, format, {20}).size(), encode(canvas, format, {95}).size());
+  }
+}
+
+TEST(EncodeTest, WebpNeedsOpenCv) {
+  if (has_encoder(ImageFormat::webp)) GTEST_SKIP() << "this build has OpenCV";
+  EXPECT_ERROR(encode(gradient(2, 2), ImageFormat::webp), unsupported_format, "OpenCV");
+}
+
+TEST(EncodeTest, PicturesThatAFormatHasNoRoomForAreRefused) {
+  EXPECT_ERROR(encode(Canvas{}, ImageFormat::png), unsupported_format, "PNG", "0 x 0");
+  EXPECT_ERROR(encode(filled(70000, 1, {}), ImageFormat::jpeg), unsupported_format, "65500",
+               "70000 x 1");
+  Canvas wrong = filled(3, 3, {});
+  wrong.rgb.pop_back();
+  EXPECT_ERROR(encode(wrong, ImageFormat::png), internal, "3 bytes per pixel");
+}
+
+TEST(WriteImageTest, AFileIsWholeOrNotThere) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.write("picture.png", "an older one");
+  write_image(file, gradient(40, 30), ImageFormat::png);
+  EXPECT_EQ(image::read_picture(file, {}).rgb, gradient(40, 30).rgb);
+  EXPECT_THROW(write_image(file, Canvas{}, ImageFormat::png), Error);
+  EXPECT_EQ(image::read_picture(file, {}).width, 40) << "the older one stays";
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "nothing is left";
+}
+
+TEST(WriteImageTest, PlacesThatCannotBeWrittenAreNamed) {
+  const testing::TemporaryFolder folder;
+  EXPECT_ERROR(write_image(folder.path() / "none" / "a.png", gradient(2, 2), ImageFormat::png),
+               unwritable, "a.png", "cannot be created");
+  EXPECT_ERROR(write_image(folder.path(), gradient(2, 2), ImageFormat::png), unwritable, "folder");
+  EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unwritable, "device");
+}
+
+}  // namespace
+}  // namespace hydrascope::viz

@@ -1,0 +1,39 @@
+// Pages of charts and tables, for results that are looked at once: nothing in them moves, and they
+// need no other file.
+#pragma once
+
+#include "viz/charts/line_chart.h"
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::viz {
+
+/// Parts stand in the order in which they are added. All texts may be any bytes.
+class ChartPage {
+ public:
+  /// `title` is the window's; `heading` the page's.
+  ChartPage(std::string_view title, std::string_view heading);
+
+  void add_heading(std::string_view text);
+  void add_paragraph(std::string_view text);
+  void add_warning(std::string_view text);
+  void add_list(std::span<const std::string> items);
+  /// Side by side as far as the window is wide.
+  void add_charts(std::span<const LineChart> charts);
+  /// `rows` begin with the titles. Those of `strong` are bold.
+  void add_table(std::span<const std::vector<std::string>> rows,
+                 const std::vector<bool>& strong = {});
+
+  [[nodiscard]] std::string html() const;
+
+ private:
+  void add_element(std::string_view tag, std::string_view text);
+
+  std::string title_;
+  std::string body_;
+};
+
+}  // namespace hydrascope::viz

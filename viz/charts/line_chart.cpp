@@ -1,0 +1,210 @@
+#include "viz/charts/line_chart.h"
+
+#include "viz/html_report/markup.h"
+#include "viz/scale/ticks.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <iomanip>
+#include <limits>
+#include <sstream>
+#include <string_view>
+
+namespace hydrascope::viz {
+namespace {
+
+// Okabe and Ito's colours, told apart with every kind of colour vision.
+constexpr std::array<std::string_view, 7> kColors{"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                                  "#e69f00", "#56b4e9", "#7f7f7f"};
+constexpr std::string_view kCompanyColor = "#999";
+constexpr double kLeft = 70;
+constexpr double kRight = 14;
+constexpr double kTop = 34;
+constexpr double kBottom = 42;
+constexpr double kLegendRow = 16;
+
+/// The range of a coordinate, a little wider than what lies in it.
+class Extent {
+ public:
+  void add(double value) {
+    low_ = std::min(low_, value);
+    high_ = std::max(high_, value);
+  }
+  [[nodiscard]] ValueRange range() const {
+    if (low_ > high_) return {0, 1};
+    constexpr double kMargin = 0.04;
+    const double size = std::max(std::abs(low_), std::abs(high_));
+    // What differs by rounding alone is one value.
+    const double margin =
+        kMargin * (high_ - low_ > 1e-5 * size ? high_ - low_ : std::max(size, 0.1));
+    return {static_cast<float>(low_ - margin), static_cast<float>(high_ + margin)};
+  }
+
+ private:
+  double low_ = std::numeric_limits<double>::infinity();
+  double high_ = -std::numeric_limits<double>::infinity();
+};
+
+/// A range drawn from `begin` to `end`; of a logarithmic one the range is that of the logarithms.
+struct ChartAxis {
+  ValueRange range;
+  double begin;
+  double end;
+  bool logarithmic;
+  [[nodiscard]] double at(double value) const {
+    const double place = logarithmic ? std::log10(value) : value;
+    return begin + (end - begin) * (place - range.low) / (double{range.high} - range.low);
+  }
+  [[nodiscard]] Ticks ticks(int most) const {
+    return logarithmic ? decade_ticks(range) : ticks_of(range, most);
+  }
+};
+
+class Drawing {
+ public:
+  explicit Drawing(const LineChart& chart) : chart_(chart) {
+    Extent x;
+    Extent y;
+    for (const ChartLine& line : chart.lines) {
+      if (line.in_front) ++legend_rows_;
+      for (const auto& point : line.points) {
+        if (is_on_axis(point.first)) x.add(place_of(point.first));
+        if (is_drawn(point)) y.add(place_of(point.second));
+      }
+    }
+    if (legend_rows_ == 1) legend_rows_ = 0;  // the title says it
+    x_ = {x.range(), kLeft, chart.width - kRight, chart.logarithmic};
+    y_ = {y.range(), chart.height - kBottom, kTop, chart.logarithmic};
+    out_ << std::fixed << std::setprecision(1);
+  }
+
+  /// With the legend.
+  [[nodiscard]] double height() const { return chart_.height + kLegendRow * legend_rows_; }
+
+  std::string svg() {
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" << chart_.width
+         << "\" height=\"" << height() << "\" viewBox=\"0 0 " << chart_.width << ' ' << height()
+         << "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n<title>"
+         << page::escaped(chart_.title) << "</title>\n<text x=\"" << kLeft
+         << "\" y=\"16\" font-weight=\"bold\">" << page::escaped(chart_.title) << "</text>\n";
+    draw_axes();
+    for (const ChartLine& line : chart_.lines)
+      if (!line.in_front) draw(line, kCompanyColor, 1, /*dots=*/false);
+    std::size_t next = 0;
+    for (const ChartLine& line : chart_.lines) {
+      if (!line.in_front) continue;
+      const std::string_view color = kColors[next++ % kColors.size()];
+      draw(line, color, 2, /*dots=*/line.points.size() <= kMostDots);
+      if (legend_rows_ > 0) draw_legend(line, color, next - 1);
+    }
+    out_ << "</svg>\n";
+    return out_.str();
+  }
+
+ private:
+  static constexpr std::size_t kMostDots = 64;
+
+  [[nodiscard]] bool is_on_axis(double value) const {
+    return std::isfinite(value) && (value > 0 || !chart_.logarithmic);
+  }
+  [[nodiscard]] bool is_drawn(const std::pair<double, double>& point) const {
+    return is_on_axis(point.first) && is_on_axis(point.second);
+  }
+  [[nodiscard]] double place_of(double value) const {
+    return chart_.logarithmic ? std::log10(value) : value;
+  }
+
+  void text(double x, double y, std::string_view anchor, std::string_view words) {
+    out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\">"
+         << page::escaped(words) << "</text>\n";
+  }
+
+  void draw_axes() {
+    const double middle = (x_.begin + x_.end) / 2;
+    Ticks along = x_.ticks(8);
+    if (!chart_.x_marks.empty()) {
+      along = {};
+      for (const auto& [value, text] : chart_.x_marks) along.ticks.push_back({value, text});
+    }
+    for (const Tick& tick : along.ticks) {
+      const double x = x_.at(tick.value);
+      out_ << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"" << y_.begin << "\" y2=\""
+           << y_.begin + 4 << "\" stroke=\"#999\"/>";
+      text(x, y_.begin + 16, "middle", tick.text);
+    }
+    const Ticks up = y_.ticks(6);
+    for (const Tick& tick : up.ticks) {
+      const double y = y_.at(tick.value);
+      out_ << "<line x1=\"" << x_.begin << "\" x2=\"" << x_.end << "\" y1=\"" << y << "\" y2=\""
+           << y << "\" stroke=\"#999\" stroke-opacity=\"0.3\"/>";
+      text(x_.begin - 6, y + 4, "end", tick.text);
+    }
+    const std::string x_factor = along.factor().empty() ? "" : " (" + along.factor() + ")";
+    const std::string y_factor = up.factor().empty() ? "" : " (" + up.factor() + ")";
+    text(middle, y_.begin + 33, "middle", chart_.x_title + x_factor);
+    const double y = (y_.begin + y_.end) / 2;
+    out_ << "<text x=\"14\" y=\"" << y << "\" text-anchor=\"middle\" transform=\"rotate(-90 14 "
+         << y << ")\">" << page::escaped(chart_.y_title + y_factor) << "</text>\n<rect x=\""
+         << x_.begin << "\" y=\"" << y_.end << "\" width=\"" << x_.end - x_.begin << "\" height=\""
+         << y_.begin - y_.end << "\" fill=\"none\" stroke=\"#999\"/>\n";
+  }
+
+  void draw(const ChartLine& line, std::string_view color, int width, bool dots) {
+    out_ << "<g stroke=\"" << color << "\" fill=\"none\" stroke-width=\"" << width << "\"><title>"
+         << page::escaped(line.name) << "</title><path d=\"";
+    bool is_open = false;
+    for (const auto& point : line.points) {
+      if (is_drawn(point)) {
+        out_ << (is_open ? 'L' : 'M') << x_.at(point.first) << ' ' << y_.at(point.second);
+      }
+      is_open = is_drawn(point);
+    }
+    out_ << "\"/>";
+    for (const auto& point : line.points) {
+      if (!dots || !is_drawn(point)) continue;
+      out_ << "<circle r=\"3\" fill=\"" << color << "\" cx=\"" << x_.at(point.first) << "\" cy=\""
+           << y_.at(point.second) << "\"><title>" << page::escaped(line.name) << ": "
+           << std::defaultfloat << std::setprecision(6) << point.second << std::fixed
+           << std::setprecision(1) << "</title></circle>";
+    }
+    out_ << "</g>\n";
+  }
+
+  void draw_legend(const ChartLine& line, std::string_view color, std::size_t row) {
+    const double y = chart_.height + kLegendRow * static_cast<double>(row);
+    out_ << "<rect x=\"" << kLeft << "\" y=\"" << y - 3 << "\" width=\"14\" height=\"4\" fill=\""
+         << color << "\"/>";
+    text(kLeft + 20, y + 4, "start", line.name);
+  }
+
+  const LineChart& chart_;
+  int legend_rows_ = 0;
+  ChartAxis x_{};
+  ChartAxis y_{};
+  std::ostringstream out_;
+};
+
+}  // namespace
+
+std::string line_chart_svg(const LineChart& chart) { return Drawing(chart).svg(); }
+
+std::string charts_svg(std::span<const LineChart> charts) {
+  std::ostringstream parts;
+  int width = 0;
+  double height = 0;
+  for (const LineChart& chart : charts) {
+    Drawing drawing(chart);
+    parts << "<g transform=\"translate(" << width << " 0)\">\n" << drawing.svg() << "</g>\n";
+    width += chart.width;
+    height = std::max(height, drawing.height());
+  }
+  std::ostringstream out;
+  out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
+      << "\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      << parts.str() << "</svg>\n";
+  return out.str();
+}
+
+}  // namespace hydrascope::viz

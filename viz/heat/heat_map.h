@@ -1,0 +1,45 @@
+// A map over a grid of cells (the patches of a picture), and what is taken from it before it is
+// drawn.
+#pragma once
+
+#include "viz/scale/ticks.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct HeatMap {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<float> values;  ///< (rows, columns), row-major; NaN: nothing is known
+};
+
+enum class Sign { both, positive, absolute };
+/// `positive` raises what is below 0 to 0, `absolute` takes magnitudes.
+HeatMap with_sign(HeatMap map, Sign sign);
+
+/// Smallest and largest value; with `symmetric` -m .. m, m the largest magnitude. The farthest cells
+/// lie beyond as long as they hold no more than `outlier_percent` of the heat, which is the sum of
+/// distances from the median, or from 0 with `symmetric`: a small object keeps its colours, as a
+/// share of the cells would not let it. NaN is left out; a map without a number, or of one value, has an empty range that `draw` still
+/// draws.
+ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent);
+
+/// The smallest set of cells that holds `mass` (0..1) of the map's positive heat, largest first: 1
+/// for those in it. Ties go to the earlier cell. All 0 for a map without positive heat.
+std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass);
+
+/// Exponential mean over the frames of a video: kept <- smoothing * kept + (1 - smoothing) * map. A
+/// map of another size starts anew.
+class TemporalMean {
+ public:
+  explicit TemporalMean(double smoothing) : smoothing_(smoothing) {}
+  HeatMap add(const HeatMap& map);
+
+ private:
+  double smoothing_;
+  HeatMap kept_;
+};
+
+}  // namespace hydrascope::viz

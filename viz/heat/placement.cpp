@@ -1,0 +1,41 @@
+#include "viz/heat/placement.h"
+
+#include <algorithm>
+
+namespace hydrascope::viz {
+namespace {
+
+/// Rounded up; b > 0.
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? (a + b - 1) / b : -(-a / b);
+}
+
+/// The first pixel whose centre lies at or after `position` of the window.
+std::int64_t first_pixel(const Axis& axis, std::int64_t position) {
+  const std::int64_t pixel =
+      divide_up(2 * (axis.window_start + position) * axis.picture - axis.resized, 2 * axis.resized);
+  return std::clamp<std::int64_t>(pixel, 0, axis.picture);
+}
+
+}  // namespace
+
+SeenRange seen(const Axis& axis) {
+  return {first_pixel(axis, 0), first_pixel(axis, std::min(axis.window, axis.output))};
+}
+
+double cell_edge(const Axis& axis, std::int64_t cell) {
+  const double position = static_cast<double>(cell) * static_cast<double>(axis.output) /
+                          static_cast<double>(axis.cells);
+  return (position + static_cast<double>(axis.window_start)) * static_cast<double>(axis.picture) /
+         static_cast<double>(axis.resized);
+}
+
+std::int64_t cell_at(const Axis& axis, std::int64_t pixel) {
+  const SeenRange range = seen(axis);
+  if (pixel < range.begin || pixel >= range.end) return -1;
+  // In units of half a picture pixel of the window.
+  const std::int64_t centre = (2 * pixel + 1) * axis.resized - 2 * axis.window_start * axis.picture;
+  return std::min(centre * axis.cells / (2 * axis.picture * axis.output), axis.cells - 1);
+}
+
+}  // namespace hydrascope::viz

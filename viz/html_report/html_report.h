@@ -1,0 +1,114 @@
+// One self-contained page over any number of pictures: each with a map over it whose method, layer,
+// head, class, sign, colours and opacity are chosen in the page. No network; pictures and maps lie
+// in the file. Pictures are written as they come, so memory does not grow with their number.
+//
+// What is in the page: html_report/. Maps lie there as base64 of their float32 values, so that what
+// the page offers for download is what was computed. Pictures are shrunk and at most some 60 kB.
+// Names, labels and notes may hold any bytes. A Content-Security-Policy lets no script run but the
+// page's own, and nothing be loaded. Without scripts the page still shows pictures and predictions.
+//
+// A value of a map takes 5.3 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
+// 1.6 MB per picture.
+// Test: tests/viz/html_report_test.cpp, in a browser tests/viz/browser/.
+#pragma once
+
+#include "viz/heat/heat_map.h"
+#include "viz/heat/placement.h"
+#include "viz/picture/canvas.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct ReportPrediction {
+  std::int64_t index = 0;
+  std::string label;
+  double probability = 0;  ///< 0..1
+};
+
+struct ReportMap {
+  std::string method;
+  std::int64_t layer = 0;
+  std::string head;                         ///< "mean", "max", or a number
+  std::optional<std::int64_t> class_index;  ///< none: the same for all classes
+  HeatMap map;                              ///< raw; of the placement's rows and columns
+  bool is_signed = false;
+  /// What the first and the last colour stand for with the options' sign and colours, where that
+  /// follows from more than the map; other signs and colours have a range of their own.
+  std::optional<ValueRange> range;
+  double own_share = 0;  ///< of the class token, -1..1; 0 or NaN: not shown
+  std::string note;      ///< what the reader of the map must know; may be empty
+};
+
+struct ReportPicture {
+  std::string name;  ///< as given; any bytes
+  Canvas picture;    ///< its own size; the page holds a smaller one
+  Placement placement;
+  std::vector<ReportPrediction> top;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
+  /// In any order and number. Shown at first: method, class and head of the first, at their last
+  /// layer.
+  std::vector<ReportMap> maps;
+  std::vector<ReportPrediction> others;  ///< classes of maps that are not among `top`
+};
+
+/// A picture's part of the page, as markup.
+struct PreparedPicture {
+  std::string name;
+  std::string content;
+};
+
+/// Instead of a picture that could not be read.
+struct ReportFailure {
+  std::string name;
+  std::string message;
+};
+
+struct ReportOptions {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< of the run: model, attention, ...
+  int longest_edge = 800;                                  ///< of pictures in the page
+  int quality = 82;                                        ///< of their JPEG, at most
+
+  // Chosen at first. Empty names: the defaults of colormap.h.
+  std::string colormap;         ///< of maps drawn with one sign
+  std::string signed_colormap;  ///< of signed maps drawn with both
+  double alpha = 0.5;
+  bool blocks = false;  ///< each cell in one colour instead of smoothly
+  bool fade = false;    ///< the share of the colour falls with the heat
+  bool beside = false;  ///< the original beside the overlay
+  Sign sign = Sign::both;
+  double outlined_mass = 0;    ///< 0..1: the smallest set of cells that holds it
+  double outlier_percent = 0;  ///< of a map's heat: range_of. Not to be chosen in the page.
+};
+
+class HtmlReport {
+ public:
+  /// Writes under a temporary name beside `file`. Throws Error(unwritable), and
+  /// Error(invalid_argument) for a colour map that does not exist.
+  HtmlReport(const std::filesystem::path& file, ReportOptions options);
+  ~HtmlReport();  ///< without `finish` nothing is left
+  HtmlReport(const HtmlReport&) = delete;
+  HtmlReport& operator=(const HtmlReport&) = delete;
+
+  /// What takes time: shrinks and encodes. On any thread, also while another one adds. Throws
+  /// Error(internal) for a map of another size than the grid's.
+  [[nodiscard]] PreparedPicture prepare(const ReportPicture& picture) const;
+
+  // The others one at a time. All throw Error(unwritable) if writing fails, and from then on.
+  void add(const PreparedPicture& picture);
+  void add(const ReportFailure& failure);
+  void finish();  ///< gives the file its name
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::viz

@@ -1,0 +1,101 @@
+#include "viz/picture/encode.h"
+
+#include "kernels/error.h"
+#include "kernels/new_file.h"
+#include "model/image/opencv/modules.h"
+#include "viz/picture/encoders.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <new>
+#include <string>
+
+namespace hydrascope::viz {
+namespace {
+
+struct Format {
+  ImageFormat format;
+  std::string_view name;
+  std::string_view extension;
+  int longest_edge;  ///< that the format has room for
+};
+constexpr std::array kFormats{
+    Format{ImageFormat::png, "PNG", ".png", 1'000'000},  // the limit of libpng
+    Format{ImageFormat::jpeg, "JPEG", ".jpg", 65500},    // the limit of libjpeg
+    Format{ImageFormat::webp, "WebP", ".webp", 16383},
+};
+
+const Format& properties(ImageFormat format) {
+  return *std::ranges::find(kFormats, format, &Format::format);
+}
+
+}  // namespace
+
+std::string lower_extension(std::string_view name) {
+  const std::size_t dot = name.find_last_of("./");
+  std::string extension(dot == name.npos || name[dot] == '/' ? "" : name.substr(dot));
+  std::ranges::transform(extension, extension.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension;
+}
+
+ImageFormat image_format(std::string_view name) {
+  const std::string extension = lower_extension(name);
+  if (extension == ".jpeg") return ImageFormat::jpeg;
+  const auto found = std::ranges::find(kFormats, extension, &Format::extension);
+  if (found == kFormats.end())
+    throw Error(ErrorCode::unsupported_format,
+                "expected a name that ends in .png, .jpg, .jpeg or .webp", std::string(name));
+  return found->format;
+}
+
+std::string_view extension(ImageFormat format) { return properties(format).extension; }
+
+void require_encoder([[maybe_unused]] ImageFormat format) {
+#ifndef HYDRASCOPE_WITH_OPENCV
+  if (format == ImageFormat::webp)
+    throw Error(ErrorCode::unsupported_format, "this build writes no WebP: it has no OpenCV",
+                "webp", "write .png or .jpg, or build with HYDRASCOPE_OPENCV=ON");
+#endif
+}
+
+std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
+                              const EncodeOptions& options) {
+  require_encoder(format);
+  const Format& properties = viz::properties(format);
+  if (canvas.width < 1 || canvas.height < 1 ||
+      std::max(canvas.width, canvas.height) > properties.longest_edge)
+    throw Error(ErrorCode::unsupported_format,
+                std::string(properties.name) + " holds 1 to " +
+                    std::to_string(properties.longest_edge) + " pixels an edge, found " +
+                    std::to_string(canvas.width) + " x " + std::to_string(canvas.height));
+  if (canvas.rgb.size() !=
+      static_cast<std::size_t>(canvas.width) * static_cast<std::size_t>(canvas.height) * 3)
+    throw Error(ErrorCode::internal, "a canvas has 3 bytes per pixel", "canvas");
+  const int quality = std::clamp(options.quality, 1, 100);
+  try {
+    return encode_pixels(canvas, format, quality);
+  } catch (const std::bad_alloc&) {
+    throw Error(ErrorCode::out_of_memory, "no memory to encode a picture of " +
+                                              std::to_string(canvas.width) + " x " +
+                                              std::to_string(canvas.height));
+  }
+}
+
+void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
+                 const EncodeOptions& options) {
+  NewFile written(file);
+  written.write(encode(canvas, format, options));
+  written.commit();
+}
+
+std::jthread prepare_to_encode() {
+#ifdef HYDRASCOPE_WITH_OPENCV
+  return opencv::load_picture_codecs_ahead();
+#else
+  return {};
+#endif
+}
+
+}  // namespace hydrascope::viz

@@ -1,0 +1,37 @@
+// Canvas -> encoded file. OpenCV encodes where it is built in, stb_image_write PNG and JPEG else.
+#pragma once
+
+#include "viz/picture/canvas.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace hydrascope::viz {
+
+/// ".jpg" of "a/B.JPG"; empty where there is none.
+std::string lower_extension(std::string_view name);
+
+enum class ImageFormat { png, jpeg, webp };
+/// By the extension of `name` (.png .jpg .jpeg .webp). Throws Error(unsupported_format).
+ImageFormat image_format(std::string_view name);
+std::string_view extension(ImageFormat format);
+/// Throws Error(unsupported_format) for WebP without OpenCV.
+void require_encoder(ImageFormat format);
+
+struct EncodeOptions {
+  int quality = 90;  ///< of JPEG and WebP, 1..100
+};
+/// Throws Error(unsupported_format, out_of_memory, failed).
+std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
+                              const EncodeOptions& options = {});
+/// Under a temporary name, then renamed. Throws also Error(unwritable) if writing fails.
+void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
+                 const EncodeOptions& options = {});
+/// Begins to load what encodes, on a thread of its own: for who has something else to do meanwhile.
+[[nodiscard]] std::jthread prepare_to_encode();
+
+}  // namespace hydrascope::viz

@@ -1,0 +1,65 @@
+// stb_image_write, https://github.com/nothings/stb (public domain). The implementation is compiled
+// here, with internal linkage so that another copy in the process cannot clash with it.
+#include "kernels/error.h"
+#include "viz/picture/encoders.h"
+
+#ifndef HYDRASCOPE_WITH_OPENCV
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+#define STB_IMAGE_WRITE_IMPLEMENTATION
+#define STB_IMAGE_WRITE_STATIC
+#define STBI_WRITE_NO_STDIO
+#include <stb/stb_image_write.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+
+#include <exception>
+#include <utility>
+
+namespace hydrascope::viz {
+namespace {
+
+struct Sink {
+  std::vector<std::byte> bytes;
+  std::exception_ptr failure;  ///< must not travel through C
+};
+
+void append(void* context, void* data, int size) {
+  auto& sink = *static_cast<Sink*>(context);
+  try {
+    const auto* from = static_cast<const std::byte*>(data);
+    sink.bytes.insert(sink.bytes.end(), from, from + size);
+  } catch (...) {
+    sink.failure = std::current_exception();
+  }
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_pixels(const Canvas& canvas, ImageFormat format, int quality) {
+  // It counts bytes in int.
+  if (canvas.rgb.size() + static_cast<std::size_t>(canvas.height) > std::size_t{1} << 30)
+    throw Error(ErrorCode::too_large, "stb_image_write encodes pictures of up to 2^30 bytes", {},
+                "build with OpenCV");
+  Sink sink;
+  const int written = format == ImageFormat::png
+                          ? stbi_write_png_to_func(append, &sink, canvas.width, canvas.height, 3,
+                                                   canvas.rgb.data(), 3 * canvas.width)
+                          : stbi_write_jpg_to_func(append, &sink, canvas.width, canvas.height, 3,
+                                                   canvas.rgb.data(), quality);
+  if (sink.failure) std::rethrow_exception(sink.failure);
+  if (written == 0)
+    throw Error(ErrorCode::out_of_memory, "stb_image_write has no memory to encode a picture");
+  return std::move(sink.bytes);
+}
+
+}  // namespace hydrascope::viz
+#endif

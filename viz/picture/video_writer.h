@@ -1,0 +1,39 @@
+// Frames -> a video file. Needs OpenCV, which may print to C's `stderr` when a file is opened (it
+// does for .webm) or closed: model/image's CapturedMessages around both keeps that off the
+// terminal.
+#pragma once
+
+#include "viz/picture/canvas.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+namespace hydrascope::viz {
+
+class VideoWriter {
+ public:
+  /// By the extension: .mp4, .mkv, .avi, .webm. Written under a temporary name beside `file`.
+  /// Throws Error(unsupported_format) in a build without OpenCV, for another extension and where no
+  /// codec of it opens, Error(unwritable) if writing fails.
+  VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
+  VideoWriter(const VideoWriter&) = delete;
+  VideoWriter& operator=(const VideoWriter&) = delete;
+  ~VideoWriter();  ///< closes: what was added can be played
+
+  /// Adds a frame of the size given; odd edges lose a pixel where the codec cannot do them.
+  void add(const Canvas& frame);
+  /// Writes the index, checks that what was written begins to play, and gives the file its name;
+  /// without a frame nothing is left. Throws Error(unwritable).
+  void close();
+  [[nodiscard]] std::int64_t frames() const noexcept;
+  /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
+  [[nodiscard]] const std::string& codec() const noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::viz

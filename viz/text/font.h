@@ -1,0 +1,40 @@
+// Text on a canvas, from a TrueType font, in any language that the font has.
+#pragma once
+
+#include "viz/picture/canvas.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::viz {
+
+struct TextSize {
+  int width = 0;
+  int height = 0;    ///< of a line: ascent + descent
+  int baseline = 0;  ///< from the top
+};
+
+class Font {
+ public:
+  /// The first font that has a character draws it; bytes that are no UTF-8 and characters of none
+  /// become U+FFFD. Throws Error(not_found, unreadable, decode_failed).
+  explicit Font(const std::vector<std::filesystem::path>& files);
+  ~Font();
+  Font(Font&&) noexcept;
+  Font& operator=(Font&&) noexcept;
+
+  [[nodiscard]] TextSize measure(std::string_view text, double pixels) const;
+  /// One line; (x, y) is its upper left corner. Returns the x after it.
+  int draw(Canvas& canvas, std::string_view text, int x, int y, double pixels, Color color) const;
+  /// As many characters as fit into `width`, with an ellipsis where some do not.
+  [[nodiscard]] std::string fit(std::string_view text, double pixels, int width) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::viz
