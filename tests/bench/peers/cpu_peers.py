@@ -95,9 +95,7 @@ def prepare_openvino(job: Job) -> None:
     import torch
 
     images = torch.from_numpy(load_array(job, INPUT))
-    model = openvino.convert_model(
-        load_model(job), example_input=images, input=list(images.shape)
-    )
+    model = openvino.convert_model(load_model(job), example_input=images, input=list(images.shape))
     openvino.save_model(model, Path(job["folder"]) / OPENVINO_FILE, compress_to_fp16=False)
 
 
@@ -128,8 +126,8 @@ def open_timm(job: Job) -> Iterator[Pass]:
 
 
 def training_step(job: Job) -> Pass:
-    """Forward, cross-entropy, backward, AdamW; bfloat16 is autocast over float32 weights. Large blocks
-    stay in the heap, as in hydrascope: without that PyTorch is slower."""
+    """Forward, cross-entropy, backward, AdamW; bfloat16 is autocast over float32 weights. Large
+    blocks stay in the heap, as in hydrascope: without that PyTorch is slower."""
     import torch
 
     c_library = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""scripts/gpu_check.sh from its options to its report, with a GPU and programs that only pretend."""
+"""scripts/gpu_check.sh from its options to its report, with programs that only pretend."""
 
 import json
 import os
@@ -120,5 +120,11 @@ class Script(Pretended):
         self.assertEqual((target["ratio"], target["reached"]), (6.5, False))
 
     def test_wrong_usage(self) -> None:
-        for words in (["--stages", "nothing"], ["--limit", "soon"], ["--out"], ["there"], ["--nothing"]):
+        for words in (
+            ["--stages", "nothing"],
+            ["--limit", "soon"],
+            ["--out"],
+            ["there"],
+            ["--nothing"],
+        ):
             self.assertEqual(self.call(*words)[0], 2)

@@ -19,7 +19,19 @@ from pathlib import Path
 
 import agreement
 import gpu_targets as targets
-from processes import HERE, ROOT, Clock, Failure, Json, Worker, benchmark, json_lines, run, say, write_json
+from processes import (
+    HERE,
+    ROOT,
+    Clock,
+    Failure,
+    Json,
+    Worker,
+    benchmark,
+    json_lines,
+    run,
+    say,
+    write_json,
+)
 from turns import Turn, new_record, take_turns
 
 RESULT = "model.json"
@@ -59,7 +71,7 @@ class Run:
             "remarks": [],
         }
 
-    # What is asked of the programs. Rows are those of `hydrascope benchmark`, and `setting` says who.
+    # What is asked of the programs. Rows are those of `hydrascope benchmark`; `setting` says who.
 
     def benchmark(self, most: float = 200, **options: object) -> list[Json]:
         """Rows of one `hydrascope benchmark`; what it measured before it failed counts."""
@@ -151,7 +163,9 @@ class Run:
         if row.get("error"):
             self.remark(f"{row['setting']} at 1088x1920: {row['error']}")
 
-    def turn_of_hydrascope(self, attention: str, img_size: str, *batches: int) -> Callable[[], Json]:
+    def turn_of_hydrascope(
+        self, attention: str, img_size: str, *batches: int
+    ) -> Callable[[], Json]:
         """The fastest of the batches."""
 
         def measure() -> Json:

@@ -107,9 +107,7 @@ class Sanitizer(Stages):
 class Page(Folder):
     def write(self) -> tuple[Json, str]:
         report.write(self.folder)
-        raw, page = (
-            (self.folder / name).read_text(encoding="utf-8") for name in report.NAMES
-        )
+        raw, page = ((self.folder / name).read_text(encoding="utf-8") for name in report.NAMES)
         return json.loads(raw), page
 
     def test_without_a_gpu_it_says_so(self) -> None:

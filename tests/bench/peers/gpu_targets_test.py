@@ -79,8 +79,8 @@ class Table(unittest.TestCase):
             ],
             "turns": {
                 "hydra": records(
-                    "ms_per_image", hydra=[1 / 460, 1 / 460, 1 / 460], hydrascope=[None, 1 / 200, None],
-                    timm=[1 / 180, 1 / 170, None],
+                    "ms_per_image", hydra=[1 / 460, 1 / 460, 1 / 460],
+                    hydrascope=[None, 1 / 200, None], timm=[1 / 180, 1 / 170, None],
                 ),
                 "small": records("ms_per_image", hydrascope=[1 / 990], timm=[1 / 1000]),
             },

@@ -21,7 +21,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import table
-from processes import HERE, ROOT, Clock, Failure, Json, Worker, benchmark, json_lines, run, say, write_json
+from processes import (
+    HERE,
+    ROOT,
+    Clock,
+    Failure,
+    Json,
+    Worker,
+    benchmark,
+    json_lines,
+    run,
+    say,
+    write_json,
+)
 from turns import Turn, new_record, take_turns
 
 NAMES = ("peers.md", "peers.json")
@@ -57,7 +69,7 @@ ARCHITECTURES = {"DeiT-Ti": "deit_tiny_patch16_224", "DeiT-B": "deit_base_patch1
 
 @dataclass(frozen=True)
 class Item:
-    """One row of the table: a forward pass of one batch, tensor in, logits out, or a step of training."""
+    """One row of the table: a forward pass, tensor in, logits out, or a step of training."""
 
     model: str  # of ARCHITECTURES, or timm's name
     img_size: tuple[int, int]  # height, width
@@ -83,7 +95,9 @@ class Item:
 
     @property
     def job(self) -> Json:
-        return {key: value for key, value in vars(self).items() if key != "model"} | {"arch": self.arch}
+        return {key: value for key, value in vars(self).items() if key != "model"} | {
+            "arch": self.arch
+        }
 
     def measured_by(self, contender: Contender) -> bool:
         if self.stage == "train_step":
@@ -153,7 +167,9 @@ class Comparison:
         self.arguments = arguments
         self.out: Path = arguments.out
         self.clock = Clock(math.inf)
-        self.items = [each for each in arguments.work or ITEMS if re.search(arguments.only, each.name)]
+        self.items = [
+            each for each in arguments.work or ITEMS if re.search(arguments.only, each.name)
+        ]
         self.contenders = [
             each for each in CONTENDERS if re.search(arguments.contenders, each.name)
         ]
@@ -256,7 +272,9 @@ class Comparison:
         about = {key: item.job[key] for key in ("arch", "img_size", "batch", "attention")}
         if item.stage != "model":
             about["stage"] = item.stage
-        self.result["items"].append({"name": item.name, "model": item.model, **about, "results": records})
+        self.result["items"].append(
+            {"name": item.name, "model": item.model, **about, "results": records}
+        )
         return turns
 
     def run(self) -> None:
@@ -295,7 +313,11 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--only", metavar="REGEX", help="work whose name matches (see --list)")
     parser.add_argument(
-        "--work", nargs="+", type=item_named, metavar="NAME", help="other work than --list names, any model of timm"
+        "--work",
+        nargs="+",
+        type=item_named,
+        metavar="NAME",
+        help="other work than --list names, any model of timm",
     )
     parser.add_argument(
         "--contenders", metavar="REGEX", default="", help="those whose names match (see --list)"

@@ -78,7 +78,9 @@ class Lists(unittest.TestCase):
             self.assertEqual(len(names), len(set(names)))
         for each in measure.ITEMS:
             named = measure.item_named(each.name)
-            self.assertEqual((named.name, named.group, named.arch), (each.name, each.group, each.arch))
+            self.assertEqual(
+                (named.name, named.group, named.arch), (each.name, each.group, each.arch)
+            )
         with self.assertRaises(argparse.ArgumentTypeError):
             measure.item_named("DeiT-Ti 224 softmax")
 

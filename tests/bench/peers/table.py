@@ -1,7 +1,7 @@
 """The tables of peers.json: medians, ratios, Markdown. Standard library only.
 
 A result holds `contenders` (a list of name, kind, precision) and `items`; an item holds a record
-(turns.py) for every contender that was tried on it. A turn's `ms_p50` is its median over the passes.
+(turns.py) for every contender that was tried on it. A turn's `ms_p50` is the median of its passes.
 """
 
 from pages import Page, number
@@ -195,7 +195,9 @@ def markdown(result: Json) -> str:
         ["work", *map(label, everyone)],
         [[item["name"], *(time_cell(item, each) for each in everyone)] for item in result["items"]],
     )
-    ratios = [[item["name"], *(ratio_cell(item, each) for each in peers)] for item in result["items"]]
+    ratios = [
+        [item["name"], *(ratio_cell(item, each) for each in peers)] for item in result["items"]
+    ]
     page.table(
         "How many times as fast as each peer hydrascope is, at the peer's precision",
         ["work", *map(label, peers)],
@@ -209,8 +211,10 @@ def markdown(result: Json) -> str:
     page.table(
         "Peak resident memory, MB",
         ["work", *map(label, everyone)],
-        [[item["name"], *(memory_cell(item, each) for each in everyone)] for item in result["items"]],
+        [
+            [item["name"], *(memory_cell(item, each) for each in everyone)]
+            for item in result["items"]
+        ],
     )
     page.section("Not measured, or in doubt", remarks(result))
     return page.text()
-

@@ -1,9 +1,9 @@
 """Contenders that take turns, and what their rounds say.
 
-What one process measured in one round is a turn: an object, or None where it failed. A record holds
-a contender's turns on one piece of work: {"rounds": [turn or None, ...], "message": why not}. Ratios
-are taken within a round and only then summarised, so that what slows a whole round (a clock, a
-neighbour) does not enter them.
+What one process measured in one round is a turn: an object, or None where it failed. A record
+holds a contender's turns on one piece of work: {"rounds": [turn or None, ...], "message": why not}.
+Ratios are taken within a round and only then summarised, so that what slows a whole round (a clock,
+a neighbour) does not enter them.
 """
 
 from collections.abc import Callable

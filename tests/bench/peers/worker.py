@@ -1,8 +1,9 @@
 """The peers' side of a comparison, run in an environment that has them.
 
-Reads one JSON object a line ({"do": ACTION, ...}) and answers with one a line: what was measured, or
-{"error": why not}. On the CPU every turn has a process of its own. On a GPU one process lives through
-a whole run, so that what it compiled stays compiled, and idles while hydrascope is measured.
+Reads one JSON object a line ({"do": ACTION, ...}) and answers with one a line: what was measured,
+or {"error": why not}. On the CPU every turn has a process of its own. On a GPU one process lives
+through a whole run, so that what it compiled stays compiled, and idles while hydrascope is
+measured.
 
     versions     of what `kind` needs
     prepare      makes weights, input and reference, or an exported model, in `folder`; timm's come
