@@ -21,17 +21,13 @@ class ModulesUnderTraining final : public model::inference::SynchronousEngine {
  public:
   ModulesUnderTraining(model::VisionTransformerImpl& model, c10::Device device,
                        model::training::Autocast autocast)
-      : model_(model), device_(device), autocast_(autocast) {
+      : SynchronousEngine(model.config()), model_(model), device_(device), autocast_(autocast) {
     model_.eval();
   }
   ModulesUnderTraining(const ModulesUnderTraining&) = delete;
   ModulesUnderTraining& operator=(const ModulesUnderTraining&) = delete;
   ~ModulesUnderTraining() override { model_.train(); }
 
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
-                                        std::int64_t width) const noexcept override {
-    return model_.config().token_grid_of_pixels(height, width).num_tokens();
-  }
   [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;
     constexpr std::int64_t kBusyCpu = 4096;

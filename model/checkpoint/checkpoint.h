@@ -6,20 +6,16 @@
 #include "model/checkpoint/key_map.h"
 #include "model/checkpoint/weight_file.h"
 #include "model/config.h"
-
-#include <ATen/core/Tensor.h>
+#include "model/tensor_source.h"
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
-
-namespace hydrascope::model {
-class VisionTransformerImpl;
-}
 
 namespace hydrascope::checkpoint {
 
@@ -65,7 +61,10 @@ struct LoadReport {
 class Loading {
  public:
   [[nodiscard]] const LoadReport& report() const noexcept { return report_; }
-  /// Copies a block's tensors, and gives the file's pages back.
+  /// The file's tensors by the modules' names, but for what is initialised; the checkpoint must
+  /// outlive it. Pages of the file are given back as soon as a tensor is no longer used.
+  [[nodiscard]] model::TensorSource source() const;
+  /// Copies a block's tensors.
   void copy_block(std::int64_t layer) const;
   /// Those that are no block's.
   void copy_rest() const;
@@ -75,7 +74,8 @@ class Loading {
   template <class Chosen>
   void copy_if(Chosen chosen) const;
   LoadReport report_;
-  std::vector<std::pair<const NamedTensor*, at::Tensor>> copies_;
+  /// What is loaded, and where to.
+  std::map<std::string, std::pair<const NamedTensor*, at::Tensor>> copies_;
 };
 
 class Checkpoint {

@@ -29,31 +29,27 @@ bool is_head_tensor(std::string_view name) {
   return name.starts_with("head.") || name.starts_with("head_dist.");
 }
 
-void copy_into(const TensorView& view, const at::Tensor& target) {
-  const at::ScalarType type = scalar_type(view.dtype, view.name);
+/// Around the file's memory, whose pages are given back when nobody uses the tensor any more.
+at::Tensor tensor_of(const TensorView& view) {
+  const at::TensorOptions options(scalar_type(view.dtype, view.name));
   // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
-  const bool aligned =
-      reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) == 0;
-  if (aligned) {
-    // from_blob wants a mutable pointer but copy_ only reads it; the mapping is read-only.
-    auto* data = const_cast<std::byte*>(view.data.data());
-    target.copy_(at::from_blob(data, target.sizes(), at::TensorOptions().dtype(type)));
-    return;
+  if (reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) != 0) {
+    at::Tensor copy = at::empty(view.shape, options);
+    std::memcpy(copy.mutable_data_ptr(), view.data.data(), view.data.size());
+    return copy;
   }
-  const at::Tensor copy = at::empty(target.sizes(), at::TensorOptions().dtype(type));
-  std::memcpy(copy.data_ptr(), view.data.data(), view.data.size());
-  target.copy_(copy);
+  // from_blob wants a mutable pointer; the mapping is read-only, and so is what is done with it.
+  return at::from_blob(
+      const_cast<std::byte*>(view.data.data()), view.shape,
+      [bytes = view.data](void*) { release_pages(bytes); }, options);
 }
 
 /// The rows of all parts, one after the other.
-void copy_into(const NamedTensor& tensor, const at::Tensor& target) {
-  if (tensor.parts.size() == 1) return copy_into(*tensor.parts.front(), target);
-  std::int64_t row = 0;
-  for (const TensorView* part : tensor.parts) {
-    const std::int64_t rows = part->shape.front();
-    copy_into(*part, target.narrow(0, row, rows));
-    row += rows;
-  }
+at::Tensor tensor_of(const NamedTensor& tensor) {
+  if (tensor.parts.size() == 1) return tensor_of(*tensor.parts.front());
+  std::vector<at::Tensor> parts;
+  for (const TensorView* part : tensor.parts) parts.push_back(tensor_of(*part));
+  return at::cat(parts);
 }
 
 /// What `tensor` is called in the file, and its shape: "q + k + v", "(2, 2) + (2, 2) + (2, 2)".
@@ -93,11 +89,17 @@ struct Differences {
 template <class Chosen>
 void Loading::copy_if(Chosen chosen) const {
   const at::NoGradGuard no_grad;
-  for (const auto& [tensor, target] : copies_) {
-    if (!chosen(tensor->name)) continue;
-    copy_into(*tensor, target);
-    for (const TensorView* part : tensor->parts) release_pages(part->data);
-  }
+  for (const auto& [name, copy] : copies_)
+    if (chosen(name)) at::Tensor(copy.second).copy_(tensor_of(*copy.first));
+}
+
+model::TensorSource Loading::source() const {
+  std::map<std::string, const NamedTensor*> tensors;
+  for (const auto& [name, copy] : copies_) tensors[name] = copy.first;
+  return [tensors = std::move(tensors)](const std::string& name) {
+    const auto found = tensors.find(name);
+    return found == tensors.end() ? at::Tensor() : tensor_of(*found->second);
+  };
 }
 
 void Loading::copy_block(std::int64_t layer) const {
@@ -140,7 +142,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
     }
     if (fits(tensor, target)) {
       used.insert(tensor->name);
-      loading.copies_.emplace_back(tensor, target);
+      loading.copies_.emplace(name, std::pair(tensor, target));
       continue;
     }
     differences.of_head = differences.of_head || is_head_tensor(name);
@@ -171,8 +173,8 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
                 file().string(), differences.of_head ? kNewHeadHint : "");
   }
   // Nothing is copied before everything is known to be copied.
-  for (const auto& [tensor, target] : loading.copies_) {
-    for (const TensorView* part : tensor->parts)
+  for (const auto& [name, copy] : loading.copies_) {
+    for (const TensorView* part : copy.first->parts)
       static_cast<void>(scalar_type(part->dtype, part->name));
   }
   return loading;

@@ -5,6 +5,7 @@
 #include "model/inference/cuda_plan.h"
 #include "model/inference/inference_plan.h"
 #include "model/inference/modules_engine.h"
+#include "model/inference/network_packer.h"
 #include "model/inference/one_torch_thread.h"
 #include "model/network_cost.h"
 #include "model/precision_guard.h"
@@ -16,10 +17,6 @@
 #include <ATen/ops/unbind.h>
 
 #include <sstream>
-#include <utility>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace hydrascope::model {
 
@@ -30,13 +27,6 @@ using inference::InferenceOptions;
 
 namespace {
 
-/// Matrices that were packed: the allocator would keep them resident.
-void give_back_freed_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
-
 constexpr const char* kLessOfABatch = "a smaller --batch-size or --img-size needs less";
 
 /// What a model that finds no memory for its weights can do instead.
@@ -44,12 +34,6 @@ std::string less_memory(const InferenceOptions& options) {
   if (options.precision.dtype == at::kFloat) return "--precision bfloat16 needs half as much";
   if (options.device.is_cuda()) return "--device cpu may have more";
   return options.precision.int8 ? "" : "--precision int8 needs less";
-}
-
-/// Whether memory is given back, and LibTorch's threads are used, block by block.
-bool has_large_blocks(const VitConfig& config) {
-  constexpr std::int64_t kLarge = std::int64_t{16} << 20;
-  return inference::bytes_of_a_block(config) >= kLarge;
 }
 
 /// Whether a plan runs, not the modules. Error(invalid_argument) where the options want what neither
@@ -78,51 +62,32 @@ bool plan_serves(const InferenceOptions& options) {
 
 struct Classifier::State {
   InferenceOptions options;
-  VisionTransformer model{nullptr};  ///< what the engine left of it
   checkpoint::LoadReport report;
   std::unique_ptr<Engine> engine;
 };
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
                        const InferenceOptions& options, const checkpoint::HeadOptions& head)
-    : state_(std::make_unique<State>()) {
+    : Engine(config), state_(std::make_unique<State>()) {
   state_->options = options;
-  state_->options.threads = at::get_num_threads();
-  const inference::OneTorchThread of_small_blocks(!has_large_blocks(config));
-  state_->model = VisionTransformer(config, Initialisation::for_loading);
-  const checkpoint::Loading loading = weights.start_loading(*state_->model, head);
+  const inference::OneTorchThread of_small_blocks(!inference::has_large_blocks(config));
+  VisionTransformer modules(config, Initialisation::for_loading);
+  const checkpoint::Loading loading = weights.start_loading(*modules, head);
   state_->report = loading.report();
-  loading.copy_rest();
-  make_engine([&](std::int64_t layer) { loading.copy_block(layer); }, /*fills_in_any_order=*/true);
+  make_engine({modules, loading.source()});
 }
 
 Classifier::Classifier(const VitConfig& config, const InferenceOptions& options)
-    : state_(std::make_unique<State>()) {
+    : Engine(config), state_(std::make_unique<State>()) {
   state_->options = options;
-  state_->options.threads = at::get_num_threads();
-  state_->model = VisionTransformer(config, Initialisation::for_loading);
-  make_engine(
-      [this](std::int64_t layer) {
-        const at::NoGradGuard no_grad;
-        state_->model->initialise_block(layer);
-      },
-      /*fills_in_any_order=*/false);
+  VisionTransformer modules(config, Initialisation::for_loading);
+  make_engine({modules, random_block_linears(*modules)});
 }
 
-void Classifier::make_engine(const std::function<void(std::int64_t layer)>& fill_block,
-                             bool fills_in_any_order) {
+void Classifier::make_engine(const inference::EngineSource& source) {
+  state_->options.threads = at::get_num_threads();
   const PrecisionGuard guard(options().precision.tf32, options().deterministic);
-  state_->model->eval();
   const bool has_plan = plan_serves(options());
-  const bool packs_on_cpu = has_plan && !options().device.is_cuda();
-  const bool is_large = has_large_blocks(config());
-  inference::EngineSource source(state_->model);
-  source.fill_block = [&](std::int64_t layer) {
-    if (packs_on_cpu && is_large) give_back_freed_memory();
-    fill_block(layer);
-  };
-  source.fills_in_any_order = fills_in_any_order;
-  source.release = true;
   with_torch_errors("the model", options().device.str(), less_memory(options()), [&] {
     if (!has_plan)
       state_->engine = std::make_unique<inference::ModulesEngine>(source, options());
@@ -131,7 +96,6 @@ void Classifier::make_engine(const std::function<void(std::int64_t layer)>& fill
     else
       state_->engine = std::make_unique<inference::InferencePlan>(source, options());
   });
-  if (packs_on_cpu) give_back_freed_memory();
 }
 
 Classifier::Classifier(Classifier&&) noexcept = default;
@@ -170,15 +134,11 @@ at::Tensor Classifier::collect() {
 at::Tensor Classifier::take_traced_tokens() { return state_->engine->take_traced_tokens(); }
 int Classifier::under_way() const noexcept { return state_->engine->under_way(); }
 EngineLimits Classifier::limits() const noexcept { return state_->engine->limits(); }
-std::int64_t Classifier::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
-  return state_->engine->num_tokens(height, width);
-}
 EngineDescription Classifier::describe() const { return state_->engine->describe(); }
 bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {
   return state_->engine->collect_stage_times(times);
 }
 
-const VitConfig& Classifier::config() const noexcept { return state_->model->config(); }
 const InferenceOptions& Classifier::options() const noexcept { return state_->options; }
 const checkpoint::LoadReport& Classifier::load_report() const noexcept { return state_->report; }
 

@@ -10,7 +10,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -39,12 +38,9 @@ class Classifier final : public inference::Engine {
   [[nodiscard]] at::Tensor take_traced_tokens() override;
   [[nodiscard]] int under_way() const noexcept override;
   [[nodiscard]] inference::EngineLimits limits() const noexcept override;
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
-                                        std::int64_t width) const noexcept override;
   [[nodiscard]] inference::EngineDescription describe() const override;
   bool collect_stage_times(inference::StageTimes* times) noexcept override;
 
-  [[nodiscard]] const VitConfig& config() const noexcept;
   [[nodiscard]] const inference::InferenceOptions& options() const noexcept;
   /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
   /// -> "3", "calibration" -> "bundled".
@@ -55,9 +51,7 @@ class Classifier final : public inference::Engine {
   [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
 
  private:
-  /// Compiles the model, whose blocks `fill_block` loads, or moves it to its device.
-  void make_engine(const std::function<void(std::int64_t layer)>& fill_block,
-                   bool fills_in_any_order);
+  void make_engine(const inference::EngineSource& source);
 
   struct State;
   std::unique_ptr<State> state_;

@@ -137,7 +137,8 @@ struct Slot {
 class StreamedPlan final : public Engine {
  public:
   StreamedPlan(const EngineSource& source, const InferenceOptions& options)
-      : stream_(new_stream(options.device)),
+      : Engine(source.model->config()),
+        stream_(new_stream(options.device)),
         copies_(new_stream(options.device)),
         deterministic_(options.deterministic) {
     const c10::StreamGuard guard(stream_);
@@ -168,10 +169,6 @@ class StreamedPlan final : public Engine {
   }
   [[nodiscard]] EngineLimits limits() const noexcept override {
     return {kSlots, /*takes_bytes=*/true, kBusyGpuTokens};
-  }
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
-                                        std::int64_t width) const noexcept override {
-    return weights_->model->config().token_grid_of_pixels(height, width).num_tokens();
   }
   /// The softmax that is named is that of the shape at hand.
   [[nodiscard]] EngineDescription describe() const override {

@@ -12,7 +12,7 @@
 
 namespace hydrascope::model::inference {
 
-/// The model of `source` is of no other use afterwards. Errors as InferencePlan's; Error(failed) in a
+/// Errors as InferencePlan's; Error(failed) in a
 /// build without CUDA.
 std::unique_ptr<Engine> make_cuda_plan(const EngineSource& source, const InferenceOptions& options);
 

@@ -33,8 +33,7 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    if (source.fill_block) source.fill_block(layer);
-    const FoldedBlock folded = fold_block(*model, layer, /*release=*/true);
+    const FoldedBlock folded = fold_block(source, layer);
     DeviceBlock block;
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
                       at::cat({folded.query.bias, folded.key_value.bias})},
@@ -49,7 +48,7 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
       if (hydra->feature_scale.defined())
         hydra->feature_scale = hydra->feature_scale.to(device, at::kFloat).contiguous();
     } else if (std::holds_alternative<std::monostate>(block.mixing)) {
-      model->block(layer).attention().to(device, scalar_type());
+      move_mixer(model->block(layer).attention(), device, scalar_type());
     }
     blocks.push_back(std::move(block));
   }

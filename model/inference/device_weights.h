@@ -35,13 +35,13 @@ struct DeviceBlock {
 
 class DeviceWeights {
  public:
-  /// The source's matrices are dropped block by block. Errors as InferencePlan's.
+  /// Errors as InferencePlan's.
   DeviceWeights(const EngineSource& source, const InferenceOptions& options);
 
   c10::Device device;
   kernels::linear::cuda::ProductType type;
   Kernels chosen_kernels;
-  VisionTransformer model;  ///< what is left of it: embeddings, mixers without kernels
+  VisionTransformer model;  ///< of which embeddings and mixers without kernels are used
   std::int64_t num_prefix = 0;
   DeviceLinear patch_embed;
   std::vector<DeviceBlock> blocks;

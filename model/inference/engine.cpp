@@ -1,12 +1,23 @@
 #include "model/inference/engine.h"
 
 #include "kernels/error.h"
+#include "model/inference/inference_options.h"
 
 #include <ATen/ops/stack.h>
 
 #include <utility>
 
 namespace hydrascope::model::inference {
+
+EngineSource::EngineSource(const VisionTransformer& filled)
+    : EngineSource(VisionTransformer(filled->config(), Initialisation::for_loading),
+                   tensors_of(*filled)) {}
+
+EngineSource::EngineSource(VisionTransformer modules, TensorSource source)
+    : model(std::move(modules)), weights(std::move(source)) {
+  model->eval();
+  fill(*model, weights, /*block_linears=*/false);
+}
 
 void SynchronousEngine::submit(const ImageBatch& batch) {
   computed_.push_back(compute(batch.on_device.defined() ? batch.on_device

@@ -3,6 +3,7 @@
 // Classifier owns one of them, and whoever feeds pictures knows none of the three.
 #pragma once
 
+#include "model/config.h"
 #include "model/inference/image_batch.h"
 #include "model/inference/stage_times.h"
 
@@ -11,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <utility>
 
 namespace hydrascope::model::inference {
 
@@ -36,6 +38,12 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
+  [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
+  /// Tokens of one image of that size, prefix tokens included.
+  [[nodiscard]] std::int64_t num_tokens(std::int64_t height, std::int64_t width) const {
+    return config_.token_grid_of_pixels(height, width).num_tokens();
+  }
+
   /// Starts a batch. Throws Error(out_of_memory) when the device says so; a batch whose `submit`
   /// throws is not under way.
   virtual void submit(const ImageBatch& batch) = 0;
@@ -47,20 +55,21 @@ class Engine {
   [[nodiscard]] virtual at::Tensor take_traced_tokens() { return {}; }
   [[nodiscard]] virtual int under_way() const noexcept = 0;
   [[nodiscard]] virtual EngineLimits limits() const noexcept = 0;
-  /// Tokens of one image of that size, prefix tokens included.
-  [[nodiscard]] virtual std::int64_t num_tokens(std::int64_t height,
-                                                std::int64_t width) const noexcept = 0;
   [[nodiscard]] virtual EngineDescription describe() const { return {}; }
   /// Seconds of all threads by stage since the first call with it on; null ends it. Returns whether
   /// the engine counts them.
   virtual bool collect_stage_times(StageTimes* /*times*/) noexcept { return false; }
 
  protected:
-  Engine() = default;
+  /// Of a model of that configuration.
+  explicit Engine(VitConfig config) : config_(std::move(config)) {}
   Engine(const Engine&) = default;
   Engine(Engine&&) = default;
   Engine& operator=(const Engine&) = default;
   Engine& operator=(Engine&&) = default;
+
+ private:
+  VitConfig config_;
 };
 
 /// An engine that computes a batch when it is submitted.
@@ -72,6 +81,7 @@ class SynchronousEngine : public Engine {
   [[nodiscard]] int under_way() const noexcept final { return static_cast<int>(computed_.size()); }
 
  protected:
+  using Engine::Engine;
   struct Outputs {
     at::Tensor logits;
     at::Tensor trace;

@@ -7,30 +7,31 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 namespace hydrascope::model::inference {
 namespace {
 
 using at::Tensor;
 
-/// The parameters of a module by name; handed out in float64, dropped after.
+/// The parameters below a module's name, in float64.
 class Parameters {
  public:
-  Parameters(const torch::nn::Module& module, bool release)
-      : parameters_(module.named_parameters()), release_(release) {}
+  /// Those of `module`; the linear layers that `weights` has come from there.
+  Parameters(const torch::nn::Module& module, std::string name = "", TensorSource weights = {})
+      : parameters_(module.named_parameters()),
+        name_(std::move(name)),
+        weights_(std::move(weights)) {}
 
   [[nodiscard]] bool has(const std::string& name) const { return parameters_.contains(name); }
   [[nodiscard]] Tensor get(const std::string& name) const {
-    return parameters_[name].detach().to(at::kDouble);
+    const bool elsewhere = weights_ && is_block_linear(name_ + name);
+    const Tensor stored = elsewhere ? weights_(name_ + name) : parameters_[name];
+    // Modules are float32, whatever a file holds.
+    return stored.detach().to(at::kFloat).to(at::kDouble);
   }
-  /// The last use of a large one.
-  [[nodiscard]] Tensor take(const std::string& name) {
-    Tensor value = get(name);
-    if (release_) parameters_[name].set_data(at::empty({0}, parameters_[name].options()));
-    return value;
-  }
-  [[nodiscard]] Affine take_linear(const std::string& name) {
-    Affine linear{take(name + ".weight"), {}};
+  [[nodiscard]] Affine linear(const std::string& name) const {
+    Affine linear{get(name + ".weight"), {}};
     linear.bias =
         has(name + ".bias") ? get(name + ".bias") : at::zeros({linear.weight.size(0)}, at::kDouble);
     return linear;
@@ -38,7 +39,8 @@ class Parameters {
 
  private:
   torch::OrderedDict<std::string, Tensor> parameters_;
-  bool release_;
+  std::string name_;
+  TensorSource weights_;
 };
 
 /// linear(norm(x)) with the norm's weight and bias taken in.
@@ -74,17 +76,17 @@ Affine stacked(const Affine& a, const Affine& b) {
 
 }  // namespace
 
-FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
-                       bool windows) {
-  const at::NoGradGuard no_grad;  // released parameters stay ordinary tensors
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows) {
+  const at::NoGradGuard no_grad;
+  VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
   BlockImpl& module = model.block(layer);
-  Parameters parameters(module, release);
+  const Parameters parameters(module, "blocks." + std::to_string(layer) + ".", source.weights);
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const Tensor norm1_weight = parameters.get("norm1.weight");
   const Tensor norm1_bias = parameters.get("norm1.bias");
-  const Affine qkv = parameters.take_linear("attn.qkv");
+  const Affine qkv = parameters.linear("attn.qkv");
   Affine query = rows(qkv, 0, dim);
   if (module.attention().query_is_input())
     query = {at::eye(dim, at::kDouble), at::zeros({dim}, at::kDouble)};
@@ -122,33 +124,32 @@ FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool re
   block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
 
   const auto residual = [&](const std::string& name, const std::string& scale) {
-    const Affine linear = parameters.take_linear(name);
+    const Affine linear = parameters.linear(name);
     return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
   };
   block.proj = residual("attn.proj", "ls1.gamma");
-  block.fc1 = behind_norm(parameters.take_linear("mlp.fc1"), parameters.get("norm2.weight"),
+  block.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
                           parameters.get("norm2.bias"));
   block.fc2 = residual("mlp.fc2", "ls2.gamma");
   return block;
 }
 
-// Tables of the whole model are read again for every image size: they are never released.
 FoldedHead fold_head(VisionTransformerImpl& model) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model.config();
-  Parameters parameters(model, false);
+  const Parameters parameters(model);
   const std::string norm = config.fc_norm ? "fc_norm" : "norm";
   FoldedHead head{parameters.get(norm + ".weight"),
                   parameters.get(norm + ".bias"),
-                  parameters.take_linear("head"),
+                  parameters.linear("head"),
                   {}};
-  if (config.distilled) head.distilled = parameters.take_linear("head_dist");
+  if (config.distilled) head.distilled = parameters.linear("head_dist");
   return head;
 }
 
 Affine fold_patch_embed(VisionTransformerImpl& model) {
   const at::NoGradGuard no_grad;
-  const Parameters parameters(model, false);
+  const Parameters parameters(model);
   return {parameters.get("patch_embed.proj.weight").flatten(1),
           parameters.get("patch_embed.proj.bias")};
 }
@@ -157,7 +158,7 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
                            std::int64_t grid_columns) {
   const c10::InferenceMode inference;
   const VitConfig& config = model.config();
-  const Parameters parameters(model, false);
+  const Parameters parameters(model);
   const std::int64_t num_prefix = config.num_prefix_tokens();
   const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
   const TokenGrid grid = config.token_grid(grid_rows, grid_columns);
@@ -195,6 +196,18 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
     }
   }
   return common;
+}
+
+void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type) {
+  const at::NoGradGuard no_grad;
+  const auto move = [&](const torch::OrderedDict<std::string, Tensor>& tensors) {
+    for (const auto& item : tensors) {
+      if (!item.key().starts_with("qkv.") && !item.key().starts_with("proj."))
+        Tensor(item.value()).set_data(item.value().to(device, type));
+    }
+  };
+  move(attention.named_parameters());
+  move(attention.named_buffers());
 }
 
 void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {

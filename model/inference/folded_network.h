@@ -9,7 +9,7 @@
 
 #include "kernels/linear_attention/linear_attention.h"
 #include "model/attention/fused_mixing.h"
-#include "model/vision_transformer.h"
+#include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -40,10 +40,9 @@ struct FoldedBlock {
   at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };
 
-/// `release` drops each matrix from the model after its use. Without `windows` layers with a window
-/// have no kernels; with them their queries are multiplied by 1 / sqrt(d).
-FoldedBlock fold_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
-                       bool windows = false);
+/// Without `windows` layers with a window have no kernels; with them their queries are multiplied by
+/// 1 / sqrt(d).
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows = false);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {
@@ -69,6 +68,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std:
 /// The one size of the model's windows, where patches may lie in their order: all layers have
 /// kernels, none a convolution, and those with a window, of which there is at least one, agree.
 std::optional<GridExtent> common_window(VisionTransformerImpl& model);
+
+/// Puts what the mixer has of its own on a device, in that type: it is to run as a module.
+void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without
 /// `windows` those with a window have none.

@@ -2,16 +2,14 @@
 #pragma once
 
 #include "model/device.h"
-#include "model/vision_transformer.h"
+#include "model/tensor_source.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -37,19 +35,16 @@ struct InferenceOptions {
   int threads = 1;  ///< of the plan on the CPU
 };
 
-/// The model that an engine is made of: float32 parameters on the CPU, in evaluation mode.
+/// The model that an engine is made of.
 struct EngineSource {
-  /// A model that is filled stays as it is.
-  EngineSource(VisionTransformer filled) : model(std::move(filled)) {}
+  /// A model that is filled; it stays as it is.
+  EngineSource(const VisionTransformer& filled);
+  /// `modules`, made `for_loading` on the CPU, get from `source` what they hold besides the blocks'
+  /// linear layers.
+  EngineSource(VisionTransformer modules, TensorSource source);
 
-  VisionTransformer model;
-  /// Called once for each block before it is read, to load it, so that a model that is released
-  /// never exists whole; empty: the model is filled.
-  std::function<void(std::int64_t layer)> fill_block;
-  /// Whether blocks may be filled in any order, several at a time: small ones then are.
-  bool fills_in_any_order = false;
-  /// Drop the modules' matrices while packing; the model is of no other use afterwards.
-  bool release = false;
+  VisionTransformer model;  ///< for an engine to keep: embeddings and mixers without kernels
+  TensorSource weights;     ///< where an engine reads the blocks' linear layers
 };
 
 }  // namespace hydrascope::model::inference

@@ -21,7 +21,7 @@ struct InferencePlan::State {
       : options(chosen), model(std::move(source)), team(chosen.threads) {}
 
   InferenceOptions options;
-  VisionTransformer model;  ///< mixers without kernels, position embedding
+  VisionTransformer model;  ///< of which embeddings and mixers without kernels are used
   kernels::device::ThreadTeam team;
   PackedNetwork network;
   std::optional<std::int64_t> reduced_layer;
@@ -64,13 +64,6 @@ std::int64_t reduction_layer(const PackedNetwork& network, const InferenceOption
 
 }  // namespace
 
-std::int64_t bytes_of_a_block(const VitConfig& config) {
-  constexpr double kAttention = 4;  // matrices of D x D
-  const double matrices = kAttention + 2 * config.mlp_ratio;
-  const auto dim = static_cast<double>(config.embed_dim);
-  return static_cast<std::int64_t>(matrices * dim * dim * sizeof(float));
-}
-
 std::int64_t kept_patches(const InferenceOptions& options, std::int64_t patches) {
   return static_cast<std::int64_t>(std::ceil(options.keep_tokens * static_cast<double>(patches)));
 }
@@ -82,44 +75,33 @@ std::string InferencePlan::unsupported(at::ScalarType dtype) {
   return {};
 }
 
-InferencePlan::InferencePlan(EngineSource source, const InferenceOptions& options)
-    : state_(std::make_unique<State>(source.model, options)) {
+InferencePlan::InferencePlan(const EngineSource& source, const InferenceOptions& options)
+    : SynchronousEngine(source.model->config()),
+      state_(std::make_unique<State>(source.model, options)) {
   if (const std::string why = unsupported(options.precision.dtype); !why.empty())
     throw Error(ErrorCode::invalid_argument, why);
-  const VitConfig& config = state_->model->config();
+  State& s = *state_;
   if (options.kernels == Kernels::fused)
-    require_kernels_everywhere(*state_->model, common_window(*state_->model).has_value());
-  // Several blocks at a time take several times the memory.
-  constexpr std::int64_t kLittle = std::int64_t{32} << 20;
-  kernels::device::ThreadTeam* team = nullptr;
-  if (source.fills_in_any_order && bytes_of_a_block(config) * options.threads <= kLittle)
-    team = &state_->team;
+    require_kernels_everywhere(*s.model, common_window(*s.model).has_value());
   ChannelRanges ranges;
   if (options.precision.int8 && options.calibration.defined()) {
     InferenceOptions in_float32 = options;
     in_float32.precision = {};
-    const bool release = std::exchange(source.release, false);
-    state_->network = pack_network(source, in_float32, nullptr, team);
+    s.network = pack_network(source, in_float32, nullptr, s.team);
     Observers observers;
     observers.ranges = &ranges;
     for (std::int64_t i = 0; i < options.calibration.size(0); ++i)
       run(options.calibration.narrow(0, i, 1), observers);
-    state_->executor.reset();
-    source.release = release;
-    source.fill_block = {};
+    s.executor.reset();
   }
-  state_->network = {};  // before the new one is there: both would count in the peak
-  state_->network = pack_network(source, options, ranges.empty() ? nullptr : &ranges, team);
-  state_->options.calibration.reset();
-  // What is left of the model serves the mechanisms without kernels, in the plan's type.
-  for (std::int64_t layer : module_layers(state_->network)) {
-    const at::NoGradGuard no_grad;
-    state_->model->block(layer).attention().to(options.precision.dtype);
-  }
+  s.network = {};  // before the new one is there: both would count in the peak
+  s.network = pack_network(source, options, ranges.empty() ? nullptr : &ranges, s.team);
+  s.options.calibration.reset();
+  for (const std::int64_t layer : module_layers(s.network))
+    move_mixer(s.model->block(layer).attention(), c10::kCPU, options.precision.dtype);
   if (options.keep_tokens != 1 && !options.trace_layers.empty())
     throw Error(ErrorCode::invalid_argument, "dropped tokens cannot be traced", "--keep-tokens");
-  if (options.keep_tokens != 1)
-    state_->reduced_layer = reduction_layer(state_->network, options, config);
+  if (options.keep_tokens != 1) s.reduced_layer = reduction_layer(s.network, options, config());
 }
 
 InferencePlan::~InferencePlan() = default;
@@ -134,10 +116,9 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
     throw Error(ErrorCode::internal,
                 "expected H and W multiples of " + std::to_string(patch) + ", found " +
                     std::to_string(height) + "x" + std::to_string(width),
-                s.model->config().arch);
+                config().arch);
   s.executor.reset();  // before the new one is there: both would count in the peak
-  const std::int64_t patches =
-      s.model->config().token_grid_of_pixels(height, width).num_image_tokens();
+  const std::int64_t patches = config().token_grid_of_pixels(height, width).num_image_tokens();
   ExecutionOptions execution;
   execution.fixed_tiles = s.options.deterministic;
   if (s.reduced_layer && kept_patches(s.options, patches) < patches)
@@ -159,9 +140,8 @@ at::Tensor InferencePlan::logits(const at::Tensor& images, at::Tensor* trace) {
   const PackedNetwork& network = state_->network;
   if (trace != nullptr && !state_->options.trace_layers.empty() && images.dim() == 4) {
     tokens.layers = state_->options.trace_layers;
-    const std::int64_t num_tokens =
-        state_->model->config().token_grid_of_pixels(images.size(2), images.size(3)).num_tokens();
-    *trace = at::empty({images.size(0), std::ssize(tokens.layers), num_tokens, network.embed_dim},
+    *trace = at::empty({images.size(0), std::ssize(tokens.layers),
+                        num_tokens(images.size(2), images.size(3)), network.embed_dim},
                        at::kFloat);
     tokens.tokens = trace->mutable_data_ptr<float>();
     observers.trace = &tokens;
@@ -176,7 +156,7 @@ at::Tensor InferencePlan::run(const at::Tensor& images, const Observers& observe
     throw Error(ErrorCode::internal,
                 "expected (B, " + std::to_string(s.network.in_chans) + ", H, W), found " +
                     c10::str(images.sizes()),
-                s.model->config().arch);
+                config().arch);
   const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
   prepare(input.size(0), input.size(2), input.size(3));
   at::Tensor result = at::empty({input.size(0), s.network.num_classes}, at::kFloat);
@@ -191,10 +171,6 @@ SynchronousEngine::Outputs InferencePlan::compute(const at::Tensor& images) {
   return outputs;
 }
 
-std::int64_t InferencePlan::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
-  return state_->model->config().token_grid_of_pixels(height, width).num_tokens();
-}
-
 EngineDescription InferencePlan::describe() const {
   return {module_layers(state_->network).empty() ? "fused" : "fused+modules",
           state_->reduced_layer.value_or(-1)};
@@ -203,10 +179,6 @@ EngineDescription InferencePlan::describe() const {
 bool InferencePlan::collect_stage_times(StageTimes* times) noexcept {
   state_->times = times;
   return true;
-}
-
-std::size_t InferencePlan::workspace_bytes() const {
-  return state_->executor ? state_->executor->workspace_bytes() : 0;
 }
 
 }  // namespace hydrascope::model::inference

@@ -16,8 +16,6 @@
 
 namespace hydrascope::model::inference {
 
-/// Of its matrices in float32.
-std::int64_t bytes_of_a_block(const VitConfig& config);
 /// How many of an image's patches go on where tokens are dropped.
 std::int64_t kept_patches(const InferenceOptions& options, std::int64_t patches);
 
@@ -28,7 +26,7 @@ class InferencePlan final : public SynchronousEngine {
 
   /// Error(invalid_argument) says which layer has no kernels, with Kernels::fused, or why
   /// `keep_tokens` cannot serve the model.
-  InferencePlan(EngineSource source, const InferenceOptions& options);
+  InferencePlan(const EngineSource& source, const InferenceOptions& options);
   ~InferencePlan() override;
   InferencePlan(InferencePlan&&) noexcept;
   InferencePlan& operator=(InferencePlan&&) noexcept;
@@ -41,12 +39,8 @@ class InferencePlan final : public SynchronousEngine {
   at::Tensor logits(const at::Tensor& images, at::Tensor* trace = nullptr);
 
   [[nodiscard]] EngineLimits limits() const noexcept override { return {}; }
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
-                                        std::int64_t width) const noexcept override;
   [[nodiscard]] EngineDescription describe() const override;
   bool collect_stage_times(StageTimes* times) noexcept override;
-
-  [[nodiscard]] std::size_t workspace_bytes() const;
 
  protected:
   Outputs compute(const at::Tensor& images) override;

@@ -7,9 +7,8 @@
 namespace hydrascope::model::inference {
 
 ModulesEngine::ModulesEngine(const EngineSource& source, const InferenceOptions& options)
-    : model_(source.model), options_(options) {
-  for (std::int64_t layer = 0; source.fill_block && layer < model_->config().depth; ++layer)
-    source.fill_block(layer);
+    : SynchronousEngine(source.model->config()), model_(source.model), options_(options) {
+  fill(*model_, source.weights, /*block_linears=*/true);
   model_->to(options.device, options.precision.dtype);
   for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
 }
@@ -33,10 +32,6 @@ EngineLimits ModulesEngine::limits() const noexcept {
   EngineLimits limits;
   if (options_.device.is_cuda()) limits.enough_tokens = kBusyGpuTokens;
   return limits;
-}
-
-std::int64_t ModulesEngine::num_tokens(std::int64_t height, std::int64_t width) const noexcept {
-  return model_->config().token_grid_of_pixels(height, width).num_tokens();
 }
 
 EngineDescription ModulesEngine::describe() const {

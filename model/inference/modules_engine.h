@@ -12,8 +12,6 @@ class ModulesEngine final : public SynchronousEngine {
   ModulesEngine(const EngineSource& source, const InferenceOptions& options);
 
   [[nodiscard]] EngineLimits limits() const noexcept override;
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t height,
-                                        std::int64_t width) const noexcept override;
   [[nodiscard]] EngineDescription describe() const override;
 
  protected:

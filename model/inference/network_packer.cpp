@@ -9,6 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <utility>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace hydrascope::model::inference {
 namespace {
@@ -60,6 +63,21 @@ kernels::Storage storage_of(const InferenceOptions& options) {
                                                : kernels::Storage::bfloat16;
 }
 
+/// Of its matrices in float32.
+std::int64_t bytes_of_a_block(const VitConfig& config) {
+  constexpr double kAttention = 4;  // matrices of D x D
+  const double matrices = kAttention + 2 * config.mlp_ratio;
+  const auto dim = static_cast<double>(config.embed_dim);
+  return static_cast<std::int64_t>(matrices * dim * dim * sizeof(float));
+}
+
+/// Folded matrices that were packed: the allocator would keep them resident.
+void give_back_freed_memory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 constexpr std::int64_t kManyElements = 1 << 20;  // worth LibTorch's threads
 
 /// The mixer as a step of the plan.
@@ -82,11 +100,11 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
   }};
 }
 
-PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, bool release,
-                       const BlockRanges& ranges, const InferenceOptions& options, bool windows) {
-  const VitConfig& config = model.config();
+PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const BlockRanges& ranges,
+                       const InferenceOptions& options, bool windows) {
+  const VitConfig& config = source.model->config();
   const kernels::Storage storage = storage_of(options);
-  const FoldedBlock folded = fold_block(model, layer, release, windows);
+  const FoldedBlock folded = fold_block(source, layer, windows);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -120,8 +138,8 @@ PackedBlock pack_block(VisionTransformerImpl& model, std::int64_t layer, bool re
   } else if (std::holds_alternative<FusedWindow>(folded.mixing)) {
     block.mixing = WindowLayer{};
   } else {
-    block.mixing =
-        module_layer(model.block(layer).attention().mixer(), storage, options.kernels, config);
+    block.mixing = module_layer(source.model.ptr()->block(layer).attention().mixer(), storage,
+                                options.kernels, config);
   }
   if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
   return block;
@@ -140,10 +158,15 @@ bool is_module(const PackedBlock& block) {
 
 }  // namespace
 
-PackedNetwork pack_network(EngineSource source, const InferenceOptions& options,
-                           const ChannelRanges* ranges, kernels::device::ThreadTeam* team) {
+bool has_large_blocks(const VitConfig& config) {
+  constexpr std::int64_t kLarge = std::int64_t{16} << 20;
+  return bytes_of_a_block(config) >= kLarge;
+}
+
+PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& options,
+                           const ChannelRanges* ranges, kernels::device::ThreadTeam& team) {
   const at::NoGradGuard no_grad;
-  VisionTransformerImpl& model = *source.model;
+  VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
   PackedNetwork network;
   network.storage = storage_of(options);
@@ -162,19 +185,25 @@ PackedNetwork pack_network(EngineSource source, const InferenceOptions& options,
   network.patch_embed = pack(network.storage, fold_patch_embed(model));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
+  // Several blocks at a time take several times the memory.
+  constexpr std::int64_t kLittle = std::int64_t{32} << 20;
+  const bool together = bytes_of_a_block(config) * team.size() <= kLittle;
   const auto pack_layer = [&](std::int64_t layer, int) {
     const at::NoGradGuard of_this_thread;
-    const OneTorchThread beside_the_others(team != nullptr);
-    if (source.fill_block) source.fill_block(layer);
+    const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] = pack_block(model, layer, source.release,
-                                       ranges != nullptr ? ranges->at(index) : BlockRanges{},
-                                       options, network.window.has_value());
+    network.blocks[index] =
+        pack_block(source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options,
+                   network.window.has_value());
   };
-  if (team != nullptr)
-    team->run(config.depth, pack_layer);
-  else
-    for (std::int64_t layer = 0; layer < config.depth; ++layer) pack_layer(layer, 0);
+  if (together) {
+    team.run(config.depth, pack_layer);
+  } else {
+    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+      pack_layer(layer, 0);
+      if (has_large_blocks(config)) give_back_freed_memory();
+    }
+  }
 
   const FoldedHead head = fold_head(model);
   network.head.average = config.global_pool == Pooling::avg;
@@ -183,6 +212,7 @@ PackedNetwork pack_network(EngineSource source, const InferenceOptions& options,
   network.head.norm_bias = to_buffer(head.norm_bias);
   network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.distilled) network.head.distilled = pack(kernels::Storage::float32, head.distilled);
+  give_back_freed_memory();
   return network;
 }
 

@@ -13,9 +13,12 @@ namespace hydrascope::model::inference {
 
 /// Packs `source`: folded in float64, rounded to the storage of the options' precision once.
 /// `ranges`: what calibration found, for int8; may be null. `team` packs as many blocks at a time as
-/// it has threads; null: one after the other.
-PackedNetwork pack_network(EngineSource source, const InferenceOptions& options,
-                           const ChannelRanges* ranges, kernels::device::ThreadTeam* team);
+/// it has threads, where they are small.
+PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& options,
+                           const ChannelRanges* ranges, kernels::device::ThreadTeam& team);
+
+/// Whether memory is given back, and LibTorch's threads are used, block by block.
+bool has_large_blocks(const VitConfig& config);
 
 /// Tables of `network`, which was packed from `model`, for images of rows x columns patches.
 ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& network,

@@ -71,7 +71,6 @@ class Executor final : public StreamingExecutor {
   }
   void run(const float* images, std::int64_t count, float* logits,
            const Observers& observers) override;
-  [[nodiscard]] std::size_t workspace_bytes() const override { return work_.bytes(); }
 
  private:
   using Scratch = inference::Scratch<T>;

@@ -46,7 +46,6 @@ class StreamingExecutor {
   /// allocation, no lock.
   virtual void run(const float* images, std::int64_t count, float* logits,
                    const Observers& observers) = 0;
-  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
 };
 
 }  // namespace hydrascope::model::inference

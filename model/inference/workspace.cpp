@@ -72,18 +72,18 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
 
   const auto images = static_cast<std::size_t>(batch);
   const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
-  x = allocate<T>(rows * static_cast<std::size_t>(dim));
-  q = allocate<T>(rows * static_cast<std::size_t>(query_stride));
-  position = allocate<T>(geometry.position.size());
+  x = Buffer<T>(rows * static_cast<std::size_t>(dim));
+  q = Buffer<T>(rows * static_cast<std::size_t>(query_stride));
+  position = Buffer<T>(geometry.position.size());
   std::transform(geometry.position.begin(), geometry.position.end(), position.begin(),
                  [](float value) { return T(value); });
   for (int slot = 0; slot < 2; ++slot)
-    stored_keys_values[slot] = allocate<T>(rows * static_cast<std::size_t>(stored_width[slot]));
+    stored_keys_values[slot] = Buffer<T>(rows * static_cast<std::size_t>(stored_width[slot]));
   if (reduction) {
-    scores = allocate<float>(rows * static_cast<std::size_t>(net_.num_heads));
-    class_weight = allocate<float>(images * static_cast<std::size_t>(dim));
-    heat = allocate<float>(rows);
-    order = allocate<std::int32_t>(rows);
+    scores = Buffer<float>(rows * static_cast<std::size_t>(net_.num_heads));
+    class_weight = Buffer<float>(images * static_cast<std::size_t>(dim));
+    heat = Buffer<float>(rows);
+    order = Buffer<std::int32_t>(rows);
   }
   plan_mixing(images,
               images * static_cast<std::size_t>(std::max(whole.num_tiles(), kept.num_tiles())));
@@ -109,20 +109,20 @@ void Workspace<T>::plan_mixing(std::size_t images, std::size_t tiles) {
     }
   }
   if (hydra) {
-    hydra_sums = allocate<float>(tiles * dim);
-    hydra_global = allocate<float>(images * dim);
+    hydra_sums = Buffer<float>(tiles * dim);
+    hydra_global = Buffer<float>(images * dim);
   }
-  linear_sums = allocate<float>(tiles * linear_sums_stride);
-  linear_state = allocate<std::byte>(images * linear_state_stride);
+  linear_sums = Buffer<float>(tiles * linear_sums_stride);
+  linear_state = Buffer<std::byte>(images * linear_state_stride);
   if (softmax) {
     keys_stride = softmax_attention::keys_size<T>(softmax_shape(whole));
     values_stride = softmax_attention::values_size<T>(softmax_shape(whole));
     for (int parity = 0; parity < 2; ++parity) {
-      keys[parity] = allocate<T>(images * keys_stride);
-      values[parity] = allocate<T>(images * values_stride);
+      keys[parity] = Buffer<T>(images * keys_stride);
+      values[parity] = Buffer<T>(images * values_stride);
     }
   }
-  if (module) module_mixed = allocate<T>(x.size());
+  if (module) module_mixed = Buffer<T>(x.size());
 }
 
 template <class T>
@@ -142,7 +142,7 @@ void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t image
   }
   part_size = softmax_attention::part_size(net_.num_prefix, net_.num_heads,
                                            net_.embed_dim / net_.num_heads);
-  prefix_sums = allocate<float>(images * parts.size() * part_size);
+  prefix_sums = Buffer<float>(images * parts.size() * part_size);
 }
 
 template <class T>
@@ -152,7 +152,7 @@ void Workspace<T>::plan_overview(const TokenGrid& grid, std::size_t images) {
   overview_columns =
       kernels::resize::bicubic_taps(grid.columns * size, grid.overview_columns * size);
   overview =
-      allocate<float>(images * static_cast<std::size_t>(grid.num_overview() * net_.patch_dim()));
+      Buffer<float>(images * static_cast<std::size_t>(grid.num_overview() * net_.patch_dim()));
 }
 
 template <class T>
@@ -189,7 +189,7 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
   const std::size_t thread_bytes = rows_bytes + wide_bytes + query_bytes + token_bytes +
                                    overview_bytes + integer_bytes + 2 * scale_bytes +
                                    padded(mixing_bytes) + keys_bytes + values_bytes;
-  scratch_memory_ = allocate<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
+  scratch_memory_ = Buffer<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
   for (int thread = 0; thread < threads; ++thread) {

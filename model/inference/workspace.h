@@ -89,7 +89,6 @@ class Workspace {
   Workspace(const PackedNetwork& network, const ImageGeometry& geometry, std::int64_t batch,
             int threads, const ExecutionOptions& options);
 
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
   /// Whether tokens are dropped after this layer's attention.
   [[nodiscard]] bool reduces(std::size_t layer) const {
     return reduction && std::cmp_equal(layer, reduction->layer);
@@ -143,7 +142,6 @@ class Workspace {
  private:
   const PackedNetwork& net_;
   bool reads_beside_tiles_;  ///< stored keys and values of one layer, while the next one's come
-  std::size_t bytes_ = 0;
 
  public:
   std::int64_t num_tokens;  ///< rows of an image in every buffer
@@ -188,11 +186,6 @@ class Workspace {
     return reads_beside_tiles_ ? layer % 2 : 0;
   }
   [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
-  template <class Element>
-  Buffer<Element> allocate(std::size_t count) {
-    bytes_ += count * sizeof(Element);
-    return Buffer<Element>(count);
-  }
   void plan_mixing(std::size_t images, std::size_t tiles);
   void plan_overview(const TokenGrid& grid, std::size_t images);
   void plan_windows(const ImageGeometry& geometry, std::size_t images);

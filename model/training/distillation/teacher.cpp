@@ -61,21 +61,12 @@ Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {
 }
 
 void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
-  // A model of its own around the same memory: the plan drops what it has packed, and takes
-  // mechanisms that it has no kernels for along in its own type.
-  VisionTransformer shared(config(), Initialisation::for_loading);
-  shared->eval();
-  const auto own = named_tensors(*model_);
-  const auto others = named_tensors(*shared);
-  for (std::size_t i = 0; i < own.size(); ++i) others[i].second.set_data(own[i].second);
   inference::InferenceOptions options;
   options.precision.dtype = dtype;
   options.threads = at::get_num_threads();
   for (std::int64_t layer = first_layer; layer < config().depth; ++layer)
     options.trace_layers.push_back(layer);
-  inference::EngineSource source(std::move(shared));
-  source.release = true;
-  plan_ = std::make_unique<inference::InferencePlan>(std::move(source), options);
+  plan_ = std::make_unique<inference::InferencePlan>(model_, options);
   first_layer_ = first_layer;
 }
 

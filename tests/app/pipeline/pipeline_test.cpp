@@ -80,7 +80,7 @@ class PipelineTest : public ::testing::Test {
 /// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
 class TwoSlotModel final : public model::inference::Engine {
  public:
-  explicit TwoSlotModel(std::int64_t most) : most_(most) {}
+  explicit TwoSlotModel(std::int64_t most) : Engine(of_sixteen_tokens()), most_(most) {}
 
   void submit(const model::inference::ImageBatch& batch) override {
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
@@ -108,15 +108,19 @@ class TwoSlotModel final : public model::inference::Engine {
   [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
     return {2, /*takes_bytes=*/true, 128};
   }
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
-    return 16;
-  }
 
   bool slow_ = false;
   int largest_ = 0;  ///< batches under way at once
   std::vector<std::int64_t> sizes_;
 
  private:
+  static model::VitConfig of_sixteen_tokens() {
+    model::VitConfig config;
+    config.patch_size = 8;
+    config.class_token = false;
+    return config;
+  }
+
   std::int64_t most_;
   std::deque<at::Tensor> batches_;
 };

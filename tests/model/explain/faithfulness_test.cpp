@@ -24,7 +24,8 @@ constexpr double kTolerance = 1e-6;
 /// mean, so that every curve can be written down.
 class WeightedPatches final : public inference::Engine {
  public:
-  explicit WeightedPatches(const at::Tensor& weights) : weights_(weights.to(at::kDouble)) {}
+  explicit WeightedPatches(const at::Tensor& weights)
+      : Engine(of_patches()), weights_(weights.to(at::kDouble)) {}
 
   void submit(const inference::ImageBatch& batch) override {
     EXPECT_LT(under_way(), limits().most_under_way);
@@ -51,14 +52,17 @@ class WeightedPatches final : public inference::Engine {
   [[nodiscard]] inference::EngineLimits limits() const noexcept override {
     return {2, /*takes_bytes=*/false, 15};
   }
-  [[nodiscard]] std::int64_t num_tokens(std::int64_t, std::int64_t) const noexcept override {
-    return 5;
-  }
 
   std::vector<std::int64_t> sizes_;  ///< of batches
   std::int64_t most_ = 100;          ///< images that fit into the memory
 
  private:
+  static VitConfig of_patches() {
+    VitConfig config;
+    config.patch_size = kPatch;
+    return config;
+  }
+
   at::Tensor weights_;
   std::deque<at::Tensor> batches_;
 };

@@ -236,42 +236,60 @@ TEST(PlanTest, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
   }
 }
 
-TEST(PlanTest, ReleasedModelGivesTheSame) {
-  at::manual_seed(5);
-  const at::Tensor images = at::randn({1, 3, 64, 64});
-  VisionTransformer model = filled(small("aft:0,hydra:1,hedgehog:2"));
-  const at::Tensor expected = InferencePlan(model, options()).logits(images);
-  EngineSource releasing(model);
-  releasing.release = true;
-  InferencePlan plan(releasing, options());
-  EXPECT_TRUE(at::equal(plan.logits(images), expected));
-  EXPECT_EQ(model->block(0).attention().named_parameters()["qkv.weight"].numel(), 0);
-}
-
-// Several blocks at a time, each once, by threads that leave LibTorch's as they were.
-TEST(PlanTest, BlocksThatArePackedTogetherAreTheSame) {
+// Weights come from where the source says, each matrix once, by threads that leave LibTorch's as they
+// were; the model that others hold stays as it is.
+TEST(PlanTest, ReadsTheBlocksMatricesFromTheirSource) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 64, 64});
   const int torch_threads = at::get_num_threads();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    VisionTransformer model = filled(small("hydra:0,hedgehog:1,softmax:2"));
+    const VitConfig config = small("hydra:0,hedgehog:1,softmax:2");
+    const VisionTransformer model = filled(config);
     InferenceOptions chosen = options(dtype, 3);
     chosen.deterministic = true;
-    EngineSource together(model);
-    std::array<std::atomic<int>, 3> filled_blocks{};
-    together.fills_in_any_order = true;
-    together.fill_block = [&](std::int64_t layer) {
-      ++filled_blocks.at(static_cast<std::size_t>(layer));
-    };
-    EXPECT_TRUE(at::equal(InferencePlan(together, chosen).logits(images),
+    std::atomic<int> read = 0;
+    const EngineSource counting(VisionTransformer(config, Initialisation::for_loading),
+                                [&, own = tensors_of(*model)](const std::string& name) {
+                                  if (is_block_linear(name)) ++read;
+                                  return own(name);
+                                });
+    EXPECT_EQ(read, 0);
+    EXPECT_TRUE(at::equal(InferencePlan(counting, chosen).logits(images),
                           InferencePlan(model, chosen).logits(images)));
-    for (const std::atomic<int>& times : filled_blocks) EXPECT_EQ(times, 1);
-    together.fill_block = [](std::int64_t layer) {
-      if (layer == 1) throw Error(ErrorCode::failed, "the block cannot be read");
-    };
-    EXPECT_ERROR(InferencePlan(together, chosen), failed, "cannot be read");
+    EXPECT_EQ(read, 3 * 8) << "weight and bias of four layers in each block";
+    const EngineSource torn(VisionTransformer(config, Initialisation::for_loading),
+                            [own = tensors_of(*model)](const std::string& name) {
+                              if (name == "blocks.1.mlp.fc1.weight")
+                                throw Error(ErrorCode::failed, "the block cannot be read");
+                              return own(name);
+                            });
+    EXPECT_ERROR(InferencePlan(torn, chosen), failed, "cannot be read");
   }
   EXPECT_EQ(at::get_num_threads(), torch_threads);
+}
+
+TEST(PlanTest, ModelThatIsFilledStaysAsItIs) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  VisionTransformer model = filled(small("aft:0,hydra:1,hedgehog:2"));
+  const at::Tensor expected = module_logits(model, images);
+  InferencePlan(model, options(at::kBFloat16)).logits(images);
+  EXPECT_TRUE(at::equal(module_logits(model, images), expected));
+}
+
+TEST(PlanTest, RandomMatricesAreTheSameEachTimeTheyAreRead) {
+  const VisionTransformer modules(small(), Initialisation::for_loading);
+  at::manual_seed(1);
+  const TensorSource source = random_block_linears(*modules);
+  const at::Tensor weight = source("blocks.1.mlp.fc1.weight");
+  EXPECT_EQ(weight.sizes(), (at::IntArrayRef{384, 96}));
+  EXPECT_NEAR(weight.std().item<double>(), kInitStd, 1e-3);
+  EXPECT_TRUE(at::equal(source("blocks.1.mlp.fc1.weight"), weight));
+  EXPECT_FALSE(at::equal(source("blocks.2.mlp.fc1.weight"), weight));
+  EXPECT_EQ(source("blocks.1.mlp.fc1.bias").abs().sum().item<double>(), 0);
+  EXPECT_FALSE(source("pos_embed").defined()) << "the modules have theirs";
+  at::manual_seed(2);
+  EXPECT_FALSE(at::equal(random_block_linears(*modules)("blocks.1.mlp.fc1.weight"), weight));
 }
 
 TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
@@ -287,10 +305,6 @@ TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
     EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
     int8.calibration = at::randn({4, 3, 64, 64});
     EXPECT_LT(relative(InferencePlan(model, int8).logits(images), expected), 0.05);
-    EngineSource releasing(model);
-    releasing.release = true;
-    InferencePlan released(releasing, int8);
-    EXPECT_LT(relative(released.logits(images), expected), 0.05);
   }
 }
 

@@ -42,6 +42,7 @@ class RoundingTwin {
     const Embeddings embeddings =
         make_embeddings(*model_, images.size(2) / size, images.size(3) / size);
     const Affine embed = fold_patch_embed(*model_);
+    const EngineSource source(model_);
     const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
     const at::Tensor patch_tokens =
         stored(stored(embeddings.position) +
@@ -49,7 +50,7 @@ class RoundingTwin {
     at::Tensor x =
         at::cat({stored(embeddings.prefix).expand({images.size(0), -1, -1}), patch_tokens}, 1);
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      const FoldedBlock block = fold_block(*model_, layer, /*release=*/false);
+      const FoldedBlock block = fold_block(source, layer);
       const at::Tensor rows = norm(x);
       const Parts parts{stored(linear(rows, block.query, Mistake::no_query_bias)),
                         stored(linear(rows, block.key_value))};
