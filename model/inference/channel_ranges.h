@@ -1,7 +1,10 @@
 // What calibration learns from images: how large each channel of a linear layer's input gets.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -15,5 +18,30 @@ struct BlockRanges {
 };
 
 using ChannelRanges = std::vector<BlockRanges>;
+
+/// A linear layer's place in its block.
+using RangeSite = std::vector<float> BlockRanges::*;
+
+/// Raises the range of every channel to what `rows` (count, channels) hold.
+template <class T>
+void raise(std::vector<float>& range, const T* rows, std::int64_t count, std::int64_t channels) {
+  range.resize(static_cast<std::size_t>(channels));
+  for (std::int64_t row = 0; row < count; ++row, rows += channels)
+    for (std::int64_t i = 0; i < channels; ++i) {
+      float& channel = range[static_cast<std::size_t>(i)];
+      channel = std::max(channel, std::abs(static_cast<float>(rows[i])));
+    }
+}
+
+/// Makes `ranges` as large as `more` everywhere.
+inline void raise(ChannelRanges& ranges, const ChannelRanges& more) {
+  for (std::size_t block = 0; block < more.size(); ++block) {
+    for (const RangeSite site :
+         {&BlockRanges::qkv, &BlockRanges::proj, &BlockRanges::fc1, &BlockRanges::fc2}) {
+      const std::vector<float>& from = more[block].*site;
+      if (!from.empty()) raise(ranges[block].*site, from.data(), 1, std::ssize(from));
+    }
+  }
+}
 
 }  // namespace hydrascope::model::inference

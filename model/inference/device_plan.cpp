@@ -1,14 +1,11 @@
 #include "model/inference/device_plan.h"
 
 #include "kernels/error.h"
-#include "kernels/gelu/gelu_cuda.h"
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
 #include "kernels/local_convolution/local_convolution_cuda.h"
-#include "kernels/patchify/patchify_cuda.h"
 #include "kernels/token_rows/token_rows_cuda.h"
-#include "model/position_embedding.h"
 
 #include <ATen/ATen.h>
 
@@ -19,21 +16,8 @@ namespace hydrascope::model::inference {
 
 namespace linear = kernels::linear::cuda;
 namespace linear_attention = kernels::linear_attention;
-using kernels::BFloat16;
-using kernels::Float16;
-using linear::ProductType;
 
 namespace {
-
-/// Calls body.operator()<T>() with the kernels' T of a product type.
-template <class Body>
-void with_storage(ProductType type, Body body) {
-  switch (type) {
-    case ProductType::bfloat16: body.template operator()<BFloat16>(); return;
-    case ProductType::float16: body.template operator()<Float16>(); return;
-    default: body.template operator()<float>(); return;
-  }
-}
 
 template <class T>
 T* data(const at::Tensor& tensor) {
@@ -57,7 +41,7 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
                        linear::Products& products, LaunchRecorder& recorder, const Shape& shape)
     : weights_(weights),
       options_(std::move(options)),
-      products_(products),
+      products_(weights, products, options_.stream),
       recorder_(recorder),
       shape_(shape) {
   const c10::InferenceMode inference;
@@ -134,7 +118,7 @@ void DevicePlan::build() {
     embed.rows = count;
     embed.x_image_stride = count * weights_.patch_embed.in();
     embed.y_image_stride = tokens * dim;
-    add(product(embed));
+    add(products_.step(embed));
   };
   add_embedding(0, grid_.num_patches());
   if (grid_.num_overview() > 0) add_embedding(grid_.num_patches(), grid_.num_overview());
@@ -166,57 +150,6 @@ void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weigh
   add([params, stream = options_.stream] {
     kernels::layer_norm::cuda::layer_norm(params, stream);
   });
-}
-
-bool DevicePlan::gelu_apart(const ProductCall& call) {
-  // cuBLASLt has no erf form; in float32 its tanh form would be seen.
-  return call.gelu && call.linear->weight.scalar_type() == at::kFloat;
-}
-
-int DevicePlan::plan(const ProductCall& call) {
-  const DeviceLinear& weights = *call.linear;
-  linear::ProductShape shape;
-  shape.type = weights.weight.scalar_type() == scalar_type() ? weights_.type : ProductType::float32;
-  shape.in = weights.in();
-  shape.out = weights.out();
-  shape.x_stride = shape.in;
-  shape.y_stride = shape.out;
-  shape.add = call.c != nullptr;
-  shape.c_stride = shape.add ? shape.out : 0;
-  shape.gelu = call.gelu && !gelu_apart(call);
-  // Images whose rows follow each other are one matrix.
-  const bool together = call.x_image_stride == call.rows * shape.in &&
-                        call.y_image_stride == call.rows * shape.out &&
-                        (!shape.add || call.c_image_stride == call.y_image_stride);
-  shape.rows = together ? call.images * call.rows : call.rows;
-  const bool one_c = shape.add && call.c_image_stride == 0;  // for all images
-  if (!together && call.rows == 1 && !one_c) {  // a row of each image: a matrix of long strides
-    shape.rows = call.images;
-    shape.x_stride = call.x_image_stride;
-    shape.y_stride = call.y_image_stride;
-    shape.c_stride = shape.add ? call.c_image_stride : 0;
-  } else if (!together && call.images > 1) {
-    shape.batch = call.images;
-    shape.x_batch_stride = call.x_image_stride;
-    shape.y_batch_stride = call.y_image_stride;
-    shape.c_batch_stride = call.c_image_stride;
-  }
-  shape.x_alignment = call.x_alignment > 0 ? call.x_alignment : linear::alignment_of(call.x);
-  shape.weight_alignment = linear::alignment_of(weights.weight.const_data_ptr());
-  shape.bias_alignment = linear::alignment_of(weights.bias.const_data_ptr());
-  shape.y_alignment = linear::alignment_of(call.y);
-  shape.c_alignment = linear::alignment_of(shape.add ? call.c : call.y);
-  return products_.plan(shape);
-}
-
-std::function<void()> DevicePlan::product(const ProductCall& call) {
-  return [this, call, number = plan(call)] {
-    products_.run(number, call.x, call.linear->weight.const_data_ptr(),
-                  call.linear->bias.const_data_ptr(), call.c, call.y);
-    if (gelu_apart(call))
-      kernels::gelu::cuda::gelu(static_cast<float*>(call.y),
-                                call.images * call.rows * call.linear->out(), options_.stream);
-  };
 }
 
 template <class T>
@@ -263,12 +196,12 @@ void DevicePlan::add_block(std::size_t layer) {
     call.rows = weights_.num_prefix;
     call.y_image_stride = weights_.num_prefix * block.query_width;
     call.x_image_stride = tokens * dim;
-    add(product(call));
-    add(product(all(*part(block.query_width, width - block.query_width), normed, wide)));
+    add(products_.step(call));
+    add(products_.step(all(*part(block.query_width, width - block.query_width), normed, wide)));
     rest = {data<T>(ends_), weights_.num_prefix, weights_.num_prefix * dim};
     add_mixing<T>(layer, rest, queries, block.query_width, wide, width - block.query_width);
   } else {
-    add(product(all(block.qkv, normed, wide)));
+    add(products_.step(all(block.qkv, normed, wide)));
     add_mixing<T>(layer, rest, wide, width, wide + block.query_width, width);
   }
 
@@ -283,7 +216,7 @@ void DevicePlan::add_block(std::size_t layer) {
   call.y = wide;
   call.y_image_stride = rest.count * block.fc1.out();
   call.gelu = true;
-  add(product(call));
+  add(products_.step(call));
   call.linear = &block.fc2;
   call.x = wide;
   call.x_image_stride = call.y_image_stride;
@@ -291,7 +224,7 @@ void DevicePlan::add_block(std::size_t layer) {
   call.c = y;
   call.y_image_stride = call.c_image_stride = rest.image_stride;
   call.gelu = false;
-  add(product(call));
+  add(products_.step(call));
   if (is_last) add_head<T>(rest);
 }
 
@@ -338,7 +271,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
     params.workspace = hydra_workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
     add_local_term<T>(block, queries, v, kv_stride, y);
-    add(product(proj));
+    add(products_.step(proj));
     return;
   }
   if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
@@ -353,7 +286,7 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
     params.workspace = workspace_.mutable_data_ptr();
     add([params, stream = options_.stream] { linear_attention::cuda::forward(params, stream); });
     add_local_term<T>(block, queries, v, kv_stride, y);
-    add(product(proj));
+    add(products_.step(proj));
     return;
   }
   // LibTorch's: its result lies where its allocator puts it, so proj reads it there.
@@ -382,12 +315,11 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   // A result may be a view that begins anywhere; what it is copied to then does not.
   constexpr int kTensorAlignment = 64;  // of LibTorch's allocators: 64 on the CPU, 512 on a GPU
   proj.x_alignment = kTensorAlignment;
-  const int number = plan(proj);
+  const int number = products_.plan(proj);
   add_foreign([this, mix, proj, number] {
     at::Tensor result = mix().to(scalar_type()).contiguous();
     if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
-    products_.run(number, result.const_data_ptr(), proj.linear->weight.const_data_ptr(),
-                  proj.linear->bias.const_data_ptr(), proj.c, proj.y);
+    products_.run(number, proj, result.const_data_ptr());
   });
 }
 
@@ -464,72 +396,12 @@ void DevicePlan::add_head(const Tokens& tokens) {
     call.y = logits_.mutable_data_ptr();
     call.y_image_stride = call.c_image_stride = config.num_classes;
     call.c = head == 0 ? nullptr : logits_.const_data_ptr();
-    add(product(call));
+    add(products_.step(call));
   }
 }
 
-void DevicePlan::cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
-                     std::int64_t first) {
-  with_storage(weights_.type, [&]<class T>() {
-    kernels::patchify::cuda::from_tensor(
-        kernels::patchify::cuda::TensorParams<T>{
-            images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
-            images.size(3), rows, columns, weights_.model->config().patch_size,
-            data<T>(wide_) + batch_ * first * weights_.patch_embed.in()},
-        options_.stream);
-  });
-}
-
-void DevicePlan::cut_overview(const at::Tensor& images) {
-  const at::Tensor reduced =
-      overview_of(images, grid_, weights_.model->config().patch_size).contiguous();
-  cut(reduced, grid_.overview_rows, grid_.overview_columns, grid_.num_patches());
-}
-
-void DevicePlan::patchify(const at::Tensor& images) {
-  const c10::InferenceMode inference;
-  cut(images, grid_.rows, grid_.columns, 0);
-  if (grid_.num_overview() > 0) cut_overview(images);
-}
-
-void DevicePlan::patchify(const PixelImages& images) {
-  const c10::InferenceMode inference;
-  std::array<float, 3> scale{};
-  std::array<float, 3> shift{};
-  for (std::size_t c = 0; c < 3; ++c) {
-    scale[c] = static_cast<float>(1 / (255 * images.std[c]));
-    shift[c] = static_cast<float>(-images.mean[c] / images.std[c]);
-  }
-  with_storage(weights_.type, [&]<class T>() {
-    kernels::patchify::cuda::PixelParams<T> params{};
-    params.pixels = images.pixels.const_data_ptr<std::uint8_t>();
-    params.images = images.pixels.size(0);
-    params.valid_height = images.pixels.size(1);
-    params.valid_width = images.pixels.size(2);
-    params.row_bytes = params.valid_width * 3;
-    params.image_bytes = params.valid_height * params.row_bytes;
-    params.grid_rows = grid_.rows;
-    params.grid_columns = grid_.columns;
-    params.patch_size = weights_.model->config().patch_size;
-    for (std::size_t c = 0; c < 3; ++c) {
-      params.scale[c] = scale[c];
-      params.shift[c] = shift[c];
-    }
-    params.y = data<T>(wide_);
-    kernels::patchify::cuda::from_pixels(params, options_.stream);
-  });
-  if (grid_.num_overview() == 0) return;
-  at::Tensor normalised = at::zeros({images.pixels.size(0), 3, images.height, images.width},
-                                    images.pixels.options().dtype(at::kFloat));
-  at::Tensor valid =
-      normalised.narrow(2, 0, images.pixels.size(1)).narrow(3, 0, images.pixels.size(2));
-  valid.copy_(images.pixels.permute({0, 3, 1, 2}));
-  for (std::int64_t c = 0; c < 3; ++c) {
-    const auto at = static_cast<std::size_t>(c);
-    valid.select(1, c).mul_(scale[at]).add_(shift[at]);
-  }
-  cut_overview(normalised);
-}
+void DevicePlan::patchify(const at::Tensor& images) { patches().cut(images); }
+void DevicePlan::patchify(const PixelImages& images) { patches().cut(images); }
 
 void DevicePlan::run() {
   const c10::InferenceMode inference;

@@ -14,12 +14,13 @@
 
 #include "kernels/device/stream.h"
 #include "kernels/linear/products.h"
+#include "model/inference/device_patches.h"
+#include "model/inference/device_products.h"
 #include "model/inference/device_weights.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,15 +29,6 @@
 #include <vector>
 
 namespace hydrascope::model::inference {
-
-/// Images as bytes, normalised on the device: (value / 255 - mean) / std.
-struct PixelImages {
-  at::Tensor pixels;  ///< uint8 (B, height, width, 3), contiguous
-  std::array<double, 3> mean{};
-  std::array<double, 3> std{};
-  std::int64_t height = 0;  ///< of the model's input, at least the pixels'; what is beyond is 0
-  std::int64_t width = 0;
-};
 
 /// Runs the launches between two calls of LibTorch. The same stretch always launches the same, so
 /// that an implementation may record it once and repeat the record.
@@ -101,10 +93,9 @@ class DevicePlan {
 
   [[nodiscard]] at::ScalarType scalar_type() const { return weights_.scalar_type(); }
   [[nodiscard]] std::int64_t num_tokens() const { return grid_.num_tokens(); }
-  /// Patch rows of float32 (count, C, H, W) into `wide_`, behind `first` patches of every image.
-  void cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns, std::int64_t first);
-  /// Those of the overviews of normalised images.
-  void cut_overview(const at::Tensor& images);
+  [[nodiscard]] DevicePatches patches() const {
+    return {weights_, grid_, batch_, wide_.mutable_data_ptr(), options_.stream};
+  }
 
   template <class T>
   void build();
@@ -124,29 +115,9 @@ class DevicePlan {
   void add_head(const Tokens& tokens);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
   void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
-  /// y = x W^T + b (+ c) of `rows` rows per image, as a step.
-  struct ProductCall {
-    const DeviceLinear* linear = nullptr;
-    const void* x = nullptr;
-    void* y = nullptr;
-    const void* c = nullptr;
-    std::int64_t images = 1;
-    std::int64_t rows = 0;
-    std::int64_t x_image_stride = 0;
-    std::int64_t y_image_stride = 0;
-    std::int64_t c_image_stride = 0;
-    bool gelu = false;
-    int x_alignment = 0;  ///< bytes that any later x is aligned to; 0: as x is
-  };
-  /// Whether the product's GELU is a launch of its own.
-  static bool gelu_apart(const ProductCall& call);
-  /// Plans it; see Products::plan.
-  int plan(const ProductCall& call);
-  std::function<void()> product(const ProductCall& call);
-
   DeviceWeights& weights_;
   DevicePlanOptions options_;
-  kernels::linear::cuda::Products& products_;
+  DeviceProducts products_;
   LaunchRecorder& recorder_;
   Shape shape_;
 

@@ -15,6 +15,20 @@
 
 namespace hydrascope::model::inference {
 
+/// Calls body.operator()<T>() with the kernels' T of a product type.
+template <class Body>
+void with_storage(kernels::linear::cuda::ProductType type, Body body) {
+  switch (type) {
+    case kernels::linear::cuda::ProductType::bfloat16:
+      body.template operator()<kernels::BFloat16>();
+      return;
+    case kernels::linear::cuda::ProductType::float16:
+      body.template operator()<kernels::Float16>();
+      return;
+    default: body.template operator()<float>(); return;
+  }
+}
+
 /// y = x weight^T + bias.
 struct DeviceLinear {
   at::Tensor weight;  ///< (out, in), contiguous

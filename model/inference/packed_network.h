@@ -3,11 +3,10 @@
 #pragma once
 
 #include "kernels/hydra/hydra.h"
-#include "kernels/linear/linear.h"
 #include "kernels/linear_attention/linear_attention.h"
-#include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "model/attention/token_grid.h"
+#include "model/inference/packed_linear.h"
 #include "model/inference/token_order.h"
 
 #include <algorithm>
@@ -18,18 +17,6 @@
 #include <vector>
 
 namespace hydrascope::model::inference {
-
-/// One of the two weights is there.
-struct PackedLinear {
-  kernels::linear::PackedWeight weight;
-  kernels::quantised_linear::QuantisedWeight quantised;
-  kernels::AlignedBuffer<float> bias;        ///< (out)
-  kernels::AlignedBuffer<float> multiplier;  ///< of the quantised input's channels (in), or empty
-
-  [[nodiscard]] bool is_quantised() const { return quantised.out() > 0; }
-  [[nodiscard]] std::int64_t in() const { return is_quantised() ? quantised.in() : weight.in(); }
-  [[nodiscard]] std::int64_t out() const { return is_quantised() ? quantised.out() : weight.out(); }
-};
 
 struct SoftmaxLayer {};
 
@@ -138,6 +125,31 @@ struct ImageGeometry {
     std::vector<float> overview;
   };
   std::vector<PrefixWeights> prefix_weights;
+
+  /// A grid of patches, and the number of its first one.
+  struct Plane {
+    std::int64_t first, rows, columns;
+  };
+  /// That of the picture or, behind it, that of its overview.
+  [[nodiscard]] Plane plane_of(std::int64_t patch) const {
+    if (patch < grid.num_patches()) return {0, grid.rows, grid.columns};
+    return {grid.num_patches(), grid.overview_rows, grid.overview_columns};
+  }
+  /// visit(row, patch, count): rows row .. row + count behind token `first` are these patches of
+  /// the picture or, numbered behind them, of the overview. A visit stays within one of the two.
+  template <class Visit>
+  void for_each_run(std::int64_t first, std::int64_t rows, Visit visit) const {
+    std::int64_t token = std::max<std::int64_t>(0, first - grid.num_prefix);
+    const std::int64_t end = first + rows - grid.num_prefix;
+    if (token >= end) return;
+    auto run = std::ranges::upper_bound(order.runs, token, {}, &TokenOrder::Run::token) - 1;
+    for (; token < end; ++run) {
+      const std::int64_t skipped = token - run->token;
+      const std::int64_t count = std::min(run->count - skipped, end - token);
+      visit(token + grid.num_prefix - first, run->patch + skipped, count);
+      token += count;
+    }
+  }
 };
 
 }  // namespace hydrascope::model::inference

@@ -17,14 +17,22 @@
 #include "kernels/vector/aligned_buffer.h"
 #include "model/inference/observers.h"
 #include "model/inference/packed_network.h"
-#include "model/inference/token_reduction.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 
 namespace hydrascope::model::inference {
+
+/// Behind the attention of block `layer` go on the prefix tokens and the `patches` patch tokens
+/// that give most to the class token there (as Liang et al. 2022, arXiv 2202.07800, section 3.1,
+/// without their fused token). Needs a class token, kernels for that block's mechanism and those
+/// after it, and a block after it. Token weights (hydra.scale) stay those of the whole image:
+/// what is dropped gave least to the sums.
+struct TokenReduction {
+  std::int64_t layer = 0;
+  std::int64_t patches = 0;
+};
 
 struct ExecutionOptions {
   std::optional<TokenReduction> reduction;

@@ -11,7 +11,6 @@
 #include "model/inference/packed_network.h"
 #include "model/inference/streaming_executor.h"
 #include "model/inference/tile_shape.h"
-#include "model/inference/token_reduction.h"
 
 #include <algorithm>
 #include <cstddef>

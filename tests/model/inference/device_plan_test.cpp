@@ -73,7 +73,6 @@ struct HostPlan {
   std::optional<DevicePlan> plan;
 };
 
-/// The plan drops the model's matrices: each gets its own.
 at::Tensor device_logits(const VitConfig& config, ProductType type, const at::Tensor& images) {
   return HostPlan(filled(config), type).logits(images);
 }
