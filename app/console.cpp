@@ -4,6 +4,8 @@
 #include "app/whole_writes.h"
 #include "kernels/error.h"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
@@ -33,7 +35,7 @@ Console Console::errors_only() const {
 }
 
 void Console::note(std::string_view text) const {
-  if (!quiet) std::cerr << text << '\n';
+  if (!quiet) std::cerr << with_flags(text) << '\n';
 }
 
 void Console::detail(std::string_view text) const {
@@ -50,13 +52,54 @@ void fill_closed_streams() {
   }
 }
 
+std::string with_flags(std::string_view text) {
+  struct Spelling {
+    std::string_view field;
+    std::string_view flag;
+  };
+  constexpr std::array kSpellings{
+      Spelling{"attention", "--attn"},
+      Spelling{"batch_size", "--batch-size"},
+      Spelling{"checkpoint", "--checkpoint"},
+      Spelling{"device", "--device"},
+      Spelling{"format_only", "convert --format-only"},
+      Spelling{"img_size", "--img-size"},
+      Spelling{"keep_layer", "--keep-layer"},
+      Spelling{"keep_tokens", "--keep-tokens"},
+      Spelling{"kernels", "--kernels"},
+      Spelling{"model", "--model"},
+      Spelling{"num_classes", "--num-classes"},
+      Spelling{"precision", "--precision"},
+      Spelling{"reset_head", "--reset-head"},
+      Spelling{"use_ema", "--use-ema"},
+  };
+  std::string result;
+  while (true) {
+    const std::size_t open = text.find('`');
+    const std::size_t close = open == text.npos ? text.npos : text.find('`', open + 1);
+    if (close == text.npos) return result.append(text);
+    const std::string_view field = text.substr(open + 1, close - open - 1);
+    const auto* spelling = std::ranges::find(kSpellings, field, &Spelling::field);
+    // What is quoted and no field stays; its end may be another one's begin.
+    result += text.substr(0, open);
+    result += spelling != kSpellings.end() ? spelling->flag : text.substr(open, close - open);
+    text.remove_prefix(spelling != kSpellings.end() ? close + 1 : close);
+  }
+}
+
+std::vector<std::string> with_flags(const std::vector<std::string>& texts) {
+  std::vector<std::string> result;
+  for (const std::string& text : texts) result.push_back(with_flags(text));
+  return result;
+}
+
 void print_error(const Error& error) { std::cerr << error_text(error) + '\n'; }
 
 std::string error_text(const Error& error) {
   std::string text = std::string("error: ") + error.what();
   if (!error.subject().empty()) text += " (" + error.subject() + ")";
   if (!error.hint().empty()) text += "\nhint: " + error.hint();
-  return text;
+  return with_flags(text);
 }
 
 OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others)

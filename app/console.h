@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -24,7 +25,7 @@ struct Console {
   explicit Console(const ParsedOptions& options);
   /// For the processes beside the first one, which would say the same.
   [[nodiscard]] Console errors_only() const;
-  /// A line on stderr, unless --quiet.
+  /// A line on stderr, with flags, unless --quiet.
   void note(std::string_view text) const;
   /// A line on stderr with --verbose only.
   void detail(std::string_view text) const;
@@ -34,7 +35,12 @@ struct Console {
 /// opened would get their number, and what is meant for the screen. Writing results still fails.
 void fill_closed_streams();
 
-/// `error: what (where)`, and the hint on a line of its own.
+/// The text of other rooms, which name what can be chosen as fields in backquotes ("`keep_tokens`"),
+/// with this program's options in their place ("--keep-tokens").
+std::string with_flags(std::string_view text);
+std::vector<std::string> with_flags(const std::vector<std::string>& texts);
+
+/// `error: what (where)`, and the hint on a line of its own; with flags.
 std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);

@@ -36,13 +36,14 @@ Findings look_at(const checkpoint::WeightFile& file) {
   try {
     const checkpoint::Checkpoint weights{file};
     findings.layout = weights.layout();
-    findings.notes = weights.notes();
+    findings.notes = with_flags(weights.notes());
     const model::VitConfig config = weights.deduce_config();
     findings.arch = config.arch;
     findings.attention = model::to_text(config.attention);
   } catch (const Error& error) {
     findings.problem = error.what();
     if (error.subject() != file.file().string()) findings.problem += " (" + error.subject() + ")";
+    findings.problem = with_flags(findings.problem);
   }
   return findings;
 }

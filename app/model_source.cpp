@@ -180,7 +180,7 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
     source.config = architecture->config;
     source.weights.complete(source.config, source.head);
   }
-  source.notes = source.weights.notes();
+  source.notes = with_flags(source.weights.notes());
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
   const model::TokenGrid training_grid = source.config.training_grid();
   source.trained = source.config;

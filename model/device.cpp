@@ -55,16 +55,16 @@ c10::Device resolve_device(std::string_view word) {
   if (word.substr(0, colon) != "cuda" || !is_index) {
     throw Error(ErrorCode::invalid_argument,
                 "expected auto, cpu, cuda or cuda:N, found '" + std::string(word) + "'",
-                "--device");
+                "`device`");
   }
   if (const std::string& reason = cuda_unavailable_reason(); !reason.empty()) {
     throw Error(ErrorCode::failed, "CUDA cannot be used: " + reason,
-                "--device " + std::string(word),
-                "--device cpu runs on the processor; `hydrascope doctor` says more");
+                "`device` " + std::string(word),
+                "`device` cpu runs on the processor; `hydrascope doctor` says more");
   }
   const int index = std::stoi(std::string(digits));
   const kernels::device::GpuInfo info = kernels::device::gpu_info();
-  const std::string subject = "--device " + std::string(word);
+  const std::string subject = "`device` " + std::string(word);
   const auto gpu = std::ranges::find(info.gpus, index, &kernels::device::Gpu::index);
   if (gpu == info.gpus.end())
     throw Error(ErrorCode::failed,
@@ -96,7 +96,7 @@ Precision resolve_precision(std::string_view word, const c10::Device& device) {
                                               : "this build does not run it";
   throw Error(
       ErrorCode::invalid_argument,
-      "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "--precision",
+      "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "`precision`",
       device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16, int8");
 }
 

@@ -19,7 +19,7 @@ const std::string& cuda_unavailable_reason();
 /// Error(invalid_argument).
 c10::Device resolve_device(std::string_view word);
 
-/// `--precision` on a device: the dtype of weights and activations, and whether float32 products
+/// On a device: the dtype of weights and activations, and whether float32 products
 /// may use TF32.
 struct Precision {
   c10::ScalarType dtype = c10::ScalarType::Float;

@@ -93,7 +93,7 @@ ModelSource open_source(const ParsedOptions& options) {
   }
   ModelSource source = open_weights(options, word, file, options.text("arch"));
   // That the attention changes is what is wanted.
-  source.notes = source.weights.notes();
+  source.notes = with_flags(source.weights.notes());
   apply_conversion_defaults(options, source);
   return source;
 }

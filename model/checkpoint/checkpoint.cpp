@@ -74,14 +74,14 @@ void Checkpoint::name_tensors() {
 void Checkpoint::add_notes() {
   if (!entry().empty()) notes_.push_back("the weights are '" + entry() + "' of the file");
   if (contents_.has_unused_ema())
-    notes_.push_back("the file also holds averaged weights: --use-ema takes them");
+    notes_.push_back("the file also holds averaged weights: `use_ema` takes them");
   std::string prefixes;
   for (const std::string& prefix : stripped()) prefixes += prefix;
   if (prefixes.empty()) return;
   notes_.push_back("stripped '" + prefixes + "' from the names of the tensors");
   // EasyCV's published Hydra models: DeiT-B whose last 8 or all 12 layers run Hydra attention.
   if (stripped().back() == "backbone." && metadata("attention").empty()) {
-    notes_.push_back("the file does not say which attention its layers use: --attn does");
+    notes_.push_back("the file does not say which attention its layers use: `attention` does");
   }
 }
 

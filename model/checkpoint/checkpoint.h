@@ -27,7 +27,7 @@ inline constexpr std::string_view kLabelNamesKey = "label_names";
 
 /// What to do about a classifier that is missing or of another size.
 inline constexpr const char* kNewHeadHint =
-    "--num-classes N or --reset-head makes a new classifier";
+    "`num_classes` N or `reset_head` makes a new classifier";
 
 /// What the file holds of one tensor of the modules.
 struct NamedTensor {

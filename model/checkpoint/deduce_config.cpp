@@ -16,7 +16,7 @@ namespace {
 
 using model::VitConfig;
 
-constexpr const char* kNameIt = "name the architecture: --model NAME --checkpoint FILE";
+constexpr const char* kNameIt = "name the architecture: `model` NAME `checkpoint` FILE";
 
 /// 0 when `value` is no square.
 std::int64_t square_root(std::int64_t value) {
@@ -72,8 +72,8 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
               "nothing says how many attention heads it has, and models of " +
                   std::to_string(config.embed_dim) + " features differ in it",
               subject,
-              "name the architecture: --model " + (like.empty() ? "NAME" : like) +
-                  " --checkpoint FILE, or put {\"architecture\": \"vit\", \"model_args\": "
+              "name the architecture: `model` " + (like.empty() ? "NAME" : like) +
+                  " `checkpoint` FILE, or put {\"architecture\": \"vit\", \"model_args\": "
                   "{\"num_heads\": N}} into a config.json beside it");
 }
 
@@ -125,7 +125,7 @@ std::int64_t Checkpoint::num_classes(const HeadOptions& head,
     throw Error(ErrorCode::failed, name + " is missing", file().string(), kNewHeadHint);
   if (!said) {
     throw Error(ErrorCode::invalid_argument, "how many classes the new classifier has is not known",
-                "--reset-head", "say it: --num-classes N");
+                "`reset_head`", "say it: `num_classes` N");
   }
   return *said;
 }

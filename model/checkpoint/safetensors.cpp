@@ -83,9 +83,9 @@ constexpr std::array kForeignFormats{
     ForeignFormat{"html", "an HTML page: a failed download",
                   "check the link and whether it asks for a login, then download the file again"},
     ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
-                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
+                  "convert it to safetensors, which `format_only` does"},
     ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
-                  "convert it: hydrascope convert --format-only IN.pth OUT.safetensors"},
+                  "convert it to safetensors, which `format_only` does"},
     ForeignFormat{"gguf", "a GGUF file", "get the same weights as safetensors"},
 };
 

@@ -82,7 +82,7 @@ WeightFile WeightFile::open(const fs::path& path, const WeightFileOptions& optio
   SafetensorsFile reader = SafetensorsFile::open(result.file_);
   if (options.use_ema) {
     throw Error(ErrorCode::invalid_argument, "safetensors files hold one set of weights",
-                "--use-ema");
+                "`use_ema`");
   }
   result.format_ = "safetensors";
   result.keep(std::move(reader));

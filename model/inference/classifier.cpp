@@ -27,13 +27,13 @@ using inference::InferenceOptions;
 
 namespace {
 
-constexpr const char* kLessOfABatch = "a smaller --batch-size or --img-size needs less";
+constexpr const char* kLessOfABatch = "a smaller `batch_size` or `img_size` needs less";
 
 /// What a model that finds no memory for its weights can do instead.
 std::string less_memory(const InferenceOptions& options) {
-  if (options.precision.dtype == at::kFloat) return "--precision bfloat16 needs half as much";
-  if (options.device.is_cuda()) return "--device cpu may have more";
-  return options.precision.int8 ? "" : "--precision int8 needs less";
+  if (options.precision.dtype == at::kFloat) return "`precision` bfloat16 needs half as much";
+  if (options.device.is_cuda()) return "`device` cpu may have more";
+  return options.precision.int8 ? "" : "`precision` int8 needs less";
 }
 
 /// Whether a plan runs, not the modules. Error(invalid_argument) where the options want what neither
@@ -44,17 +44,17 @@ bool plan_serves(const InferenceOptions& options) {
     no_plan = inference::InferencePlan::unsupported(options.precision.dtype);
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
-                "--precision int8 with --kernels reference");
+                "`precision` int8 with `kernels` reference");
   if (options.keep_tokens != 1 && (options.kernels == Kernels::reference || !no_plan.empty()))
     throw Error(ErrorCode::invalid_argument,
                 no_plan.empty() ? "the reference modules keep all tokens" : no_plan,
-                "--keep-tokens");
+                "`keep_tokens`");
   if (options.kernels == Kernels::fused && !no_plan.empty())
-    throw Error(ErrorCode::invalid_argument, no_plan, "--kernels fused",
-                "--kernels auto runs the modules there");
+    throw Error(ErrorCode::invalid_argument, no_plan, "`kernels` fused",
+                "`kernels` auto runs the modules there");
   if (options.keep_tokens != 1 && options.device.is_cuda())
-    throw Error(ErrorCode::invalid_argument, "tokens are dropped on the CPU only", "--keep-tokens",
-                "--device cpu");
+    throw Error(ErrorCode::invalid_argument, "tokens are dropped on the CPU only", "`keep_tokens`",
+                "`device` cpu");
   return options.kernels != Kernels::reference && no_plan.empty();
 }
 

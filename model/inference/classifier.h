@@ -45,7 +45,7 @@ class Classifier final : public inference::Engine {
   /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
   /// -> "3", "calibration" -> "bundled".
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
-  /// What one image of that size costs, without what --keep-tokens drops: 1e9 FLOPs.
+  /// What one image of that size costs, before tokens are dropped: 1e9 FLOPs.
   [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;
   /// What was not loaded.
   [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;

@@ -219,7 +219,7 @@ void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
                         "' with these options",
                     "blocks." + std::to_string(layer) + ".attn",
-                    "--kernels auto runs such layers as modules inside the plan");
+                    "`kernels` auto runs such layers as modules inside the plan");
     }
   };
   // First what has no kernels anywhere: windows beside it have none for its sake.

@@ -41,12 +41,12 @@ std::int64_t reduction_layer(const PackedNetwork& network, const InferenceOption
     throw Error(ErrorCode::invalid_argument, why, subject);
   };
   if (!(options.keep_tokens > 0 && options.keep_tokens <= 1))
-    refuse("expected a fraction above 0, at most 1", "--keep-tokens");
+    refuse("expected a fraction above 0, at most 1", "`keep_tokens`");
   if (!config.class_token || config.global_pool == Pooling::avg)
     refuse("tokens are ranked by what they give to the class token, which this model does not use",
-           "--keep-tokens");
+           "`keep_tokens`");
   if (config.depth < 2)
-    refuse("tokens are dropped between two blocks, the model has one", "--keep-tokens");
+    refuse("tokens are dropped between two blocks, the model has one", "`keep_tokens`");
   const std::vector<std::int64_t> whole = layers_of_all_tokens(network);
   const std::int64_t first = whole.empty() ? 0 : whole.back() + 1;
   const std::int64_t last = config.depth - 2;
@@ -55,10 +55,10 @@ std::int64_t reduction_layer(const PackedNetwork& network, const InferenceOption
     refuse("layer " + std::to_string(whole.back()) + " runs '" +
                config.attention_of(whole.back()).mechanism +
                "', which has no kernels that take part of the tokens",
-           "--keep-tokens");
+           "`keep_tokens`");
   const std::int64_t layer = options.keep_layer.value_or(std::clamp(config.depth / 4, first, last));
   if (layer < first || layer > last)
-    refuse("expected a layer from " + layers + ", found " + std::to_string(layer), "--keep-layer");
+    refuse("expected a layer from " + layers + ", found " + std::to_string(layer), "`keep_layer`");
   return layer;
 }
 
@@ -100,7 +100,7 @@ InferencePlan::InferencePlan(const EngineSource& source, const InferenceOptions&
   for (const std::int64_t layer : module_layers(s.network))
     move_mixer(s.model->block(layer).attention(), c10::kCPU, options.precision.dtype);
   if (options.keep_tokens != 1 && !options.trace_layers.empty())
-    throw Error(ErrorCode::invalid_argument, "dropped tokens cannot be traced", "--keep-tokens");
+    throw Error(ErrorCode::invalid_argument, "dropped tokens cannot be traced", "`keep_tokens`");
   if (options.keep_tokens != 1) s.reduced_layer = reduction_layer(s.network, options, config());
 }
 

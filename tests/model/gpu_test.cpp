@@ -149,7 +149,7 @@ TEST_F(GpuTest, OutOfMemoryIsAnErrorNotAnEnd) {
   options.kernels =
       Kernels::reference;  // 3 maps of 65537^2 floats: 51 GB each at this size, several at a time
   Classifier classifier(weights.deduce_config(), weights, options);
-  EXPECT_ERROR(classifier.logits(at::zeros({8, 3, 4096, 4096})), out_of_memory, "--batch-size");
+  EXPECT_ERROR(classifier.logits(at::zeros({8, 3, 4096, 4096})), out_of_memory, "`batch_size`");
   EXPECT_NO_THROW(classifier.logits(at::zeros({1, 3, 224, 224})));
 }
 
@@ -161,7 +161,7 @@ TEST(DeviceTest, NamesWhatItCannotUse) {
   EXPECT_ERROR(resolve_device("cpu:0"), invalid_argument);
   if (!cuda_unavailable_reason().empty()) {
     EXPECT_TRUE(resolve_device("auto").is_cpu());
-    EXPECT_ERROR(resolve_device("cuda"), failed, "CUDA cannot be used", "--device cuda");
+    EXPECT_ERROR(resolve_device("cuda"), failed, "CUDA cannot be used", "`device` cuda");
   }
 }
 

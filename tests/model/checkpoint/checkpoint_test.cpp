@@ -242,7 +242,7 @@ TEST(CheckpointTest, HeadsAreNotGuessedWhereTimmsModelsDiffer) {
   Checkpoint bare = Checkpoint::open(file);
   EXPECT_TRUE(bare.notes().empty());
   EXPECT_ERROR(bare.deduce_config(), failed, "how many attention heads", "1280", "a.safetensors",
-               "--model vit_huge_patch14_224 --checkpoint FILE", "num_heads");
+               "`model` vit_huge_patch14_224 `checkpoint` FILE", "num_heads");
   // Who names it, in words or beside the file, gets its 16 heads; width / 64 would be 20.
   VitConfig named = model::find_architecture("vit_huge_patch14_224")->config;
   bare.complete(named);

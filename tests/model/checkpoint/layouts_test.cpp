@@ -142,7 +142,7 @@ TEST(LayoutsTest, EasyCVsHydraModels) {
     const Checkpoint checkpoint = Checkpoint::open(file);
     EXPECT_EQ(checkpoint.stripped(), std::vector<std::string>{"backbone."});
     ASSERT_EQ(checkpoint.notes().size(), 3U);
-    EXPECT_NE(checkpoint.notes()[1].find("--attn"), std::string::npos);
+    EXPECT_NE(checkpoint.notes()[1].find("`attention`"), std::string::npos);
     EXPECT_NE(checkpoint.notes()[2].find("3 are assumed"), std::string::npos);
   }
 }
@@ -262,7 +262,7 @@ TEST(LayoutsTest, DifferencesAreListedByTheFilesNames) {
                "module.vit.encoder.layer.0.attention.attention.value.bias",
                "module.vit.encoder.layer.1.attention.attention.key.weight", "2 unexpected",
                "module.vit.surprise", "2 mismatched", "classifier.weight expected (6, 192)",
-               "--num-classes");
+               "`num_classes`");
 }
 
 TEST(LayoutsTest, PartsThatDoNotFitTogetherAreShown) {
@@ -293,10 +293,10 @@ TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
     return name.starts_with("head.") ? std::vector<std::string>{} : std::vector{name};
   });
   const Checkpoint headless = Checkpoint::open(file);
-  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "--num-classes",
-               "--reset-head");
+  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "`num_classes`",
+               "`reset_head`");
   EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .reset = true}), invalid_argument,
-               "--reset-head", "--num-classes N");
+               "`reset_head`", "`num_classes` N");
   const HeadOptions seven{.num_classes = 7};
   VisionTransformer loaded(headless.deduce_config(seven));
   EXPECT_EQ(loaded->config().num_classes, 7);
@@ -388,7 +388,7 @@ TEST(TorchCheckpointTest, CheckpointsOfTraining) {
   EXPECT_EQ(plain.stripped(), std::vector<std::string>{"module."});
   EXPECT_FALSE(plain.is_own());
   ASSERT_EQ(plain.notes().size(), 3U);
-  EXPECT_NE(plain.notes()[1].find("--use-ema"), std::string::npos);
+  EXPECT_NE(plain.notes()[1].find("`use_ema`"), std::string::npos);
   expect_deterministic(load(plain), 1);
 
   const Checkpoint averaged = Checkpoint::open(folder / "timm_training.pth", {.use_ema = true});

@@ -368,10 +368,10 @@ TEST(ParseSafetensorsTest, SaysWhatAForeignFileIs) {
   EXPECT_ERROR(parse("\n<!DOCTYPE html><html>"), unsupported_format, "HTML page",
                "download the file again");
   EXPECT_ERROR(parse("PK\x03\x04\0\0\x08\x08\0\0"s), unsupported_format, "zip archive",
-               "--format-only");
+               "`format_only`");
   EXPECT_ERROR(parse("\x80\x02\x8A\nl\xFC\x9C"
                      "F\xF9"),
-               unsupported_format, "pickle", "--format-only");
+               unsupported_format, "pickle", "`format_only`");
   EXPECT_ERROR(parse("GGUF\x03\0\0\0"s), unsupported_format, "GGUF", "as safetensors");
   EXPECT_ERROR(parse(""), empty, "the file is empty", "download");
 }

@@ -472,7 +472,7 @@ TEST(PrecisionGuardTest, TwoClassifiersOfAProcessComputeEachByItsOwnSettings) {
 }
 
 TEST(TorchErrorsTest, NamesWhatLacksMemoryAndWhatNeedsLess) {
-  EXPECT_ERROR(with_torch_errors("the model", "cpu", "--precision bfloat16 needs half as much",
+  EXPECT_ERROR(with_torch_errors("the model", "cpu", "`precision` bfloat16 needs half as much",
                                  [] { throw std::bad_alloc(); }),
                out_of_memory, "not enough memory for the model", "cpu", "needs half as much");
 }

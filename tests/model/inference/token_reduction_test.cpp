@@ -1,4 +1,4 @@
-// --keep-tokens against the same done with the modules, step by step.
+// Dropped tokens against the same done with the modules, step by step.
 #include "model/attention/hydra_attention.h"
 #include "model/inference/inference_plan.h"
 #include "tests/error_matchers.h"
@@ -156,27 +156,27 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
     return InferencePlan(filled(config), options);
   };
   EXPECT_ERROR(plan(small("hydra"), keeping(0, 1)), invalid_argument, "above 0, at most 1",
-               "--keep-tokens");
+               "`keep_tokens`");
   EXPECT_ERROR(plan(small("hydra"), keeping(1.5, 1)), invalid_argument, "above 0, at most 1",
-               "--keep-tokens");
-  EXPECT_ERROR(plan(small("hydra"), keeping(0.5, 2)), invalid_argument, "0 to 1", "--keep-layer");
+               "`keep_tokens`");
+  EXPECT_ERROR(plan(small("hydra"), keeping(0.5, 2)), invalid_argument, "0 to 1", "`keep_layer`");
   EXPECT_ERROR(plan(small("hydra:0,aft:1,hydra:2"), keeping(0.5, 0)), invalid_argument, "layer 1",
-               "--keep-tokens");
+               "`keep_tokens`");
   EXPECT_ERROR(plan(small("aft:0,hydra:1-2"), keeping(0.5, 0)), invalid_argument, "1 to 1",
-               "--keep-layer");
+               "`keep_layer`");
   EXPECT_ERROR(plan(small("window:0,hydra:1-2"), keeping(0.5, 0)), invalid_argument, "1 to 1",
-               "--keep-layer");
+               "`keep_layer`");
   EXPECT_ERROR(plan(small("hydra:0,window:1,hydra:2"), keeping(0.5, 0)), invalid_argument,
-               "layer 1", "window", "--keep-tokens");
+               "layer 1", "window", "`keep_tokens`");
   VitConfig average = small("hydra");
   average.global_pool = Pooling::avg;
-  EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "--keep-tokens");
+  EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "`keep_tokens`");
   VitConfig shallow = small("hydra");
   shallow.depth = 1;
   shallow.attention.resize(1);
   InferenceOptions anywhere = options();
   anywhere.keep_tokens = 0.5;
-  EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "two blocks", "--keep-tokens");
+  EXPECT_ERROR(plan(shallow, anywhere), invalid_argument, "two blocks", "`keep_tokens`");
   InferenceOptions automatic = options();
   automatic.keep_tokens = 0.5;
   EXPECT_EQ(plan(small("aft:0,hydra:1-2"), automatic).describe().keep_layer, 1);
