@@ -2,7 +2,7 @@
 
 #include "app/model_source.h"
 #include "app/results/json.h"
-#include "model/inference/precision_choice.h"
+#include "model/inference/cpu/precision_choice.h"
 
 #include <map>
 #include <optional>

@@ -5,7 +5,7 @@
 #include "app/console.h"
 #include "app/options.h"
 #include "app/process_team.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include <string>
 

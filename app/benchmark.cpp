@@ -19,8 +19,8 @@
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/error.h"
-#include "model/architectures.h"
-#include "model/network_cost.h"
+#include "model/config/architectures.h"
+#include "model/config/network_cost.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

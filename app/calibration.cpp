@@ -5,7 +5,7 @@
 #include "app/inputs.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"
-#include "model/image/transform.h"
+#include "model/transform.h"
 
 #include <ATen/ops/stack.h>
 

@@ -1,7 +1,7 @@
 #include "app/model_metadata.h"
 
 #include "app/build_info.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/sha256.h"
 
 #include <utility>
 #include <vector>

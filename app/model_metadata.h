@@ -4,7 +4,7 @@
 
 #include "app/model_source.h"
 #include "app/options.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/image/labels.h"
 
 #include <string>

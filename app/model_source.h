@@ -5,12 +5,12 @@
 #include "app/options.h"
 #include "app/pipeline.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/explain/explainer.h"
 #include "model/image/labels.h"
-#include "model/image/transform.h"
 #include "model/inference/classifier.h"
 #include "model/training/parallel/launch_environment.h"
+#include "model/transform.h"
 
 #include <filesystem>
 #include <functional>

@@ -9,9 +9,9 @@
 #include "app/option_table.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
-#include "model/architectures.h"
 #include "model/attention/registry.h"
-#include "model/network_cost.h"
+#include "model/config/architectures.h"
+#include "model/config/network_cost.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>

@@ -2,7 +2,7 @@
 
 #include "app/npy_file.h"
 #include "kernels/error.h"
-#include "model/image/crc32.h"
+#include "model/image/decoders/crc32.h"
 
 #include <limits>
 #include <string_view>

@@ -7,9 +7,9 @@
 #include "app/best_views.h"
 #include "app/inputs.h"
 #include "model/image/decode.h"
-#include "model/image/transform.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
+#include "model/transform.h"
 
 #include <ATen/core/Tensor.h>
 

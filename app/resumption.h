@@ -3,7 +3,7 @@
 
 #include "app/file_lock.h"
 #include "app/options.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/training/data/training_set.h"
 #include "model/training/parallel/process_group.h"
 

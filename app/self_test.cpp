@@ -5,7 +5,7 @@
 #include "app/model_source.h"
 #include "app/pipeline.h"
 #include "kernels/error.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/image/decode.h"
 
 #include <ATen/ops/argmax.h>

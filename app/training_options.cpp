@@ -9,7 +9,7 @@
 #include "app/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/sha256.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>

@@ -51,6 +51,27 @@ if(HYDRASCOPE_SANITIZE)
   target_link_options(hydrascope_compiler INTERFACE -fsanitize=${HYDRASCOPE_SANITIZE})
 endif()
 
+# hydrascope_library(TARGET [OBJECT] FOLDERS ... SOURCES ... EXCEPT regex... PUBLIC ... PRIVATE ...)
+#   A library of the sources that the folders hold themselves (not the folders below), and of single ones; EXCEPT
+#   leaves out what matches. PUBLIC and PRIVATE: what it links.
+function(hydrascope_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "OBJECT" "" "FOLDERS;SOURCES;EXCEPT;PUBLIC;PRIVATE")
+  set(sources)
+  foreach(folder IN LISTS arg_FOLDERS)
+    file(GLOB found CONFIGURE_DEPENDS ${folder}/*.cpp)
+    list(APPEND sources ${found})
+  endforeach()
+  foreach(pattern IN LISTS arg_EXCEPT)
+    list(FILTER sources EXCLUDE REGEX ${pattern})
+  endforeach()
+  set(kind STATIC)
+  if(arg_OBJECT)
+    set(kind OBJECT)
+  endif()
+  add_library(${target} ${kind} ${sources} ${arg_SOURCES})
+  target_link_libraries(${target} PUBLIC hydrascope_compiler ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+endfunction()
+
 # LibTorch's headers are most of what a source that uses them compiles: `target` takes those that were compiled
 # for the model. They were compiled with -fPIC, and programs get -fPIE: one of them has to give way.
 function(hydrascope_reuse_torch_header target)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "model/attention/attention.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/linear_layer.h"
 
 #include <torch/nn/module.h>

@@ -1,7 +1,7 @@
 // Absolute position embedding at another grid than the one it was trained at.
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/block.h"
-#include "model/config.h"
+#include "model/config/config.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>

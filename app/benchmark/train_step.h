@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/benchmark/measure.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/device.h"
 #include "model/image/transform_plan.h"
 

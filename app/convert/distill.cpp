@@ -20,7 +20,7 @@
 #include "app/training_options.h"
 #include "app/validation.h"
 #include "kernels/error.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/distillation/converted_layers.h"

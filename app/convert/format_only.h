@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/options.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 
 #include <filesystem>
 #include <optional>

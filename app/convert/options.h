@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/options.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"
 #include "model/training/parallel/launch_environment.h"

@@ -1,6 +1,6 @@
 #include "app/results/json.h"
 
-#include "model/checkpoint/strict_json.h"
+#include "model/checkpoint/formats/strict_json.h"
 
 #include <algorithm>
 #include <array>

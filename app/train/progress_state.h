@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/train/settings.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 
 #include <cstdint>
 #include <string>

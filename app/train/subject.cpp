@@ -4,7 +4,7 @@
 #include "app/option_table.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 
 #include <algorithm>
 #include <optional>

@@ -1,7 +1,7 @@
 // `--method`, `--layer` and `--head`: which maps are made of a class.
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/explain/method.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "app/visualize/video_output.h"
 
-#include "model/image/captured_messages.h"
+#include "model/image/decoders/captured_messages.h"
 #include "viz/figure/figure.h"
 
 #include <string>

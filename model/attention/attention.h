@@ -6,7 +6,7 @@
 #include "model/attention/fused_mixing.h"
 #include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/linear_layer.h"
 
 #include <torch/nn/module.h>

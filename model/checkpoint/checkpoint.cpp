@@ -1,7 +1,7 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "kernels/error.h"
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 
 #include <algorithm>
 #include <iterator>

@@ -2,10 +2,10 @@
 // them into modules with every difference listed at once.
 #pragma once
 
-#include "model/checkpoint/hub_config.h"
-#include "model/checkpoint/key_map.h"
-#include "model/checkpoint/weight_file.h"
-#include "model/config.h"
+#include "model/checkpoint/formats/weight_file.h"
+#include "model/checkpoint/hub/hub_config.h"
+#include "model/checkpoint/hub/key_map.h"
+#include "model/config/config.h"
 #include "model/tensor_source.h"
 
 #include <cstdint>

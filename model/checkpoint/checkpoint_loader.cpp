@@ -1,8 +1,8 @@
 // Loading: what fits is copied, what does not is listed before anything is.
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
-#include "model/checkpoint/mapped_file.h"
-#include "model/checkpoint/safetensors_header.h"
+#include "model/checkpoint/formats/mapped_file.h"
+#include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/vision_transformer.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/error.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 
 #include <c10/core/ScalarType.h>
 

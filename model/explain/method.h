@@ -2,7 +2,7 @@
 // of LibTorch: the command line enumerates them.
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/explain/entry_table.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "model/image/decode.h"
 
 #include "kernels/error.h"
-#include "model/image/decoders.h"
+#include "model/image/decoders/decoders.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -3,8 +3,8 @@
 #include "kernels/error.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
-#include "model/image/captured_messages.h"
-#include "model/image/decoders.h"
+#include "model/image/decoders/captured_messages.h"
+#include "model/image/decoders/decoders.h"
 #include "model/image/opencv/modules.h"
 
 #include <algorithm>

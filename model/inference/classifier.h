@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/checkpoint/checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/inference/engine.h"
 #include "model/inference/inference_options.h"
 

@@ -3,9 +3,9 @@
 // Classifier owns one of them, and whoever feeds pictures knows none of the three.
 #pragma once
 
-#include "model/config.h"
+#include "model/config/config.h"
+#include "model/inference/cpu/stage_times.h"
 #include "model/inference/image_batch.h"
-#include "model/inference/stage_times.h"
 
 #include <ATen/core/Tensor.h>
 

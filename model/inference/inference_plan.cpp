@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "model/autocast_guard.h"
+#include "model/inference/cpu/streaming_executor.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/network_packer.h"
-#include "model/inference/streaming_executor.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>

@@ -4,9 +4,9 @@
 // (tests/model/inference/plan_test.cpp).
 #pragma once
 
+#include "model/inference/cpu/observers.h"
 #include "model/inference/engine.h"
 #include "model/inference/inference_options.h"
-#include "model/inference/observers.h"
 
 #include <ATen/core/Tensor.h>
 

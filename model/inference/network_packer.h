@@ -2,9 +2,9 @@
 #pragma once
 
 #include "kernels/device/thread_team.h"
-#include "model/inference/channel_ranges.h"
+#include "model/inference/cpu/channel_ranges.h"
+#include "model/inference/cpu/packed_network.h"
 #include "model/inference/inference_options.h"
-#include "model/inference/packed_network.h"
 
 #include <cstdint>
 #include <vector>

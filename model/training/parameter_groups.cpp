@@ -1,7 +1,7 @@
 #include "model/training/parameter_groups.h"
 
 #include "kernels/error.h"
-#include "model/checkpoint/key_map.h"
+#include "model/checkpoint/hub/key_map.h"
 
 #include <algorithm>
 #include <cmath>

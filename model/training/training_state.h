@@ -2,7 +2,7 @@
 // needs. A run that is killed at any moment finds its last whole state again.
 #pragma once
 
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/training/optimizer.h"
 
 #include <cstdint>

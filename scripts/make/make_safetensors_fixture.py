@@ -3,7 +3,7 @@
     python scripts/make/make_safetensors_fixture.py
 
 Needs torch and safetensors. Every dtype that torch has a name for, a scalar, an empty tensor, names
-that are not ASCII, and metadata. tests/model/checkpoint/safetensors_writer_test.cpp reads it and
+that are not ASCII, and metadata. tests/model/checkpoint/formats/safetensors_writer_test.cpp reads it and
 writes it again.
 """
 

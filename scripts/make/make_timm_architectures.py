@@ -2,7 +2,7 @@
 """Writes tests/data/architectures.json: what timm builds under each of its names for vision transformers.
 
 Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its
-pretrained configuration, so that tests/model/architectures_test.cpp compares our table with timm itself.
+pretrained configuration, so that tests/model/config/architectures_test.cpp compares our table with timm itself.
 
     python -m venv venv && venv/bin/pip install torch timm==1.0.31
     venv/bin/python scripts/make/make_timm_architectures.py

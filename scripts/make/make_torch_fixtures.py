@@ -1,4 +1,4 @@
-"""Files of torch.save for tests/model/checkpoint/torch_pickle_test.cpp.
+"""Files of torch.save for tests/model/checkpoint/formats/torch/torch_pickle_test.cpp.
 
     python scripts/make/make_torch_fixtures.py
 

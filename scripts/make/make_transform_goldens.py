@@ -4,7 +4,7 @@
 
 Writes tests/data/transforms/cases.json and one NAME.ppm per case: timm's output before
 normalisation, as bytes. The pictures are not stored: `picture` below and in
-tests/model/image/transform_test.cpp is the same formula. Needs Pillow, timm, torchvision, numpy.
+tests/model/transform_test.cpp is the same formula. Needs Pillow, timm, torchvision, numpy.
 """
 
 import json

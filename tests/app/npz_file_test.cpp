@@ -1,8 +1,8 @@
 #include "app/npz_file.h"
 
 #include "app/npy_file.h"
-#include "model/checkpoint/zip_archive.h"
-#include "model/image/crc32.h"
+#include "model/checkpoint/formats/torch/zip_archive.h"
+#include "model/image/decoders/crc32.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 

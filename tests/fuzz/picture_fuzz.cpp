@@ -3,8 +3,8 @@
 
 #include "kernels/error.h"
 #include "model/image/decode.h"
-#include "model/image/decoders.h"
-#include "model/image/webp_still.h"
+#include "model/image/decoders/decoders.h"
+#include "model/image/decoders/webp_still.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Fuzzes what hydrascope reads of hostile checkpoints: parse_safetensors and the index of shards.
 
 #include "kernels/error.h"
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "tests/fuzz/fuzz_driver.h"
 
 #include <algorithm>

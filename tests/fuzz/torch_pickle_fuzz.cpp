@@ -1,11 +1,11 @@
 // Fuzzes what hydrascope reads of files of torch.save: the zip archive, the legacy container and
 // the pickle machine.
 #include "kernels/error.h"
-#include "model/checkpoint/pickle_machine.h"
-#include "model/checkpoint/safetensors_header.h"
-#include "model/checkpoint/torch_pickle.h"
+#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/torch/pickle_machine.h"
+#include "model/checkpoint/formats/torch/torch_pickle.h"
 #include "tests/fuzz/fuzz_driver.h"
-#include "tests/model/checkpoint/pickle_bytes.h"
+#include "tests/model/checkpoint/formats/torch/pickle_bytes.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Logits equal timm's for the same weights and the same input tensor. Cases and generator:
 // tests/data/goldens/README.md.
-#include "model/architectures.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/config/architectures.h"
 #include "model/inference/classifier.h"
 #include "model/vision_transformer.h"
 #include "tests/model/deterministic_weights.h"

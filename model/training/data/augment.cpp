@@ -1,11 +1,11 @@
 #include "model/training/data/augment.h"
 
 #include "kernels/error.h"
-#include "model/image/transform.h"
 #include "model/training/data/crop.h"
 #include "model/training/data/picture_operations.h"
 #include "model/training/data/rand_augment.h"
 #include "model/training/data/random_erasing.h"
+#include "model/transform.h"
 
 #include <ATen/ops/from_blob.h>
 

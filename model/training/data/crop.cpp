@@ -1,6 +1,6 @@
 #include "model/training/data/crop.h"
 
-#include "model/image/transform.h"
+#include "model/transform.h"
 
 #include <algorithm>
 #include <cmath>

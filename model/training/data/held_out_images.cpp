@@ -1,7 +1,7 @@
 #include "kernels/device/thread_team.h"
 #include "kernels/error.h"
-#include "model/image/transform.h"
 #include "model/training/data/batch_loader.h"
+#include "model/transform.h"
 
 #include <ATen/ops/empty.h>
 

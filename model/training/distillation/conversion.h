@@ -2,7 +2,7 @@
 // own; the best state over all of them by the held-out images; resumable at any step.
 #pragma once
 
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/training/distillation/agreement.h"
 #include "model/training/distillation/conversion_history.h"
 #include "model/training/distillation/conversion_options.h"

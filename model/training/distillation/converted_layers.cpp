@@ -2,7 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/attention/registry.h"
-#include "model/checkpoint/key_map.h"
+#include "model/checkpoint/hub/key_map.h"
 #include "model/vision_transformer.h"
 
 #include <string>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/checkpoint/checkpoint.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/training/optimizer.h"
 
 #include <cstdint>

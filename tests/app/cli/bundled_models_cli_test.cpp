@@ -1,6 +1,6 @@
 // The converted models that come along: whole, described, and of use.
-#include "model/checkpoint/safetensors.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/formats/sha256.h"
 #include "tests/app/cli/program.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Checkpoints of others on the command line: convert IN OUT, inspect, and the configuration
 // beside the weights.
-#include "model/checkpoint/safetensors.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/formats/sha256.h"
 #include "tests/app/cli/program.h"
 #include "tests/model/checkpoint/other_names.h"
 #include "tests/picture_files.h"

@@ -1,7 +1,7 @@
 // `hydrascope convert` that trains, as a user runs it: a tiny architecture on pictures that the
 // test draws.
-#include "model/checkpoint/safetensors.h"
-#include "model/checkpoint/sha256.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/formats/sha256.h"
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 

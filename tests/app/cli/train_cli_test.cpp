@@ -1,5 +1,5 @@
 // `hydrascope train` as a user runs it: a tiny architecture on pictures that the test draws.
-#include "model/checkpoint/safetensors.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "tests/app/cli/program.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "app/pipeline.h"
 
-#include "model/image/transform.h"
 #include "model/inference/classifier.h"
+#include "model/transform.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"

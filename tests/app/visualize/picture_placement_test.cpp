@@ -2,7 +2,7 @@
 // that the placement says, whatever the transform did.
 #include "app/visualize/picture_placement.h"
 
-#include "model/image/transform.h"
+#include "model/transform.h"
 #include "viz/picture/encode.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "model/checkpoint/checkpoint.h"
 
-#include "model/architectures.h"
+#include "model/config/architectures.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"

@@ -1,7 +1,7 @@
 // Models as transformers saves them, with its answers: scripts/make/make_hugging_face_fixtures.py.
 #include "model/checkpoint/checkpoint.h"
 #include "model/image/decode.h"
-#include "model/image/transform.h"
+#include "model/transform.h"
 #include "model/vision_transformer.h"
 #include "tests/model/deterministic_weights.h"
 #include "tests/model/tensor_match.h"

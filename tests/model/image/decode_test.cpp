@@ -1,7 +1,7 @@
 #include "model/image/decode.h"
 
 #include "kernels/error.h"
-#include "model/image/decoders.h"
+#include "model/image/decoders/decoders.h"
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
 #include "tests/model/image/sample_files.h"

@@ -1,6 +1,6 @@
 #include "model/training/parameter_groups.h"
 
-#include "model/checkpoint/key_map.h"
+#include "model/checkpoint/hub/key_map.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>

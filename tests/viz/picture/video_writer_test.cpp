@@ -1,6 +1,6 @@
 #include "viz/picture/video_writer.h"
 
-#include "model/image/captured_messages.h"
+#include "model/image/decoders/captured_messages.h"
 #include "model/image/video.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"

@@ -1,5 +1,5 @@
-#include "model/image/transform.h"
 #include "model/training/data/batch_loader.h"
+#include "model/transform.h"
 #include "tests/error_matchers.h"
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"

@@ -1,0 +1,120 @@
+// The safetensors file format, read strictly and written deterministically. Free of LibTorch, so
+// that it can be fuzzed. Files are mapped, not copied. Format: 8-byte little-endian N, N bytes of
+// JSON header, then the buffer (https://github.com/huggingface/safetensors#format). Not read: the
+// dtypes below a byte (F4, F6_*).
+#pragma once
+
+#include "model/checkpoint/formats/mapped_file.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::checkpoint {
+
+enum class Dtype {
+  BOOL,
+  U8,
+  I8,
+  I16,
+  U16,
+  F16,
+  BF16,
+  I32,
+  U32,
+  F32,
+  I64,
+  U64,
+  F64,
+  F8_E4M3,
+  F8_E5M2,
+  F8_E8M0,
+  C64,
+};
+/// The spelling in files: "F32", "F8_E4M3".
+std::string_view name(Dtype dtype);
+/// Bytes of one element.
+std::size_t size_of(Dtype dtype);
+/// The reverse of `name`.
+std::optional<Dtype> find_dtype(std::string_view name);
+
+/// What a file may hold; the writer keeps to the same limits.
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+inline constexpr std::size_t kMaxRank = 16;
+
+/// Metadata of a file: string to string, sorted.
+using Metadata = std::map<std::string, std::string>;
+
+/// One tensor inside a file: row-major, `data` points into the mapping and may be unaligned.
+struct TensorView {
+  std::string name;
+  Dtype dtype = Dtype::F32;
+  std::vector<std::int64_t> shape;  ///< empty for a scalar
+  std::span<const std::byte> data;
+};
+
+/// The parsed header over bytes that somebody else owns. Tensors are sorted by their offset.
+struct SafetensorsIndex {
+  Metadata metadata;
+  std::vector<TensorView> tensors;
+};
+
+/// Parses and checks every rule of the format. Throws Error(decode_failed) that names the rule,
+/// what was expected and what was found, Error(empty) for no bytes, and Error(unsupported_format)
+/// with a hint for a file that is something else: an LFS pointer, an HTML page, a torch zip, a
+/// pickle, GGUF. `subject` is what errors name.
+SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::string& subject);
+
+/// What the first bytes say: "safetensors", "torch_zip", "torch_legacy", "gguf", "git_lfs_pointer",
+/// "html", "empty" or "unknown". Pure; a few hundred bytes are enough.
+std::string_view sniff_format(std::span<const std::byte> bytes);
+
+/// Of a sharded checkpoint: tensor name to file name.
+using WeightMap = std::map<std::string, std::string>;
+/// Reads a `*.safetensors.index.json`, {"weight_map": {tensor: file}, ...}; other members are
+/// ignored. Throws Error(decode_failed) for anything else, for an empty map, and for names that
+/// could lead out of the index's folder.
+WeightMap read_weight_map(std::string_view text, const std::string& subject);
+
+/// One mapped file, or all shards of a `*.safetensors.index.json`, as one table of tensors.
+class SafetensorsFile {
+ public:
+  /// Opens `FILE.safetensors` or `*.index.json`, whose shards lie beside it. Throws what
+  /// `MappedFile` and `parse_safetensors` throw, and Error(decode_failed) where index and shards
+  /// disagree.
+  static SafetensorsFile open(const std::filesystem::path& file);
+
+  /// The metadata of all shards together; an entry on which two shards disagree is an error.
+  [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
+  /// Sorted by shard, then by offset.
+  [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }
+  /// nullptr when there is no tensor of that name.
+  [[nodiscard]] const TensorView* find(std::string_view name) const noexcept;
+
+ private:
+  void append(const std::filesystem::path& file);
+  void append_shards(const std::filesystem::path& index_file);
+
+  std::vector<std::shared_ptr<MappedFile>> files_;  ///< own what `tensors_` points to
+  Metadata metadata_;
+  std::vector<TensorView> tensors_;
+  std::vector<std::size_t> by_name_;  ///< positions in `tensors_`, in the order of the names
+};
+
+/// Writes `tensors` and `metadata`: sorted by alignment (widest dtype first) then name, header
+/// padded with spaces to a multiple of 8, `__metadata__` only when there is any; equal content
+/// gives equal bytes. Goes through a temporary file in the same folder that is synced and renamed,
+/// so `file` is whole or untouched, and `tensors` may point into the file that is replaced. Throws
+/// Error(invalid_argument) for what `parse_safetensors` would refuse (duplicate names, a span whose
+/// size contradicts its shape, text that is not UTF-8), Error(unreadable) when it cannot write.
+void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
+                       const Metadata& metadata);
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,126 @@
+#include "kernels/error.h"
+#include "model/checkpoint/formats/byte_cursor.h"
+#include "model/checkpoint/formats/strict_json.h"
+#include "model/checkpoint/formats/torch/pickle_machine.h"
+#include "model/checkpoint/formats/torch/torch_container.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+using namespace std::string_view_literals;
+
+/// 0x1950a86a20f9469cfc6c, as a pickle spells it.
+constexpr std::string_view kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"sv;
+constexpr std::int64_t kVersion = 1001;
+
+[[noreturn]] void refuse_legacy(const std::string& what, const std::string& subject) {
+  throw Error(ErrorCode::unsupported_format, what, subject);
+}
+
+/// The pickles at the front of the file, one after the other.
+class PickleSequence {
+ public:
+  PickleSequence(std::span<const std::byte> bytes, pickle::Heap& heap)
+      : rest_(bytes), heap_(heap) {}
+
+  pickle::Value next() {
+    const pickle::Result result = pickle::run(rest_, heap_);
+    rest_ = rest_.subspan(result.length);
+    return result.value;
+  }
+  [[nodiscard]] std::span<const std::byte> rest() const { return rest_; }
+
+ private:
+  std::span<const std::byte> rest_;
+  pickle::Heap& heap_;
+};
+
+void check_magic(const pickle::Value& value, const std::string& subject) {
+  const auto* number = std::get_if<pickle::BigInteger>(&value);
+  if (number != nullptr && number->bytes == kMagic) return;
+  refuse_legacy("expected a file of torch.save, found another pickle", subject);
+}
+
+void check_machine(const pickle::Value& facts, const std::string& subject) {
+  const auto* dict = std::get_if<pickle::Dict*>(&facts);
+  if (dict == nullptr) return;
+  const pickle::Value* value = find(**dict, "little_endian");
+  const bool* is_little_endian = value == nullptr ? nullptr : std::get_if<bool>(value);
+  if (is_little_endian != nullptr && !*is_little_endian) {
+    refuse_legacy("the tensors are big-endian", subject);
+  }
+}
+
+using StorageTypes = std::map<std::string_view, const pickle::Storage*>;
+
+/// The elements of the storage `key`, whose type only the pickle tells.
+std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key,
+                                        const StorageTypes& types, const pickle::Heap& heap) {
+  const auto found = types.find(key);
+  if (found == types.end()) heap.fail("no tensor uses the storage " + quote(key));
+  const pickle::Storage& storage = *found->second;
+  if (!storage.dtype) {
+    refuse_legacy("the storage " + quote(key) + " has a type that is not supported",
+                  heap.subject());
+  }
+  const auto length = cursor.number<std::uint64_t>();
+  if (length != static_cast<std::uint64_t>(storage.length)) {
+    heap.fail("the storage " + quote(key) + " has " + std::to_string(length) +
+              " elements, the pickle says " + std::to_string(storage.length));
+  }
+  const std::size_t size = size_of(*storage.dtype);
+  if (length > std::numeric_limits<std::uint64_t>::max() / size) {
+    heap.fail("the size of the storage " + quote(key) + " overflows");
+  }
+  return cursor.take(length * size);
+}
+
+}  // namespace
+
+TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& heap) {
+  const std::string& subject = heap.subject();
+  // Looked for before anything is interpreted: pickles of other programs would be refused for what
+  // they call, which helps nobody.
+  constexpr std::size_t kFirstPickle = 32;
+  const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
+                               std::min(bytes.size(), kFirstPickle));
+  if (front.find(kMagic) == std::string_view::npos) check_magic({}, subject);
+
+  PickleSequence pickles(bytes, heap);
+  check_magic(pickles.next(), subject);
+  const pickle::Value version = pickles.next();
+  const auto* number = std::get_if<std::int64_t>(&version);
+  if (number == nullptr || *number != kVersion) {
+    refuse_legacy("expected the version 1001 of torch.save's legacy format, found another",
+                  subject);
+  }
+  check_machine(pickles.next(), subject);
+
+  TorchContents contents;
+  contents.root = pickles.next();
+  StorageTypes types;
+  for (const pickle::Storage& storage : heap.all<pickle::Storage>()) {
+    types.emplace(storage.key, &storage);
+  }
+  const pickle::Value keys = pickles.next();
+  const auto* list = std::get_if<pickle::List*>(&keys);
+  if (list == nullptr) heap.fail("expected a list of storages behind the pickled object");
+  ByteCursor cursor(pickles.rest(), "the list of storages", subject);
+  for (const pickle::Value& item : (*list)->items) {
+    const auto* key = std::get_if<pickle::Text>(&item);
+    if (key == nullptr) heap.fail("the key of a storage is " + std::string(describe(item)));
+    const auto storage = read_storage(cursor, key->text, types, heap);
+    if (!contents.storages.emplace(key->text, storage).second) {
+      heap.fail("the storage " + quote(key->text) + " is listed twice");
+    }
+  }
+  return contents;
+}
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,296 @@
+#include "model/checkpoint/formats/torch/torch_pickle.h"
+
+#include "kernels/error.h"
+#include "kernels/shortest_number.h"
+#include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/strict_json.h"
+#include "model/checkpoint/formats/torch/pickle_value.h"
+#include "model/checkpoint/formats/torch/strided_view.h"
+#include "model/checkpoint/formats/torch/torch_container.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+using pickle::Value;
+
+constexpr std::array<std::string_view, 2> kAveragedEntries{"state_dict_ema", "model_ema"};
+constexpr std::array<std::string_view, 3> kEntries{"state_dict", "model", "module"};
+
+[[noreturn]] void refuse(const std::string& what, const std::string& subject,
+                         std::string hint = {}) {
+  throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
+}
+
+/// The dict of tensors and the name under which it was found.
+struct StateDict {
+  std::string entry;
+  const pickle::Dict* dict = nullptr;
+};
+
+const pickle::Dict* as_state_dict(const Value& value) {
+  const auto* dict = std::get_if<pickle::Dict*>(&value);
+  if (dict == nullptr) return nullptr;
+  const bool has_tensors = std::ranges::any_of((*dict)->items, [](const auto& item) {
+    return std::holds_alternative<pickle::Tensor*>(item.second);
+  });
+  return has_tensors ? *dict : nullptr;
+}
+
+/// The first of `entries` that holds tensors.
+StateDict find_entry(const pickle::Dict& root, std::span<const std::string_view> entries) {
+  for (const std::string_view entry : entries) {
+    const Value* value = find(root, entry);
+    const pickle::Dict* dict = value == nullptr ? nullptr : as_state_dict(*value);
+    if (dict != nullptr) return {std::string(entry), dict};
+  }
+  return {};
+}
+
+std::string list_keys(const pickle::Dict& dict) {
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(dict.items.size(), kShown); ++i) {
+    const auto* key = std::get_if<pickle::Text>(&dict.items[i].first);
+    text +=
+        (i == 0 ? "" : ", ") +
+        (key != nullptr ? quote(key->text) : std::string(pickle::describe(dict.items[i].first)));
+  }
+  if (dict.items.size() > kShown) {
+    text += " and " + std::to_string(dict.items.size() - kShown) + " more";
+  }
+  return text;
+}
+
+StateDict find_state_dict(const Value& root, bool use_ema, const std::string& subject) {
+  const auto* dict = std::get_if<pickle::Dict*>(&root);
+  if (dict == nullptr) {
+    refuse("expected a state dict, found " + std::string(pickle::describe(root)), subject,
+           "in Python: torch.save(model.state_dict(), \"weights.pth\")");
+  }
+  if (use_ema) {
+    StateDict averaged = find_entry(**dict, kAveragedEntries);
+    if (averaged.dict != nullptr) return averaged;
+    throw Error(ErrorCode::invalid_argument,
+                "the file has no averaged weights (state_dict_ema, model_ema)", subject);
+  }
+  StateDict found = find_entry(**dict, kEntries);
+  if (found.dict != nullptr) return found;
+  if (as_state_dict(root) != nullptr) return {"", *dict};
+  refuse(
+      "the file holds no tensors where a state dict is expected: in the file itself, "
+      "\"state_dict\", \"model\" or \"module\"; found " +
+          ((*dict)->items.empty() ? "nothing" : "the keys " + list_keys(**dict)),
+      subject);
+}
+
+/// Makes row-major tensors out of views of storages.
+class TensorReader {
+ public:
+  TensorReader(const TorchContents& contents, std::size_t file_size, const std::string& subject)
+      : contents_(contents), subject_(subject) {
+    constexpr std::size_t kMax = std::numeric_limits<std::size_t>::max();
+    budget_ = file_size > (kMax - kMaxCopiedBytes) / kMaxCopiedFactor
+                  ? kMax
+                  : kMaxCopiedBytes + kMaxCopiedFactor * file_size;
+  }
+
+  TensorView read(std::string name, const pickle::Tensor& tensor) {
+    const auto place = [&] { return "tensor " + quote(name) + ": "; };
+    if (!tensor.dtype || !tensor.storage->dtype) {
+      refuse(place() + "its dtype is not supported (complex128, a quantized or a rare one)",
+             subject_);
+    }
+    const StridedView view{.dtype = *tensor.dtype,
+                           .offset = tensor.offset,
+                           .shape = tensor.shape,
+                           .strides = tensor.strides};
+    const auto size = byte_size(view.shape, view.dtype);
+    const auto end = reach(view);
+    if (!size || !end) fail(place() + "the size of " + shape_text(view.shape) + " overflows");
+    TensorView result{
+        .name = std::move(name), .dtype = view.dtype, .shape = tensor.shape, .data = {}};
+    if (*size == 0) return result;
+    const auto storage = find_storage(*tensor.storage, result.name);
+    if (*end > storage.size()) {
+      fail("tensor " + quote(result.name) + ": the view " + shape_text(view.shape) +
+           " with strides " + shape_text(view.strides) + " ends at byte " + std::to_string(*end) +
+           " of a storage of " + std::to_string(storage.size()));
+    }
+    result.data = is_row_major(view)
+                      ? storage.subspan(static_cast<std::size_t>(view.offset) * size_of(view.dtype),
+                                        static_cast<std::size_t>(*size))
+                      : copy(view, storage, static_cast<std::size_t>(*size), result.name);
+    return result;
+  }
+
+  /// What the copied tensors point into.
+  std::vector<std::shared_ptr<const void>> take_owners() { return std::move(owners_); }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorCode::decode_failed, what, subject_,
+                "the file is damaged: download or copy it again");
+  }
+
+  [[nodiscard]] std::span<const std::byte> find_storage(const pickle::Storage& storage,
+                                                        const std::string& tensor) const {
+    const auto refuse_storage = [&](const std::string& what) {
+      fail("tensor " + quote(tensor) + ": its storage " + quote(storage.key) + " " + what);
+    };
+    const auto found = contents_.storages.find(storage.key);
+    if (found == contents_.storages.end()) refuse_storage("is missing");
+    const std::span<const std::byte> bytes = found->second;
+    const std::size_t size = size_of(*storage.dtype);
+    const auto length = static_cast<std::uint64_t>(storage.length);
+    if (length > bytes.size() / size) {
+      refuse_storage("has " + std::to_string(bytes.size()) + " bytes, too few for " +
+                     std::to_string(length) + " elements of " + std::string(name(*storage.dtype)));
+    }
+    const auto offset = static_cast<std::uint64_t>(storage.view_offset);
+    if (offset > length) refuse_storage("is viewed beyond its end");
+    const std::uint64_t rest = length - offset;
+    const auto view_length =
+        static_cast<std::uint64_t>(storage.view_length.value_or(static_cast<std::int64_t>(rest)));
+    if (view_length > rest) refuse_storage("is viewed beyond its end");
+    return bytes.subspan(static_cast<std::size_t>(offset) * size,
+                         static_cast<std::size_t>(view_length) * size);
+  }
+
+  std::span<const std::byte> copy(const StridedView& view, std::span<const std::byte> storage,
+                                  std::size_t size, const std::string& tensor) {
+    if (size > budget_) {
+      fail("tensor " + quote(tensor) + " expands to " + shape_text(view.shape) + " with strides " +
+           shape_text(view.strides) + ", too much for a file of this size");
+    }
+    budget_ -= size;
+    const auto memory = std::make_shared_for_overwrite<std::byte[]>(size);
+    copy_row_major(view, storage, {memory.get(), size});
+    owners_.push_back(memory);
+    return {memory.get(), size};
+  }
+
+  const TorchContents& contents_;
+  const std::string& subject_;
+  std::size_t budget_;  ///< bytes that copies may still take
+  std::vector<std::shared_ptr<const void>> owners_;
+};
+
+/// In the order of the dict; what is no tensor is skipped.
+std::vector<TensorView> read_tensors(const pickle::Dict& dict, TensorReader& reader,
+                                     const std::string& subject) {
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorCode::decode_failed, what, subject);
+  };
+  std::vector<TensorView> tensors;
+  std::set<std::string_view> names;
+  for (const auto& [key, value] : dict.items) {
+    const auto* tensor = std::get_if<pickle::Tensor*>(&value);
+    if (tensor == nullptr) continue;
+    const auto* name = std::get_if<pickle::Text>(&key);
+    if (name == nullptr) {
+      fail("the name of a tensor is " + std::string(pickle::describe(key)) + ", expected text");
+    }
+    if (find_bad_utf8(name->text) != name->text.size()) {
+      fail("the name of a tensor is not UTF-8: " + quote(name->text));
+    }
+    if (!names.insert(name->text).second) fail("two tensors are named " + quote(name->text));
+    tensors.push_back(reader.read(std::string(name->text), **tensor));
+  }
+  return tensors;
+}
+
+/// "torch_zip" or "torch_legacy".
+std::string find_format(std::span<const std::byte> bytes, const std::string& subject) {
+  const std::string_view format = sniff_format(bytes);
+  if (format == "torch_zip" || format == "torch_legacy") return std::string(format);
+  if (format == "empty") throw Error(ErrorCode::empty, "the file is empty", subject);
+  const std::string_view found = format == "safetensors"       ? "a safetensors file"
+                                 : format == "git_lfs_pointer" ? "a Git LFS pointer"
+                                 : format == "html"            ? "an HTML page: a failed download"
+                                 : format == "gguf"            ? "a GGUF file"
+                                                    : "neither a zip archive nor a pickle";
+  refuse("expected a file of torch.save, found " + std::string(found), subject);
+}
+
+constexpr std::size_t kMaxEntries = 1024;
+constexpr std::size_t kMaxText = 4096;
+constexpr std::string_view kArguments = "args";
+
+std::optional<std::string> plain_text(std::string_view text) {
+  if (text.size() > kMaxText || find_bad_utf8(text) != text.size()) return std::nullopt;
+  return std::string(text);
+}
+
+std::optional<std::string> value_text(const pickle::Value& value) {
+  if (const auto* text = std::get_if<pickle::Text>(&value)) return plain_text(text->text);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr) return std::nullopt;
+  return shortest_number(*number);
+}
+
+void add_plain_values(const pickle::Dict& dict, const std::string& prefix, Metadata& metadata) {
+  for (const auto& [key, value] : dict.items) {
+    if (metadata.size() >= kMaxEntries) return;
+    const auto* name = std::get_if<pickle::Text>(&key);
+    const auto plain_name = name == nullptr ? std::nullopt : plain_text(name->text);
+    const auto text = value_text(value);
+    if (plain_name && text) metadata.try_emplace(prefix + *plain_name, *text);
+  }
+}
+
+/// The text, numbers and booleans ("true") of `root`, and of its entry `args` (a namespace or a
+/// dict) as "args.NAME". Left out: everything else, names and text that are not UTF-8 or longer
+/// than 4096 bytes, and what comes after the first 1024 entries.
+Metadata read_metadata(const pickle::Dict& root) {
+  Metadata metadata;
+  add_plain_values(root, "", metadata);
+  if (const pickle::Value* arguments = find(root, kArguments)) {
+    const pickle::Dict* fields = nullptr;
+    if (const auto* dict = std::get_if<pickle::Dict*>(arguments)) fields = *dict;
+    if (const auto* name_space = std::get_if<pickle::Namespace*>(arguments)) {
+      fields = (*name_space)->fields;
+    }
+    if (fields != nullptr) add_plain_values(*fields, std::string(kArguments) + '.', metadata);
+  }
+  return metadata;
+}
+
+}  // namespace
+
+TorchPickleFile TorchPickleFile::parse(std::span<const std::byte> bytes, const std::string& subject,
+                                       const TorchPickleOptions& options) {
+  TorchPickleFile file;
+  file.format_ = find_format(bytes, subject);
+  pickle::Heap heap(bytes.size(), subject);
+  const TorchContents contents =
+      file.format_ == "torch_zip" ? read_torch_zip(bytes, heap) : read_torch_legacy(bytes, heap);
+  StateDict found = find_state_dict(contents.root, options.use_ema, subject);
+  const pickle::Dict& root = *std::get<pickle::Dict*>(contents.root);
+  file.entry_ = std::move(found.entry);
+  file.has_ema_ = !options.use_ema && find_entry(root, kAveragedEntries).dict != nullptr;
+  file.metadata_ = read_metadata(root);
+  TensorReader reader(contents, bytes.size(), subject);
+  file.tensors_ = read_tensors(*found.dict, reader, subject);
+  file.owners_ = reader.take_owners();
+  return file;
+}
+
+TorchPickleFile TorchPickleFile::open(const std::filesystem::path& file,
+                                      const TorchPickleOptions& options) {
+  auto mapped = std::make_shared<MappedFile>(file);
+  TorchPickleFile result = parse(mapped->bytes(), file.native(), options);
+  result.owners_.push_back(std::move(mapped));
+  return result;
+}
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,247 @@
+#include "model/checkpoint/hub/transform_hints.h"
+
+#include "kernels/error.h"
+#include "model/checkpoint/formats/json_fields.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+using image::CropMode;
+using image::Interpolation;
+using image::Size;
+
+constexpr std::int64_t kMaxEdge = 1 << 16;
+
+std::array<double, 3> three(const std::vector<double>& values) {
+  return {values[0], values[1], values[2]};
+}
+
+void check_std(const JsonFields& fields, const char* key, const std::vector<double>& values) {
+  if (std::ranges::any_of(values, [](double value) { return !(value > 0); }))
+    fields.refuse(key, "numbers above 0");
+}
+
+/// A word of timm's; what `parse` throws is said of the file.
+template <class Parse>
+auto parse_word(const JsonFields& fields, const char* key, const std::string& word,
+                const Parse& parse) {
+  try {
+    return parse(word);
+  } catch (const Error& error) {
+    fields.fail(key, error.what());
+  }
+}
+
+/// `size` and `crop_size`: a number, {"height", "width"}, {"shortest_edge"}.
+struct Edges {
+  Size size;
+  bool shortest = false;
+};
+
+std::optional<Edges> read_edges(const JsonFields& fields, const char* key) {
+  const nlohmann::json* value = fields.find(key);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_object()) {
+    const std::int64_t edge = *fields.integer(key, 1, kMaxEdge);
+    return Edges{{edge, edge}};
+  }
+  const JsonFields inside = *fields.object(key);
+  if (const auto edge = inside.integer("shortest_edge", 1, kMaxEdge))
+    return Edges{{*edge, *edge}, true};
+  const auto height = inside.integer("height", 1, kMaxEdge);
+  const auto width = inside.integer("width", 1, kMaxEdge);
+  if (!height || !width) fields.refuse(key, "a number, {height, width} or {shortest_edge}");
+  return Edges{{*height, *width}};
+}
+
+/// The crop_pct with which `floor(crop / crop_pct)` is `size`, for both edges.
+std::optional<double> crop_pct_of(Size crop, Size size) {
+  const auto exact = [](std::int64_t cropped, std::int64_t whole) {
+    const auto edge = static_cast<double>(cropped);
+    double pct = edge / static_cast<double>(whole);
+    // The quotient may be rounded up, and dividing by it then falls just short of `whole`.
+    while (std::floor(edge / pct) < static_cast<double>(whole)) pct = std::nextafter(pct, 0.0);
+    return pct;
+  };
+  const double pct = std::min(exact(crop.height, size.height), exact(crop.width, size.width));
+  const auto gives = [&](std::int64_t cropped, std::int64_t whole) {
+    return std::floor(static_cast<double>(cropped) / pct) == static_cast<double>(whole);
+  };
+  if (!gives(crop.height, size.height) || !gives(crop.width, size.width)) return std::nullopt;
+  return pct;
+}
+
+std::string size_text(Size size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
+}
+
+/// Resize and crop of a preprocessor.
+void read_geometry(const JsonFields& fields, const std::string& origin,
+                   const ProcessorDefaults& defaults, TransformHints& hints) {
+  const auto [height, width] = defaults.img_size;
+  const bool resizes = fields.flag("do_resize").value_or(true);
+  const bool crops = fields.flag("do_center_crop").value_or(defaults.deit);
+  const auto size = read_edges(fields, "size");
+  const auto crop = read_edges(fields, "crop_size");
+  if (!resizes) {
+    if (fields.flag("do_center_crop").value_or(false))
+      fields.fail("do_resize", "false with do_center_crop true: a crop needs a resize here");
+    hints.values.native = true;
+    hints.origins["size"] = origin;
+    return;
+  }
+  if (crop && crop->shortest) fields.refuse("crop_size", "a number or {height, width}");
+  const bool shortest = size && size->shortest;
+  if (shortest && !crops)
+    fields.fail("size", "shortest_edge gives no fixed size without do_center_crop");
+  const std::string of_size = size ? origin : defaults.origin;
+  const std::string of_crop = crop ? origin : defaults.origin;
+
+  // DeiTImageProcessor resizes to 8/7 of the crop: 256 for 224.
+  const Size cropped = crop ? crop->size : defaults.img_size;
+  const Size resized = size    ? size->size
+                       : crops ? Size{height * 8 / 7, width * 8 / 7}
+                               : defaults.img_size;
+  hints.values.img_size = crops ? cropped : resized;
+  hints.origins["img_size"] = crops ? of_crop : of_size;
+  hints.values.crop_mode = shortest ? CropMode::center : CropMode::squash;
+  hints.origins["crop_mode"] = of_size;
+  hints.values.crop_pct = 1;
+  hints.origins["crop_pct"] = of_size;
+  if (!crops) return;
+  if (cropped.height > resized.height || cropped.width > resized.width) {
+    fields.fail("crop_size", size_text(cropped) + " is larger than size " + size_text(resized));
+  }
+  const auto pct = crop_pct_of(cropped, resized);
+  if (!pct) {
+    fields.fail("crop_size", size_text(cropped) + " and size " + size_text(resized) +
+                                 ": the two must have one aspect ratio");
+  }
+  hints.values.crop_pct = *pct;
+}
+
+/// Scale and normalisation: (255 * factor * x - mean) / std for x in [0, 1].
+void read_normalisation(const JsonFields& fields, const std::string& origin,
+                        const ProcessorDefaults& defaults, TransformHints& hints) {
+  const bool normalises = fields.flag("do_normalize").value_or(true);
+  const bool rescales = fields.flag("do_rescale").value_or(true);
+  const auto given_factor = fields.number("rescale_factor");
+  const auto mean = fields.numbers("image_mean", 3, true);
+  const auto deviation = fields.numbers("image_std", 3, true);
+  if (deviation) check_std(fields, "image_std", *deviation);
+  if (given_factor && !(*given_factor > 0)) fields.refuse("rescale_factor", "a number above 0");
+  hints.origins["mean"] = mean || !normalises ? origin : defaults.origin;
+  hints.origins["std"] = deviation || !normalises ? origin : defaults.origin;
+  const std::vector<double> halves(3, 0.5);
+  hints.values.mean = {0, 0, 0};
+  hints.values.std = {1, 1, 1};
+  if (normalises) {
+    hints.values.mean = three(mean.value_or(halves));
+    hints.values.std = three(deviation.value_or(halves));
+  }
+
+  constexpr double kUsual = 1.0 / 255;
+  const double factor = rescales ? given_factor.value_or(kUsual) : 1.0;
+  // 0.00392156862745098 is 1/255 as JSON has it.
+  if (std::abs(factor / kUsual - 1) < 1e-6) return;
+  for (double& value : hints.values.mean) value /= 255 * factor;
+  for (double& value : hints.values.std) value /= 255 * factor;
+}
+
+void read_resample(const JsonFields& fields, const std::string& origin,
+                   const ProcessorDefaults& defaults, TransformHints& hints) {
+  const auto resample = fields.integer("resample", 0, 5);
+  hints.origins["interpolation"] = resample ? origin : defaults.origin;
+  // Numbers of Pillow's Resampling.
+  switch (resample.value_or(defaults.deit ? 3 : 2)) {
+    case 0: hints.values.interpolation = Interpolation::nearest; return;
+    case 2: hints.values.interpolation = Interpolation::bilinear; return;
+    case 3: hints.values.interpolation = Interpolation::bicubic; return;
+    default: fields.refuse("resample", "0 (nearest), 2 (bilinear) or 3 (bicubic)");
+  }
+}
+
+}  // namespace
+
+void TransformHints::apply_to(image::TransformConfig& config,
+                              std::map<std::string, std::string>& origins_of_config) const {
+  for (const auto& [field, origin] : origins) {
+    if (field == "img_size") config.img_size = values.img_size;
+    if (field == "crop_pct") config.crop_pct = values.crop_pct;
+    if (field == "crop_mode") config.crop_mode = values.crop_mode;
+    if (field == "interpolation") config.interpolation = values.interpolation;
+    if (field == "mean") config.mean = values.mean;
+    if (field == "std") config.std = values.std;
+    if (field == "size") config.native = values.native;
+    origins_of_config[field] = origin;
+  }
+}
+
+TransformHints read_timm_transform(const JsonFields& fields, const std::string& origin) {
+  TransformHints hints;
+  image::TransformConfig& values = hints.values;
+  if (const auto size = fields.integers("input_size", 3, 1, kMaxEdge)) {
+    values.img_size = {(*size)[1], (*size)[2]};
+    hints.origins["img_size"] = origin;
+  }
+  if (const auto pct = fields.number("crop_pct")) {
+    if (!(*pct > 0 && *pct <= 1)) fields.refuse("crop_pct", "a number in (0, 1]");
+    values.crop_pct = *pct;
+    hints.origins["crop_pct"] = origin;
+  }
+  if (const auto word = fields.text("crop_mode")) {
+    values.crop_mode = parse_word(fields, "crop_mode", *word, image::parse_crop_mode);
+    hints.origins["crop_mode"] = origin;
+  }
+  if (const auto word = fields.text("interpolation")) {
+    values.interpolation = parse_word(fields, "interpolation", *word, image::parse_interpolation);
+    hints.origins["interpolation"] = origin;
+  }
+  if (const auto mean = fields.numbers("mean", 3)) {
+    values.mean = three(*mean);
+    hints.origins["mean"] = origin;
+  }
+  if (const auto deviation = fields.numbers("std", 3)) {
+    check_std(fields, "std", *deviation);
+    values.std = three(*deviation);
+    hints.origins["std"] = origin;
+  }
+  return hints;
+}
+
+TransformHints parse_timm_transform(std::string_view json, const std::string& origin,
+                                    const std::string& subject) {
+  const nlohmann::json object = parse_json_object(json, subject);
+  return read_timm_transform(JsonFields(object, subject), origin);
+}
+
+std::string to_timm_transform(const image::TransformConfig& config, std::int64_t in_chans) {
+  const nlohmann::ordered_json json{
+      {"input_size", {in_chans, config.img_size.height, config.img_size.width}},
+      {"interpolation", name(config.interpolation)},
+      {"crop_pct", config.crop_pct},
+      {"crop_mode", name(config.crop_mode)},
+      {"mean", config.mean},
+      {"std", config.std}};
+  return json.dump();
+}
+
+TransformHints read_preprocessor(const JsonFields& fields, const std::string& origin,
+                                 const ProcessorDefaults& defaults) {
+  ProcessorDefaults assumed = defaults;
+  for (const char* key : {"image_processor_type", "feature_extractor_type"}) {
+    if (const auto type = fields.text(key)) assumed.deit = type->starts_with("DeiT");
+  }
+  TransformHints hints;
+  read_geometry(fields, origin, assumed, hints);
+  read_normalisation(fields, origin, assumed, hints);
+  read_resample(fields, origin, assumed, hints);
+  return hints;
+}
+
+}  // namespace hydrascope::checkpoint

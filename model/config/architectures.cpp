@@ -1,0 +1,257 @@
+#include "model/config/architectures.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace hydrascope::model {
+namespace {
+namespace architecture_table {
+
+struct Width {
+  std::int64_t embed_dim;
+  std::int64_t depth;
+  std::int64_t num_heads;
+  double mlp_ratio = 4;
+};
+constexpr Width kTiny{192, 12, 3};
+constexpr Width kSmall{384, 12, 6};
+constexpr Width kMedium{512, 12, 8};
+constexpr Width kBase{768, 12, 12};
+constexpr Width kLarge{1024, 24, 16};
+constexpr Width kHuge{1280, 32, 16};
+constexpr Width kGiant{1408, 40, 16, 48.0 / 11};
+constexpr Width kGigantic{1664, 48, 16, 64.0 / 13};
+
+using Triple = std::array<double, 3>;
+struct Normalisation {
+  Triple mean;
+  Triple std;
+};
+constexpr Normalisation kImageNet{{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}};
+constexpr Normalisation kHalf{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
+constexpr Normalisation kClip{{0.48145466, 0.4578275, 0.40821073},
+                              {0.26862954, 0.26130258, 0.27577711}};
+
+struct Row {
+  std::string_view name;
+  Width width;
+  std::int64_t patch_size;
+  std::int64_t img_size;
+  double crop_pct;
+  Normalisation normalisation = kImageNet;
+  std::int64_t reg_tokens = 0;
+};
+
+/// In each family and width the first row stands for sizes and patches that are not listed.
+constexpr Row kRows[] = {
+    {"deit_tiny_patch16_224", kTiny, 16, 224, 0.875},
+    {"deit_small_patch16_224", kSmall, 16, 224, 0.875},
+    {"deit_base_patch16_224", kBase, 16, 224, 0.875},
+    {"deit_base_patch16_384", kBase, 16, 384, 1.0},
+    {"deit_tiny_distilled_patch16_224", kTiny, 16, 224, 0.875},
+    {"deit_small_distilled_patch16_224", kSmall, 16, 224, 0.875},
+    {"deit_base_distilled_patch16_224", kBase, 16, 224, 0.875},
+    {"deit_base_distilled_patch16_384", kBase, 16, 384, 1.0},
+    {"deit3_small_patch16_224", kSmall, 16, 224, 0.9},
+    {"deit3_small_patch16_384", kSmall, 16, 384, 1.0},
+    {"deit3_medium_patch16_224", kMedium, 16, 224, 0.9},
+    {"deit3_base_patch16_224", kBase, 16, 224, 0.9},
+    {"deit3_base_patch16_384", kBase, 16, 384, 1.0},
+    {"deit3_large_patch16_224", kLarge, 16, 224, 0.9},
+    {"deit3_large_patch16_384", kLarge, 16, 384, 1.0},
+    {"deit3_huge_patch14_224", kHuge, 14, 224, 0.9},
+    {"vit_tiny_patch16_224", kTiny, 16, 224, 0.9, kHalf},
+    {"vit_tiny_patch16_384", kTiny, 16, 384, 1.0, kHalf},
+    {"vit_small_patch16_224", kSmall, 16, 224, 0.9, kHalf},
+    {"vit_small_patch16_384", kSmall, 16, 384, 1.0, kHalf},
+    {"vit_small_patch32_224", kSmall, 32, 224, 0.9, kHalf},
+    {"vit_small_patch32_384", kSmall, 32, 384, 1.0, kHalf},
+    {"vit_small_patch8_224", kSmall, 8, 224, 0.9},
+    {"vit_base_patch16_224", kBase, 16, 224, 0.9, kHalf},
+    {"vit_base_patch16_384", kBase, 16, 384, 1.0, kHalf},
+    {"vit_base_patch32_224", kBase, 32, 224, 0.9, kHalf},
+    {"vit_base_patch32_384", kBase, 32, 384, 1.0, kHalf},
+    {"vit_base_patch8_224", kBase, 8, 224, 0.9, kHalf},
+    {"vit_large_patch16_224", kLarge, 16, 224, 0.9, kHalf},
+    {"vit_large_patch16_384", kLarge, 16, 384, 1.0, kHalf},
+    {"vit_large_patch32_224", kLarge, 32, 224, 0.9, kHalf},
+    {"vit_large_patch32_384", kLarge, 32, 384, 1.0, kHalf},
+    {"vit_large_patch14_224", kLarge, 14, 224, 0.9, kHalf},
+    {"vit_huge_patch14_224", kHuge, 14, 224, 0.9, kHalf},
+    {"vit_giant_patch14_224", kGiant, 14, 224, 0.9, kHalf},
+    {"vit_gigantic_patch14_224", kGigantic, 14, 224, 0.9, kHalf},
+    {"vit_small_patch14_dinov2", kSmall, 14, 518, 1.0},
+    {"vit_small_patch14_reg4_dinov2", kSmall, 14, 518, 1.0, kImageNet, 4},
+    {"vit_base_patch14_dinov2", kBase, 14, 518, 1.0},
+    {"vit_base_patch14_reg4_dinov2", kBase, 14, 518, 1.0, kImageNet, 4},
+    {"vit_large_patch14_dinov2", kLarge, 14, 518, 1.0},
+    {"vit_large_patch14_reg4_dinov2", kLarge, 14, 518, 1.0, kImageNet, 4},
+};
+
+/// Weights of a name that were trained with another transform than the row's.
+struct Tag {
+  std::string_view name;
+  std::string_view tag;
+  double crop_pct;
+  Normalisation normalisation;
+};
+constexpr Tag kTags[] = {
+    {"deit3_small_patch16_224", "fb_in22k_ft_in1k", 1.0, kImageNet},
+    {"deit3_medium_patch16_224", "fb_in22k_ft_in1k", 1.0, kImageNet},
+    {"deit3_base_patch16_224", "fb_in22k_ft_in1k", 1.0, kImageNet},
+    {"deit3_large_patch16_224", "fb_in22k_ft_in1k", 1.0, kImageNet},
+    {"deit3_huge_patch14_224", "fb_in22k_ft_in1k", 1.0, kImageNet},
+    {"vit_small_patch16_224", "dino", 0.9, kImageNet},
+    {"vit_base_patch16_224", "dino", 0.9, kImageNet},
+    {"vit_base_patch8_224", "dino", 0.9, kImageNet},
+    {"vit_base_patch16_224", "mae", 0.9, kImageNet},
+    {"vit_large_patch16_224", "mae", 0.9, kImageNet},
+    {"vit_huge_patch14_224", "mae", 0.9, kImageNet},
+    {"vit_base_patch16_224", "bamboo", 1.0, kClip},
+};
+
+constexpr std::array<std::int64_t, 4> kPatches{8, 14, 16, 32};
+constexpr std::string_view kDinoV2 = "_dinov2";
+constexpr std::string_view kPatch = "_patch";
+constexpr std::string_view kDistilled = "_distilled";
+
+/// The number that `text` begins with, which is cut off; nothing where it does not.
+std::optional<std::int64_t> take_number(std::string_view& text) {
+  std::int64_t value = 0;
+  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (status != std::errc{} || value < 1) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return value;
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+/// "vit_base" of "vit_base_patch16_224".
+std::string_view stem(std::string_view name) { return name.substr(0, name.find(kPatch)); }
+
+/// A row for `stem`_patchP[_regR]_S, from the one that is nearest to it.
+std::optional<Row> parse(std::string_view name) {
+  std::string_view rest = name;
+  if (!take(rest, stem(name)) || !take(rest, kPatch)) return std::nullopt;
+  const auto patch = take_number(rest);
+  if (!patch || std::ranges::find(kPatches, *patch) == kPatches.end()) return std::nullopt;
+  std::int64_t registers = 0;
+  if (name.starts_with("vit_") && take(rest, "_reg")) {
+    const auto number = take_number(rest);
+    if (!number) return std::nullopt;
+    registers = *number;
+  }
+  if (!take(rest, "_")) return std::nullopt;
+  const auto size = take_number(rest);
+  if (!size || !rest.empty() || *size % *patch != 0) return std::nullopt;
+  const Row* nearest = nullptr;
+  for (const Row& row : kRows) {
+    if (stem(row.name) != stem(name) || row.name.ends_with(kDinoV2)) continue;
+    if (nearest == nullptr || (nearest->img_size != *size && row.img_size == *size)) nearest = &row;
+  }
+  if (nearest == nullptr) return std::nullopt;
+  Row row = *nearest;
+  row.name = name;
+  row.patch_size = *patch;
+  row.img_size = *size;
+  row.reg_tokens = registers;
+  return row;
+}
+
+Architecture architecture(const Row& row) {
+  Architecture result;
+  VitConfig& config = result.config;
+  config.arch = std::string(row.name);
+  config.img_height = config.img_width = row.img_size;
+  config.patch_size = row.patch_size;
+  config.embed_dim = row.width.embed_dim;
+  config.depth = row.width.depth;
+  config.num_heads = row.width.num_heads;
+  config.mlp_ratio = row.width.mlp_ratio;
+  config.distilled = stem(row.name).ends_with(kDistilled);
+  config.reg_tokens = row.reg_tokens;
+  const bool is_deit3 = row.name.starts_with("deit3_");
+  config.no_embed_class = is_deit3 || row.reg_tokens > 0;
+  config.layer_scale = is_deit3 || row.name.ends_with(kDinoV2);
+  if (is_deit3) config.init_values = 1e-6;
+  image::TransformConfig& transform = result.transform;
+  transform.img_size = {row.img_size, row.img_size};
+  transform.patch_size = row.patch_size;
+  transform.crop_pct = row.crop_pct;
+  transform.mean = row.normalisation.mean;
+  transform.std = row.normalisation.std;
+  return result;
+}
+
+}  // namespace architecture_table
+}  // namespace
+
+std::optional<Architecture> find_architecture(std::string_view name) {
+  using namespace architecture_table;
+  const std::string_view full = name;
+  name = name.substr(0, name.find('.'));
+  const auto* const listed = std::ranges::find(kRows, name, &Row::name);
+  const std::optional<Row> row = listed != std::end(kRows) ? *listed : parse(name);
+  if (!row) return std::nullopt;
+  Architecture result = architecture(*row);
+  for (const Tag& each : kTags) {
+    if (each.name != name || !full.ends_with(each.tag)) continue;
+    if (full.size() != name.size() + 1 + each.tag.size()) continue;
+    result.config.arch = std::string(full);
+    result.transform.crop_pct = each.crop_pct;
+    result.transform.mean = each.normalisation.mean;
+    result.transform.std = each.normalisation.std;
+  }
+  return result;
+}
+
+std::vector<std::string> architecture_names() {
+  std::vector<std::string> names;
+  for (const auto& row : architecture_table::kRows) names.emplace_back(row.name);
+  return names;
+}
+
+std::string architecture_pattern() {
+  return "{deit|deit3|vit}_{tiny|small|medium|base|large|huge|giant|gigantic}[_distilled]"
+         "_patch{8|14|16|32}[_regN]_SIZE";
+}
+
+std::string architecture_of_shape(const VitConfig& shape) {
+  using namespace architecture_table;
+  for (const Row& row : kRows) {
+    VitConfig config = architecture(row).config;
+    std::string name(row.name);
+    if (shape.img_height != row.img_size || shape.patch_size != row.patch_size ||
+        shape.reg_tokens != row.reg_tokens) {
+      name = std::string(stem(row.name)) + std::string(kPatch) + std::to_string(shape.patch_size) +
+             (shape.reg_tokens > 0 ? "_reg" + std::to_string(shape.reg_tokens) : "") + "_" +
+             std::to_string(shape.img_height);
+      const auto other = find_architecture(name);
+      if (!other) continue;
+      config = other->config;
+    }
+    const auto same = [&](auto VitConfig::*field) { return config.*field == shape.*field; };
+    if (same(&VitConfig::embed_dim) && same(&VitConfig::depth) && same(&VitConfig::mlp_ratio) &&
+        same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
+        same(&VitConfig::distilled) && same(&VitConfig::no_embed_class) &&
+        same(&VitConfig::layer_scale))
+      return name;
+  }
+  return "";
+}
+
+std::optional<std::int64_t> usual_num_heads(std::int64_t embed_dim, bool class_token) {
+  constexpr std::int64_t kHeadDim = 64;
+  constexpr std::array<std::int64_t, 10> kWidths{192, 256, 320, 384, 512, 640, 768, 832, 896, 1024};
+  if (std::ranges::find(kWidths, embed_dim) == kWidths.end()) return std::nullopt;
+  // vit_base_patch16_gap_224 has 16 heads, its sisters 12.
+  if (embed_dim == 768 && !class_token) return std::nullopt;
+  return embed_dim / kHeadDim;
+}
+
+}  // namespace hydrascope::model

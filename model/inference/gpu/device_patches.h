@@ -1,0 +1,54 @@
+// Images on a device, cut into the rows that the patch embedding multiplies.
+#pragma once
+
+#include "kernels/device/stream.h"
+#include "model/attention/token_grid.h"
+#include "model/inference/gpu/device_weights.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+namespace hydrascope::model::inference {
+
+/// Images as bytes, normalised on the device: (value / 255 - mean) / std.
+struct PixelImages {
+  at::Tensor pixels;  ///< uint8 (B, height, width, 3), contiguous
+  std::array<double, 3> mean{};
+  std::array<double, 3> std{};
+  std::int64_t height = 0;  ///< of the model's input, at least the pixels'; what is beyond is 0
+  std::int64_t width = 0;
+};
+
+/// The rows of a batch: the patches of all pictures, then those of all overviews.
+class DevicePatches {
+ public:
+  /// `rows`: room for `batch` images, in the type of `weights`, which must outlive it.
+  DevicePatches(const DeviceWeights& weights, const TokenGrid& grid, std::int64_t batch, void* rows,
+                kernels::device::Stream stream)
+      : weights_(weights), grid_(grid), batch_(batch), rows_(rows), stream_(stream) {}
+
+  /// float32 (count, C, H, W), normalised.
+  void cut(const at::Tensor& images) const;
+  void cut(const PixelImages& images) const;
+
+ private:
+  /// rows x columns patches of float32 (count, C, H, W), behind `first` of every image.
+  void cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
+           std::int64_t first) const;
+  void cut_overview(const at::Tensor& images) const;
+  /// Where the patches behind `first` of every image go.
+  template <class T>
+  [[nodiscard]] T* to(std::int64_t first) const {
+    return static_cast<T*>(rows_) + batch_ * first * weights_.patch_embed.in();
+  }
+
+  const DeviceWeights& weights_;
+  TokenGrid grid_;
+  std::int64_t batch_;
+  void* rows_;
+  kernels::device::Stream stream_;
+};
+
+}  // namespace hydrascope::model::inference

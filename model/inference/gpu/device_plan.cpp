@@ -1,0 +1,421 @@
+#include "model/inference/gpu/device_plan.h"
+
+#include "kernels/error.h"
+#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/linear_attention/linear_attention_cuda.h"
+#include "kernels/local_convolution/local_convolution_cuda.h"
+#include "kernels/token_rows/token_rows_cuda.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::model::inference {
+
+namespace linear = kernels::linear::cuda;
+namespace linear_attention = kernels::linear_attention;
+
+namespace {
+
+template <class T>
+T* data(const at::Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+linear_attention::cuda::Extent extent(std::int64_t images, std::int64_t tokens,
+                                      std::int64_t queries, std::int64_t num_prefix,
+                                      const TokenWeights& weights) {
+  return {images,
+          tokens,
+          queries,
+          num_prefix,
+          static_cast<float>(weights.prefix),
+          static_cast<float>(weights.patch)};
+}
+
+}  // namespace
+
+DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
+                       linear::Products& products, LaunchRecorder& recorder, const Shape& shape)
+    : weights_(weights),
+      options_(std::move(options)),
+      products_(weights, products, options_.stream),
+      recorder_(recorder),
+      shape_(shape) {
+  const c10::InferenceMode inference;
+  const VitConfig& config = weights_.model->config();
+  const std::int64_t patch = config.patch_size;
+  if (shape.height <= 0 || shape.width <= 0 || shape.height % patch != 0 ||
+      shape.width % patch != 0)
+    throw Error(ErrorCode::internal,
+                "expected H and W multiples of " + std::to_string(patch) + ", found " +
+                    std::to_string(shape.height) + "x" + std::to_string(shape.width),
+                config.arch);
+  batch_ = shape.batch;
+  grid_ = config.token_grid_of_pixels(shape.height, shape.width);
+  const Embeddings embeddings = make_embeddings(*weights_.model, grid_.rows, grid_.columns);
+  token_weights_ = embeddings.token_weights;
+  query_scales_ = embeddings.query_scales;
+  if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
+  position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
+  with_storage(weights_.type, [this]<class T>() { build<T>(); });
+}
+
+template <class T>
+void DevicePlan::build() {
+  const VitConfig& config = weights_.model->config();
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t dim = config.embed_dim;
+  const at::TensorOptions options = at::TensorOptions(weights_.device).dtype(scalar_type());
+  const at::TensorOptions bytes = options.dtype(at::kByte);
+
+  std::int64_t widest = weights_.patch_embed.in();
+  std::int64_t query_width = 0;
+  std::size_t state = 0;
+  std::size_t workspace = 0;
+  std::size_t hydra_workspace = 0;
+  for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) {
+    const DeviceBlock& block = weights_.blocks[layer];
+    widest = std::max({widest, block.qkv.out(), block.fc1.out()});
+    query_width = std::max(query_width, block.query_width);
+    if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
+      state = std::max(state, static_cast<std::size_t>(batch_ * dim) * sizeof(float));
+      hydra_workspace =
+          std::max(hydra_workspace,
+                   kernels::hydra::cuda::workspace_bytes(
+                       {batch_, tokens, tokens, dim, hydra->kernel, weights_.num_prefix, 1, 1}));
+    } else if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
+      const auto all = extent(batch_, tokens, tokens, weights_.num_prefix, {});
+      state = std::max(state, linear_attention::cuda::state_floats(*shape, all) * sizeof(float));
+      workspace = std::max(workspace, linear_attention::cuda::workspace_bytes<T>(*shape, all));
+    }
+  }
+  x_ = at::empty({batch_, tokens, dim}, options);
+  normed_ = at::empty_like(x_);
+  mixed_ = at::empty_like(x_);
+  wide_ = at::empty({batch_, tokens, widest}, options);
+  queries_ = at::empty({batch_, weights_.num_prefix, query_width}, options);
+  ends_ = at::empty({batch_, weights_.num_prefix, dim}, options);
+  global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
+  workspace_ = at::empty({static_cast<std::int64_t>(workspace)}, bytes);
+  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(hydra_workspace)}, bytes);
+  pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
+  logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
+  if (!options_.trace_layers.empty())
+    trace_ = at::empty({batch_, std::ssize(options_.trace_layers), num_tokens(), dim}, options);
+
+  T* x = data<T>(x_);
+  // The patches of all pictures lie before those of their overviews.
+  const auto add_embedding = [&](std::int64_t first, std::int64_t count) {
+    ProductCall embed;
+    embed.linear = &weights_.patch_embed;
+    embed.x = data<T>(wide_) + batch_ * first * weights_.patch_embed.in();
+    embed.y = x + (weights_.num_prefix + first) * dim;
+    embed.c = data<T>(position_) + first * dim;
+    embed.images = batch_;
+    embed.rows = count;
+    embed.x_image_stride = count * weights_.patch_embed.in();
+    embed.y_image_stride = tokens * dim;
+    add(products_.step(embed));
+  };
+  add_embedding(0, grid_.num_patches());
+  if (grid_.num_overview() > 0) add_embedding(grid_.num_patches(), grid_.num_overview());
+  if (weights_.num_prefix > 0) {
+    add([this, x, tokens, dim] {
+      kernels::token_rows::cuda::prefix_tokens(
+          kernels::token_rows::cuda::PrefixTokensParams<T>{
+              x, dim, tokens * dim, batch_, weights_.num_prefix, dim, data<float>(prefix_)},
+          options_.stream);
+    });
+  }
+  for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) add_block<T>(layer);
+}
+
+template <class T>
+void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weight,
+                          const at::Tensor& bias, T* y) {
+  const VitConfig& config = weights_.model->config();
+  kernels::layer_norm::cuda::LayerNormParams<T> params{};
+  params.x = x;
+  params.x_stride = config.embed_dim;
+  params.rows = rows;
+  params.dim = config.embed_dim;
+  params.weight = weight.defined() ? data<float>(weight) : nullptr;
+  params.bias = bias.defined() ? data<float>(bias) : nullptr;
+  params.eps = static_cast<float>(config.layer_norm_eps);
+  params.y = y;
+  params.y_stride = config.embed_dim;
+  add([params, stream = options_.stream] {
+    kernels::layer_norm::cuda::layer_norm(params, stream);
+  });
+}
+
+template <class T>
+void DevicePlan::add_block(std::size_t layer) {
+  const VitConfig& config = weights_.model->config();
+  const DeviceBlock& block = weights_.blocks[layer];
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t width = block.qkv.out();
+  const bool is_last = layer + 1 == weights_.blocks.size();
+  // A module mixes all tokens or none.
+  const bool only_ends = is_last && config.global_pool != Pooling::avg && weights_.num_prefix > 0 &&
+                         !std::holds_alternative<std::monostate>(block.mixing);
+  T* x = data<T>(x_);
+  T* normed = data<T>(normed_);
+  T* wide = data<T>(wide_);
+  const auto& traced = options_.trace_layers;
+  if (const auto at = std::ranges::find(traced, static_cast<std::int64_t>(layer));
+      at != traced.end())
+    add_foreign([this, slot = at - traced.begin()] { trace_.select(1, slot).copy_(x_); });
+  add_norm<T>(x, batch_ * tokens, {}, {}, normed);
+
+  const auto all = [&](const DeviceLinear& weights, const T* from, T* to) {
+    ProductCall call;
+    call.linear = &weights;
+    call.x = from;
+    call.y = to;
+    call.images = batch_;
+    call.rows = tokens;
+    call.x_image_stride = tokens * weights.in();
+    call.y_image_stride = tokens * weights.out();
+    return call;
+  };
+  Tokens rest{x, tokens, tokens * dim};
+  if (only_ends) {
+    // Linears of their own: steps keep pointers to them.
+    const auto part = [&](std::int64_t first, std::int64_t count) {
+      parts_.push_back(std::make_unique<DeviceLinear>(DeviceLinear{
+          block.qkv.weight.narrow(0, first, count), block.qkv.bias.narrow(0, first, count)}));
+      return parts_.back().get();
+    };
+    T* queries = data<T>(queries_);
+    ProductCall call = all(*part(0, block.query_width), normed, queries);
+    call.rows = weights_.num_prefix;
+    call.y_image_stride = weights_.num_prefix * block.query_width;
+    call.x_image_stride = tokens * dim;
+    add(products_.step(call));
+    add(products_.step(all(*part(block.query_width, width - block.query_width), normed, wide)));
+    rest = {data<T>(ends_), weights_.num_prefix, weights_.num_prefix * dim};
+    add_mixing<T>(layer, rest, queries, block.query_width, wide, width - block.query_width);
+  } else {
+    add(products_.step(all(block.qkv, normed, wide)));
+    add_mixing<T>(layer, rest, wide, width, wide + block.query_width, width);
+  }
+
+  T* y = static_cast<T*>(rest.x);
+  ProductCall call;
+  add_norm<T>(y, batch_ * rest.count, {}, {}, normed);
+  call.images = batch_;
+  call.rows = rest.count;
+  call.linear = &block.fc1;
+  call.x = normed;
+  call.x_image_stride = rest.count * dim;
+  call.y = wide;
+  call.y_image_stride = rest.count * block.fc1.out();
+  call.gelu = true;
+  add(products_.step(call));
+  call.linear = &block.fc2;
+  call.x = wide;
+  call.x_image_stride = call.y_image_stride;
+  call.y = y;
+  call.c = y;
+  call.y_image_stride = call.c_image_stride = rest.image_stride;
+  call.gelu = false;
+  add(products_.step(call));
+  if (is_last) add_head<T>(rest);
+}
+
+template <class T>
+void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
+                            std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
+  const VitConfig& config = weights_.model->config();
+  const DeviceBlock& block = weights_.blocks[layer];
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t tokens = num_tokens();
+  const std::int64_t queries = rest.count;
+  const T* v = kv + (block.qkv.out() - block.query_width - dim);
+  T* y = data<T>(mixed_);
+  const TokenWeights weights = token_weights_[layer];
+
+  ProductCall proj;
+  proj.linear = &block.proj;
+  proj.x = y;
+  proj.x_image_stride = queries * dim;
+  proj.c = x_.const_data_ptr();
+  proj.c_image_stride = tokens * dim;
+  proj.y = rest.x;
+  proj.y_image_stride = rest.image_stride;
+  proj.images = batch_;
+  proj.rows = queries;
+
+  if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
+    kernels::hydra::cuda::ForwardParams<T> params{};
+    params.shape = {batch_,
+                    tokens,
+                    queries,
+                    dim,
+                    hydra->kernel,
+                    weights_.num_prefix,
+                    static_cast<float>(weights.prefix),
+                    static_cast<float>(weights.patch)};
+    params.q = {q, q_stride, queries * q_stride};
+    params.k = {kv, kv_stride, tokens * kv_stride};
+    params.v = {v, kv_stride, tokens * kv_stride};
+    params.feature_scale =
+        hydra->feature_scale.defined() ? data<float>(hydra->feature_scale) : nullptr;
+    params.global = data<float>(global_);
+    params.y = {y, dim, queries * dim};
+    params.workspace = hydra_workspace_.mutable_data_ptr();
+    add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
+    add_local_term<T>(block, queries, v, kv_stride, y);
+    add(products_.step(proj));
+    return;
+  }
+  if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
+    linear_attention::cuda::ForwardParams<T> params{};
+    params.shape = *shape;
+    params.extent = extent(batch_, tokens, queries, weights_.num_prefix, weights);
+    params.q = {q, q_stride, queries * q_stride};
+    params.k = {kv, kv_stride, tokens * kv_stride};
+    params.v = {v, kv_stride, tokens * kv_stride};
+    params.y = {y, dim, queries * dim};
+    params.state = data<float>(global_);
+    params.workspace = workspace_.mutable_data_ptr();
+    add([params, stream = options_.stream] { linear_attention::cuda::forward(params, stream); });
+    add_local_term<T>(block, queries, v, kv_stride, y);
+    add(products_.step(proj));
+    return;
+  }
+  // LibTorch's: its result lies where its allocator puts it, so proj reads it there.
+  const std::int64_t heads = config.num_heads;
+  const auto rows = [&](const T* from, std::int64_t stride, std::int64_t count) {
+    return split_heads(at::from_blob(const_cast<T*>(from), {batch_, count, dim},
+                                     {count * stride, stride, 1}, x_.options()),
+                       heads);
+  };
+  const at::Tensor q_heads = rows(q, q_stride, queries);
+  const at::Tensor k_heads = rows(kv, kv_stride, tokens);
+  const at::Tensor v_heads = rows(v, kv_stride, tokens);
+  std::function<at::Tensor()> mix;
+  if (std::holds_alternative<FusedSoftmax>(block.mixing)) {
+    const double scale = query_scales_[layer];
+    mix = [this, q_heads, k_heads, v_heads, scale] {
+      const at::Tensor scaled = scale == 1 ? q_heads : q_heads * scale;
+      return merge_heads(options_.softmax(scaled, k_heads, v_heads));
+    };
+  } else {
+    TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();
+    mix = [this, q_heads, k_heads, v_heads, &mixer] {
+      return mixer.mix(q_heads, k_heads, v_heads, grid_, weights_.chosen_kernels);
+    };
+  }
+  // A result may be a view that begins anywhere; what it is copied to then does not.
+  constexpr int kTensorAlignment = 64;  // of LibTorch's allocators: 64 on the CPU, 512 on a GPU
+  proj.x_alignment = kTensorAlignment;
+  const int number = products_.plan(proj);
+  add_foreign([this, mix, proj, number] {
+    at::Tensor result = mix().to(scalar_type()).contiguous();
+    if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
+    products_.run(number, proj, result.const_data_ptr());
+  });
+}
+
+template <class T>
+void DevicePlan::add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
+                                std::int64_t v_stride, T* y) {
+  // The prefix tokens, which alone have queries in the last block, have no local term.
+  if (!block.local.defined() || queries <= weights_.num_prefix) return;
+  const std::int64_t dim = weights_.model->config().embed_dim;
+  const auto add_plane = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
+    const kernels::local_convolution::cuda::AddParams<T> params{
+        {rows, columns, dim, block.local.size(0)},
+        batch_,
+        v + first * v_stride,
+        v_stride,
+        num_tokens() * v_stride,
+        data<float>(block.local),
+        y + first * dim,
+        dim,
+        queries * dim};
+    add([params, stream = options_.stream] {
+      kernels::local_convolution::cuda::add(params, stream);
+    });
+  };
+  add_plane(grid_.num_prefix, grid_.rows, grid_.columns);
+  if (grid_.num_overview() > 0)
+    add_plane(grid_.num_prefix + grid_.num_patches(), grid_.overview_rows, grid_.overview_columns);
+}
+
+template <class T>
+void DevicePlan::add_head(const Tokens& tokens) {
+  const VitConfig& config = weights_.model->config();
+  const std::int64_t dim = config.embed_dim;
+  const auto* x = static_cast<const T*>(tokens.x);
+  // The mean of tokens first .. end in float32; of one token, that token.
+  const auto pool = [&](const T* from, std::int64_t first, std::int64_t end, std::int64_t which) {
+    const kernels::token_rows::cuda::MeanOfPatchesParams<T> params{
+        from,
+        dim,
+        tokens.image_stride,
+        batch_,
+        end,
+        first,
+        dim,
+        data<float>(pooled_) + which * batch_ * dim,
+        dim};
+    add([params, stream = options_.stream] {
+      kernels::token_rows::cuda::mean_of_patches(params, stream);
+    });
+  };
+  const std::int64_t heads = config.distilled ? 2 : 1;
+  bool normed = false;
+  if (config.global_pool == Pooling::avg) {
+    if (!config.fc_norm) {
+      add_norm<T>(x, batch_ * tokens.count, weights_.norm_weight, weights_.norm_bias,
+                  data<T>(normed_));
+      x = data<T>(normed_);
+      normed = true;
+    }
+    pool(x, weights_.num_prefix, tokens.count, 0);
+  } else {
+    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, head + 1, head);
+  }
+  float* rows = data<float>(pooled_);
+  if (!normed)
+    add_norm<float>(rows, heads * batch_, weights_.norm_weight, weights_.norm_bias, rows);
+  for (std::int64_t head = 0; head < heads; ++head) {
+    ProductCall call;
+    call.linear = head == 0 ? &weights_.classifier : &weights_.distilled;
+    call.x = rows + head * batch_ * dim;
+    call.x_image_stride = dim;
+    call.images = batch_;
+    call.rows = 1;
+    call.y = logits_.mutable_data_ptr();
+    call.y_image_stride = call.c_image_stride = config.num_classes;
+    call.c = head == 0 ? nullptr : logits_.const_data_ptr();
+    add(products_.step(call));
+  }
+}
+
+void DevicePlan::patchify(const at::Tensor& images) { patches().cut(images); }
+void DevicePlan::patchify(const PixelImages& images) { patches().cut(images); }
+
+void DevicePlan::run() {
+  const c10::InferenceMode inference;
+  std::size_t stretch = 0;
+  for (std::size_t first = 0; first < steps_.size(); ++stretch) {
+    std::size_t end = first;
+    while (end < steps_.size() && steps_[end].recordable) ++end;
+    if (end > first)
+      recorder_.run(stretch, [&] {
+        for (std::size_t i = first; i < end; ++i) steps_[i].run();
+      });
+    if (end < steps_.size()) steps_[end++].run();
+    first = end;
+  }
+}
+
+}  // namespace hydrascope::model::inference

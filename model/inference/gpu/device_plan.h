@@ -1,0 +1,147 @@
+// A model as a GPU runs it, for one number and size of images: matrix products by
+// kernels::linear::cuda::Products, what lies between them by the kernels' CUDA functions, softmax
+// and mechanisms without kernels by LibTorch. It knows LibTorch's device-independent interfaces
+// only, so that a test runs all of it on the host with emulated kernels
+// (tests/model/inference/gpu/device_plan_test.cpp); cuda_plan.h adds streams, graphs and copies.
+//
+// A block, for B images of N tokens (x: B N rows of D in the plan's type):
+//   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
+//   n = norm(x); h = gelu(n W^T + b); x += h W^T + b
+// Behind the last block's keys and values only the prefix tokens go on, unless all tokens are
+// averaged. GELU: the tanh form in 16-bit types (cuBLASLt's epilogue; within their rounding), erf
+// in float32.
+#pragma once
+
+#include "kernels/device/stream.h"
+#include "kernels/linear/products.h"
+#include "model/inference/gpu/device_patches.h"
+#include "model/inference/gpu/device_products.h"
+#include "model/inference/gpu/device_weights.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace hydrascope::model::inference {
+
+/// Runs the launches between two calls of LibTorch. The same stretch always launches the same, so
+/// that an implementation may record it once and repeat the record.
+class LaunchRecorder {
+ public:
+  LaunchRecorder() = default;
+  LaunchRecorder(const LaunchRecorder&) = delete;
+  LaunchRecorder& operator=(const LaunchRecorder&) = delete;
+  virtual ~LaunchRecorder() = default;
+  virtual void run(std::size_t stretch, const std::function<void()>& launches) = 0;
+};
+
+struct DevicePlanOptions {
+  kernels::device::Stream stream = nullptr;
+  std::vector<std::int64_t> trace_layers;  ///< blocks whose incoming tokens are kept, ascending
+  /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
+  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> softmax;
+};
+
+class DevicePlan {
+ public:
+  struct Shape {
+    std::int64_t batch;
+    std::int64_t height;
+    std::int64_t width;
+  };
+
+  /// Plans memory and products for `shape.batch` images of that size. All references must outlive
+  /// the plan.
+  DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
+             kernels::linear::cuda::Products& products, LaunchRecorder& recorder,
+             const Shape& shape);
+  DevicePlan(const DevicePlan&) = delete;  // steps point into it
+  DevicePlan& operator=(const DevicePlan&) = delete;
+
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+
+  /// The first step, apart from `run` because its input lies elsewhere each time. At most `batch`
+  /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
+  void patchify(const at::Tensor& images);
+  void patchify(const PixelImages& images);
+  /// Everything else, for `batch` images: what the logits of those after patchify's are, is
+  /// undefined.
+  void run();
+  /// float32 (batch, num_classes), written by `run`.
+  [[nodiscard]] const at::Tensor& logits() const { return logits_; }
+  /// (batch, trace_layers, N, D) in the plan's type, written by `run`; undefined without layers.
+  [[nodiscard]] const at::Tensor& trace() const { return trace_; }
+
+ private:
+  /// One launch or several of ours, or a call of LibTorch.
+  struct Step {
+    bool recordable = true;
+    std::function<void()> run;
+  };
+  /// Tokens that a block's second half works on.
+  struct Tokens {
+    void* x = nullptr;
+    std::int64_t count = 0;         ///< of an image
+    std::int64_t image_stride = 0;  ///< in elements
+  };
+
+  [[nodiscard]] at::ScalarType scalar_type() const { return weights_.scalar_type(); }
+  [[nodiscard]] std::int64_t num_tokens() const { return grid_.num_tokens(); }
+  [[nodiscard]] DevicePatches patches() const {
+    return {weights_, grid_, batch_, wide_.mutable_data_ptr(), options_.stream};
+  }
+
+  template <class T>
+  void build();
+  template <class T>
+  void add_norm(const T* x, std::int64_t rows, const at::Tensor& weight, const at::Tensor& bias,
+                T* y);
+  template <class T>
+  void add_block(std::size_t layer);
+  template <class T>
+  void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
+                  const T* kv, std::int64_t kv_stride);
+  /// The local term of the `queries` first tokens of every image, added to y.
+  template <class T>
+  void add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
+                      std::int64_t v_stride, T* y);
+  template <class T>
+  void add_head(const Tokens& tokens);
+  void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
+  void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
+  DeviceWeights& weights_;
+  DevicePlanOptions options_;
+  DeviceProducts products_;
+  LaunchRecorder& recorder_;
+  Shape shape_;
+
+  std::int64_t batch_ = 0;
+  TokenGrid grid_;
+  std::vector<TokenWeights> token_weights_;
+  std::vector<double> query_scales_;
+  at::Tensor prefix_;           ///< (num_prefix, D) float32
+  at::Tensor position_;         ///< (patches and overview, D)
+  at::Tensor x_;                ///< (B, N, D)
+  at::Tensor normed_;           ///< (B, N, D)
+  at::Tensor mixed_;            ///< (B, N, D)
+  at::Tensor wide_;             ///< patch rows, then [q k v] and the MLP's hidden features in turns
+  at::Tensor queries_;          ///< of the last block, (B, num_prefix, query width)
+  at::Tensor ends_;             ///< of the last block, (B, num_prefix, D)
+  at::Tensor global_;           ///< what hydra's and linear attention's kernels leave of the keys
+  at::Tensor workspace_;        ///< of linear attention
+  at::Tensor hydra_workspace_;  ///< apart, because its counters must be zero between calls
+  at::Tensor pooled_;           ///< (B, D) float32, twice
+  at::Tensor logits_;
+  at::Tensor trace_;
+  /// Rows of a block's weights, as steps need them.
+  std::vector<std::unique_ptr<DeviceLinear>> parts_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace hydrascope::model::inference

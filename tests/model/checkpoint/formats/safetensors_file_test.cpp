@@ -1,0 +1,182 @@
+#include "model/checkpoint/formats/mapped_file.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/formats/strict_json.h"
+#include "tests/as_nobody.h"
+#include "tests/error_matchers.h"
+#include "tests/model/checkpoint/formats/safetensors_bytes.h"
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using hydrascope::testing::TemporaryFolder;
+using namespace std::string_literals;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+TEST(MappedFileTest, MapsAndMoves) {
+  const TemporaryFolder folder;
+  MappedFile first(folder.write("a", "abc"));
+  MappedFile second(std::move(first));
+  EXPECT_EQ(text_of(second.bytes()), "abc");
+  second = MappedFile(folder.write("b", "de"));
+  EXPECT_EQ(text_of(second.bytes()), "de");
+  EXPECT_THAT(MappedFile(folder.write("empty", "")).bytes(), IsEmpty());
+}
+
+TEST(MappedFileTest, ReleasedPagesReadTheSameAndOtherMemoryStays) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 300000; ++i) text += std::to_string(i) + ",";
+  std::ofstream(folder.path() / "a") << text;
+  const MappedFile file(folder.path() / "a");
+  const auto as_text = [&] {
+    return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  };
+  ASSERT_EQ(as_text(), text);
+  release_pages(file.bytes().subspan(100, 1'100'000));
+  release_pages(file.bytes());
+  EXPECT_EQ(as_text(), text);
+  std::string heap = text;
+  release_pages(std::as_bytes(std::span(heap)));
+  EXPECT_EQ(heap, text);
+}
+
+TEST(MappedFileTest, RefusesWhatIsNoReadableFile) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(MappedFile(folder.path() / "absent"), not_found, "no such file", "absent");
+  EXPECT_ERROR(MappedFile(folder.write("file", "") / "below"), not_found, "no such file");
+  EXPECT_ERROR(MappedFile(folder.path()), unreadable, "found a folder");
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_ERROR(MappedFile(pipe), unreadable, "found a pipe or a device");
+}
+
+TEST(MappedFileTest, RefusesFilesWithoutPermission) {
+  const TemporaryFolder folder;
+  const fs::path file = folder.write("secret", "abc");
+  fs::permissions(file, fs::perms::none);
+  const hydrascope::testing::AsNobody nobody(folder.path());
+  EXPECT_ERROR(MappedFile{file}, unreadable, "cannot be opened", "secret");
+}
+
+TEST(SafetensorsFileTest, FindsTensorsByName) {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "a.safetensors";
+  write_safetensors(path,
+                    std::vector{view("b", Dtype::U8, {1}, "2"), view("c", Dtype::F16, {1}, "33"),
+                                view("a", Dtype::U8, {1}, "1")},
+                    {});
+  SafetensorsFile file = SafetensorsFile::open(path);
+  const SafetensorsFile moved = std::move(file);
+  EXPECT_THAT(names(moved.tensors()), ElementsAre("c", "a", "b"));
+  for (const auto& [name, data] : {std::pair{"a", "1"}, {"b", "2"}, {"c", "33"}}) {
+    ASSERT_NE(moved.find(name), nullptr) << name;
+    EXPECT_EQ(text_of(moved.find(name)->data), data);
+  }
+  for (const char* absent : {"", "aa", "d"}) EXPECT_EQ(moved.find(absent), nullptr);
+  EXPECT_EQ(SafetensorsFile().find("a"), nullptr);
+}
+
+TEST(SafetensorsFileTest, ErrorsNameTheFile) {
+  const TemporaryFolder folder;
+  EXPECT_ERROR(SafetensorsFile::open(folder.write("x.safetensors", "")), empty, "x.safetensors");
+  EXPECT_ERROR(SafetensorsFile::open(folder.path()), unreadable, "found a folder");
+}
+
+// Shards.
+
+class ShardedSafetensorsTest : public ::testing::Test {
+ protected:
+  ShardedSafetensorsTest() {
+    write_shard("1.safetensors", {view("a", Dtype::U8, {1}, "a"), view("b", Dtype::U8, {1}, "b")});
+    write_shard("2.safetensors", {view("c", Dtype::U8, {1}, "c")});
+  }
+  void write_shard(const char* name, const std::vector<TensorView>& tensors,
+                   const Metadata& metadata = {{"format", "pt"}}) const {
+    write_safetensors(folder_.path() / name, tensors, metadata);
+  }
+  [[nodiscard]] SafetensorsFile open(const std::string& index) const {
+    return SafetensorsFile::open(folder_.write("model.safetensors.index.json", index));
+  }
+  /// `weight_map` as it is.
+  [[nodiscard]] SafetensorsFile open_map(const std::string& weight_map) const {
+    return open(R"({"metadata":{"total_size":3.0},"weight_map":)" + weight_map + "}\n");
+  }
+
+  TemporaryFolder folder_;
+};
+
+constexpr const char* kMap = R"({"c":"2.safetensors","a":"1.safetensors","b":"1.safetensors"})";
+
+TEST_F(ShardedSafetensorsTest, IsOneTable) {
+  const SafetensorsFile file = open_map(kMap);
+  EXPECT_THAT(names(file.tensors()), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(file.metadata(), (Metadata{{"format", "pt"}}));
+  EXPECT_EQ(text_of(file.find("c")->data), "c");
+}
+
+TEST_F(ShardedSafetensorsTest, RefusesBrokenIndexes) {
+  EXPECT_ERROR(open(""), empty, "index.json");
+  EXPECT_ERROR(open("{"), decode_failed, "the index: not valid JSON", "index.json");
+  EXPECT_ERROR(open("\xFF"), decode_failed, "the index: not valid UTF-8");
+  EXPECT_ERROR(open("[]"), decode_failed, "the index: expected an object, found an array");
+  EXPECT_ERROR(open("{}"), decode_failed, "weight_map is missing or empty");
+  EXPECT_ERROR(open_map("{}"), decode_failed, "weight_map is missing or empty");
+  EXPECT_ERROR(open_map("[]"), decode_failed, "weight_map: expected an object, found an array");
+  EXPECT_ERROR(open_map(R"({"a":1})"), decode_failed,
+               "weight_map \"a\": expected the name of a file");
+  EXPECT_ERROR(open_map(R"({"a":{}})"), decode_failed,
+               "weight_map \"a\": expected the name of a file");
+  EXPECT_ERROR(open_map(R"({"a":"1.safetensors","a":"2.safetensors"})"), decode_failed,
+               "duplicate key \"a\" in \"weight_map\"");
+  EXPECT_ERROR(open(R"({"weight_map":{"a":"1"},"weight_map":{"a":"1"}})"), decode_failed,
+               "duplicate key \"weight_map\"");
+  const std::string deep = std::string(kMaxJsonDepth, '[') + std::string(kMaxJsonDepth, ']');
+  EXPECT_ERROR(open("{\"metadata\":" + deep + "}"), decode_failed, "nested deeper than 16 levels");
+}
+
+TEST_F(ShardedSafetensorsTest, RefusesFileNamesThatLeaveTheFolder) {
+  for (const char* name : {"../1.safetensors", "/1.safetensors", "x/1.safetensors",
+                           "x\\\\1.safetensors", "..", ".", "", "1.safetensors\\u0000"}) {
+    SCOPED_TRACE(name);
+    EXPECT_ERROR(open_map("{\"a\":\""s + name + "\"}"), decode_failed, "weight_map \"a\"",
+                 "expected the name of a file beside the index");
+  }
+}
+
+TEST_F(ShardedSafetensorsTest, RefusesIndexesThatContradictTheirShards) {
+  EXPECT_ERROR(open_map(R"({"a":"3.safetensors"})"), not_found, "3.safetensors", "index.json");
+  EXPECT_ERROR(
+      open_map(R"({"a":"1.safetensors","b":"1.safetensors","d":"1.safetensors"})"), decode_failed,
+      "tensor \"d\" is not in \"1.safetensors\", where weight_map says it is", "index.json");
+  EXPECT_ERROR(open_map(R"({"a":"1.safetensors","b":"2.safetensors","c":"2.safetensors"})"),
+               decode_failed, "tensor \"b\" is not in \"2.safetensors\"",
+               "but in \"1.safetensors\"");
+  EXPECT_ERROR(open_map(R"({"a":"1.safetensors","c":"2.safetensors"})"), decode_failed,
+               "tensor \"b\" of \"1.safetensors\" is missing in weight_map");
+}
+
+TEST_F(ShardedSafetensorsTest, RefusesShardsThatContradictEachOther) {
+  const std::vector again{view("a", Dtype::U8, {1}, "x"), view("c", Dtype::U8, {1}, "c")};
+  write_shard("2.safetensors", again);
+  EXPECT_ERROR(open_map(kMap), decode_failed,
+               "tensor \"a\" is both in \"1.safetensors\" and in \"2.safetensors\"");
+  write_shard("2.safetensors", {again[1]}, {{"format", "np"}});
+  EXPECT_ERROR(open_map(kMap), decode_failed, "__metadata__ \"format\": \"np\"", "\"pt\"",
+               "2.safetensors");
+}
+
+TEST_F(ShardedSafetensorsTest, ErrorsInAShardNameTheShard) {
+  folder_.write("2.safetensors", "GGUF");
+  EXPECT_ERROR(open_map(kMap), unsupported_format, "GGUF", "2.safetensors");
+}
+
+}  // namespace
+}  // namespace hydrascope::checkpoint

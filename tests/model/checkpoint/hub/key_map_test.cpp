@@ -1,0 +1,193 @@
+#include "model/checkpoint/hub/key_map.h"
+
+#include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::checkpoint {
+namespace key_map_test {
+
+using Names = std::vector<std::string>;
+
+std::string text(const MappedKey& key) {
+  return key.part == kWhole ? key.target : key.target + "[" + std::to_string(key.part) + "]";
+}
+
+/// What each key is mapped to, with the part of a joined tensor in brackets.
+Names targets(const KeyMapping& mapping) {
+  Names result;
+  for (const MappedKey& key : mapping.keys) result.push_back(text(key));
+  return result;
+}
+
+Names with_prefix(const std::string& prefix, Names names) {
+  for (std::string& name : names) name.insert(0, prefix);
+  return names;
+}
+
+const Names kTimm{"cls_token", "pos_embed",  "patch_embed.proj.weight", "blocks.0.attn.qkv.weight",
+                  "norm.bias", "head.weight"};
+
+TEST(KeyMapTest, TimmsNamesStay) {
+  const KeyMapping mapping = map_keys(kTimm, "a");
+  EXPECT_EQ(mapping.layout->name, "timm");
+  EXPECT_EQ(mapping.layout->layer_norm_eps, 1e-6);
+  EXPECT_EQ(targets(mapping), kTimm);
+  EXPECT_TRUE(mapping.stripped.empty());
+}
+
+TEST(KeyMapTest, TimmsOldAndDeitsNames) {
+  const Names keys{"patch_embed.proj.weight",
+                   "blocks.11.gamma_1",
+                   "blocks.0.gamma_2",
+                   "pre_logits.fc.weight",
+                   "mask_token",
+                   "head.fc_cls.bias",
+                   "gamma_1"};
+  EXPECT_EQ(targets(map_keys(keys, "a")),
+            (Names{"patch_embed.proj.weight", "blocks.11.ls1.gamma", "blocks.0.ls2.gamma", "", "",
+                   "head.bias", "gamma_1"}));
+}
+
+TEST(KeyMapTest, HuggingFace4) {
+  const Names body{"embeddings.cls_token",
+                   "embeddings.distillation_token",
+                   "embeddings.position_embeddings",
+                   "embeddings.patch_embeddings.projection.weight",
+                   "embeddings.mask_token",
+                   "encoder.layer.10.layernorm_before.weight",
+                   "encoder.layer.10.attention.attention.query.weight",
+                   "encoder.layer.10.attention.attention.key.bias",
+                   "encoder.layer.10.attention.attention.value.weight",
+                   "encoder.layer.10.attention.output.dense.bias",
+                   "encoder.layer.10.layernorm_after.bias",
+                   "encoder.layer.10.intermediate.dense.weight",
+                   "encoder.layer.10.output.dense.bias",
+                   "layernorm.weight",
+                   "pooler.dense.weight"};
+  const Names expected{"cls_token",
+                       "dist_token",
+                       "pos_embed",
+                       "patch_embed.proj.weight",
+                       "",
+                       "blocks.10.norm1.weight",
+                       "blocks.10.attn.qkv.weight[0]",
+                       "blocks.10.attn.qkv.bias[1]",
+                       "blocks.10.attn.qkv.weight[2]",
+                       "blocks.10.attn.proj.bias",
+                       "blocks.10.norm2.bias",
+                       "blocks.10.mlp.fc1.weight",
+                       "blocks.10.mlp.fc2.bias",
+                       "norm.weight",
+                       ""};
+  for (const char* prefix : {"", "vit.", "deit.", "module.vit.", "model.deit."}) {
+    const KeyMapping mapping = map_keys(with_prefix(prefix, body), "a");
+    EXPECT_EQ(mapping.layout->name, "Hugging Face 4") << prefix;
+    EXPECT_EQ(mapping.layout->layer_norm_eps, 1e-12);
+    EXPECT_EQ(targets(mapping), expected) << prefix;
+  }
+}
+
+TEST(KeyMapTest, HuggingFace5) {
+  const Names body{"embeddings.cls_token",
+                   "layers.3.layernorm_before.weight",
+                   "layers.3.attention.q_proj.weight",
+                   "layers.3.attention.k_proj.weight",
+                   "layers.3.attention.v_proj.bias",
+                   "layers.3.attention.o_proj.weight",
+                   "layers.3.layernorm_after.weight",
+                   "layers.3.mlp.fc1.weight",
+                   "layers.3.mlp.fc2.bias"};
+  const Names expected{"cls_token",
+                       "blocks.3.norm1.weight",
+                       "blocks.3.attn.qkv.weight[0]",
+                       "blocks.3.attn.qkv.weight[1]",
+                       "blocks.3.attn.qkv.bias[2]",
+                       "blocks.3.attn.proj.weight",
+                       "blocks.3.norm2.weight",
+                       "blocks.3.mlp.fc1.weight",
+                       "blocks.3.mlp.fc2.bias"};
+  for (const char* prefix : {"", "vit.", "deit."}) {
+    const KeyMapping mapping = map_keys(with_prefix(prefix, body), "a");
+    EXPECT_EQ(mapping.layout->name, "Hugging Face 5") << prefix;
+    EXPECT_EQ(targets(mapping), expected) << prefix;
+    EXPECT_TRUE(mapping.stripped.empty()) << "vit. and deit. belong to the layout";
+  }
+}
+
+TEST(KeyMapTest, HeadsOfHuggingFace) {
+  const Names keys{"vit.layers.0.layernorm_before.weight", "classifier.weight",
+                   "cls_classifier.bias", "distillation_classifier.weight"};
+  EXPECT_EQ(targets(map_keys(keys, "a")),
+            (Names{"blocks.0.norm1.weight", "head.weight", "head.bias", "head_dist.weight"}));
+}
+
+TEST(KeyMapTest, StripsWrappersRepeatedlyAndSaysSo) {
+  for (const Names& wrappers :
+       {Names{"module."}, Names{"_orig_mod."}, Names{"model."}, Names{"backbone."},
+        Names{"module.", "_orig_mod."}, Names{"_orig_mod.", "module.", "model.", "backbone."}}) {
+    std::string prefix;
+    for (const std::string& wrapper : wrappers) prefix += wrapper;
+    const KeyMapping mapping = map_keys(with_prefix(prefix, kTimm), "a");
+    EXPECT_EQ(targets(mapping), kTimm) << prefix;
+    EXPECT_EQ(mapping.stripped, wrappers);
+  }
+}
+
+TEST(KeyMapTest, HeadsMayStandOutsideAWrapper) {
+  const Names keys{"module.backbone.cls_token", "module.backbone.patch_embed.proj.weight",
+                   "module.head.fc_cls.weight"};
+  const KeyMapping mapping = map_keys(keys, "a");
+  EXPECT_EQ(targets(mapping), (Names{"cls_token", "patch_embed.proj.weight", "head.weight"}));
+  EXPECT_EQ(mapping.stripped, (Names{"module.", "backbone."}));
+  EXPECT_EQ(mapping.file_names("head.bias"), Names{"module.head.bias"});
+  EXPECT_EQ(mapping.file_names("norm.bias"), Names{"module.backbone.norm.bias"});
+}
+
+TEST(KeyMapTest, APrefixThatAnotherKeyLacksIsNone) {
+  EXPECT_ERROR(map_keys(Names{"model.patch_embed.proj.weight", "teacher.norm.weight"}, "x.pth"),
+               unsupported_format, "model.patch_embed.proj.weight", "x.pth");
+  const Names keys{"patch_embed.proj.weight", "model.norm.weight"};
+  EXPECT_EQ(targets(map_keys(keys, "a")), keys);
+}
+
+TEST(KeyMapTest, SpellsNamesAsTheFileDoes) {
+  const KeyMapping hf = map_keys(
+      Names{"module.deit.encoder.layer.0.layernorm_before.weight", "module.classifier.bias"}, "a");
+  EXPECT_EQ(hf.file_names("blocks.7.attn.qkv.bias"),
+            (Names{"module.deit.encoder.layer.7.attention.attention.query.bias",
+                   "module.deit.encoder.layer.7.attention.attention.key.bias",
+                   "module.deit.encoder.layer.7.attention.attention.value.bias"}));
+  EXPECT_EQ(hf.file_names("blocks.7.norm2.bias"),
+            Names{"module.deit.encoder.layer.7.layernorm_after.bias"});
+  EXPECT_EQ(hf.file_names("head.bias"), Names{"module.classifier.bias"});
+  EXPECT_EQ(hf.file_names("reg_token"), Names{"module.deit.reg_token"});
+  EXPECT_EQ(map_keys(kTimm, "a").file_names("blocks.0.ls1.gamma"), Names{"blocks.0.ls1.gamma"});
+}
+
+TEST(KeyMapTest, RefusesOtherModelsByTheirKeys) {
+  EXPECT_ERROR(map_keys(Names{"conv1.weight", "bn1.weight"}, "resnet.pth"), unsupported_format,
+               "conv1.weight", "resnet.pth", "timm", "Hugging Face 5");
+  EXPECT_ERROR(map_keys(Names{}, "a"), unsupported_format, "no tensors");
+  EXPECT_ERROR(map_keys(Names{"layers.x.layernorm_before.weight"}, "a"), unsupported_format);
+  EXPECT_ERROR(map_keys(Names{"layers..layernorm_before.weight", ""}, "a"), unsupported_format);
+}
+
+TEST(KeyMapTest, EndlessWrappersEnd) {
+  std::string prefix;
+  for (int i = 0; i < 1000; ++i) prefix += "module.";
+  EXPECT_ERROR(map_keys(with_prefix(prefix, kTimm), "a"), unsupported_format);
+}
+
+TEST(KeyMapTest, TellsTensorsOfMechanisms) {
+  for (const char* name : {"blocks.0.attn.feature_q.weight", "blocks.11.attn.scale"})
+    EXPECT_TRUE(is_mechanism_tensor(name)) << name;
+  for (const char* name :
+       {"blocks.0.attn.qkv.weight", "blocks.0.attn.proj.bias", "blocks.0.attn.q_norm.weight",
+        "blocks.0.attn.k_norm.bias", "blocks.0.mlp.fc1.weight", "blocks.0.attn",
+        "blocks.x.attn.scale", "attn.scale"})
+    EXPECT_FALSE(is_mechanism_tensor(name)) << name;
+}
+
+}  // namespace key_map_test
+}  // namespace hydrascope::checkpoint

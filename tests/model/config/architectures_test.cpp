@@ -1,0 +1,197 @@
+// Our table of architectures against timm's own models, which scripts/make/make_timm_architectures.py
+// wrote down.
+#include "model/config/architectures.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace hydrascope::model {
+namespace architectures_test {
+
+using nlohmann::json;
+
+const json& timms_models() {
+  static const json file = json::parse(
+      std::ifstream(std::string(HYDRASCOPE_SOURCE_DIR) + "/tests/data/architectures.json"));
+  return file.at("models");
+}
+
+/// Whether the network here is the same function: the rest of timm's would need other layers.
+bool is_ours(const json& timm) {
+  const json plain{{"block", "Block"},     {"attention", "Attention"}, {"mlp", "Mlp"},
+                   {"activation", "GELU"}, {"norm", "LayerNorm"},      {"norm_pre", "Identity"},
+                   {"q_norm", "Identity"}, {"last_norm", "LayerNorm"}};
+  return timm.at("kinds") == plain && timm.at("global_pool") != "map";
+}
+
+void expect_transform(const image::TransformConfig& ours, const json& timm,
+                      const std::string& name) {
+  SCOPED_TRACE(name);
+  EXPECT_EQ(json({3, ours.img_size.height, ours.img_size.width}), timm.at("input_size"));
+  // As DeiT's authors evaluate, and as architectures.h says.
+  const bool is_deit_at_224 = name.starts_with("deit_") && ours.img_size.height == 224;
+  EXPECT_EQ(timm.at("crop_pct"), is_deit_at_224 ? json(0.9) : json(ours.crop_pct));
+  EXPECT_EQ(ours.crop_pct == 0.875, is_deit_at_224);
+  EXPECT_EQ(image::name(ours.crop_mode), timm.at("crop_mode").get<std::string>());
+  EXPECT_EQ(image::name(ours.interpolation), timm.at("interpolation").get<std::string>());
+  EXPECT_EQ(json(ours.mean), timm.at("mean"));
+  EXPECT_EQ(json(ours.std), timm.at("std"));
+}
+
+TEST(ArchitecturesTest, EveryOfferedNameIsTimmsWithAllThatTimmSaysOfIt) {
+  EXPECT_EQ(architecture_names().size(), 42U);
+  for (const std::string& name : architecture_names()) {
+    SCOPED_TRACE(name);
+    const auto found = find_architecture(name);
+    ASSERT_TRUE(found);
+    const VitConfig& ours = found->config;
+    EXPECT_NO_THROW(validate(ours));
+    EXPECT_EQ(ours.arch, name);
+    ASSERT_TRUE(timms_models().contains(name));
+    const json& timm = timms_models().at(name);
+    EXPECT_TRUE(is_ours(timm)) << timm.at("kinds");
+    EXPECT_EQ(json({ours.img_height, ours.img_width}), timm.at("img_size"));
+    EXPECT_EQ(json(ours.patch_size), timm.at("patch_size"));
+    EXPECT_EQ(json(ours.embed_dim), timm.at("embed_dim"));
+    EXPECT_EQ(json(ours.depth), timm.at("depth"));
+    EXPECT_EQ(json(ours.num_heads), timm.at("num_heads"));
+    EXPECT_EQ(json(static_cast<std::int64_t>(static_cast<double>(ours.embed_dim) * ours.mlp_ratio)),
+              timm.at("hidden_dim"));
+    EXPECT_EQ(json(ours.qkv_bias), timm.at("qkv_bias"));
+    EXPECT_EQ(json(ours.class_token), timm.at("class_token"));
+    EXPECT_EQ(json(ours.distilled), timm.at("distilled"));
+    EXPECT_EQ(json(ours.reg_tokens), timm.at("reg_tokens"));
+    EXPECT_EQ(json(ours.grid_rows() * ours.grid_columns() +
+                   (ours.no_embed_class ? 0 : ours.num_prefix_tokens())),
+              timm.at("positions"));
+    EXPECT_EQ(json(ours.layer_scale), timm.at("layer_scale"));
+    EXPECT_EQ(ours.layer_scale ? json(ours.init_values) : json(), timm.at("init_values"));
+    EXPECT_EQ(model::name(ours.global_pool), timm.at("global_pool").get<std::string>());
+    EXPECT_EQ(json(ours.fc_norm), timm.at("fc_norm"));
+    EXPECT_EQ(json(ours.layer_norm_eps), timm.at("layer_norm_eps"));
+    // Weights that timm has without a classifier (0) get one of as many classes as wanted.
+    const json& classes = timm.at("num_classes");
+    EXPECT_EQ(json(ours.num_classes), classes == 0 ? json(1000) : classes);
+    EXPECT_EQ(found->transform.patch_size, ours.patch_size);
+    expect_transform(found->transform, timm.at("transform"), name);
+  }
+}
+
+TEST(ArchitecturesTest, ATagOfTimmsBringsItsTransform) {
+  int changed = 0;
+  for (const std::string& name : architecture_names()) {
+    const json& timm = timms_models().at(name);
+    for (const auto& [tag, differences] : timm.at("tags").items()) {
+      const std::string full = name + "." + tag;
+      const auto found = find_architecture(full);
+      ASSERT_TRUE(found) << full;
+      json transform = timm.at("transform");
+      transform.update(differences);
+      expect_transform(found->transform, transform, full);
+      // What a record or a checkpoint keeps leads back to the same transform.
+      EXPECT_EQ(found->config.arch, differences.empty() ? name : full);
+      EXPECT_EQ(find_architecture(found->config.arch)->transform, found->transform) << full;
+      changed += differences.empty() ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(changed, 12);
+  EXPECT_EQ(find_architecture("vit_base_patch16_224.unheard_of")->config.arch,
+            "vit_base_patch16_224");
+}
+
+TEST(ArchitecturesTest, HeadsAreAssumedOnlyWhereTimmsModelsOfThatWidthAgree) {
+  std::map<std::pair<std::int64_t, bool>, std::set<std::int64_t>> heads;
+  for (const auto& [name, timm] : timms_models().items()) {
+    if (is_ours(timm))
+      heads[{timm.at("embed_dim"), timm.at("class_token")}].insert(
+          timm.at("num_heads").get<std::int64_t>());
+  }
+  EXPECT_EQ(heads.size(), 23U);
+  for (const auto& [kind, found] : heads) {
+    const auto& [width, class_token] = kind;
+    SCOPED_TRACE(std::to_string(width) + (class_token ? " with" : " without"));
+    const auto usual = usual_num_heads(width, class_token);
+    if (found == std::set{width / 64}) {
+      EXPECT_EQ(usual, width / 64);
+    } else {
+      EXPECT_EQ(usual, std::nullopt);
+    }
+  }
+  for (const std::int64_t width : {48, 64, 128, 1152, 1280, 1408, 1536, 1664})
+    EXPECT_FALSE(usual_num_heads(width, true)) << width;
+  EXPECT_EQ(usual_num_heads(768, true), 12);
+  EXPECT_FALSE(usual_num_heads(768, false)) << "vit_base_patch16_gap_224 has 16";
+}
+
+struct Relative {
+  const char* name;
+  std::int64_t embed_dim, num_heads, patch_size, size, prefix;
+  double crop_pct;
+};
+
+TEST(ArchitecturesTest, OtherSizesPatchesAndRegistersAreAskedForByName) {
+  const Relative cases[] = {
+      {"deit_tiny_patch8_16", 192, 3, 8, 16, 1, 0.875},
+      {"deit_tiny_distilled_patch8_64", 192, 3, 8, 64, 2, 0.875},
+      {"vit_tiny_patch32_96", 192, 3, 32, 96, 1, 0.9},
+      {"vit_base_patch14_reg4_518", 768, 12, 14, 518, 5, 0.9},
+      {"vit_small_patch8_384", 384, 6, 8, 384, 1, 1.0},
+      {"deit3_medium_patch16_384", 512, 8, 16, 384, 1, 0.9},
+      {"vit_huge_patch16_448", 1280, 16, 16, 448, 1, 0.9},
+  };
+  for (const Relative& item : cases) {
+    SCOPED_TRACE(item.name);
+    const auto found = find_architecture(item.name);
+    ASSERT_TRUE(found);
+    EXPECT_NO_THROW(validate(found->config));
+    EXPECT_EQ(found->config.arch, item.name);
+    EXPECT_EQ(found->config.embed_dim, item.embed_dim);
+    EXPECT_EQ(found->config.num_heads, item.num_heads);
+    EXPECT_EQ(found->config.patch_size, item.patch_size);
+    EXPECT_EQ(found->config.img_width, item.size);
+    EXPECT_EQ(found->config.num_prefix_tokens(), item.prefix);
+    EXPECT_EQ(found->transform.crop_pct, item.crop_pct);
+    EXPECT_EQ(found->transform.img_size, (image::Size{item.size, item.size}));
+    EXPECT_EQ(found->transform.patch_size, item.patch_size);
+  }
+}
+
+TEST(ArchitecturesTest, OtherWordsAreNone) {
+  for (const char* name :
+       {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225",
+        "deit_tiny_patch16_224_x", "deit_large_patch16_224", "deit3_tiny_patch16_224",
+        "vit_base_distilled_patch16_224", "vit_base_patch9_225", "vit_base_patch_224",
+        "vit_base_patch16_", "vit_base_patch16_reg_224", "vit_base_patch16_reg0_224",
+        "deit_tiny_patch16_reg4_224", "_patch16_224", "patch16_224", "vit_base_patch14_dinov3",
+        "vit_base_patch16_99999999999999999999"}) {
+    EXPECT_FALSE(find_architecture(name)) << name;
+  }
+}
+
+TEST(ArchitecturesTest, ANameIsFoundForShapes) {
+  for (const std::string& name : architecture_names()) {
+    VitConfig shape = find_architecture(name)->config;
+    shape.arch.clear();
+    shape.num_heads = 1;
+    const std::string found = architecture_of_shape(shape);
+    VitConfig same = find_architecture(found).value().config;
+    same.arch.clear();
+    same.num_heads = 1;
+    same.init_values = shape.init_values;
+    EXPECT_EQ(same, shape) << name << ", " << found;
+  }
+  VitConfig shape = find_architecture("vit_huge_patch14_224")->config;
+  EXPECT_EQ(architecture_of_shape(shape), "vit_huge_patch14_224");
+  shape.img_height = shape.img_width = 336;
+  EXPECT_EQ(architecture_of_shape(shape), "vit_huge_patch14_336");
+  shape.depth = 31;
+  EXPECT_EQ(architecture_of_shape(shape), "");
+}
+
+}  // namespace architectures_test
+}  // namespace hydrascope::model

@@ -1,0 +1,163 @@
+#include "model/config/config.h"
+
+#include "tests/error_matchers.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+
+namespace hydrascope::model {
+namespace {
+
+/// A configuration in which every field differs from its default.
+VitConfig unusual() {
+  VitConfig config;
+  config.arch = "mine";
+  config.img_height = 128;
+  config.img_width = 256;
+  config.patch_size = 8;
+  config.in_chans = 1;
+  config.num_classes = 7;
+  config.embed_dim = 48;
+  config.depth = 3;
+  config.num_heads = 4;
+  config.mlp_ratio = 2.5;
+  config.qkv_bias = false;
+  config.class_token = true;
+  config.distilled = true;
+  config.reg_tokens = 2;
+  config.no_embed_class = true;
+  config.layer_scale = true;
+  config.init_values = 0.5;
+  config.fc_norm = true;
+  config.layer_norm_eps = 1e-12;
+  config.pos_interp = PosInterp::tile;
+  config.overview = true;
+  config.attention.assign(3, {});
+  return config;
+}
+
+TEST(VitConfigTest, SurvivesJson) {
+  const VitConfig config = unusual();
+  EXPECT_EQ(config_from_json(to_json(config), "test"), config);
+  EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
+  VitConfig average;
+  average.global_pool = Pooling::avg;
+  average.class_token = false;
+  EXPECT_EQ(config_from_json(to_json(average, 2), "test"), average);
+}
+
+// Checkpoints name every option with its value, also those that have gone since.
+TEST(VitConfigTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {
+  const auto read = [](const std::string& option) {
+    return config_from_json(
+        R"({"depth":1,"attention":[{"mechanism":"cosformer","options":{)" + option + "}}]}",
+        "test");
+  };
+  const VitConfig config =
+      read(R"("form":"bidirectional","reweighting":"product","max_grid":"0","local":"none")");
+  EXPECT_EQ(config.attention.front().options,
+            (std::map<std::string, std::string>{{"local", "none"}}));
+  EXPECT_ERROR(read(R"("form":"causal")"), invalid_argument, "cosformer.form=causal is gone",
+               "form=bidirectional");
+  EXPECT_ERROR(read(R"("max_grid":"14")"), invalid_argument, "cosformer.max_grid=14 is gone");
+}
+
+TEST(VitConfigTest, ComparisonSeesEveryField) {
+  // Each field's text changes the comparison: read it back with one field replaced by the other's.
+  const VitConfig base;
+  int fields = 0;
+  VitConfig::visit(base, [&](std::string_view, const auto&) { ++fields; });
+  const VitConfig other = unusual();
+  int differing = 0;
+  for (int chosen = 0; chosen < fields; ++chosen) {
+    VitConfig changed = base;
+    int index = 0;
+    VitConfig::visit(changed, [&](std::string_view field, auto& value) {
+      if (index++ != chosen) return;
+      VitConfig::visit(other, [&](std::string_view other_field, const auto& other_value) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>,
+                                     std::decay_t<decltype(other_value)>>) {
+          if (field == other_field) value = other_value;
+        }
+      });
+    });
+    differing += !(changed == base);
+  }
+  // class_token and global_pool have their default in `unusual`, or it would not be valid.
+  EXPECT_EQ(differing, fields - 2);
+}
+
+TEST(VitConfigTest, TextShowsEveryField) {
+  const std::string text = to_text(unusual());
+  const VitConfig config = unusual();
+  VitConfig::visit(config, [&](std::string_view field, const auto&) {
+    EXPECT_NE(text.find(std::string(field) + ": "), std::string::npos) << field;
+  });
+  EXPECT_NE(text.find("img_width: 256\n"), std::string::npos);
+}
+
+TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {
+  EXPECT_ERROR(config_from_json(R"({"embed_dimension": 3})", "file"), invalid_argument,
+               "embed_dimension", "embed_dim", "file");
+  EXPECT_ERROR(config_from_json(R"({"depth": 2.5})", "file"), invalid_argument, "depth",
+               "an integer", "2.5");
+  EXPECT_ERROR(config_from_json(R"({"arch": 1})", "file"), invalid_argument, "arch", "a string");
+  EXPECT_ERROR(config_from_json(R"({"qkv_bias": 1})", "file"), invalid_argument, "qkv_bias",
+               "true or false");
+  EXPECT_ERROR(config_from_json(R"({"mlp_ratio": "4"})", "file"), invalid_argument, "mlp_ratio",
+               "a number");
+  EXPECT_ERROR(config_from_json(R"({"global_pool": "max"})", "file"), invalid_argument,
+               "global_pool", "max");
+  EXPECT_ERROR(config_from_json(R"({"attention": ["magic"]})", "file"), invalid_argument);
+  EXPECT_ERROR(config_from_json("[1]", "file"), decode_failed, "JSON object");
+  EXPECT_ERROR(config_from_json("{", "file"), decode_failed, "JSON");
+}
+
+struct InvalidCase {
+  const char* field;
+  void (*spoil)(VitConfig&);
+};
+
+TEST(VitConfigTest, HostileJsonIsAnErrorNotACrash) {
+  const std::string deep(100'000, '[');
+  EXPECT_THROW(config_from_json("{\"arch\":" + deep + std::string(100'000, ']') + "}", "file"),
+               Error);
+  EXPECT_THROW(config_from_json("{\"depth\":1,\"depth\":2}", "file"), Error);
+  const std::string longest(100'000, 'x');
+  try {
+    config_from_json("{\"depth\":\"" + longest + "\"}", "file");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_LT(std::string(error.what()).size(), 300U);
+  }
+}
+
+TEST(VitConfigTest, ValidateNamesTheField) {
+  const InvalidCase cases[] = {
+      {"patch_size", [](VitConfig& c) { c.patch_size = 0; }},
+      {"img_height", [](VitConfig& c) { c.img_height = 225; }},
+      {"img_width", [](VitConfig& c) { c.img_width = 1 << 20; }},
+      {"in_chans", [](VitConfig& c) { c.in_chans = 0; }},
+      {"num_classes", [](VitConfig& c) { c.num_classes = 0; }},
+      {"embed_dim", [](VitConfig& c) { c.embed_dim = -1; }},
+      {"depth", [](VitConfig& c) { c.depth = 100000; }},
+      {"num_heads", [](VitConfig& c) { c.num_heads = 5; }},
+      {"mlp_ratio", [](VitConfig& c) { c.mlp_ratio = 0; }},
+      {"reg_tokens", [](VitConfig& c) { c.reg_tokens = -1; }},
+      {"layer_norm_eps", [](VitConfig& c) { c.layer_norm_eps = 0; }},
+      {"class_token", [](VitConfig& c) { c.distilled = true, c.class_token = false; }},
+      {"global_pool", [](VitConfig& c) { c.class_token = false; }},
+      {"attention", [](VitConfig& c) { c.attention.resize(5); }},
+  };
+  for (const InvalidCase& item : cases) {
+    VitConfig config;
+    item.spoil(config);
+    EXPECT_ERROR(validate(config), invalid_argument, item.field);
+  }
+  EXPECT_NO_THROW(validate(VitConfig{}));
+}
+
+}  // namespace
+}  // namespace hydrascope::model

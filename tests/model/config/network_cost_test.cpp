@@ -1,0 +1,59 @@
+#include "model/config/network_cost.h"
+
+#include "model/config/architectures.h"
+
+#include <gtest/gtest.h>
+
+namespace hydrascope::model {
+namespace {
+
+const TokenGrid k224{1, 14, 14};
+const TokenGrid k512{1, 32, 32};
+const TokenGrid kFullHd{1, 68, 120};
+
+double gmac(const AttentionSpec& layer, const TokenGrid& grid) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  config.attention.assign(12, layer);
+  return gflops_per_image(config, grid) / 2;
+}
+
+struct Expected {
+  AttentionSpec layer;
+  double at_224, at_512, at_full_hd;
+};
+
+/// GMAC of ViT-B/16, twelve layers of each: 12 (12 N D^2 + mixing) + patches 768 D + 1000 D.
+TEST(NetworkCostTest, IsTheArithmeticOfTheMechanisms) {
+  const Expected table[] = {
+      {{"softmax", {}}, 17.56, 107.0, 1925.6},
+      {{"hydra", {}}, 16.85, 87.7, 698.1},
+      {{"elu", {}}, 17.08, 88.9, 707.6},
+      {{"hedgehog", {}}, 17.55, 91.3, 726.9},
+      {{"performer", {{"variant", "pos"}, {"features", "266"}}}, 18.78, 97.7, 778.0},
+      {{"taylor2", {}}, 24.64, 128.2, 1020.6},
+      {{"linformer", {{"length", "256"}}}, 18.71, 97.3, 775.0},
+      {{"window", {}}, 17.56, 89.86, 725.6},
+      {{"neighborhood", {{"window", "7"}}}, 17.03, 88.63, 705.6}};
+  for (const Expected& row : table) {
+    SCOPED_TRACE(row.layer.mechanism);
+    constexpr double kTolerance = 2e-3;  // norms and what the table rounds
+    EXPECT_NEAR(gmac(row.layer, k224), row.at_224, kTolerance * row.at_224);
+    EXPECT_NEAR(gmac(row.layer, k512), row.at_512, kTolerance * row.at_512);
+    EXPECT_NEAR(gmac(row.layer, kFullHd), row.at_full_hd, kTolerance * row.at_full_hd);
+  }
+}
+
+TEST(NetworkCostTest, DroppedTokensCostNothingBehindTheirLayer) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  config.attention.assign(12, {"hydra", {}});
+  const double whole = gflops_per_image(config, k224);
+  EXPECT_EQ(gflops_per_image(config, k224, DroppedTokens{3, 197}), whole);
+  // Three whole blocks, qkv and attention of the fourth; proj, MLP and eight blocks for half the tokens.
+  const double block = (whole - 2 * 196 * 768 * 768e-9 - 2 * 768 * 1000e-9) / 12;
+  const double kept = gflops_per_image(config, k224, DroppedTokens{3, 99});
+  const double behind = block * 9.0 / 12 * 98 / 197 + 8 * block * 98 / 197;
+  EXPECT_NEAR(kept, whole - behind, 0.01 * whole);
+}
+
+}  // namespace
+}  // namespace hydrascope::model

@@ -1,0 +1,256 @@
+// The engine alone, free of LibTorch, so that it runs under every sanitizer. That it computes the
+// right thing is plan_test.cpp's matter.
+#include "model/inference/cpu/streaming_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model::inference {
+namespace streaming_executor_test {
+
+using kernels::AlignedBuffer;
+using kernels::Storage;
+
+constexpr std::int64_t kDim = 64;
+constexpr std::int64_t kHeads = 2;
+constexpr std::int64_t kClasses = 10;
+constexpr std::int64_t kPatch = 4;
+
+AlignedBuffer<float> random_values(std::size_t count, float size, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0, size);
+  AlignedBuffer<float> values(count);
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+PackedLinear random_linear(Storage storage, std::int64_t out, std::int64_t in, unsigned seed) {
+  const auto weight = random_values(static_cast<std::size_t>(out * in), 0.1F, seed);
+  PackedLinear linear;
+  linear.weight = kernels::linear::PackedWeight(storage, weight.data(), out, in, in);
+  linear.bias = random_values(static_cast<std::size_t>(out), 0.1F, seed + 1);
+  return linear;
+}
+
+PackedLinear quantised_linear(std::int64_t out, std::int64_t in, unsigned seed) {
+  const auto weight = random_values(static_cast<std::size_t>(out * in), 0.1F, seed);
+  PackedLinear linear;
+  linear.quantised = kernels::quantised_linear::QuantisedWeight(weight.data(), out, in, in);
+  linear.bias = random_values(static_cast<std::size_t>(out), 0.1F, seed + 1);
+  linear.multiplier = random_values(static_cast<std::size_t>(in), 0, seed + 2);
+  for (float& m : linear.multiplier) m = 1;
+  return linear;
+}
+
+/// Softmax, Hydra, Hedgehog's map and a "module" that averages each token's key and value.
+PackedNetwork make_network(Storage storage, bool average) {
+  PackedNetwork network;
+  network.storage = storage;
+  network.embed_dim = kDim;
+  network.hidden_dim = 3 * kDim;
+  network.num_heads = kHeads;
+  network.num_prefix = 1;
+  network.patch_size = kPatch;
+  network.in_chans = 3;
+  network.num_classes = kClasses;
+  network.layer_norm_eps = 1e-6F;
+  network.patch_embed = random_linear(storage, kDim, 3 * kPatch * kPatch, 1);
+  for (unsigned layer = 0; layer < 5; ++layer) {
+    PackedBlock block;
+    block.query = random_linear(storage, kDim, kDim, 10 * layer + 2);
+    block.key_value = random_linear(storage, 2 * kDim, kDim, 10 * layer + 3);
+    block.proj = random_linear(storage, kDim, kDim, 10 * layer + 4);
+    block.fc1 = random_linear(storage, 3 * kDim, kDim, 10 * layer + 5);
+    block.fc2 = random_linear(storage, kDim, 3 * kDim, 10 * layer + 6);
+    if (layer == 1) {
+      block.mixing = HydraLayer{};
+    } else if (layer == 2) {
+      // Wider queries than its neighbours'.
+      block.query = random_linear(storage, 2 * kDim, kDim, 10 * layer + 2);
+      block.key_value = random_linear(storage, 3 * kDim, kDim, 10 * layer + 3);
+      block.mixing = LinearLayer{{kHeads, 2 * kDim / kHeads, kDim / kHeads,
+                                  kernels::linear_attention::Feature::exp_pair,
+                                  kernels::linear_attention::Normaliser::add_eps, 1e-6F, 1e-6F}};
+    } else if (layer == 3) {
+      const auto element = static_cast<std::size_t>(kernels::size_of(storage));
+      block.mixing = ModuleLayer{[element](std::int64_t count, const TokenGrid& grid, void* queries,
+                                           std::int64_t query_stride, void*, void* mixed) {
+        const auto stride = static_cast<std::size_t>(query_stride);
+        for (std::size_t token = 0; token < static_cast<std::size_t>(count * grid.num_tokens());
+             ++token)
+          std::memcpy(static_cast<std::byte*>(mixed) + token * kDim * element,
+                      static_cast<const std::byte*>(queries) + token * stride * element,
+                      kDim * element);
+      }};
+    }
+    network.blocks.push_back(std::move(block));
+  }
+  network.head.average = average;
+  network.head.norm_weight = random_values(kDim, 1, 7);
+  network.head.norm_bias = random_values(kDim, 1, 8);
+  network.head.classifier = random_linear(Storage::float32, kClasses, kDim, 9);
+  return network;
+}
+
+/// The same with windows of 7x6 before, between and behind other mechanisms.
+PackedNetwork make_windowed_network(Storage storage, bool average) {
+  PackedNetwork network = make_network(storage, average);
+  for (const std::size_t layer : {0U, 3U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+  network.window = GridExtent{7, 6};
+  return network;
+}
+
+/// Networks with windows see an overview of 3x4 patches beside any picture.
+TokenGrid make_grid(const PackedNetwork& network, std::int64_t rows, std::int64_t columns) {
+  if (!network.window) return {1, rows, columns};
+  return {1, rows, columns, 3, 4};
+}
+
+ImageGeometry make_geometry(const PackedNetwork& network, const TokenGrid& grid) {
+  ImageGeometry geometry;
+  geometry.grid = grid;
+  geometry.prefix = random_values(kDim, 1, 20);
+  geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
+  geometry.position =
+      random_values(static_cast<std::size_t>(grid.num_image_tokens() * kDim), 1, 21);
+  geometry.token_weights.resize(network.blocks.size());
+  geometry.query_scales.assign(network.blocks.size(), 1.0F);
+  geometry.prefix_weights.resize(network.blocks.size());
+  geometry.prefix_weights[0] = {{1.25F, 0.5F}, {2, 1}};
+  return geometry;
+}
+
+std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, std::int64_t columns,
+                             std::int64_t batch, std::int64_t count, int threads,
+                             const ExecutionOptions& options = {}) {
+  kernels::device::ThreadTeam team(threads);
+  const TokenGrid grid = make_grid(network, rows, columns);
+  const auto executor =
+      StreamingExecutor::make(network, make_geometry(network, grid), batch, team, options);
+  const auto images = random_values(
+      static_cast<std::size_t>(batch * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
+  std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
+  executor->run(images.data(), count, logits.data(), {});
+  std::vector<float> again(logits.size());
+  executor->run(images.data(), count, again.data(), {});
+  EXPECT_EQ(logits, again) << "the same call, the same bits";
+  return logits;
+}
+
+void expect_near(const std::vector<float>& a, const std::vector<float>& b, float tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage, bool>> {};
+
+TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
+  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
+  for (const auto& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
+    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
+    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+  }
+}
+
+TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
+  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);
+  std::vector<float> two = logits_of(network, 6, 5, 3, 2, 2);
+  expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
+}
+
+TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
+  PackedNetwork network = make_network(Storage::bfloat16, false);
+  const std::vector<float> wide = logits_of(network, 9, 12, 2, 2, 2);
+  kernels::device::ThreadTeam team(3);
+  ChannelRanges ranges;
+  Observers observers;
+  observers.ranges = &ranges;
+  const auto images = random_values(2 * 3 * 9 * 12 * kPatch * kPatch, 1, 30);
+  std::vector<float> logits(2 * kClasses);
+  StreamingExecutor::make(network, make_geometry(network, {1, 9, 12}), 2, team)
+      ->run(images.data(), 2, logits.data(), observers);
+  ASSERT_EQ(ranges.size(), network.blocks.size());
+  for (const BlockRanges& block : ranges) {
+    EXPECT_EQ(block.qkv.size(), static_cast<std::size_t>(kDim));
+    EXPECT_EQ(block.fc2.size(), static_cast<std::size_t>(3 * kDim));
+    for (const float range : block.qkv) EXPECT_GT(range, 0);
+  }
+  for (unsigned layer = 0; layer < network.blocks.size(); ++layer) {
+    PackedBlock& block = network.blocks[layer];
+    block.query = quantised_linear(block.query.out(), kDim, 10 * layer + 2);
+    block.key_value = quantised_linear(block.key_value.out(), kDim, 10 * layer + 3);
+    block.proj = quantised_linear(kDim, kDim, 10 * layer + 4);
+    block.fc1 = quantised_linear(3 * kDim, kDim, 10 * layer + 5);
+    block.fc2 = quantised_linear(kDim, 3 * kDim, 10 * layer + 6);
+  }
+  // That all of it is there, and where, is seen by plan_test.cpp's twin.
+  expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.05F);
+}
+
+TEST(StreamingExecutorOptions, DroppedTokensAndFixedTiles) {
+  PackedNetwork network = make_network(Storage::float32, false);
+  network.blocks[3].mixing = SoftmaxLayer{};  // a module needs all tokens
+  ExecutionOptions options;
+  options.fixed_tiles = true;
+  for (const std::int64_t layer : {0, 1, 2, 3}) {
+    for (const std::int64_t patches : {1, 50, 379}) {
+      options.reduction = TokenReduction{layer, patches};
+      const std::vector<float> one = logits_of(network, 20, 19, 2, 2, 1, options);
+      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+      EXPECT_EQ(logits_of(network, 20, 19, 2, 2, 4, options), one);
+      EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
+    }
+  }
+}
+
+TEST_P(StreamingExecutorTest, WindowsAreTheSameWhateverTilesAndThreadsCutThem) {
+  const PackedNetwork network = make_windowed_network(GetParam().first, GetParam().second);
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
+  ExecutionOptions fixed;
+  fixed.fixed_tiles = true;
+  for (const auto& [rows, columns] :
+       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 6}, {7, 11}, {20, 19}}) {
+    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
+    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+    EXPECT_EQ(logits_of(network, rows, columns, 2, 2, 4, fixed),
+              logits_of(network, rows, columns, 2, 2, 3, fixed));
+  }
+}
+
+TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
+  PackedNetwork network = make_network(Storage::float32, true);
+  network.blocks[3].mixing = HydraLayer{};  // a module needs row-major order
+  const std::vector<float> softmax = logits_of(network, 12, 13, 2, 2, 2);
+  ImageGeometry geometry = make_geometry(network, {1, 12, 13});
+  geometry.prefix_weights[0] = {};
+  network.window = GridExtent{12, 13};
+  for (const std::size_t layer : {0U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+  kernels::device::ThreadTeam team(2);
+  const auto images = random_values(2 * 3 * 12 * 13 * kPatch * kPatch, 1, 30);
+  std::vector<float> logits(2 * kClasses);
+  StreamingExecutor::make(network, std::move(geometry), 2, team)
+      ->run(images.data(), 2, logits.data(), {});
+  expect_near(logits, softmax, 1e-5F);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, StreamingExecutorTest,
+    ::testing::Values(std::pair{Storage::float32, false}, std::pair{Storage::bfloat16, false},
+                      std::pair{Storage::float32, true}),
+    [](const auto& storage) {
+      return std::string(storage.param.first == Storage::float32 ? "float32" : "bfloat16") +
+             (storage.param.second ? "Average" : "Token");
+    });
+
+}  // namespace streaming_executor_test
+}  // namespace hydrascope::model::inference

@@ -1,0 +1,103 @@
+#include "model/inference/cpu/tile_shape.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace hydrascope::model::inference {
+namespace {
+
+TEST(TileShapeTest, CoversAllTokensWithEvenMultiplesOfSix) {
+  for (const std::int64_t tokens : {1, 5, 6, 7, 197, 198, 577, 8161, 32401}) {
+    for (const std::int64_t batch : {1, 2, 32}) {
+      for (const int threads : {1, 2, 3, 64}) {
+        for (const std::int64_t row_bytes : {100, 2304, 9216, 40000}) {
+          const TileShape shape = choose_tiles(tokens, batch, row_bytes, 1 << 20, threads);
+          EXPECT_EQ(shape.rows % 6, 0);
+          EXPECT_GE(shape.rows * shape.count, tokens);
+          EXPECT_LT(shape.rows * (shape.count - 1), tokens) << "no empty tile";
+        }
+      }
+    }
+  }
+}
+
+TEST(TileShapeTest, FollowsTheCache) {
+  const TileShape small = choose_tiles(8161, 1, 2304, 1 << 20, 2);
+  const TileShape large = choose_tiles(8161, 1, 2304, 2 << 20, 2);
+  EXPECT_LE(small.rows * 2304, (1 << 20) / 3 + 6 * 2304);
+  EXPECT_GT(large.rows, small.rows);
+}
+
+TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
+  EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 2).count, 2);
+  EXPECT_EQ(choose_tiles(197, 1, 2304, 1 << 20, 4).count, 4);
+  EXPECT_EQ(choose_tiles(197, 32, 2304, 4 << 20, 4).count, 1) << "the batch does";
+}
+
+TEST(TileShapeTest, TilesEndWhereWindowsEnd) {
+  // Windows of 169 to 196 patches, an overview of 350: one each.
+  Borders windows{0};
+  for (int i = 0; i < 45; ++i) windows.push_back(windows.back() + 169 + 13 * (i % 3) + i % 3 / 2);
+  windows.push_back(windows.back() + 350);
+  EXPECT_EQ(window_borders(windows, {150, 57}, 1, 2), windows);
+  EXPECT_EQ(window_borders({0, 196, 392, 742}, {150, 5}, 1, 2), (Borders{0, 196, 392, 742}))
+      << "the overview comes first: 392 rows on one thread, 350 on the other";
+
+  EXPECT_EQ(window_borders({0, 49, 98, 147, 196, 245}, {150, 2}, 8, 1), (Borders{0, 147, 245}))
+      << "small ones share a tile";
+  EXPECT_EQ(window_borders({0, 196, 392, 588}, {120, 5}, 1, 2),
+            (Borders{0, 102, 196, 298, 392, 494, 588}))
+      << "three windows on two threads are cut";
+  EXPECT_EQ(window_borders({0, 600}, {150, 4}, 1, 4), (Borders{0, 150, 300, 450, 600}));
+  EXPECT_EQ(window_borders({0, 144, 288, 432}, {108, 4}, 1, 4), (Borders{0, 108, 216, 324, 432}))
+      << "three windows would leave a thread idle";
+}
+
+TEST(TileShapeTest, WindowsTilesAreNeitherEmptyNorMuchLargerThanOthers) {
+  for (const std::int64_t size : {1, 5, 49, 169, 196, 350, 5000}) {
+    for (const std::int64_t count : {1, 2, 7, 50}) {
+      for (const std::int64_t rows : {6, 48, 150, 384}) {
+        for (const int threads : {1, 3, 64}) {
+          Borders windows{0};
+          for (std::int64_t i = 0; i < count; ++i) windows.push_back(windows.back() + size);
+          const Borders tiles = window_borders(windows, {rows, 0}, 1, threads);
+          ASSERT_EQ(tiles.front(), 0);
+          ASSERT_EQ(tiles.back(), windows.back());
+          for (std::size_t i = 0; i + 1 < tiles.size(); ++i) {
+            ASSERT_GT(tiles[i + 1], tiles[i]);
+            ASSERT_LT(tiles[i + 1] - tiles[i], std::max<std::int64_t>(385, rows * 3 / 2 + 6));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(TileShapeTest, MatrixTilesAreMultiplesOf48UnlessThatDelaysAThread) {
+  for (const std::int64_t tokens : {1, 5, 47, 48, 49, 197, 198, 577, 8161, 32401}) {
+    for (const std::int64_t batch : {1, 2, 32}) {
+      for (const int threads : {1, 2, 3, 64}) {
+        SCOPED_TRACE(std::to_string(tokens) + " tokens, batch " + std::to_string(batch) + ", " +
+                     std::to_string(threads) + " threads");
+        const TileShape strips = choose_tiles(tokens, batch, 2304, 1 << 20, threads);
+        const TileShape shape =
+            choose_tiles(tokens, batch, 2304, 1 << 20, threads, kMatrixTileRows);
+        EXPECT_TRUE(shape.rows % 48 == 0 || shape.rows == strips.rows);
+        EXPECT_GE(shape.rows * shape.count, tokens);
+        EXPECT_LT(shape.rows * (shape.count - 1), tokens) << "no empty tile";
+      }
+    }
+  }
+  const auto rows = [](std::int64_t tokens, std::int64_t batch, int threads) {
+    return choose_tiles(tokens, batch, 2304, 1 << 20, threads, kMatrixTileRows).rows;
+  };
+  EXPECT_EQ(rows(8161, 32, 2), 192);
+  EXPECT_EQ(rows(197, 32, 2), 144) << "112 + 96 rows or 144 + 64: as many";
+  EXPECT_EQ(rows(577, 1, 1) % 48, 0);
+  EXPECT_EQ(rows(577, 1, 2), 150) << "with 192 one thread would have 384 rows, with 150 320";
+  EXPECT_EQ(rows(197, 1, 4), 54) << "three tiles of 96 would leave a thread idle";
+}
+
+}  // namespace
+}  // namespace hydrascope::model::inference
