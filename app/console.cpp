@@ -59,18 +59,27 @@ std::string with_flags(std::string_view text) {
   };
   constexpr std::array kSpellings{
       Spelling{"attention", "--attn"},
+      Spelling{"attention_options", "--attn-opt"},
+      Spelling{"auto_augment", "--aa"},
       Spelling{"batch_size", "--batch-size"},
       Spelling{"checkpoint", "--checkpoint"},
+      Spelling{"clip_grad", "--clip-grad"},
       Spelling{"device", "--device"},
+      Spelling{"force", "--force"},
       Spelling{"format_only", "convert --format-only"},
+      Spelling{"from", "--from"},
       Spelling{"img_size", "--img-size"},
       Spelling{"keep_layer", "--keep-layer"},
       Spelling{"keep_tokens", "--keep-tokens"},
       Spelling{"kernels", "--kernels"},
+      Spelling{"lr", "--lr"},
+      Spelling{"mapless", "--mapless"},
       Spelling{"model", "--model"},
       Spelling{"num_classes", "--num-classes"},
       Spelling{"precision", "--precision"},
       Spelling{"reset_head", "--reset-head"},
+      Spelling{"resume", "--resume"},
+      Spelling{"start", "--start"},
       Spelling{"use_ema", "--use-ema"},
   };
   std::string result;

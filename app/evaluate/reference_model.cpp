@@ -1,5 +1,6 @@
 #include "app/evaluate/reference_model.h"
 
+#include "app/console.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
 #include "kernels/error.h"
@@ -47,8 +48,9 @@ ModelSource open_as_reference(const ParsedOptions& own) {
   try {
     return open_model(own);
   } catch (const Error& error) {
-    if (!error.subject().starts_with("--attn")) throw;
-    throw Error(error.code(), error.what(), "--against-" + error.subject().substr(2), error.hint(),
+    const std::string flag = with_flags(error.subject());
+    if (!flag.starts_with("--attn")) throw;
+    throw Error(error.code(), error.what(), "--against-" + flag.substr(2), error.hint(),
                 error.where());
   }
 }

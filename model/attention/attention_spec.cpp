@@ -12,7 +12,7 @@ namespace hydrascope::model {
 namespace {
 
 [[noreturn]] void refuse(std::string_view part, const std::string& what) {
-  throw Error(ErrorCode::invalid_argument, what + " in '" + std::string(part) + "'", "--attn",
+  throw Error(ErrorCode::invalid_argument, what + " in '" + std::string(part) + "'", "`attention`",
               "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2");
 }
 
@@ -106,12 +106,13 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   const auto equals = option.find('=');
   if (dot == std::string_view::npos || equals == std::string_view::npos || dot > equals) {
     throw Error(ErrorCode::invalid_argument,
-                "expected mechanism.key=value, found '" + std::string(option) + "'", "--attn-opt");
+                "expected mechanism.key=value, found '" + std::string(option) + "'",
+                "`attention_options`");
   }
   const MechanismEntry& entry = find_mechanism(option.substr(0, dot));
   const std::string key(option.substr(dot + 1, equals - dot - 1));
   const std::string value(option.substr(equals + 1));
-  check_option(entry, key, value, "--attn-opt");
+  check_option(entry, key, value, "`attention_options`");
   bool used = false;
   for (AttentionSpec& layer : layers) {
     if (layer.mechanism != entry.name) continue;
@@ -119,8 +120,8 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
     used = true;
   }
   if (!used) {
-    throw Error(ErrorCode::invalid_argument, "no layer runs " + entry.name, "--attn-opt",
-                "choose it with --attn");
+    throw Error(ErrorCode::invalid_argument, "no layer runs " + entry.name, "`attention_options`",
+                "choose it with `attention`");
   }
 }
 
@@ -147,11 +148,11 @@ void check_stored_options(const std::vector<AttentionSpec>& trained,
     const MechanismOptions after(asked[layer]);
     for (const MechanismOption& option : find_mechanism(asked[layer].mechanism).options) {
       if (!option.of_stored_tensors || before.text(option.key) == after.text(option.key)) continue;
-      throw Error(
-          ErrorCode::invalid_argument,
-          "the checkpoint holds tensors made with " + option.key + "=" + before.text(option.key) +
-              ", which stay as they are",
-          "--attn-opt " + asked[layer].mechanism + "." + option.key + "=" + after.text(option.key));
+      throw Error(ErrorCode::invalid_argument,
+                  "the checkpoint holds tensors made with " + option.key + "=" +
+                      before.text(option.key) + ", which stay as they are",
+                  "`attention_options` " + asked[layer].mechanism + "." + option.key + "=" +
+                      after.text(option.key));
     }
   }
 }

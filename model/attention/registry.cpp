@@ -56,7 +56,7 @@ const MechanismEntry& find_mechanism(std::string_view name_or_alias) {
   for (const MechanismEntry* entry : sorted_entries())
     known += (known.empty() ? "" : ", ") + entry->name;
   throw Error(ErrorCode::invalid_argument,
-              "unknown attention mechanism '" + std::string(name_or_alias) + "'", "--attn",
+              "unknown attention mechanism '" + std::string(name_or_alias) + "'", "`attention`",
               "this build has: " + known);
 }
 
@@ -110,7 +110,7 @@ MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
   for (const auto& [key, value] : spec.options) {
-    check_option(entry, key, value, "--attn-opt");
+    check_option(entry, key, value, "`attention_options`");
     if (values_.contains(key)) values_[key] = value;
   }
 }

@@ -142,6 +142,10 @@ class Checkpoint {
   void read_hub();
   void add_notes();
   void note_assumed_heads();
+  /// What `hydrascope.config` in the metadata of our own files says.
+  [[nodiscard]] std::optional<model::VitConfig> own_config() const;
+  /// The configuration beside files that are not ours; nullptr without one.
+  [[nodiscard]] const HubConfig* hub_of_others() const;
   /// The name of the architecture that the configuration beside the file or the metadata give.
   [[nodiscard]] std::string architecture_name() const;
   /// What those, or the configuration in the metadata, say of a model of that width.

@@ -102,11 +102,21 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
 
 }  // namespace
 
+std::optional<VitConfig> Checkpoint::own_config() const {
+  const std::string said = metadata(kConfigKey);
+  if (!is_own() || said.empty()) return std::nullopt;
+  return model::config_from_json(said, file().string() + ": " + std::string(kConfigKey));
+}
+
+const HubConfig* Checkpoint::hub_of_others() const {
+  return is_own() || hub_.kind == HubConfig::Kind::none ? nullptr : &hub_;
+}
+
 double Checkpoint::layer_norm_eps() const {
-  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty())
-    return model::config_from_json(said, file().string()).layer_norm_eps;
-  return is_own() ? mapping_.layout->layer_norm_eps
-                  : hub_.layer_norm_eps.value_or(mapping_.layout->layer_norm_eps);
+  if (const auto own = own_config()) return own->layer_norm_eps;
+  const HubConfig* hub = hub_of_others();
+  return hub != nullptr && hub->layer_norm_eps ? *hub->layer_norm_eps
+                                               : mapping_.layout->layer_norm_eps;
 }
 
 std::int64_t Checkpoint::num_classes(const HeadOptions& head,
@@ -131,18 +141,16 @@ std::int64_t Checkpoint::num_classes(const HeadOptions& head,
 }
 
 std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t depth) const {
-  if (!is_own()) return {};
-  if (const std::string said = metadata(kConfigKey); !said.empty()) {
-    auto attention = model::config_from_json(said, file().string()).attention;
-    if (!attention.empty() && !std::cmp_equal(attention.size(), depth)) {
+  if (const auto own = own_config()) {
+    if (!own->attention.empty() && !std::cmp_equal(own->attention.size(), depth)) {
       throw Error(ErrorCode::failed,
-                  "its metadata give attention for " + std::to_string(attention.size()) +
+                  "its metadata give attention for " + std::to_string(own->attention.size()) +
                       " layers, the model has " + std::to_string(depth),
                   file().string());
     }
-    return attention;
+    return own->attention;
   }
-  const std::string spec = metadata("attention");
+  const std::string spec = is_own() ? metadata("attention") : "";
   if (spec.empty()) return {};
   std::vector<model::AttentionSpec> layers(static_cast<std::size_t>(depth));
   model::apply_attention_spec(spec, layers);
@@ -150,14 +158,14 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
 }
 
 std::string Checkpoint::architecture_name() const {
-  const bool has_hub = !is_own() && hub_.kind != HubConfig::Kind::none;
-  return has_hub && !hub_.architecture.empty() ? hub_.architecture : metadata("arch");
+  const HubConfig* hub = hub_of_others();
+  return hub != nullptr && !hub->architecture.empty() ? hub->architecture : metadata("arch");
 }
 
 std::optional<std::int64_t> Checkpoint::said_num_heads(std::int64_t embed_dim) const {
-  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty())
-    return model::config_from_json(said, file().string()).num_heads;
-  if (!is_own() && hub_.num_heads) return hub_.num_heads;
+  if (const auto own = own_config()) return own->num_heads;
+  if (const HubConfig* hub = hub_of_others(); hub != nullptr && hub->num_heads)
+    return hub->num_heads;
   const auto architecture = model::find_architecture(architecture_name());
   if (architecture && architecture->config.embed_dim == embed_dim)
     return architecture->config.num_heads;
@@ -170,10 +178,9 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.fc_norm = find("fc_norm.weight") != nullptr;
   if (config.fc_norm) config.global_pool = model::Pooling::avg;
   config.attention = stored_attention(config.depth);
-  if (const std::string said = metadata(kConfigKey); is_own() && !said.empty()) {
-    const VitConfig stored = model::config_from_json(said, file().string());
-    config.pos_interp = stored.pos_interp;
-    config.overview = stored.overview;
+  if (const auto own = own_config()) {
+    config.pos_interp = own->pos_interp;
+    config.overview = own->overview;
   }
   std::erase(notes_, assumed_heads_);
 }
@@ -195,24 +202,22 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     return *tensor->shape;
   };
 
-  VitConfig config;
-  const bool has_config = is_own() && metadata().contains(std::string(kConfigKey));
-  const bool has_hub = !is_own() && hub_.kind != HubConfig::Kind::none;
+  const std::optional<VitConfig> own = own_config();
+  const HubConfig* hub = hub_of_others();
   const std::string arch = architecture_name();
-  const auto architecture = model::find_architecture(arch);
+  VitConfig config;
   std::optional<std::int64_t> said_classes;
-  if (has_config) {
-    config =
-        model::config_from_json(metadata(kConfigKey), subject + ": " + std::string(kConfigKey));
+  if (own) {
+    config = *own;
     said_classes = config.num_classes;
   } else {
-    if (architecture) {
+    if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;
       said_classes = config.num_classes;
     }
-    if (has_hub) {
-      hub_.apply_to(config);
-      if (hub_.num_classes) said_classes = hub_.num_classes;
+    if (hub != nullptr) {
+      hub->apply_to(config);
+      if (hub->num_classes) said_classes = hub->num_classes;
     }
     config.layer_norm_eps = layer_norm_eps();
   }
@@ -251,9 +256,9 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (!head.reset && find("head.weight") != nullptr) expect_last("head.weight", 2);
   deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
   config.arch = arch.empty() ? "vit" : arch;
-  if (!has_config && config.depth >= 1 && config.depth <= 1024)
+  if (!own && config.depth >= 1 && config.depth <= 1024)
     config.attention = stored_attention(config.depth);
-  if (has_hub) hub_.check(config);
+  if (hub != nullptr) hub->check(config);
   if (const auto heads = said_num_heads(config.embed_dim)) {
     config.num_heads = *heads;
   } else if (const auto usual = model::usual_num_heads(config.embed_dim, config.class_token)) {

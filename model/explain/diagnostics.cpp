@@ -318,7 +318,7 @@ void AttentionDiagnostics::add(const Tensor& image) {
     counts_[layer] += finite.to(at::kDouble);
   };
   with_torch_errors("the diagnostics of " + std::to_string(grid.num_tokens()) + " tokens",
-                    device.str(), "a smaller --img-size needs less", [&] {
+                    device.str(), "a smaller `img_size` needs less", [&] {
                       const std::vector<Tensor> tokens = tokens_of(model_);
                       const std::vector<Tensor> wanted =
                           reference_ != nullptr ? tokens_of(*reference_) : std::vector<Tensor>();

@@ -84,7 +84,7 @@ Explainer::Explainer(const VitConfig& config, std::span<const Request> requests,
   const at::NoGradGuard no_grad;
   state_->layers = traced_layers(config, requests);
   state_->device = options.device;
-  const char* hint = options.device.is_cuda() ? "--device cpu may have more" : "";
+  const char* hint = options.device.is_cuda() ? "`device` cpu may have more" : "";
   with_torch_errors("the layers that are explained", options.device.str(), hint, [&] {
     state_->model = VisionTransformer(config, Initialisation::for_loading);
     VisionTransformerImpl& model = *state_->model;
@@ -113,7 +113,7 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
     throw Error(ErrorCode::internal, "a request needs layers that the first ones did not",
                 "Explainer");
   return with_torch_errors("the maps of " + std::to_string(grid.num_tokens()) + " tokens",
-                           state_->device.str(), "a smaller --img-size needs less", [&] {
+                           state_->device.str(), "a smaller `img_size` needs less", [&] {
                              return ImageExplanations(*state_, tokens, grid, requests).run();
                            });
 }

@@ -49,7 +49,7 @@ std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
   if (method == Method::rollout && mapless == MaplessLayers::skip && !any_map_up_to(config, layer))
     return "no layer up to " + std::to_string(layer) +
            " has an attention map to roll out, whose rows sum to one (" +
-           mechanism_of(config, layer).name + "); --mapless cosine takes 1 + cos instead";
+           mechanism_of(config, layer).name + "); `mapless` cosine takes 1 + cos instead";
   return {};
 }
 

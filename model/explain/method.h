@@ -40,7 +40,7 @@ enum class MaplessLayers { skip, cosine };
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless = MaplessLayers::skip);
 /// Throws Error(invalid_argument) with `why_not` and the methods that can; `where` is what the user
-/// said ("--method rollout").
+/// said ("`method` rollout").
 void require_supported(const VitConfig& config, Method method, std::int64_t layer,
                        MaplessLayers mapless, const std::string& where);
 /// Names of those that can, for hints.

@@ -177,7 +177,7 @@ struct Trainer::State {
                          "the gradients were not finite in " + std::to_string(bad_steps) +
                              " steps in a row, the last of them step " +
                              std::to_string(last.step + 1),
-                         "training", "a smaller --lr or a --clip-grad may keep them finite");
+                         "training", "a smaller `lr` or a `clip_grad` may keep them finite");
   }
 
   /// Whether rank 0 wants to stop. Several GPUs would wait for the answer: they ask now and then.

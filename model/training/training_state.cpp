@@ -248,7 +248,7 @@ void require_same_run(const std::string& wanted, const std::string& of_state,
   const Json found = Json::parse(of_state, nullptr, /*allow_exceptions=*/false);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorCode::invalid_argument, "the state was made with other settings: " + what,
-                file, "give the options of that run, or begin anew: --force without --resume");
+                file, "give the options of that run, or begin anew: `force` without `resume`");
   };
   if (!found.is_object()) refuse("it does not say which");
   for (const auto& [name, value] : asked.items())

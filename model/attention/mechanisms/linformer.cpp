@@ -85,7 +85,8 @@ class LinformerMixer : public TokenMixer {
         throw Error(ErrorCode::invalid_argument,
                     "made for " + std::to_string(training_.num_tokens()) + " tokens, found " +
                         std::to_string(grid.num_tokens()),
-                    "linformer", "--attn-opt linformer.projection=patches or pool takes any size");
+                    "linformer",
+                    "`attention_options` linformer.projection=patches or pool takes any size");
       }
       return projection.to(x.scalar_type()).matmul(x);
     }

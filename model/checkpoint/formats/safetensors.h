@@ -105,7 +105,6 @@ class SafetensorsFile {
   std::vector<std::shared_ptr<MappedFile>> files_;  ///< own what `tensors_` points to
   Metadata metadata_;
   std::vector<TensorView> tensors_;
-  std::vector<std::size_t> by_name_;  ///< positions in `tensors_`, in the order of the names
 };
 
 /// Writes `tensors` and `metadata`: sorted by alignment (widest dtype first) then name, header

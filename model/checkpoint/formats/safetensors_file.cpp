@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <numeric>
 #include <set>
 #include <utility>
 
@@ -88,10 +87,6 @@ SafetensorsFile SafetensorsFile::open(const fs::path& file) {
   } else {
     result.append(file);
   }
-  result.by_name_.resize(result.tensors_.size());
-  std::iota(result.by_name_.begin(), result.by_name_.end(), std::size_t{0});
-  std::ranges::sort(result.by_name_, {},
-                    [&](std::size_t i) -> std::string_view { return result.tensors_[i].name; });
   return result;
 }
 
@@ -137,10 +132,8 @@ void SafetensorsFile::append_shards(const fs::path& index_file) {
 }
 
 const TensorView* SafetensorsFile::find(std::string_view name) const noexcept {
-  const auto name_of = [this](std::size_t i) -> std::string_view { return tensors_[i].name; };
-  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
-  if (found == by_name_.end() || name_of(*found) != name) return nullptr;
-  return &tensors_[*found];
+  const auto found = std::ranges::find(tensors_, name, &TensorView::name);
+  return found == tensors_.end() ? nullptr : &*found;
 }
 
 }  // namespace hydrascope::checkpoint

@@ -71,7 +71,7 @@ std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier
                                            VisionTransformerImpl& student) {
   const checkpoint::Loading loading = earlier.start_loading(student);
   const VitConfig config = earlier.deduce_config();
-  const std::string subject = "--start " + earlier.file().string();
+  const std::string subject = "`start` " + earlier.file().string();
   std::vector<std::int64_t> taken;
   for (std::int64_t layer = first; layer < config.depth; ++layer) {
     if (!(options_of_layer(config, layer) == options_of_layer(student.config(), layer))) continue;
@@ -92,7 +92,7 @@ std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier
       !parent_sha256.empty() && earlier.metadata("parent_sha256") == parent_sha256;
   if (!names_parent &&
       (embedding - before).norm().item<double>() > kRounding * before.norm().item<double>()) {
-    throw Error(ErrorCode::invalid_argument, "was converted from another model than --from",
+    throw Error(ErrorCode::invalid_argument, "was converted from another model than `from`",
                 subject);
   }
   return taken;

@@ -25,7 +25,7 @@ NcclLibrary load() {
     const char* reason = dlerror();
     throw Error(ErrorCode::failed,
                 std::string("NCCL does not load: ") + (reason != nullptr ? reason : "unknown"),
-                kFile, "several processes on GPUs need it; --device cpu does not");
+                kFile, "several processes on GPUs need it; `device` cpu does not");
   }
   NcclLibrary result;
   look_up(library, "ncclGetUniqueId", result.get_unique_id);

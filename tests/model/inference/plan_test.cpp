@@ -1,11 +1,7 @@
 // The plan against the modules, which are the definition.
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "model/autocast_guard.h"
-#include "model/inference/classifier.h"
 #include "model/inference/inference_plan.h"
-#include "model/precision_guard.h"
-#include "model/torch_errors.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/rounding_twin.h"
 #include "tests/model/inference/small_model.h"
@@ -13,7 +9,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,9 +16,6 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
-#include <memory>
-#include <new>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,62 +39,24 @@ TEST_P(PlanOfMechanism, EqualsTheModules) {
   expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
 }
 
-std::vector<std::string> mechanism_names() {
-  std::vector<std::string> names;
-  for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
-  return names;
-}
 INSTANTIATE_TEST_SUITE_P(All, PlanOfMechanism, ::testing::ValuesIn(mechanism_names()),
                          [](const auto& mechanism) { return mechanism.param; });
 
 TEST(PlanTest, EqualsTheModulesForEveryFusedOption) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 40, 72});
-  const auto with = [](const std::string& mechanism, const std::string& key,
-                       const std::string& value) {
-    VitConfig config = small(mechanism);
-    for (AttentionSpec& spec : config.attention) spec.options[key] = value;
-    return config;
-  };
-  for (const char* variant : {"exp", "softmax2", "softmax1", "exp_pos", "expdim"}) {
-    SCOPED_TRACE(variant);
-    expect_equal_to_modules(with("hedgehog", "variant", variant), images);
+  for (const auto& [name, config] : fused_variants()) {
+    SCOPED_TRACE(name);
+    expect_equal_to_modules(config, images);
   }
-  for (const char* key : {"share_qk", "per_head", "bias"}) {
-    SCOPED_TRACE(key);
-    expect_equal_to_modules(with("hedgehog", key, "on"), images);
-    expect_equal_to_modules(with("hedgehog", key, "off"), images);
-  }
-  expect_equal_to_modules(with("hedgehog", "width", "48"), images);
-  expect_equal_to_modules(with("t2r", "width", "20"), images);
-  expect_equal_to_modules(with("exp", "t", "2"), images);
-  expect_equal_to_modules(with("mla", "norm_scope", "head"), images);
-  for (const char* scale : {"none", "linear", "patch", "sqrt"}) {
-    SCOPED_TRACE(scale);
-    expect_equal_to_modules(with("hydra", "scale", scale), images);
-  }
-  for (const char* kernel : {"cosine", "l1", "mean", "tanh", "softmax_token"}) {
-    SCOPED_TRACE(kernel);
-    expect_equal_to_modules(with("hydra", "phi_k", kernel), images);
-  }
-  expect_equal_to_modules(with("hydra", "feature_scale", "on"), images);
-  expect_equal_to_modules(with("hydra", "eps_policy", "rsqrt"), images);
 }
 
-// Scores grow with the picture, the table of positions lies in tiles.
 TEST(PlanTest, EqualsTheModulesWhereTheSizeDecides) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 104, 136});
-  VitConfig config = small("softmax:0-1,window:2");
-  const VitConfig plain = config;
-  for (AttentionSpec& spec : config.attention) {
-    const bool window = spec.mechanism == "window";
-    spec.options[window ? "prefix_rows" : "logit_scale"] = window ? "scaled" : "log";
-  }
-  config.pos_interp = PosInterp::tile;
-  expect_equal_to_modules(config, images);
-  VisionTransformer model = filled(config);
-  VisionTransformer without = filled(plain);
+  expect_equal_to_modules(sized_by_the_picture(), images);
+  VisionTransformer model = filled(sized_by_the_picture());
+  VisionTransformer without = filled(small("softmax:0-1,window:2"));
   EXPECT_GT(relative(module_logits(model, images), module_logits(without, images)), 1e-2);
 }
 
@@ -277,21 +231,6 @@ TEST(PlanTest, ModelThatIsFilledStaysAsItIs) {
   EXPECT_TRUE(at::equal(module_logits(model, images), expected));
 }
 
-TEST(PlanTest, RandomMatricesAreTheSameEachTimeTheyAreRead) {
-  const VisionTransformer modules(small(), Initialisation::for_loading);
-  at::manual_seed(1);
-  const TensorSource source = random_block_linears(*modules);
-  const at::Tensor weight = source("blocks.1.mlp.fc1.weight");
-  EXPECT_EQ(weight.sizes(), (at::IntArrayRef{384, 96}));
-  EXPECT_NEAR(weight.std().item<double>(), kInitStd, 1e-3);
-  EXPECT_TRUE(at::equal(source("blocks.1.mlp.fc1.weight"), weight));
-  EXPECT_FALSE(at::equal(source("blocks.2.mlp.fc1.weight"), weight));
-  EXPECT_EQ(source("blocks.1.mlp.fc1.bias").abs().sum().item<double>(), 0);
-  EXPECT_FALSE(source("pos_embed").defined()) << "the modules have theirs";
-  at::manual_seed(2);
-  EXPECT_FALSE(at::equal(random_block_linears(*modules)("blocks.1.mlp.fc1.weight"), weight));
-}
-
 TEST(PlanTest, Int8StaysNearTheModulesForEveryKindOfLayer) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({2, 3, 64, 64});
@@ -404,77 +343,6 @@ TEST(PlanTest, StageTimesCoverTheRun) {
     covered = std::max(covered, sum / whole.count());
   }
   EXPECT_GT(covered, 0.8);
-}
-
-TEST(PrecisionGuardTest, LeavesThePrecisionOfTheProcessAsItWas) {
-  at::Context& context = at::globalContext();
-  const auto settings = [&] {
-    return std::vector<bool>{context.allowTF32CuBLAS(), context.allowTF32CuDNN(),
-                             context.deterministicAlgorithms()};
-  };
-  const std::vector<bool> before = settings();
-  {
-    const PrecisionGuard tf32(true, true);
-    EXPECT_EQ(settings(), (std::vector<bool>{true, true, true}));
-    {
-      const PrecisionGuard exact(false, false);
-      EXPECT_EQ(settings(), (std::vector<bool>{false, false, true}))
-          << "a process that is deterministic stays so";
-    }
-    EXPECT_EQ(settings(), (std::vector<bool>{true, true, true}));
-  }
-  EXPECT_EQ(settings(), before);
-  inference::InferenceOptions options;
-  options.kernels = Kernels::reference;
-  options.deterministic = true;
-  options.precision.tf32 = true;
-  Classifier classifier(small(), options);
-  EXPECT_EQ(settings(), before);
-  classifier.logits(at::zeros({1, 3, 64, 64}));
-  EXPECT_EQ(settings(), before);
-}
-
-/// What the operators of this thread were computed under: TF32, determinism.
-std::set<std::pair<bool, bool>>& seen_settings() {
-  static std::set<std::pair<bool, bool>> seen;
-  return seen;
-}
-
-TEST(PrecisionGuardTest, TwoClassifiersOfAProcessComputeEachByItsOwnSettings) {
-  inference::InferenceOptions options;
-  options.kernels = Kernels::reference;
-  Classifier plain(small(), options);
-  options.deterministic = true;
-  options.precision.tf32 = true;
-  Classifier other(small(), options);  // the one that is made last once decided for both
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback([](const at::RecordFunction&)
-                                     -> std::unique_ptr<at::ObserverContext> {
-        const at::Context& context = at::globalContext();
-        seen_settings().emplace(context.allowTF32CuBLAS(), context.deterministicAlgorithms());
-        return nullptr;
-      }).scopes({at::RecordScope::FUNCTION}));
-  const at::Tensor images = at::zeros({1, 3, 64, 64});
-  const auto settings_of = [&](Classifier& classifier) {
-    seen_settings().clear();
-    classifier.logits(images);
-    return seen_settings();
-  };
-  using Settings = std::set<std::pair<bool, bool>>;
-  const Settings of_plain = settings_of(plain);
-  const Settings of_other = settings_of(other);
-  const Settings of_plain_again = settings_of(plain);
-  at::removeCallback(handle);
-  // The call's own few operators lie outside the batch.
-  EXPECT_FALSE(of_plain.contains({true, true}));
-  EXPECT_TRUE(of_other.contains({true, true}));
-  EXPECT_EQ(of_plain_again, of_plain);
-}
-
-TEST(TorchErrorsTest, NamesWhatLacksMemoryAndWhatNeedsLess) {
-  EXPECT_ERROR(with_torch_errors("the model", "cpu", "`precision` bfloat16 needs half as much",
-                                 [] { throw std::bad_alloc(); }),
-               out_of_memory, "not enough memory for the model", "cpu", "needs half as much");
 }
 
 }  // namespace plan_test

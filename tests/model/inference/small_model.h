@@ -1,6 +1,7 @@
 // A small model whose every parameter matters, and its modules' answer, for tests of the plan.
 #pragma once
 
+#include "model/attention/registry.h"
 #include "model/inference/inference_plan.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +9,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -53,6 +55,56 @@ inline std::vector<std::function<void(VitConfig&)>> shapes_of_model() {
           [](VitConfig& c) { c.mlp_ratio = 2.5; },
           [](VitConfig& c) { c.num_heads = 6; },
           [](VitConfig& c) { c.layer_norm_eps = 1e-2; }};
+}
+
+inline std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names;
+  for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
+  return names;
+}
+
+/// Every value of an option that changes what a mechanism's kernels compute, in all layers:
+/// "hydra.phi_k=l1" and a configuration.
+inline std::vector<std::pair<std::string, VitConfig>> fused_variants() {
+  struct Option {
+    const char* mechanism;
+    const char* key;
+    std::vector<const char*> values;
+  };
+  std::vector<std::pair<std::string, VitConfig>> variants;
+  for (const Option& option : std::vector<Option>{
+           {"hedgehog", "variant", {"exp", "softmax2", "softmax1", "exp_pos", "expdim"}},
+           {"hedgehog", "share_qk", {"on", "off"}},
+           {"hedgehog", "per_head", {"on", "off"}},
+           {"hedgehog", "bias", {"on", "off"}},
+           {"hedgehog", "width", {"48"}},
+           {"hedgehog", "local", {"conv3"}},
+           {"t2r", "width", {"20"}},
+           {"exp", "t", {"2"}},
+           {"mla", "norm_scope", {"head"}},
+           {"hydra", "scale", {"none", "linear", "patch", "sqrt"}},
+           {"hydra", "phi_k", {"cosine", "l1", "mean", "tanh", "softmax_token"}},
+           {"hydra", "feature_scale", {"on"}},
+           {"hydra", "eps_policy", {"rsqrt"}},
+           {"hydra", "local", {"conv3", "conv5", "conv7"}}}) {
+    for (const char* value : option.values) {
+      VitConfig config = small(option.mechanism);
+      for (AttentionSpec& spec : config.attention) spec.options[option.key] = value;
+      variants.emplace_back(std::string(option.mechanism) + "." + option.key + "=" + value, config);
+    }
+  }
+  return variants;
+}
+
+/// Scores grow with the picture, the table of positions lies in tiles.
+inline VitConfig sized_by_the_picture() {
+  VitConfig config = small("softmax:0-1,window:2");
+  for (AttentionSpec& spec : config.attention) {
+    const bool window = spec.mechanism == "window";
+    spec.options[window ? "prefix_rows" : "logit_scale"] = window ? "scaled" : "log";
+  }
+  config.pos_interp = PosInterp::tile;
+  return config;
 }
 
 /// Weights far enough from their initialisation that every parameter matters.

@@ -3,7 +3,6 @@
 #include "model/inference/gpu/device_plan.h"
 
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "tests/kernels/linear/host_products.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
@@ -96,11 +95,6 @@ TEST_P(DevicePlanOfMechanism, EqualsTheModules) {
   expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
 }
 
-std::vector<std::string> mechanism_names() {
-  std::vector<std::string> names;
-  for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);
-  return names;
-}
 INSTANTIATE_TEST_SUITE_P(All, DevicePlanOfMechanism, ::testing::ValuesIn(mechanism_names()),
                          [](const auto& mechanism) { return mechanism.param; });
 
@@ -139,38 +133,17 @@ TEST(DevicePlanTest, EqualsTheModulesForEveryShapeOfModel) {
 TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 40, 72});
-  const auto with = [&](const std::string& mechanism, const std::string& key,
-                        const std::string& value) {
-    SCOPED_TRACE(key + "=" + value);
-    VitConfig config = small(mechanism);
-    for (AttentionSpec& spec : config.attention) spec.options[key] = value;
+  for (const auto& [name, config] : fused_variants()) {
+    SCOPED_TRACE(name);
     EXPECT_LT(relative(device_logits(config, ProductType::float32, images),
                        expected_logits(config, images)),
               1e-4);
-  };
-  for (const char* variant : {"exp", "softmax2", "softmax1", "exp_pos", "expdim"})
-    with("hedgehog", "variant", variant);
-  with("hedgehog", "width", "48");
-  with("t2r", "width", "20");
-  with("exp", "t", "2");
-  for (const char* scale : {"linear", "patch", "sqrt"}) with("hydra", "scale", scale);
-  for (const char* kernel : {"l1", "tanh"}) with("hydra", "phi_k", kernel);
-  with("hydra", "feature_scale", "on");
-  with("hydra", "eps_policy", "rsqrt");
-  for (const char* local : {"conv3", "conv5", "conv7"}) with("hydra", "local", local);
-  with("hedgehog", "local", "conv3");
+  }
 }
 
-// Scores grow with the picture, the table of positions lies in tiles.
 TEST(DevicePlanTest, EqualsTheModulesWhereTheSizeDecides) {
   at::manual_seed(5);
-  VitConfig config = small("softmax:0-1,window:2");
-  for (AttentionSpec& spec : config.attention) {
-    const bool window = spec.mechanism == "window";
-    spec.options[window ? "prefix_rows" : "logit_scale"] = window ? "scaled" : "log";
-  }
-  config.pos_interp = PosInterp::tile;
-  expect_equal_to_modules(config, at::randn({1, 3, 104, 136}));
+  expect_equal_to_modules(sized_by_the_picture(), at::randn({1, 3, 104, 136}));
 }
 
 // The overview's patches are cut from a picture that is reduced on the device.
