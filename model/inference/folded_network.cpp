@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -81,7 +82,9 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool wind
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
   BlockImpl& module = model.block(layer);
-  const Parameters parameters(module, "blocks." + std::to_string(layer) + ".", source.weights);
+  const auto shared = std::make_shared<const Parameters>(
+      module, "blocks." + std::to_string(layer) + ".", source.weights);
+  const Parameters& parameters = *shared;
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const Tensor norm1_weight = parameters.get("norm1.weight");
@@ -123,14 +126,16 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool wind
   block.query = behind_norm(query, norm1_weight, norm1_bias);
   block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
 
-  const auto residual = [&](const std::string& name, const std::string& scale) {
-    const Affine linear = parameters.linear(name);
-    return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
+  const auto residual = [shared](const std::string& name, const std::string& scale) {
+    const Affine linear = shared->linear(name);
+    return shared->has(scale) ? scaled(linear, shared->get(scale)) : linear;
   };
-  block.proj = residual("attn.proj", "ls1.gamma");
-  block.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
-                          parameters.get("norm2.bias"));
-  block.fc2 = residual("mlp.fc2", "ls2.gamma");
+  block.proj = [residual] { return residual("attn.proj", "ls1.gamma"); };
+  block.fc1 = [shared] {
+    return behind_norm(shared->linear("mlp.fc1"), shared->get("norm2.weight"),
+                       shared->get("norm2.bias"));
+  };
+  block.fc2 = [residual] { return residual("mlp.fc2", "ls2.gamma"); };
   return block;
 }
 

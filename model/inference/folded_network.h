@@ -14,6 +14,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -33,9 +34,10 @@ using FoldedMixing = std::variant<std::monostate, FusedSoftmax, FusedHydra,
 struct FoldedBlock {
   Affine query;      ///< D -> query width
   Affine key_value;  ///< D -> key width + D
-  Affine proj;
-  Affine fc1;
-  Affine fc2;
+  /// Read and folded when they are asked for: a large block need not be there in float64 at once.
+  std::function<Affine()> proj;
+  std::function<Affine()> fc1;
+  std::function<Affine()> fc2;
   FoldedMixing mixing;
   at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };

@@ -104,7 +104,7 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
                        const InferenceOptions& options, bool windows) {
   const VitConfig& config = source.model->config();
   const kernels::Storage storage = storage_of(options);
-  const FoldedBlock folded = fold_block(source, layer, windows);
+  FoldedBlock folded = fold_block(source, layer, windows);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -119,9 +119,10 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
           : channel_multiplier(at::cat({folded.query.weight, folded.key_value.weight}), ranges.qkv);
   block.query = packed(folded.query, multiplier);
   block.key_value = packed(folded.key_value, multiplier);
-  block.proj = packed_alone(folded.proj, ranges.proj);
-  block.fc1 = packed_alone(folded.fc1, ranges.fc1);
-  block.fc2 = packed_alone(folded.fc2, ranges.fc2);
+  folded.query = folded.key_value = {};
+  block.proj = packed_alone(folded.proj(), ranges.proj);
+  block.fc1 = packed_alone(folded.fc1(), ranges.fc1);
+  block.fc2 = packed_alone(folded.fc2(), ranges.fc2);
   if (std::holds_alternative<FusedSoftmax>(folded.mixing)) {
     block.mixing = SoftmaxLayer{};
   } else if (const auto* hydra = std::get_if<FusedHydra>(&folded.mixing)) {

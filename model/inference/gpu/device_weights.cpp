@@ -39,9 +39,9 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
                       at::cat({folded.query.bias, folded.key_value.bias})},
                      scalar_type());
     block.query_width = folded.query.weight.size(0);
-    block.proj = load(folded.proj, scalar_type());
-    block.fc1 = load(folded.fc1, scalar_type());
-    block.fc2 = load(folded.fc2, scalar_type());
+    block.proj = load(folded.proj(), scalar_type());
+    block.fc1 = load(folded.fc1(), scalar_type());
+    block.fc2 = load(folded.fc2(), scalar_type());
     block.mixing = folded.mixing;
     if (folded.local.defined()) block.local = folded.local.to(device);
     if (auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {

@@ -56,11 +56,11 @@ class RoundingTwin {
                         stored(linear(rows, block.key_value))};
       auto [mixed, heat] = mix(parts, block, embeddings.token_weights.at(as_index(layer)));
       if (layer == keep_layer) keep_best(patches, heat, x, mixed);
-      x = stored(x + linear(mixed, block.proj, Mistake::no_proj_bias));
-      const at::Tensor hidden = linear(norm(x), block.fc1);
+      x = stored(x + linear(mixed, block.proj(), Mistake::no_proj_bias));
+      const at::Tensor hidden = linear(norm(x), block.fc1());
       const at::Tensor active =
           mistake_ == Mistake::quick_gelu ? hidden * (1.702 * hidden).sigmoid() : at::gelu(hidden);
-      x = stored(x + linear(stored(active), block.fc2, Mistake::no_fc2_bias));
+      x = stored(x + linear(stored(active), block.fc2(), Mistake::no_fc2_bias));
     }
     const FoldedHead head = fold_head(*model_);
     const at::Tensor pooled = plain_norm(x.select(1, 0)) * head.norm_weight + head.norm_bias;
