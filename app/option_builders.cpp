@@ -27,6 +27,13 @@ std::vector<Option> hide(std::vector<Option> options,
   return options;
 }
 
+Option& named(std::vector<Option>& options, std::string_view name) {
+  const auto found = std::ranges::find(options, name, &Option::name);
+  if (found == options.end())
+    throw Error(ErrorCode::internal, "no such option", "--" + std::string(name));
+  return *found;
+}
+
 bool has_several_views(const ParsedOptions& options) {
   const std::string& views = options.text("views");
   return views == "tiles" || views == "pyramid";
@@ -44,43 +51,25 @@ void refuse_beside_views(const ParsedOptions& options,
   }
 }
 
-Option flag(std::string name, std::string help, char short_name) {
-  return {.name = std::move(name),
-          .short_name = short_name,
-          .kind = ValueKind::flag,
-          .help = std::move(help)};
-}
-
 Option number(std::string name, std::string help, std::string default_value, double minimum) {
-  return {.name = std::move(name),
-          .kind = ValueKind::number,
-          .placeholder = "X",
-          .help = std::move(help),
-          .default_value = std::move(default_value),
-          .minimum = minimum};
+  return number(std::move(name), std::move(help), by_default(std::move(default_value)),
+                at_least(minimum));
 }
 
 Option integer(std::string name, std::string help, std::string default_value, double minimum) {
-  return {.name = std::move(name),
-          .kind = ValueKind::integer,
-          .placeholder = "N",
-          .help = std::move(help),
-          .default_value = std::move(default_value),
-          .minimum = minimum};
+  return integer(std::move(name), std::move(help), by_default(std::move(default_value)),
+                 at_least(minimum));
 }
 
 Option share(std::string name, std::string help, std::string default_value) {
-  Option option = number(std::move(name), std::move(help), std::move(default_value));
-  option.maximum = 1;
-  return option;
+  return number(std::move(name), std::move(help), by_default(std::move(default_value)), at_least(0),
+                at_most(1));
 }
 
 Option save_dtype(std::string default_note) {
-  return {.name = "save-dtype",
-          .help = "number format of the weights in the new file",
-          .default_note = std::move(default_note),
-          .choices = {"float32", "float16", "bfloat16"},
-          .aliases = {{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}};
+  return text("save-dtype", "number format of the weights in the new file",
+              otherwise(std::move(default_note)), one_of({"float32", "float16", "bfloat16"}),
+              also({{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}));
 }
 
 }  // namespace hydrascope::app

@@ -22,7 +22,7 @@ namespace explain = model::explain;
 
 std::vector<std::string> precision_choices() {
   std::vector<Option> options = runtime_options();
-  return std::ranges::find(options, "precision", &Option::name)->choices;
+  return named(options, "precision").choices;
 }
 
 template <class Entries>
@@ -65,143 +65,91 @@ std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options) {
 
 std::vector<Option> set_input_options() {
   std::vector<Option> options = input_options();
-  std::ranges::find(options, "input", &Option::name)->help =
-      "pictures, as arguments: file, folder, quoted glob or @list.txt";
+  named(options, "input").help = "pictures, as arguments: file, folder, quoted glob or @list.txt";
   return options;
 }
 
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
-  std::ranges::find(options, "precision", &Option::name)->help =
+  named(options, "precision").help =
       "number format to compute in, auto being float32 on the CPU, bfloat16 on a GPU";
   return options;
 }
 
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
-      "Labels", {{.name = "labels-csv",
-                  .placeholder = "FILE",
-                  .help = "labels of a flat folder: columns file and class_index (or synset)",
-                  .completes_files = true},
-                 flag("no-labels", "the pictures have no labels, whatever folders they lie in")});
-  labels.push_back({.name = "limit-images",
-                    .kind = ValueKind::integer,
-                    .placeholder = "N",
-                    .help = "use N pictures only, evenly spread over the set",
-                    .default_note = "all",
-                    .minimum = 1,
-                    .group = "Input"});
+      "Labels",
+      {text("labels-csv", "labels of a flat folder: columns file and class_index (or synset)",
+            takes("FILE"), completes_files),
+       flag("no-labels", "the pictures have no labels, whatever folders they lie in")});
+  labels.push_back(integer("limit-images", "use N pictures only, evenly spread over the set",
+                           otherwise("all"), at_least(1), in("Input")));
   return labels;
 }
 
 std::vector<Option> score_options() {
   return in_group(
       "Scores",
-      {{.name = "real-labels",
-        .placeholder = "FILE.json",
-        .help = "also score by lists of valid classes, one per picture (ImageNet ReaL); a column "
-                "real_labels of --labels-csv does the same",
-        .completes_files = true},
-       {.name = "require-top1",
-        .kind = ValueKind::number,
-        .placeholder = "PCT",
-        .help = "exit with code 4 if top-1 is below PCT percent"},
-       {.name = "per-class",
-        .placeholder = "FILE|-",
-        .help = "write a table of accuracy by class; - prints it after the summary",
-        .completes_files = true},
-       {.name = "confusions",
-        .kind = ValueKind::integer,
-        .placeholder = "N",
-        .help = "print the N most frequent confusions of two classes",
-        .minimum = 1},
-       {.name = "save-errors",
-        .placeholder = "FOLDER",
-        .help = "write contact sheets of misclassified pictures, worst first, and errors.csv",
-        .completes_files = true},
-       {.name = "most-errors",
-        .kind = ValueKind::integer,
-        .placeholder = "N",
-        .help = "put at most N pictures on the sheets of --save-errors",
-        .default_value = "100",
-        .minimum = 1},
-       {.name = "save-logits",
-        .placeholder = "FILE.npy",
-        .help = "write the logits, float32 (pictures, classes)",
-        .completes_files = true}});
+      {text("real-labels",
+            "also score by lists of valid classes, one per picture (ImageNet ReaL); a column "
+            "real_labels of --labels-csv does the same",
+            takes("FILE.json"), completes_files),
+       number("require-top1", "exit with code 4 if top-1 is below PCT percent", takes("PCT")),
+       text("per-class", "write a table of accuracy by class; - prints it after the summary",
+            takes("FILE|-"), completes_files),
+       integer("confusions", "print the N most frequent confusions of two classes", at_least(1)),
+       text("save-errors",
+            "write contact sheets of misclassified pictures, worst first, and errors.csv",
+            takes("FOLDER"), completes_files),
+       integer("most-errors", "put at most N pictures on the sheets of --save-errors",
+               by_default("100"), at_least(1)),
+       text("save-logits", "write the logits, float32 (pictures, classes)", takes("FILE.npy"),
+            completes_files)});
 }
 
 std::vector<Option> layer_reference_options() {
-  return in_group("Comparison",
-                  {{.name = "against",
-                    .placeholder = "NAME|FILE",
-                    .help = "the other model; it sees the same pictures, through its own transform",
-                    .default_note = "the model itself",
-                    .completes_files = true},
-                   {.name = "against-attn",
-                    .placeholder = "SPEC",
-                    .help = "attention of the other model, as --attn takes it"},
-                   {.name = "against-attn-opt",
-                    .placeholder = "MECHANISM.KEY=VALUE",
-                    .help = "setting of the other model's attention, as --attn-opt takes it",
-                    .repeatable = true}});
+  return in_group(
+      "Comparison",
+      {text("against", "the other model; it sees the same pictures, through its own transform",
+            takes("NAME|FILE"), otherwise("the model itself"), completes_files),
+       text("against-attn", "attention of the other model, as --attn takes it", takes("SPEC")),
+       text("against-attn-opt", "setting of the other model's attention, as --attn-opt takes it",
+            takes("MECHANISM.KEY=VALUE"), repeatable)});
 }
 
 std::vector<Option> agreement_options() {
   std::vector<Option> options = layer_reference_options();
-  options.push_back({.name = "against-precision",
-                     .help = "number format of the other model's computation",
-                     .default_note = "as --precision",
-                     .choices = precision_choices(),
-                     .group = "Comparison"});
+  options.push_back(text("against-precision", "number format of the other model's computation",
+                         otherwise("as --precision"), one_of(precision_choices()),
+                         in("Comparison")));
   return options;
 }
 
 std::vector<Option> faithfulness_options() {
   return in_group(
       "Faithfulness",
-      {{.name = "measure",
-        .placeholder = "NAME,...",
-        .help = "how maps are measured; positive and negative need labels",
-        .default_value = "deletion,insertion",
-        .choices = names_of(explain::measures()),
-        .comma_list = true},
-       {.name = "method",
-        .placeholder = "NAME,...",
-        .help = "methods whose maps are measured, besides random maps and the centre",
-        .default_note = "all that the layer supports",
-        .choices = map_names(),
-        .aliases = {{"maps"}},
-        .comma_list = true},
-       {.name = "steps",
-        .kind = ValueKind::integer,
-        .placeholder = "N",
-        .help = "steps of deletion and insertion, each a forward pass per picture and map",
-        .default_value = "14",
-        .minimum = 1},
-       {.name = "substrate",
-        .help = "what takes a patch's place; insertion starts from blur in any case",
-        .default_note = "mean for deletion, black for positive and negative",
-        .choices = names_of(explain::substrates())},
-       {.name = "class",
-        .help = "class that is explained and watched: the predicted or the labelled one",
-        .default_value = "pred",
-        .choices = {"pred", "target"}},
-       {.name = "layer",
-        .placeholder = "last|N",
-        .help = "layer that is explained, from 0",
-        .default_value = "last"}});
+      {text("measure", "how maps are measured; positive and negative need labels",
+            takes("NAME,..."), by_default("deletion,insertion"),
+            one_of(names_of(explain::measures())), comma_list),
+       text("method", "methods whose maps are measured, besides random maps and the centre",
+            takes("NAME,..."), otherwise("all that the layer supports"), one_of(map_names()),
+            also({{"maps"}}), comma_list),
+       integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
+               by_default("14"), at_least(1)),
+       text("substrate", "what takes a patch's place; insertion starts from blur in any case",
+            otherwise("mean for deletion, black for positive and negative"),
+            one_of(names_of(explain::substrates()))),
+       text("class", "class that is explained and watched: the predicted or the labelled one",
+            by_default("pred"), one_of({"pred", "target"})),
+       text("layer", "layer that is explained, from 0", takes("last|N"), by_default("last"))});
 }
 
 std::vector<Option> earlier_evaluate_options() {
-  std::vector<Option> options = join(
-      {agreement_options(),
-       faithfulness_options(),
-       {{.name = "diagnostics", .placeholder = "FILE.json|FILE.html|-", .completes_files = true},
-        {.name = "diagnostics-images",
-         .kind = ValueKind::integer,
-         .default_value = "32",
-         .minimum = 1}}});
+  std::vector<Option> options =
+      join({agreement_options(),
+            faithfulness_options(),
+            {text("diagnostics", "", takes("FILE.json|FILE.html|-"), completes_files),
+             integer("diagnostics-images", "", by_default("32"), at_least(1))}});
   for (Option& option : options) {
     option.hidden = true;
     if (option.name == "measure") option.aliases = {{"faithfulness"}};

@@ -1,37 +1,24 @@
 // The table of `hydrascope benchmark`.
 #include "app/command.h"
-#include "app/options.h"
+#include "app/option_builders.h"
 
 namespace hydrascope::app {
 namespace {
 
 std::vector<Option> benchmark_output_options() {
   std::vector<Option> list = output_options();
-  for (Option& option : list) {
-    if (option.name == "format") option.choices.emplace_back("md");
-  }
+  named(list, "format").choices.emplace_back("md");
   return list;
 }
 
-/// A shared option that takes a list here.
-Option as_list(Option option) {
-  option.comma_list = true;
-  return option;
-}
-
 std::vector<Option> swept_options() {
-  std::vector<Option> list = join({model_options(), runtime_options()});
-  for (Option& option : list) {
-    for (const char* name :
-         {"model", "batch-size", "precision", "device", "kernels", "keep-tokens"}) {
-      if (option.name == name) option = as_list(option);
-    }
-    if (option.name == "attn") option.repeatable = true;
-  }
-  for (Option& option : preprocessing_options()) {
-    if (option.name == "img-size") list.push_back(as_list(option));
-    if (option.name == "fit") list.push_back(option);
-  }
+  std::vector<Option> pictures = preprocessing_options();
+  std::vector<Option> list = join(
+      {model_options(), runtime_options(), {named(pictures, "img-size"), named(pictures, "fit")}});
+  for (const char* name :
+       {"model", "img-size", "batch-size", "precision", "device", "kernels", "keep-tokens"})
+    named(list, name).comma_list = true;
+  named(list, "attn").repeatable = true;
   return list;
 }
 
@@ -44,63 +31,29 @@ CommandSpec benchmark_spec() {
   spec.summary = "measure throughput, latency and memory of any combination";
   spec.group = "Measure";
   spec.positionals = "[PICTURE...]";
-  spec.options =
-      join({swept_options(),
-            {{.name = "stage",
-              .help = "what is timed: tensor to logits, file to classes, both, or a training step",
-              .default_value = "model",
-              .choices = {"model", "end_to_end", "both", "train_step"},
-              .group = "Measurement"},
-             {.name = "warmup",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "runs before the measured ones",
-              .default_note = "until the times settle",
-              .minimum = 0,
-              .group = "Measurement"},
-             {.name = "iters",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "measured runs",
-              .default_note = "at least 5, and until --duration",
-              .minimum = 1,
-              .group = "Measurement"},
-             {.name = "duration",
-              .kind = ValueKind::number,
-              .placeholder = "S",
-              .help = "seconds to measure every row for",
-              .default_value = "2",
-              .minimum = 0,
-              .group = "Measurement"},
-             {.name = "preset",
-              .help = "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
-              .choices = {"1080p"},
-              .group = "Measurement"},
-             {.name = "plot",
-              .placeholder = "FILE.html|.svg",
-              .help = "also draw images/s and memory against image size",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "compare",
-              .placeholder = "A.json B.json",
-              .help = "print the ratios of two results, with 95 % intervals, and stop",
-              .values = 2,
-              .group = "Comparison",
-              .completes_files = true},
-             {.name = "baseline",
-              .placeholder = "FILE",
-              .help = "exit with code 4 if a row is slower than in this result",
-              .group = "Comparison",
-              .completes_files = true},
-             {.name = "fail-if-slower",
-              .kind = ValueKind::number,
-              .placeholder = "PCT",
-              .help = "images/s may be PCT percent below those of --baseline",
-              .default_value = "5",
-              .minimum = 0,
-              .group = "Comparison"}},
-            benchmark_output_options(),
-            general_options()});
+  spec.options = join(
+      {swept_options(),
+       {text("stage", "what is timed: tensor to logits, file to classes, both, or a training step",
+             by_default("model"), one_of({"model", "end_to_end", "both", "train_step"}),
+             in("Measurement")),
+        integer("warmup", "runs before the measured ones", otherwise("until the times settle"),
+                at_least(0), in("Measurement")),
+        integer("iters", "measured runs", otherwise("at least 5, and until --duration"),
+                at_least(1), in("Measurement")),
+        number("duration", "seconds to measure every row for", takes("S"), by_default("2"),
+               at_least(0), in("Measurement")),
+        text("preset", "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
+             one_of({"1080p"}), in("Measurement")),
+        text("plot", "also draw images/s and memory against image size", takes("FILE.html|.svg"),
+             in("Output"), completes_files),
+        text("compare", "print the ratios of two results, with 95 % intervals, and stop",
+             takes("A.json B.json"), values(2), in("Comparison"), completes_files),
+        text("baseline", "exit with code 4 if a row is slower than in this result", takes("FILE"),
+             in("Comparison"), completes_files),
+        number("fail-if-slower", "images/s may be PCT percent below those of --baseline",
+               takes("PCT"), by_default("5"), at_least(0), in("Comparison"))},
+       benchmark_output_options(),
+       general_options()});
   spec.common = {"model",  "attn",  "img-size", "batch-size", "precision",
                  "device", "stage", "preset",   "output",     "format"};
   spec.examples = {

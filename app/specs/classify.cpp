@@ -1,6 +1,6 @@
 // The table of `hydrascope classify`.
 #include "app/command.h"
-#include "app/options.h"
+#include "app/option_builders.h"
 
 namespace hydrascope::app {
 namespace {
@@ -31,30 +31,15 @@ CommandSpec classify_spec() {
             launch_options(),
             output_options_of_ranks(),
             label_options(),
-            {{.name = "topk",
-              .kind = ValueKind::integer,
-              .placeholder = "K",
-              .help = "classes shown for every input",
-              .default_value = "5",
-              .minimum = 1,
-              .group = "Output"},
-             {.name = "save-logits",
-              .placeholder = "FILE.npy",
-              .help = "also write float32 logits (inputs, classes); failed inputs are NaN rows",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "save-input",
-              .placeholder = "FILE.npy",
-              .help = "also write the model's input tensor, float32 (inputs, 3, H, W)",
-              .group = "Output",
-              .completes_files = true},
-             {.name = "video-stride",
-              .kind = ValueKind::integer,
-              .placeholder = "N",
-              .help = "classify every Nth frame of a video",
-              .default_note = "one frame per second",
-              .minimum = 1,
-              .group = "Input"}},
+            {integer("topk", "classes shown for every input", takes("K"), by_default("5"),
+                     at_least(1), in("Output")),
+             text("save-logits",
+                  "also write float32 logits (inputs, classes); failed inputs are NaN rows",
+                  takes("FILE.npy"), in("Output"), completes_files),
+             text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
+                  takes("FILE.npy"), in("Output"), completes_files),
+             integer("video-stride", "classify every Nth frame of a video",
+                     otherwise("one frame per second"), at_least(1), in("Input"))},
             general_options()});
   spec.common = {"model",  "attn",      "native", "img-size", "precision",
                  "device", "recursive", "topk",   "output",   "format"};

@@ -31,25 +31,19 @@ const std::vector<RecipeDefault>& recipe_defaults() {
 /// What makes sense of the shared options, and where `-m` is the model to convert.
 std::vector<Option> parent_options() {
   std::vector<Option> options = without(model_options(), {"checkpoint"});
-  for (Option& option : options) {
-    if (option.name == "model") {
-      option.help = "model to convert; the result learns from it";
-      option.default_note = "the bundled softmax model";
-      option.aliases = {};
-    }
-    if (option.name == "attn") {
-      option.help = "attention to convert to" + option.help.substr(option.help.find(", as "));
-      option.default_note = "with --sizes the checkpoint's";
-    }
-    if (option.name == "num-classes" || option.name == "reset-head")
-      option.help += "; only where a checkpoint is rewritten";
-  }
-  const std::vector<Option> more = in_group(
-      "Model", {{.name = "arch",
-                 .placeholder = "NAME",
-                 .help = "architecture of the checkpoint",
-                 .default_note = "what its names and shapes show"},
-                {.name = "from", .help = "--model", .completes_files = true, .hidden = true}});
+  Option& model = named(options, "model");
+  model.help = "model to convert; the result learns from it";
+  model.default_note = "the bundled softmax model";
+  model.aliases = {};
+  Option& attention = named(options, "attn");
+  attention.help = "attention to convert to" + attention.help.substr(attention.help.find(", as "));
+  attention.default_note = "with --sizes the checkpoint's";
+  for (const char* name : {"num-classes", "reset-head"})
+    named(options, name).help += "; only where a checkpoint is rewritten";
+  const std::vector<Option> more =
+      in_group("Model", {text("arch", "architecture of the checkpoint", takes("NAME"),
+                              otherwise("what its names and shapes show")),
+                         text("from", "--model", completes_files, hidden)});
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
@@ -57,26 +51,19 @@ std::vector<Option> parent_options() {
 std::vector<Option> result_options() {
   return in_group(
       "Conversion",
-      {{.name = "output",
-        .short_name = 'o',
-        .placeholder = "FILE",
-        .help = "safetensors file to write; states and logs lie beside it, in FILE.training",
-        .completes_files = true},
-       {.name = "stage",
-        .help = "train converted layers alone (maps), the model end to end (finetune), or both",
-        .default_value = "both",
-        .choices = {"maps", "finetune", "both"}},
+      {text("output", "safetensors file to write; states and logs lie beside it, in FILE.training",
+            letter('o'), takes("FILE"), completes_files),
+       text("stage",
+            "train converted layers alone (maps), the model end to end (finetune), or both",
+            by_default("both"), one_of({"maps", "finetune", "both"})),
        number("epochs", "times through the pictures end to end, at the model's own size", "5"),
        integer("steps-sizes",
                "steps after --epochs in which --sizes are learned from the answers of --model",
                "400", 1),
-       {.name = "start",
-        .placeholder = "FILE",
-        .help =
+       text("start",
             "take layers of the same attention from an earlier conversion; they are trained in the "
             "last stage alone, and of several models the last one wins",
-        .repeatable = true,
-        .completes_files = true},
+            takes("FILE"), repeatable, completes_files),
        save_dtype("float32; that of the checkpoint when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew"),
        flag("format-only",
@@ -86,31 +73,20 @@ std::vector<Option> result_options() {
 std::vector<Option> picture_options() {
   return in_group(
       "Input",
-      {{.name = "input",
-        .short_name = 'i',
-        .placeholder = "PATH",
-        .help =
+      {text("input",
             "pictures to learn from; labels are not needed: folder, file, quoted glob or @list.txt",
-        .aliases = {{"source"}, {"data-dir"}},
-        .repeatable = true,
-        .completes_files = true},
-       {.name = "held-out",
-        .kind = ValueKind::number,
-        .placeholder = "N|SHARE",
-        .help = "pictures to choose the best state by: about this number, or a share below 1; none "
-                "of them is "
-                "learned from, and of each --input at most a quarter is taken",
-        .default_value = "480",
-        .minimum = 0.001},
+            letter('i'), takes("PATH"), also({{"source"}, {"data-dir"}}), repeatable,
+            completes_files),
+       number("held-out",
+              "pictures to choose the best state by: about this number, or a share below 1; none "
+              "of them is learned from, and of each --input at most a quarter is taken",
+              takes("N|SHARE"), by_default("480"), at_least(0.001)),
        flag("balance-sources", "draw from every --input equally often, whatever its size"),
-       {.name = "eval",
-        .placeholder = "FOLDER",
-        .help = "labelled pictures to measure top-1 of the finished model on",
-        .completes_files = true},
-       {.name = "labels-csv",
-        .placeholder = "FILE",
-        .help = "labels of a flat --eval folder: columns file and class_index (or synset)",
-        .completes_files = true}});
+       text("eval", "labelled pictures to measure top-1 of the finished model on", takes("FOLDER"),
+            completes_files),
+       text("labels-csv",
+            "labels of a flat --eval folder: columns file and class_index (or synset)",
+            takes("FILE"), completes_files)});
 }
 
 /// The recipe, whose defaults are those of the bundled models.
@@ -126,9 +102,7 @@ std::vector<Option> recipe_options() {
        number("outputs-lr-scale", "learning rate of other layers in stage 2, relative to Hydra's",
               "0.5"),
        number("outputs-cls-weight",
-              "weight of the class token's error in stage 2, beside that of "
-              "all tokens",
-              "0.5"),
+              "weight of the class token's error in stage 2, beside that of all tokens", "0.5"),
        number("hydra-deviation", "standard deviation of q and k at the start of Hydra layers",
               "0.3", 1e-3),
        number("hydra-offset", "mean of q and k at the start of Hydra layers", "1"),
@@ -138,24 +112,17 @@ std::vector<Option> recipe_options() {
        number("lr", "largest learning rate of the last stage", ""),
        number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
        number("lr-sizes", "largest learning rate of --sizes", "1e-4"),
-       {.name = "warmup-steps",
-        .kind = ValueKind::integer,
-        .placeholder = "N",
-        .help = "steps of growing learning rate at the start of every stage",
-        .default_note = "20 in stage 1, 10 in stage 2, a twentieth of the last stage",
-        .minimum = 0},
+       integer("warmup-steps", "steps of growing learning rate at the start of every stage",
+               otherwise("20 in stage 1, 10 in stage 2, a twentieth of the last stage"),
+               at_least(0)),
        number("temperature", "temperature of the logits in their divergence", "1", 0.01),
        number("kl-weight", "weight of the logits' divergence in the loss", "1"),
        number("blocks-weight", "weight of the blocks' relative errors in the loss", "4"),
        number("cls-weight", "weight of the class token's error in that of a block", "0"),
        number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
               ""),
-       {.name = "train-from",
-        .kind = ValueKind::integer,
-        .placeholder = "LAYER",
-        .help = "first block that learns in the last stage; embeddings never do",
-        .default_note = "the first converted one",
-        .minimum = 0},
+       integer("train-from", "first block that learns in the last stage; embeddings never do",
+               takes("LAYER"), otherwise("the first converted one"), at_least(0)),
        flag("train-head", "let the classifier learn in the last stage"),
        integer("evaluations-maps", "how often stage 1 looks at the held-out pictures", "2", 1),
        integer("evaluations-outputs", "how often stage 2 looks at the held-out pictures", "2", 1),
@@ -170,17 +137,11 @@ std::vector<Option> optimizer() {
 
 std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {"output"});
-  options.push_back({.name = "report",
-                     .placeholder = "FILE.json|FILE.html",
-                     .help = "also write the report into a file; HTML has curves",
-                     .repeatable = true,
-                     .group = "Output",
-                     .completes_files = true});
-  options.push_back({.name = "require-top1",
-                     .kind = ValueKind::number,
-                     .placeholder = "PCT",
-                     .help = "exit with code 4 if top-1 on --eval is below PCT percent",
-                     .group = "Output"});
+  options.push_back(text("report", "also write the report into a file; HTML has curves",
+                         takes("FILE.json|FILE.html"), repeatable, in("Output"), completes_files));
+  options.push_back(number("require-top1",
+                           "exit with code 4 if top-1 on --eval is below PCT percent", takes("PCT"),
+                           in("Output")));
   return options;
 }
 

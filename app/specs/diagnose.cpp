@@ -8,18 +8,10 @@ namespace {
 
 std::vector<Option> table_options() {
   std::vector<Option> options = output_options();
-  for (Option& option : options) {
-    if (option.name != "output") continue;
-    option.placeholder = "FILE";
-    option.help = "file of the table; a page with charts where it ends in .html";
-  }
-  options.push_back({.name = "limit-images",
-                     .kind = ValueKind::integer,
-                     .placeholder = "N",
-                     .help = "look at N pictures, evenly spread over those named",
-                     .default_value = "32",
-                     .minimum = 1,
-                     .group = "Input"});
+  named(options, "output").placeholder = "FILE";
+  named(options, "output").help = "file of the table; a page with charts where it ends in .html";
+  options.push_back(integer("limit-images", "look at N pictures, evenly spread over those named",
+                            by_default("32"), at_least(1), in("Input")));
   return options;
 }
 

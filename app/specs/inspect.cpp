@@ -1,6 +1,6 @@
 // The table of `hydrascope inspect`.
 #include "app/command.h"
-#include "app/options.h"
+#include "app/option_builders.h"
 
 namespace hydrascope::app {
 
@@ -10,12 +10,10 @@ CommandSpec inspect_spec() {
   spec.summary = "print the header of a checkpoint without loading it";
   spec.group = "Make and inspect models";
   spec.positionals = "FILE";
-  spec.options = join({{{.name = "use-ema",
-                         .kind = ValueKind::flag,
-                         .help = "show the moving average of the weights that the file holds",
-                         .group = "Model"}},
-                       output_options(),
-                       general_options()});
+  spec.options = join(
+      {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model"))},
+       output_options(),
+       general_options()});
   spec.common = {"use-ema", "output", "format"};
   spec.examples = {"hydrascope inspect model.safetensors",
                    "hydrascope inspect checkpoint.pth --format json"};

@@ -9,7 +9,7 @@ namespace {
 
 Option seed() {
   std::vector<Option> options = runtime_options();
-  Option option = *std::ranges::find(options, "seed", &Option::name);
+  Option option = named(options, "seed");
   option.help = "start of the random weights of `create`";
   option.group = "Create";
   return option;

@@ -28,44 +28,24 @@ std::vector<Option> map_options() {
   return in_group(
       "Maps",
       {
-          {.name = "method",
-           .placeholder = "NAME,...",
-           .help = method_help(),
-           .default_value = "hydra",
-           .synonyms = {{"auto", "hydra"}},
-           .comma_list = true,
-           .suggestions = method_words()},
-          {.name = "layer",
-           .placeholder = "last|all|N,...",
-           .help = "layers that are explained, from 0; rollouts go up to them",
-           .default_value = "last",
-           .comma_list = true,
-           .suggestions = {"last", "all"}},
-          {.name = "head",
-           .placeholder = "mean|max|all|N,...",
-           .help = "heads in a map: their mean, their maximum, each in its own (all), or head N; "
-                   "of hydra "
-                   "mean is the sum, which is the exact map",
-           .default_value = "mean",
-           .comma_list = true,
-           .suggestions = {"mean", "max", "all"}},
-          {.name = "class",
-           .placeholder = "CLASS",
-           .help = "class that is explained, by index, name or synset; pred is the predicted one",
-           .default_note = "pred",
-           .repeatable = true,
-           .suggestions = {"pred"}},
-          {.name = "topk",
-           .kind = ValueKind::integer,
-           .placeholder = "K",
-           .help = "explain the K best classes of every input",
-           .default_note = "1",
-           .minimum = 1},
-          {.name = "mapless",
-           .help = "what rollouts do at a layer without attention map; skip it, or take the cosine "
-                   "of its queries and keys",
-           .default_value = "skip",
-           .choices = {"skip", "cosine"}},
+          text("method", method_help(), takes("NAME,..."), by_default("hydra"),
+               synonyms({{"auto", "hydra"}}), comma_list, suggests(method_words())),
+          text("layer", "layers that are explained, from 0; rollouts go up to them",
+               takes("last|all|N,..."), by_default("last"), comma_list, suggests({"last", "all"})),
+          text("head",
+               "heads in a map: their mean, their maximum, each in its own (all), or head N; of "
+               "hydra mean is the sum, which is the exact map",
+               takes("mean|max|all|N,..."), by_default("mean"), comma_list,
+               suggests({"mean", "max", "all"})),
+          text("class",
+               "class that is explained, by index, name or synset; pred is the predicted one",
+               takes("CLASS"), otherwise("pred"), repeatable, suggests({"pred"})),
+          integer("topk", "explain the K best classes of every input", takes("K"), otherwise("1"),
+                  at_least(1)),
+          text("mapless",
+               "what rollouts do at a layer without attention map; skip it, or take the cosine of "
+               "its queries and keys",
+               by_default("skip"), one_of({"skip", "cosine"})),
       });
 }
 
@@ -73,95 +53,60 @@ std::vector<Option> drawing_options() {
   return in_group(
       "Drawing",
       {
-          {.name = "sign",
-           .help = "draw what speaks for the class, what speaks against it too, or magnitudes",
-           .default_value = "positive",
-           .choices = {"both", "positive", "absolute"}},
-          {.name = "cmap",
-           .help = "colours of the heat",
-           .default_note = std::string(viz::kDefaultColormap) + "; " +
-                           std::string(viz::kDefaultDivergingColormap) +
-                           " where there are two signs",
-           .choices = colormap_names()},
-          {.name = "alpha",
-           .kind = ValueKind::number,
-           .placeholder = "SHARE",
-           .help = "opacity of the colours, 0 to 1",
-           .default_value = "0.8",
-           .minimum = 0,
-           .maximum = 1},
-          {.name = "fade",
-           .kind = ValueKind::flag,
-           .help = "let little heat show more of the picture",
-           .default_value = "true",
-           .aliases = {{"no-fade", "false"}}},
+          text("sign", "draw what speaks for the class, what speaks against it too, or magnitudes",
+               by_default("positive"), one_of({"both", "positive", "absolute"})),
+          text(
+              "cmap", "colours of the heat",
+              otherwise(std::string(viz::kDefaultColormap) + "; " +
+                        std::string(viz::kDefaultDivergingColormap) + " where there are two signs"),
+              one_of(colormap_names())),
+          number("alpha", "opacity of the colours, 0 to 1", takes("SHARE"), by_default("0.8"),
+                 at_least(0), at_most(1)),
+          flag("fade", "let little heat show more of the picture", by_default("true"),
+               also({{"no-fade", "false"}})),
           flag("blocks", "draw patches in one colour each, without smoothing"),
           flag("colorbar", "a bar of the colours from low to high beside the map"),
           flag("colorbar-numbers", "the bar with the values of the map's colours"),
           flag("caption", "write class, probability, method, layer and head below the picture"),
           flag("beside", "draw the picture as it is beside the heatmap"),
-          {.name = "outlier-perc",
-           .kind = ValueKind::number,
-           .placeholder = "P",
-           .help = "percentage of the heat that may lie beyond the colours",
-           .default_value = "30",
-           .minimum = 0,
-           .maximum = 99},
-          {.name = "threshold",
-           .kind = ValueKind::number,
-           .placeholder = "MASS",
-           .help = "outline the fewest patches that hold this share of the positive heat, 0 to 1",
-           .minimum = 0,
-           .maximum = 1},
-          {.name = "font",
-           .placeholder = "FILE.ttf",
-           .help =
+          number("outlier-perc", "percentage of the heat that may lie beyond the colours",
+                 takes("P"), by_default("30"), at_least(0), at_most(99)),
+          number("threshold",
+                 "outline the fewest patches that hold this share of the positive heat, 0 to 1",
+                 takes("MASS"), at_least(0), at_most(1)),
+          text("font",
                "font of captions; the bundled ones draw what it lacks; take no font from strangers",
-           .completes_files = true},
+               takes("FILE.ttf"), completes_files),
       });
 }
 
 std::vector<Option> heatmap_output_options() {
   std::vector<Option> options = output_options();
-  for (Option& option : options) {
-    if (option.name == "output") {
-      option.placeholder = "FOLDER";
-      option.help = "folder for heatmaps and raw maps";
-      option.default_value = "heatmaps";
-      std::erase_if(option.aliases,
-                    [](const OptionAlias& alias) { return alias.name == "results-file"; });
-      option.default_note = "";
-    } else if (option.name == "format") {
-      option.help = "form of the records on standard output";
-      option.default_value = "text";
-      option.default_note = "";
-    }
-  }
-  const std::vector<Option> more =
-      in_group("Output", {
-                             {.name = "image-format",
-                              .help = "file format of the heatmaps",
-                              .default_value = "png",
-                              .choices = {"png", "jpeg", "webp"},
-                              .synonyms = {{"jpg", "jpeg"}}},
-                             {.name = "quality",
-                              .kind = ValueKind::integer,
-                              .placeholder = "N",
-                              .help = "quality of jpeg and webp heatmaps, 1 to 100",
-                              .default_value = "90",
-                              .minimum = 1,
-                              .maximum = 100},
-                             flag("save-raw",
-                                  "also write the numbers, float32 (rows, columns), as "
-                                  "NAME.map.npy; NAME.map.npz if an "
-                                  "input has several maps, and one row per frame of a video"),
-                             {.name = "html",
-                              .placeholder = "FILE.html",
-                              .help = "also write one page with all pictures, their maps and "
-                                      "classes; of a video at most one "
-                                      "frame per second",
-                              .completes_files = true},
-                         });
+  Option& folder = named(options, "output");
+  folder.placeholder = "FOLDER";
+  folder.help = "folder for heatmaps and raw maps";
+  folder.default_value = "heatmaps";
+  folder.default_note = "";
+  folder.aliases = {};
+  Option& format = named(options, "format");
+  format.help = "form of the records on standard output";
+  format.default_value = "text";
+  format.default_note = "";
+  const std::vector<Option> more = in_group(
+      "Output",
+      {
+          text("image-format", "file format of the heatmaps", by_default("png"),
+               one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
+          integer("quality", "quality of jpeg and webp heatmaps, 1 to 100", by_default("90"),
+                  at_least(1), at_most(100)),
+          flag("save-raw",
+               "also write the numbers, float32 (rows, columns), as NAME.map.npy; NAME.map.npz if "
+               "an input has several maps, and one row per frame of a video"),
+          text("html",
+               "also write one page with all pictures, their maps and classes; of a video at most "
+               "one frame per second",
+               takes("FILE.html"), completes_files),
+      });
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
@@ -170,27 +115,15 @@ std::vector<Option> heatmap_video_options() {
   return in_group(
       "Video",
       {
-          {.name = "video-stride",
-           .kind = ValueKind::integer,
-           .placeholder = "N",
-           .help = "take every Nth frame of a video only",
-           .default_value = "1",
-           .minimum = 1},
-          {.name = "smooth",
-           .kind = ValueKind::number,
-           .placeholder = "S",
-           .help = "share of the earlier frames in the map of a frame, 0 to below 1; also in what "
-                   "is saved "
-                   "and recorded",
-           .default_value = "0",
-           .minimum = 0,
-           .maximum = 0.999},
-          {.name = "frames-as-video",
-           .kind = ValueKind::number,
-           .placeholder = "FPS",
-           .help = "make one video of all pictures, FPS per second; frame_2 comes before frame_10",
-           .minimum = 0.01,
-           .maximum = 1000},
+          integer("video-stride", "take every Nth frame of a video only", by_default("1"),
+                  at_least(1)),
+          number("smooth",
+                 "share of the earlier frames in the map of a frame, 0 to below 1; also in what is "
+                 "saved and recorded",
+                 takes("S"), by_default("0"), at_least(0), at_most(0.999)),
+          number("frames-as-video",
+                 "make one video of all pictures, FPS per second; frame_2 comes before frame_10",
+                 takes("FPS"), at_least(0.01), at_most(1000)),
       });
 }
 
