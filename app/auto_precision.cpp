@@ -37,15 +37,12 @@ std::string describe_choice(const std::optional<StorageTimings>& timings) {
 
 }  // namespace
 
-ParsedOptions with_fastest_precision(const ParsedOptions& options, const model::VitConfig& config,
-                                     const Console& console, ProcessTeam* team) {
-  if (options.text("precision") != "auto" || options.flag("deterministic") ||
-      options.text("kernels") == "reference")
-    return options;
+RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
+                                  const Console& console, ProcessTeam* team) {
+  if (run.precision != "auto" || run.deterministic || run.kernels == model::Kernels::reference)
+    return run;
   const bool shares = team != nullptr && team->has_others();
-  const bool on_cpu =
-      choose_device(options, shares ? team->launch() : model::training::LaunchEnvironment())
-          .is_cpu();
+  const bool on_cpu = choose_device(run).is_cpu();
   std::int64_t against = 0;
   if (on_cpu) {
     const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
@@ -53,8 +50,8 @@ ParsedOptions with_fastest_precision(const ParsedOptions& options, const model::
     if (!prefers_bfloat16(timings)) against = 1;
   }
   if (shares) team->sum({&against});
-  if (!on_cpu) return options;
-  return options.with("precision", {against == 0 ? "bfloat16" : "float32"});
+  if (on_cpu) run.precision = against == 0 ? "bfloat16" : "float32";
+  return run;
 }
 
 std::string describe_fastest_precision() {

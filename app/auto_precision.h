@@ -3,20 +3,20 @@
 #pragma once
 
 #include "app/console.h"
-#include "app/options.h"
 #include "app/process_team.h"
+#include "app/requests.h"
 #include "model/config/config.h"
 
 #include <string>
 
 namespace hydrascope::app {
 
-/// `options` with the faster of float32 and bfloat16 in the place of `auto`, as some milliseconds of
+/// `run` with the faster of float32 and bfloat16 in the place of `auto`, as some milliseconds of
 /// measuring on this processor say; -v tells what they said. float32 where the bits must not depend
 /// on that (`--deterministic`) and where the modules compute (`--kernels reference`). On a GPU
 /// nothing changes. The processes of a team, which call this together, take bfloat16 if all want it.
-ParsedOptions with_fastest_precision(const ParsedOptions& options, const model::VitConfig& config,
-                                     const Console& console, ProcessTeam* team = nullptr);
+RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
+                                  const Console& console, ProcessTeam* team = nullptr);
 
 /// What it is for the bundled models, and why: "bfloat16 (a tile of tokens takes 0.31 ms, in
 /// float32 0.58 ms)".

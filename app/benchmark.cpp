@@ -19,7 +19,6 @@
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/error.h"
-#include "model/config/architectures.h"
 #include "model/config/network_cost.h"
 
 #include <ATen/ATen.h>
@@ -54,7 +53,7 @@ BenchmarkHeader header_of(const ParsedOptions& options) {
       {"driver", gpus.driver.empty() ? "none" : gpus.driver},
       {"cpu", device::cpu_model()},
       {"instruction_sets", join_words(device::names(device::cpu_features()), " ", " ")},
-      {"threads", std::to_string(model_threads(options))}};
+      {"threads", std::to_string(model_threads(run_request(options, AutoExif::upright)))}};
   for (const device::Gpu& gpu : gpus.gpus) header["gpu" + std::to_string(gpu.index)] = gpu.name;
   return header;
 }
@@ -67,21 +66,15 @@ struct Subject {
   model::Classifier classifier;
 };
 
-Subject make_subject(const ParsedOptions& run, bool trains, const Console& console) {
-  const auto classifier = [&](const ModelSource& source) {
-    return make_classifier(trains ? run : with_fastest_precision(run, source.config, console),
-                           source);
-  };
-  const std::string& word = run.text("model");
-  std::error_code ignored;
-  if (model::find_architecture(word) && run.text("checkpoint").empty() && !bundled_model(word) &&
-      !std::filesystem::exists(word, ignored)) {
-    const ModelSource source = random_model(run, word);
-    return {word, source.config, resolve_transform(run, source).config, classifier(source)};
-  }
-  const ModelSource source = open_model(run);
-  const image::TransformConfig transform = resolve_transform(run, source).config;
-  return {source.name, source.config, transform, classifier(source)};
+Subject make_subject(const BenchmarkRun& combination, bool trains, const Console& console) {
+  const ModelRequest& request = combination.model;
+  const ModelSource source =
+      names_architecture(request) ? random_model(request) : open_model(request);
+  const image::TransformConfig transform = resolve_transform(combination.transform, source).config;
+  const RunRequest& run = combination.run;
+  return {source.name, source.config, transform,
+          make_classifier(trains ? run : with_fastest_precision(run, source.config, console),
+                          source, transform, console)};
 }
 
 /// "key=value,key=value"
@@ -154,11 +147,9 @@ void describe_stages(Subject& subject, const image::Size& size, std::int64_t bat
 }
 
 /// Encoded files in, top classes out; a call goes through all `files` once.
-Timings measure_end_to_end(Subject& subject, const ParsedOptions& run,
+Timings measure_end_to_end(Subject& subject, const RunRequest& run,
                            const std::vector<std::string>& files, const MeasureOptions& options) {
-  ResolvedTransform transform;
-  transform.config = subject.transform;
-  PipelineOptions pipeline = pipeline_options(run, transform, /*apply_exif=*/true);
+  PipelineOptions pipeline = pipeline_options(run, subject.transform);
   pipeline.halve_batches = false;  // the row says what was measured
   return measure(
       [&] {
@@ -207,7 +198,7 @@ int run_benchmark(const ParsedOptions& options) {
                 "pictures are read with --stage end_to_end or both only", files.front());
   }
   if (files.empty()) files = bundled_images();
-  const std::vector<std::vector<std::string>> runs = sweep(options);
+  const std::vector<BenchmarkRun> runs = sweep(options);
   OutputFile output(options.text("output"));
   BenchmarkResult result{header_of(options), {}};
   BenchmarkWriter writer(choose_benchmark_format(options.text("format"), options.text("output")),
@@ -227,15 +218,15 @@ int run_benchmark(const ParsedOptions& options) {
     print_error(error);
     ++failed;
   };
-  const auto measure_combination = [&](const std::vector<std::string>& words, BenchmarkRow& row) {
-    const ParsedOptions run = parse(single_run_spec(), words);
+  const auto measure_combination = [&](const BenchmarkRun& combination, BenchmarkRow& row) {
+    const RunRequest& run = combination.run;
     // As asked for, should there be no memory for the model itself.
-    row.model = run.text("model");
-    row.attention = run.text("attn");
-    row.batch = run.given("batch-size") ? run.integer("batch-size") : 1;
-    row.precision = run.text("precision");
-    row.device = run.text("device");
-    Subject subject = make_subject(run, stage == "train_step", console);
+    row.model = combination.model.word;
+    row.attention = combination.model.attention;
+    row.batch = std::max<std::int64_t>(1, run.batch_size);
+    row.precision = run.precision;
+    row.device = run.device;
+    Subject subject = make_subject(combination, stage == "train_step", console);
     const model::inference::InferenceOptions& chosen = subject.classifier.options();
     const image::Size size = fitted(subject.transform);
     row.model = subject.name;
@@ -280,7 +271,7 @@ int run_benchmark(const ParsedOptions& options) {
       write_row(row);
     }
   };
-  for (const std::vector<std::string>& words : runs) {
+  for (const BenchmarkRun& combination : runs) {
     if (stop_requested()) break;
     BenchmarkRow row;
     const auto note_out_of_memory = [&](const Error& error) {
@@ -289,7 +280,7 @@ int run_benchmark(const ParsedOptions& options) {
       write_row(row);
     };
     try {
-      measure_combination(words, row);
+      measure_combination(combination, row);
     } catch (const c10::OutOfMemoryError&) {  // of the measurement's own tensors
       note_out_of_memory(Error(ErrorCode::out_of_memory, "not enough memory", row.device));
     } catch (const Error& error) {

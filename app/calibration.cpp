@@ -42,13 +42,12 @@ std::vector<Input> spread(const std::vector<Input>& inputs) {
 
 }  // namespace
 
-at::Tensor calibration_images(const ParsedOptions& options, const ModelSource& source) {
-  const std::string& word = options.text("calibration");
+at::Tensor calibration_images(const std::string& word, const ModelSource& source,
+                              image::TransformConfig transform, const Console& console) {
   if (word == "none") return {};
-  image::TransformConfig transform = resolve_transform(options, source).config;
+  transform.tiling = image::Tiling::none;
   transform.native = false;  // one size for all of them
   transform.img_size = {source.config.img_height, source.config.img_width};
-  const Console console(options);
   std::vector<at::Tensor> images;
   for (const Input& input : spread(named_inputs(word))) {
     try {

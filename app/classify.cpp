@@ -48,11 +48,14 @@ void check_shareable(const ProcessTeam& team, const ParsedOptions& options,
 int run_classify(const ParsedOptions& options) {
   ProcessTeam team;
   const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
+  const TransformRequest wanted = transform_request(options);
+  RunRequest run = run_request(options, AutoExif::upright);
+  run.launch = team.launch();
   const std::vector<std::string> words = input_words(options);
   refuse_beside_views(options, {"save-logits", "save-input"});
-  const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform_of_views(options, source);
-  if (options.flag("print-transform") && words.empty()) {
+  const ModelSource source = open_model(model_request(options));
+  const ResolvedTransform transform = resolve_transform(wanted, source);
+  if (wanted.is_printed && words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
   }
@@ -62,20 +65,19 @@ int run_classify(const ParsedOptions& options) {
   }
   check_shareable(team, options, words);
   const std::int64_t topk = options.integer("topk");
-  const image::Labels labels = resolve_labels(options, source);
+  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
   if (options.text("label-type") == "id" && !labels.has_ids()) {
     throw Error(ErrorCode::invalid_argument, "the labels have no ids", "--label-type id");
   }
   for (const std::string& note : source.notes) console.note("note: " + note);
   // Beside records it is no result, so it goes where notes go.
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
-  team.join(options);
+  if (wanted.is_printed || console.verbose) console.note(transform.describe());
+  team.join(run.join_timeout);
   const std::jthread decoders = image::prepare_to_decode(words);
-  model::Classifier classifier = make_classifier(
-      with_fastest_precision(options, source.config, console, &team), source, {}, team.launch());
+  run = with_fastest_precision(std::move(run), source.config, console, &team);
+  model::Classifier classifier = make_classifier(run, source, transform.config, console);
 
-  PipelineOptions pipeline =
-      pipeline_options(options, transform, apply_exif(options), team.launch());
+  PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = options.given("save-input");
   if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
 
@@ -90,7 +92,6 @@ int run_classify(const ParsedOptions& options) {
 
   const std::string attention = model::to_text(source.config.attention);
   const auto attention_options = model::attention_options(source.config.attention);
-  const bool fail_fast = options.text("on-error") == "fail";
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
@@ -153,7 +154,7 @@ int run_classify(const ParsedOptions& options) {
     progress.advance();
     count.begin();
     if (result.error) ++failed;
-    return !(result.error && fail_fast) && static_cast<bool>(output.stream());
+    return !(result.error && run.fail_fast) && static_cast<bool>(output.stream());
   };
   pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
@@ -166,9 +167,9 @@ int run_classify(const ParsedOptions& options) {
   if (logits_file) logits_file->close();
   if (input_file) input_file->close();
   output.close();
-  console.detail(timing.describe(model_threads(options, team.launch()), pipeline.workers));
+  console.detail(timing.describe(model_threads(run), pipeline.workers));
   // This ends the other processes, too.
-  if (failed > 0 && fail_fast && !stop_requested()) return kExitFailed;
+  if (failed > 0 && run.fail_fast && !stop_requested()) return kExitFailed;
   team.sum({&failed});
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return kExitSomeInputsFailed;

@@ -22,6 +22,7 @@ struct Console {
   bool color = false;  ///< for standard output
   bool progress = true;
 
+  Console() = default;
   explicit Console(const ParsedOptions& options);
   /// For the processes beside the first one, which would say the same.
   [[nodiscard]] Console errors_only() const;

@@ -16,27 +16,27 @@ bool only_rewrites(const ParsedOptions& options) {
           !options.given("attn-opt") && !options.given("input") && !options.given("output"));
 }
 
-/// `-m` was the architecture once, and `--from` the model.
-ParsedOptions with_earlier_spellings(const ParsedOptions& options, bool rewrites) {
-  const bool is_named_elsewhere =
-      options.given("from") || (rewrites && options.positionals().size() == 2);
-  ParsedOptions now = options;
-  if (options.given("model") && is_named_elsewhere) {
-    now = now.with("arch", options.texts("model")).with("model", {});
-    if (!LocalRanks::started_this_process()) {
-      Console(options).note("note: -m names the model that is converted now; taken for --arch " +
-                            options.text("model"));
-    }
-  }
-  return options.given("from") ? now.with("model", options.texts("from")).with("from", {}) : now;
-}
-
 }  // namespace
 
 int run_convert(const ParsedOptions& options) {
   const bool rewrites = only_rewrites(options);
-  const ParsedOptions now = with_earlier_spellings(options, rewrites);
-  return rewrites ? rewrite_checkpoint(now) : distill(now);
+  ModelRequest model = model_request(options);
+  std::string architecture = options.text("arch");
+  // `-m` was the architecture once, and `--from` the model.
+  const bool is_named_elsewhere =
+      options.given("from") || (rewrites && options.positionals().size() == 2);
+  if (is_named_elsewhere) {
+    if (!model.word.empty()) {
+      architecture = model.word;
+      if (!LocalRanks::started_this_process()) {
+        Console(options).note("note: -m names the model that is converted now; taken for --arch " +
+                              architecture);
+      }
+    }
+    model.word = options.text("from");
+  }
+  return rewrites ? rewrite_checkpoint(options, model, architecture)
+                  : distill(options, model, architecture);
 }
 
 }  // namespace hydrascope::app

@@ -45,20 +45,25 @@ int run_diagnose(const ParsedOptions& options) {
   const bool by_extension = !file.empty() && file != "-" && !options.given("format");
   if (by_extension) check_diagnostics_file(file, "--output");
   if (!file.empty() && file != "-") check_output_file(file, "--output");
-  const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform") && input_words(options).empty()) {
+  const ModelRequest model = model_request(options);
+  const TransformRequest wanted = transform_request(options);
+  const RunRequest run = run_request(options, AutoExif::as_stored);
+  const std::vector<std::string> words = input_words(options);
+  const ModelSource source = open_model(model);
+  const ResolvedTransform transform = resolve_transform(wanted, source);
+  if (wanted.is_printed && words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
   }
-  const LabelledSet set = read_unlabelled(input_words(options), /*recursive=*/true, "diagnose");
+  const LabelledSet set = read_unlabelled(words, /*recursive=*/true, "diagnose");
   std::optional<ModelSource> reference;
-  if (names_another_model(options)) reference = open_reference(options, source);
+  if (names_another_model(options))
+    reference = open_reference(reference_request(options, model, run).model, source);
   for (const std::string& note : source.notes) console.note("note: " + note);
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
-  at::set_num_threads(model_threads(options));
+  if (wanted.is_printed || console.verbose) console.note(transform.describe());
+  at::set_num_threads(model_threads(run));
   const DiagnosticsReport report =
-      run_diagnostics(options, source, reference ? &*reference : nullptr, set,
+      run_diagnostics(run, source, reference ? &*reference : nullptr, set,
                       options.integer("limit-images"), transform.config, console);
   if (by_extension) {
     write_diagnostics(report, file, "--output");

@@ -64,7 +64,7 @@ FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::Vi
   plan.layer = layer_of(options, config.depth);
   plan.requests = requests_of(options, config, plan.layer);
   plan.of_target = options.text("class") == "target";
-  plan.seed = options.integer("seed");
+  plan.seed = static_cast<std::uint64_t>(options.integer("seed"));
   for (const std::string& word : options.texts("measure")) {
     const explain::Measure measure = explain::find_measure_or_null(word)->measure;
     if (std::ranges::find(plan.options.measures, measure) == plan.options.measures.end())
@@ -80,14 +80,13 @@ FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::Vi
   return plan;
 }
 
-FaithfulnessRun::FaithfulnessRun(const ParsedOptions& options, FaithfulnessPlan plan,
-                                 const ModelSource& source, model::Classifier& classifier,
-                                 const PipelineOptions& pipeline)
+FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source,
+                                 model::Classifier& classifier, const PipelineOptions& pipeline)
     : plan_(std::move(plan)), classifier_(classifier), pipeline_(pipeline) {
   plan_.options.batch_size = pipeline.batch_size;
   if (!plan_.requests.empty()) {
     explainer_.emplace(
-        make_explainer(options, source, plan_.requests, classifier.options().device));
+        make_explainer(plan_.seed, source, plan_.requests, classifier.options().device));
   }
   report_.model = source.name;
   report_.attention = model::to_text(source.config.attention);
@@ -95,7 +94,7 @@ FaithfulnessRun::FaithfulnessRun(const ParsedOptions& options, FaithfulnessPlan 
   report_.layer = plan_.layer;
   report_.steps = plan_.options.steps;
   report_.random_draws = kRandomDraws;
-  report_.seed = plan_.seed;
+  report_.seed = static_cast<std::int64_t>(plan_.seed);
   std::vector<std::string> maps;
   for (const explain::Request& request : plan_.requests)
     maps.emplace_back(explain::entry_of(request.method).name);
@@ -139,7 +138,7 @@ std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
   }
   maps.push_back(explain::center_map(rows, columns));
   constexpr int kWordBits = 32;
-  const auto seed = static_cast<std::uint64_t>(plan_.seed);
+  const std::uint64_t seed = plan_.seed;
   for (std::int64_t draw = 0; draw < kRandomDraws; ++draw) {
     maps.push_back(explain::random_map(
         rows, columns,

@@ -21,7 +21,7 @@ struct FaithfulnessPlan {
   model::explain::FaithfulnessOptions options;
   std::int64_t layer = 0;
   bool of_target = false;  ///< the labelled class is explained and watched, not the predicted one
-  std::int64_t seed = 0;
+  std::uint64_t seed = 0;
 
   [[nodiscard]] std::vector<std::int64_t> traced_layers(const model::VitConfig& config) const;
 };
@@ -34,8 +34,8 @@ FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::Vi
 class FaithfulnessRun {
  public:
   /// `source` and `classifier`, which traces the plan's layers, must outlive it.
-  FaithfulnessRun(const ParsedOptions& options, FaithfulnessPlan plan, const ModelSource& source,
-                  model::Classifier& classifier, const PipelineOptions& pipeline);
+  FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source, model::Classifier& classifier,
+                  const PipelineOptions& pipeline);
 
   /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
   [[nodiscard]] std::size_t pictures_at_once() const;

@@ -23,8 +23,6 @@
 
 namespace hydrascope::app {
 
-using model::training::LaunchEnvironment;
-
 namespace {
 
 namespace fs = std::filesystem;
@@ -64,11 +62,6 @@ void suggest_mechanisms(std::string_view spec) {
   }
 }
 
-std::array<double, 3> three_values(const ParsedOptions& options, const char* name) {
-  const std::vector<double> values = options.numbers(name);
-  return {values.at(0), values.at(1), values.at(2)};
-}
-
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
     throw Error(ErrorCode::invalid_argument,
@@ -82,18 +75,6 @@ void check_transform(const image::TransformConfig& config) {
   }
 }
 
-int count_option(const ParsedOptions& options, const char* name, const LaunchEnvironment& launch) {
-  if (!options.given(name)) return std::max(1, available_processors() / launch.local_world_size);
-  const std::int64_t value = options.integer(name);
-  constexpr std::int64_t kMost = 1024;
-  if (value < 1 || value > kMost) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected 1 to " + std::to_string(kMost) + ", found " + std::to_string(value),
-                "--" + std::string(name));
-  }
-  return static_cast<int>(value);
-}
-
 /// Are nine of ten short names equal? Lists of one data set differ in spellings.
 bool mean_the_same(const image::Labels& a, const image::Labels& b) {
   if (a.size() != b.size()) return false;
@@ -103,6 +84,19 @@ bool mean_the_same(const image::Labels& a, const image::Labels& b) {
     if (a.at(index).short_name == b.at(index).short_name) ++equal;
   }
   return equal * 10 >= a.size() * 9;
+}
+
+/// The attention and the positions asked for, on what `config` says.
+void apply_request(const ModelRequest& request, model::VitConfig& config) {
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  if (!request.attention.empty()) {
+    suggest_mechanisms(request.attention);
+    model::apply_attention_spec(request.attention, config.attention);
+  }
+  for (const std::string& option : request.attention_options)
+    model::apply_attention_option(option, config.attention);
+  if (request.pos_interp) config.pos_interp = *request.pos_interp;
+  if (request.overview) config.overview = *request.overview;
 }
 
 }  // namespace
@@ -123,52 +117,34 @@ std::vector<std::string> describe(const checkpoint::LoadReport& report) {
   return notes;
 }
 
-image::Size parse_size(const std::string& text, const std::string& option) {
-  const auto cross = text.find('x');
-  image::Size size;
-  size.height = to_integer(text.substr(0, cross), option);
-  size.width =
-      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), option);
-  constexpr std::int64_t kMost = 1 << 16;
-  if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
-                option);
-  }
-  return size;
-}
-
-ModelSource open_model(const ParsedOptions& options) {
-  return open_model(options, options.text("model"));
-}
-
-ModelSource open_model(const ParsedOptions& options, const std::string& word) {
-  if (const std::string& file = options.text("checkpoint"); !file.empty()) {
+ModelSource open_model(const ModelRequest& request) {
+  const std::string& word = request.word;
+  if (const std::string& file = request.checkpoint; !file.empty()) {
     if (!exists(file))
       throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + file);
-    return open_weights(options, file, file, word);
+    return open_weights(request, file, file, word);
   }
   if (word.empty()) {
     const auto bundled = bundled_model(kDefaultModel);
     if (!bundled)
       throw Error(ErrorCode::failed, "the bundled model is missing in " + assets_folder().string(),
                   std::string(kDefaultModel));
-    return open_weights(options, std::string(kDefaultModel), *bundled, "");
+    return open_weights(request, std::string(kDefaultModel), *bundled, "");
   }
-  if (exists(word)) return open_weights(options, word, word, "");
+  if (exists(word)) return open_weights(request, word, word, "");
   if (const auto bundled = named_model(word))
-    return open_weights(options, bundled->stem().string(), *bundled, "");
-  if (const auto folder = hub_folder(word)) return open_weights(options, word, *folder, "");
+    return open_weights(request, bundled->stem().string(), *bundled, "");
+  if (const auto folder = hub_folder(word)) return open_weights(request, word, *folder, "");
   refuse_model(word);
 }
 
-ModelSource open_weights(const ParsedOptions& options, const std::string& name,
+ModelSource open_weights(const ModelRequest& request, const std::string& name,
                          const std::string& file, const std::string& architecture_name) {
   ModelSource source;
   source.name = name;
-  if (options.given("num-classes")) source.head.num_classes = options.integer("num-classes");
-  source.head.reset = options.flag("reset-head");
-  source.weights = checkpoint::Checkpoint::open(file, {options.flag("use-ema")});
+  source.head.num_classes = request.num_classes;
+  source.head.reset = request.reset_head;
+  source.weights = checkpoint::Checkpoint::open(file, {request.use_ema});
   if (architecture_name.empty()) {
     source.config = source.weights.deduce_config(source.head);
   } else {
@@ -186,7 +162,7 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   source.trained = source.config;
   source.trained.attention = model::with_all_options(source.config.attention, training_grid);
   const std::vector<model::AttentionSpec>& trained = source.trained.attention;
-  apply_model_options(options, source.config);
+  apply_request(request, source.config);
   model::check_stored_options(trained, source.config.attention);
   if (const auto asked = model::with_all_options(source.config.attention, training_grid);
       asked != trained) {
@@ -199,7 +175,14 @@ ModelSource open_weights(const ParsedOptions& options, const std::string& name,
   return source;
 }
 
-ModelSource random_model(const ParsedOptions& options, const std::string& name) {
+bool names_architecture(const ModelRequest& request) {
+  const std::string& word = request.word;
+  return request.checkpoint.empty() && model::find_architecture(word) && !exists(word) &&
+         !named_model(word);
+}
+
+ModelSource random_model(const ModelRequest& request) {
+  const std::string& name = request.word;
   const auto architecture = model::find_architecture(name);
   if (!architecture) {
     throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
@@ -210,21 +193,8 @@ ModelSource random_model(const ParsedOptions& options, const std::string& name) 
   source.name = name;
   source.random_weights = true;
   source.config = architecture->config;
-  apply_model_options(options, source.config);
+  apply_request(request, source.config);
   return source;
-}
-
-void apply_model_options(const ParsedOptions& options, model::VitConfig& config) {
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  if (const std::string& attention = options.text("attn"); !attention.empty()) {
-    suggest_mechanisms(attention);
-    model::apply_attention_spec(attention, config.attention);
-  }
-  for (const std::string& option : options.texts("attn-opt"))
-    model::apply_attention_option(option, config.attention);
-  if (options.given("pos-interp"))
-    config.pos_interp = model::find_pos_interp(options.text("pos-interp")).value();
-  if (options.given("overview")) config.overview = options.text("overview") == "on";
 }
 
 std::string ResolvedTransform::describe() const {
@@ -243,7 +213,7 @@ std::string ResolvedTransform::describe() const {
   return "transform: " + image::describe(config) + " [" + from + "]";
 }
 
-ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSource& source) {
+ResolvedTransform resolve_transform(const TransformRequest& request, const ModelSource& source) {
   ResolvedTransform result;
   image::TransformConfig& config = result.config;
   const auto architecture = model::find_architecture(source.config.arch);
@@ -264,39 +234,26 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
         .apply_to(config, result.origins);
     config.native = false;
   }
-  if (options.given("img-size") || options.given("input-size")) config.native = false;
-  const auto take = [&](const char* option, const char* field, auto&& assign) {
-    if (!options.given(option)) return;
-    assign();
-    result.origins[field] = options.origin(option);
-  };
-  take("input-size", "img_size", [&] {
-    const std::vector<std::string>& words = options.texts("input-size");
-    if (to_integer(words[0], "--input-size") != source.config.in_chans) {
-      throw Error(ErrorCode::invalid_argument,
-                  "the model takes " + std::to_string(source.config.in_chans) +
-                      " channels, found " + words[0],
-                  "--input-size");
-    }
-    config.img_size = parse_size(words[1] + "x" + words[2]);
-  });
-  take("img-size", "img_size", [&] { config.img_size = parse_size(options.text("img-size")); });
-  take("crop-pct", "crop_pct", [&] { config.crop_pct = options.number("crop-pct"); });
-  take("crop-mode", "crop_mode",
-       [&] { config.crop_mode = image::parse_crop_mode(options.text("crop-mode")); });
-  take("interpolation", "interpolation",
-       [&] { config.interpolation = image::parse_interpolation(options.text("interpolation")); });
-  take("mean", "mean", [&] { config.mean = three_values(options, "mean"); });
-  take("std", "std", [&] { config.std = three_values(options, "std"); });
-  config.fit = image::parse_fit(options.text("fit"));
-  if (options.flag("native")) {
-    if (options.given("img-size") || options.given("input-size")) {
-      throw Error(ErrorCode::invalid_argument, "--native keeps the picture's own size",
-                  "--native with --img-size");
-    }
-    config.native = true;
-    result.origins["size"] = options.origin("native");
+  if (request.img_size) config.native = false;
+  if (request.channels && *request.channels != source.config.in_chans) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model takes " + std::to_string(source.config.in_chans) + " channels, found " +
+                    std::to_string(*request.channels),
+                "--input-size");
   }
+  const auto take = [&](const auto& asked, const char* field, auto& value) {
+    if (!asked) return;
+    value = asked->value;
+    result.origins[field] = asked->origin;
+  };
+  take(request.img_size, "img_size", config.img_size);
+  take(request.crop_pct, "crop_pct", config.crop_pct);
+  take(request.crop_mode, "crop_mode", config.crop_mode);
+  take(request.interpolation, "interpolation", config.interpolation);
+  take(request.mean, "mean", config.mean);
+  take(request.std, "std", config.std);
+  take(request.native, "size", config.native);
+  config.fit = request.fit;
   if (config.native) {
     for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
       result.origins.erase(unused);
@@ -304,28 +261,14 @@ ResolvedTransform resolve_transform(const ParsedOptions& options, const ModelSou
     result.origins.erase("size");
   }
   check_transform(config);
-  return result;
-}
-
-ResolvedTransform resolve_transform_of_views(const ParsedOptions& options,
-                                             const ModelSource& source) {
-  const std::string& views = options.text("views");
-  if (options.flag("native") && options.given("views") && views != "native")
-    throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
-                options.origin("native") + " with " + options.origin("views") + " " + views);
-  ResolvedTransform result =
-      resolve_transform(views == "native" ? options.with("native", {"true"}) : options, source);
-  if (!has_several_views(options)) return result;
-  result.config.tiling = views == "tiles" ? image::Tiling::tiles : image::Tiling::pyramid;
-  result.origins["views"] = options.origin("views");
-  if (result.config.tiling == image::Tiling::tiles) {
+  take(request.views, "views", config.tiling);
+  if (config.tiling == image::Tiling::tiles) {
     for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
   }
   return result;
 }
 
-std::optional<fs::path> labels_file(const ParsedOptions& options) {
-  const std::string& given = options.text("labels");
+std::optional<fs::path> labels_file(const std::string& given) {
   if (given.empty()) return std::nullopt;
   if (exists(given)) return given;
   const std::optional<fs::path> bundled = bundled_labels(given);
@@ -333,7 +276,7 @@ std::optional<fs::path> labels_file(const ParsedOptions& options) {
   return bundled;
 }
 
-ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSource& source) {
+ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source) {
   const std::int64_t classes = source.config.num_classes;
   const auto checked = [&](image::Labels labels, const std::string& subject) {
     if (std::cmp_not_equal(labels.size(), classes)) {
@@ -344,7 +287,7 @@ ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSou
     }
     return labels;
   };
-  if (const auto file = labels_file(options))
+  if (const auto file = labels_file(word))
     return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
   constexpr std::int64_t kImageNetClasses = 1000;
   const checkpoint::Checkpoint& weights = source.weights;
@@ -378,12 +321,9 @@ ResolvedLabels resolve_named_labels(const ParsedOptions& options, const ModelSou
   return {image::Labels::numbered(classes), LabelOrigin::numbers, ""};
 }
 
-image::Labels resolve_labels(const ParsedOptions& options, const ModelSource& source) {
-  return resolve_named_labels(options, source).labels;
-}
-
-c10::Device choose_device(const ParsedOptions& options, const LaunchEnvironment& launch) {
-  const std::string& word = options.text("device");
+c10::Device choose_device(const RunRequest& request) {
+  const std::string& word = request.device;
+  const model::training::LaunchEnvironment& launch = request.launch;
   const c10::Device device = model::resolve_device(word);
   const bool is_numbered = word.find(':') != std::string::npos;
   if (!launch.has_others() || !device.is_cuda() || is_numbered) return device;
@@ -397,16 +337,20 @@ int available_processors() {
   return std::max(1, CPU_COUNT(&set));
 }
 
-int model_threads(const ParsedOptions& options, const LaunchEnvironment& launch) {
-  return count_option(options, "threads", launch);
-}
-int loader_workers(const ParsedOptions& options, const LaunchEnvironment& launch) {
-  return count_option(options, "workers", launch);
+namespace {
+
+int of_processors(const std::optional<int>& count, const RunRequest& request) {
+  return count.value_or(std::max(1, available_processors() / request.launch.local_world_size));
 }
 
-model::Classifier make_classifier(const ParsedOptions& options, const ModelSource& source,
-                                  std::vector<std::int64_t> trace_layers,
-                                  const LaunchEnvironment& launch) {
+}  // namespace
+
+int model_threads(const RunRequest& request) { return of_processors(request.threads, request); }
+int loader_workers(const RunRequest& request) { return of_processors(request.workers, request); }
+
+model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
+                                  const image::TransformConfig& transform, const Console& console,
+                                  std::vector<std::int64_t> trace_layers) {
   if (source.config.in_chans != 3) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -414,45 +358,41 @@ model::Classifier make_classifier(const ParsedOptions& options, const ModelSourc
         source.name);
   }
   model::inference::InferenceOptions wanted;
-  wanted.device = choose_device(options, launch);
-  wanted.precision = model::resolve_precision(options.text("precision"), wanted.device);
-  const std::string& kernels = options.text("kernels");
-  if (kernels == "fused") wanted.kernels = model::Kernels::fused;
-  if (kernels == "reference") wanted.kernels = model::Kernels::reference;
-  if (options.given("calibration") && !wanted.precision.int8)
+  wanted.device = choose_device(request);
+  wanted.precision = model::resolve_precision(request.precision, wanted.device);
+  wanted.kernels = request.kernels;
+  if (!request.calibration.empty() && !wanted.precision.int8)
     throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
                 "--calibration with --precision " + std::string(wanted.precision.name()),
                 "add --precision int8");
-  wanted.deterministic = options.flag("deterministic");
+  wanted.deterministic = request.deterministic;
   // What explains the classifier's answers has to keep to it, too.
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  if (options.given("keep-tokens")) wanted.keep_tokens = options.number("keep-tokens");
-  if (options.given("keep-layer")) {
-    if (!options.given("keep-tokens"))
+  if (request.keep_tokens) wanted.keep_tokens = *request.keep_tokens;
+  if (request.keep_layer) {
+    if (!request.keep_tokens)
       throw Error(ErrorCode::invalid_argument,
                   "the layer where tokens are dropped is given, but not how many stay",
                   "--keep-layer without --keep-tokens", "add --keep-tokens 0.7, for example");
-    wanted.keep_layer = options.integer("keep-layer");
+    wanted.keep_layer = *request.keep_layer;
   }
   wanted.trace_layers = std::move(trace_layers);
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
-  if (const int threads = model_threads(options, launch); threads != at::get_num_threads())
+  if (const int threads = model_threads(request); threads != at::get_num_threads())
     at::set_num_threads(threads);
-  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  at::manual_seed(request.seed);
   if (source.random_weights) return {source.config, wanted};
   if (wanted.precision.int8) {
-    wanted.calibration = calibration_images(options, source);
-    const std::string& named = options.text("calibration");
-    wanted.calibration_source = named.empty() ? "bundled" : named;
+    wanted.calibration = calibration_images(request.calibration, source, transform, console);
+    wanted.calibration_source = request.calibration.empty() ? "bundled" : request.calibration;
   }
   model::Classifier classifier(source.config, source.weights, wanted, source.head);
-  const Console console(options);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
   return classifier;
 }
 
-model::explain::Explainer make_explainer(const ParsedOptions& options, const ModelSource& source,
+model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
                                          std::span<const model::explain::Request> requests,
                                          c10::Device device) {
   const auto fill = [&](model::VisionTransformerImpl& modules,
@@ -461,22 +401,17 @@ model::explain::Explainer make_explainer(const ParsedOptions& options, const Mod
     for (const std::int64_t layer : layers) loading.copy_block(layer);
     loading.copy_rest();
   };
-  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  at::manual_seed(seed);
   return {source.config, requests, fill, {device}};
 }
 
-bool apply_exif(const ParsedOptions& options) { return options.text("exif") != "ignore"; }
-
-bool apply_exif_if_asked(const ParsedOptions& options) { return options.text("exif") == "apply"; }
-
-PipelineOptions pipeline_options(const ParsedOptions& options, const ResolvedTransform& transform,
-                                 bool apply_exif, const LaunchEnvironment& launch) {
+PipelineOptions pipeline_options(const RunRequest& request,
+                                 const image::TransformConfig& transform) {
   PipelineOptions pipeline;
-  pipeline.transform = transform.config;
-  pipeline.decode.apply_exif = apply_exif;
-  pipeline.decode.max_pixels = options.integer("max-pixels");
-  pipeline.workers = loader_workers(options, launch);
-  if (options.given("batch-size")) pipeline.batch_size = options.integer("batch-size");
+  pipeline.transform = transform;
+  pipeline.decode = request.decode;
+  pipeline.workers = loader_workers(request);
+  pipeline.batch_size = request.batch_size;
   return pipeline;
 }
 

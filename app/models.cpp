@@ -85,17 +85,18 @@ int info(const ParsedOptions& options, OutputFile& output) {
     return kExitOk;
   }
   Summary report;
-  if (model::find_architecture(name) && options.text("checkpoint").empty() &&
-      !std::filesystem::exists(name, ignored) && !named_model(name)) {
-    const model::VitConfig c = random_model(options, name).config;
+  ModelRequest request = model_request(options);
+  request.word = name;
+  if (names_architecture(request)) {
+    const model::VitConfig c = random_model(request).config;
     report.add("model", name);
     report.add("config", OrderedJson::parse(model::to_json(c)));
     report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
     report.write(format, output.stream());
     return kExitOk;
   }
-  const ModelSource source = open_model(options, name);
-  const ResolvedTransform transform = resolve_transform(options, source);
+  const ModelSource source = open_model(request);
+  const ResolvedTransform transform = resolve_transform(transform_request(options), source);
   const image::Size size = transform.config.img_size;
   const std::int64_t patch = source.config.patch_size;
   const model::TokenGrid grid =
@@ -129,16 +130,17 @@ int info(const ParsedOptions& options, OutputFile& output) {
 }
 
 int create(const ParsedOptions& options) {
-  const std::string name = options.given("model") ? options.text("model") : only_name(options);
-  if (name.empty())
+  ModelRequest request = model_request(options);
+  if (request.word.empty()) request.word = only_name(options);
+  if (request.word.empty())
     throw Error(ErrorCode::invalid_argument, "name an architecture", "models create",
                 "--arch deit_tiny_patch16_224");
   const std::string& file = options.text("output");
   if (file.empty() || file == "-")
     throw Error(ErrorCode::invalid_argument, "name the file to write", "models create",
                 "-o FILE.safetensors");
-  model::VitConfig config = random_model(options, name).config;
-  if (options.given("num-classes")) config.num_classes = options.integer("num-classes");
+  model::VitConfig config = random_model(request).config;
+  if (request.num_classes) config.num_classes = *request.num_classes;
   if (options.given("img-size")) {
     const image::Size size = parse_size(options.text("img-size"));
     config.img_height = size.height;
@@ -150,7 +152,7 @@ int create(const ParsedOptions& options) {
   checkpoint::save_checkpoint(file, *model, weights_dtype(options).value_or(checkpoint::Dtype::F32),
                               {{"created_by", "hydrascope models create, seed " +
                                                   std::to_string(options.integer("seed"))}});
-  Console(options).note("wrote " + file + ": " + name + " with random weights, attention " +
+  Console(options).note("wrote " + file + ": " + request.word + " with random weights, attention " +
                         model::to_text(config.attention));
   return kExitOk;
 }

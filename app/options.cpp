@@ -289,6 +289,10 @@ const ParsedOptions::Entry& ParsedOptions::entry(std::string_view name) const {
   return found->second;
 }
 
+bool ParsedOptions::takes_one_value(std::string_view name) const {
+  return declares(name) && !holds_several(entry(name).option);
+}
+
 bool ParsedOptions::given(std::string_view name) const {
   return entry(name).source != Source::default_value;
 }

@@ -78,6 +78,9 @@ enum class ConfigFile { read, left_alone };
 /// error (Error(internal)).
 class ParsedOptions {
  public:
+  /// Whether the command has that option; the same, and it takes one value.
+  [[nodiscard]] bool declares(std::string_view name) const { return entries_.contains(name); }
+  [[nodiscard]] bool takes_one_value(std::string_view name) const;
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given(std::string_view name) const;
   [[nodiscard]] Source source(std::string_view name) const;
@@ -102,8 +105,8 @@ class ParsedOptions {
     return positionals_;
   }
 
-  /// The same but for `name`, which has `words` (none: it is not given), unchecked: for a second
-  /// model of one run.
+  /// The same but for `name`, which has `words` (none: it is not given), unchecked: for defaults
+  /// that depend on the model.
   [[nodiscard]] ParsedOptions with(std::string_view name, std::vector<std::string> words) const;
 
   /// The resolved options as the JSON object that --config reads back (--dump-config): every option

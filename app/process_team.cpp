@@ -11,11 +11,11 @@
 namespace hydrascope::app {
 namespace training = model::training;
 
-training::JoinOptions join_options(const ParsedOptions& options) {
+training::JoinOptions join_options(double timeout) {
   constexpr double kMillisecondsOfASecond = 1000;
   training::JoinOptions wanted;
-  wanted.join_timeout = std::chrono::milliseconds(
-      static_cast<std::int64_t>(options.number("ddp-timeout") * kMillisecondsOfASecond));
+  wanted.join_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(timeout * kMillisecondsOfASecond));
   wanted.timeout = wanted.join_timeout;
   wanted.interrupted = stop_requested;
   return wanted;
@@ -31,9 +31,9 @@ void ProcessTeam::refuse(const std::string& subject) const {
               "run it in one process, without torchrun");
 }
 
-void ProcessTeam::join(const ParsedOptions& options) {
+void ProcessTeam::join(double timeout) {
   if (!has_others()) return;
-  training::JoinOptions wanted = join_options(options);
+  training::JoinOptions wanted = join_options(timeout);
   wanted.timeout = std::chrono::hours(24 * 365);
   // Counts are exchanged, which lie on the CPU wherever the model is.
   group_ = training::join_process_group(c10::kCPU, wanted);

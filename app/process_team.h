@@ -2,7 +2,6 @@
 // WORLD_SIZE-th. Alone it takes all, and nothing here does anything.
 #pragma once
 
-#include "app/options.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
 
@@ -16,8 +15,8 @@
 
 namespace hydrascope::app {
 
-/// `--ddp-timeout` for joining and for each operation; a signal gives up waiting.
-model::training::JoinOptions join_options(const ParsedOptions& options);
+/// `timeout` in seconds for joining and for each operation; a signal gives up waiting.
+model::training::JoinOptions join_options(double timeout);
 
 class ProcessTeam {
  public:
@@ -33,10 +32,10 @@ class ProcessTeam {
   /// Throws Error(invalid_argument) with `subject`, which is for one process alone, among several.
   void refuse(const std::string& subject) const;
 
-  /// Waits until all are there, `--ddp-timeout` at most. Afterwards they wait for each other
+  /// Waits until all are there, `timeout` seconds at most. Afterwards they wait for each other
   /// without end, because shares take different times; one that dies is an error at once. Throws
   /// Error(failed).
-  void join(const ParsedOptions& options);
+  void join(double timeout);
 
   /// Is input `number` (from 0, of all) this process's?
   [[nodiscard]] bool takes(std::int64_t number) const noexcept {

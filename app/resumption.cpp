@@ -39,14 +39,14 @@ std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
   return lock;
 }
 
-std::optional<fs::path> state_to_resume(const ParsedOptions& options, const fs::path& folder,
+std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::path& folder,
                                         const std::optional<fs::path>& newest,
                                         model::training::ProcessGroup& group, c10::Device device) {
-  const std::string& word = options.text("resume");
+  const std::string& word = request.word;
   std::error_code ignored;
   if (group.is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
   const bool begins = word.empty() || (word == "auto" && !newest);
-  if (group.is_first() && word.empty() && newest && !options.flag("force")) {
+  if (group.is_first() && word.empty() && newest && !request.force) {
     throw Error(ErrorCode::invalid_argument, "the folder holds a run", folder.string(),
                 "--resume auto goes on with it, --force begins anew");
   }

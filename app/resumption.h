@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/file_lock.h"
-#include "app/options.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/training/data/training_set.h"
 #include "model/training/parallel/process_group.h"
@@ -18,6 +17,12 @@
 
 namespace hydrascope::app {
 
+/// What happens to a run that the folder holds.
+struct ResumeRequest {
+  std::string word;    ///< `--resume`: "auto", a state's file, or ""
+  bool force = false;  ///< it is replaced
+};
+
 /// Keeps other runs out of `folder`, which is there, until it ends. Throws Error(invalid_argument)
 /// where one is at work.
 std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
@@ -28,7 +33,7 @@ std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
 /// whose best weights would be missing; Error(failed) where a process does not see the
 /// state that rank 0 sees.
 std::optional<std::filesystem::path> state_to_resume(
-    const ParsedOptions& options, const std::filesystem::path& folder,
+    const ResumeRequest& request, const std::filesystem::path& folder,
     const std::optional<std::filesystem::path>& newest, model::training::ProcessGroup& group,
     c10::Device device);
 

@@ -59,13 +59,13 @@ Expected read_expected() {
 
 /// What `hydrascope classify --device cpu --precision PRECISION PICTURES` computes.
 at::Tensor classify(const Expected& expected, std::string_view precision) {
-  const std::vector<std::string> words{"--model", expected.model, "--device",
-                                       "cpu",     "--precision",  std::string(precision)};
-  const ParsedOptions options = parse(classify_spec(), words);
-  const ModelSource source = open_model(options);
-  model::Classifier classifier = make_classifier(options, source);
-  PipelineOptions pipeline =
-      pipeline_options(options, resolve_transform(options, source), apply_exif(options));
+  RunRequest run;
+  run.device = "cpu";
+  run.precision = precision;
+  const ModelSource source = open_model({.word = expected.model});
+  const image::TransformConfig transform = resolve_transform({}, source).config;
+  model::Classifier classifier = make_classifier(run, source, transform, Console());
+  PipelineOptions pipeline = pipeline_options(run, transform);
   pipeline.keep_input = false;
   auto picture = expected.pictures.begin();
   const auto next = [&]() -> std::optional<Input> {

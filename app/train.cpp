@@ -61,17 +61,19 @@ class TrainingRun {
  public:
   explicit TrainingRun(const ParsedOptions& options)
       : options_(options),
-        launch_(training::read_launch_environment()),
+        transform_request_(transform_request(options)),
+        run_(training_run_request(options)),
+        launch_(run_.launch),
         console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
-        device_(choose_device(options, launch_)),
-        group_(join_training(options, device_)),
-        subject_(open_subject(options)),
+        device_(choose_device(run_)),
+        group_(join_training(run_.join_timeout, device_)),
+        subject_(open_subject(data_request(options), model_request(options), transform_request_)),
         length_(length_of(options, subject_.training.size(), group_->world_size())),
         schedule_(schedule_of(options, length_)),
         autocast_(autocast_of(options, device_)),
         states_(output_folder(options, subject_.source),
                 static_cast<int>(options.integer("checkpoint-hist"))),
-        unreadable_(options) {}
+        unreadable_(run_.fail_fast) {}
 
   int run();
 
@@ -97,7 +99,9 @@ class TrainingRun {
   int report();
 
   const ParsedOptions& options_;
-  training::LaunchEnvironment launch_;
+  TransformRequest transform_request_;
+  RunRequest run_;
+  const training::LaunchEnvironment& launch_;
   Console console_;
   c10::Device device_;
   std::unique_ptr<training::ProcessGroup> group_;
@@ -128,7 +132,7 @@ class TrainingRun {
 
 void TrainingRun::build_model() {
   const ModelSource& source = subject_.source;
-  at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
+  at::manual_seed(run_.seed);
   model_ = model::VisionTransformer(source.config);
   if (!source.random_weights) {
     const checkpoint::LoadReport loaded = source.weights.load_into(*model_, source.head);
@@ -147,9 +151,9 @@ void TrainingRun::build_model() {
 }
 
 training::LoaderOptions TrainingRun::loader_options() {
-  training::LoaderOptions loader = loader_of(options_, subject_.transform.config, launch_);
+  training::LoaderOptions loader = loader_of(options_, run_, subject_.transform.config);
   loader.sampler.batch_size = length_.batch_size;
-  loader.sampler.seed = static_cast<std::uint64_t>(options_.integer("seed"));
+  loader.sampler.seed = run_.seed;
   loader.sampler.rank = group_->rank();
   loader.sampler.world_size = group_->world_size();
   loader.sampler.batches_per_epoch = length_.steps_per_epoch * length_.accumulation;
@@ -256,10 +260,9 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
                                                : std::numeric_limits<double>::quiet_NaN());
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
-    last_score_ = validate_model(
-        *model_, device_, autocast_, subject_.validation,
-        pipeline_options(options_, subject_.transform, apply_exif_if_asked(options_), launch_),
-        unreadable_.report(), *group_);
+    last_score_ = validate_model(*model_, device_, autocast_, subject_.validation,
+                                 pipeline_options(run_, subject_.transform.config),
+                                 unreadable_.report(), *group_);
     if (last_score_.interrupted) {
       if (average_) average_->swap();
       return false;
@@ -337,19 +340,16 @@ int TrainingRun::report() {
 }
 
 int TrainingRun::run() {
-  set_up_computation(options_, launch_);
+  set_up_computation(run_);
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
-  if (options_.flag("print-transform")) console_.note(subject_.transform.describe());
+  if (transform_request_.is_printed) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
-  const std::optional<ModelSource> teacher = open_teacher(options_);
-  // What these two are, whether the options or the checkpoint say it.
-  const model::VitConfig& config = subject_.source.config;
-  const ParsedOptions resolved =
-      options_.with("pos-interp", {std::string(model::name(config.pos_interp))})
-          .with("overview",
-                config.overview ? std::vector<std::string>{"on"} : std::vector<std::string>{});
-  about_["training"] = training_recipe(resolved, teacher, autocast_, group_->world_size());
+  std::optional<ModelSource> teacher;
+  if (const std::string& word = options_.text("teacher"); !word.empty())
+    teacher = open_model({.word = word});
+  about_["training"] =
+      training_recipe(options_, subject_.source.config, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);
@@ -358,8 +358,8 @@ int TrainingRun::run() {
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);
   task_ = std::make_unique<training::ClassificationTask>(
       *model_, loss_of(options_),
-      make_teacher(options_, teacher, subject_.transform.config, subject_.source.config.num_classes,
-                   device_, console_),
+      make_teacher(teacher, subject_.transform.config, subject_.source.config.num_classes,
+                   autocast_, device_, console_),
       group_->rank());
   training::TrainerOptions wanted;
   wanted.schedule = schedule_;
@@ -367,7 +367,7 @@ int TrainingRun::run() {
   wanted.clip_norm = options_.number("clip-grad");
   wanted.autocast = autocast_;
   wanted.device = device_;
-  wanted.seed = static_cast<std::uint64_t>(options_.integer("seed"));
+  wanted.seed = run_.seed;
   wanted.log_every = options_.integer("log-interval");
   trainer_ = std::make_unique<training::Trainer>(*task_, *loader_, *optimizer_, average_.get(),
                                                  *group_, wanted);
@@ -378,7 +378,8 @@ int TrainingRun::run() {
   };
   const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_.folder()) : nullptr;
   const std::optional<fs::path> state =
-      state_to_resume(options_, states_.folder(), states_.newest(), *group_, device_);
+      state_to_resume({options_.text("resume"), options_.flag("force")}, states_.folder(),
+                      states_.newest(), *group_, device_);
   if (state) {
     resume(*state);
   } else {

@@ -78,11 +78,15 @@ int local_processes(const ParsedOptions& options, int otherwise) {
   return options.given("processes") ? static_cast<int>(options.integer("processes")) : otherwise;
 }
 
-void set_up_computation(const ParsedOptions& options,
-                        const model::training::LaunchEnvironment& launch) {
-  at::set_num_threads(model_threads(options, launch));
-  if (options.flag("deterministic"))
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+RunRequest training_run_request(const ParsedOptions& options) {
+  RunRequest run = run_request(options, AutoExif::as_stored);
+  run.launch = model::training::read_launch_environment();
+  return run;
+}
+
+void set_up_computation(const RunRequest& run) {
+  at::set_num_threads(model_threads(run));
+  if (run.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
 }
 
 std::string size_text(const image::Size& size) {
@@ -175,16 +179,14 @@ model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
   return resolutions;
 }
 
-model::training::LoaderOptions loader_of(const ParsedOptions& options,
-                                         const image::TransformConfig& transform,
-                                         const model::training::LaunchEnvironment& launch) {
+model::training::LoaderOptions loader_of(const ParsedOptions& options, const RunRequest& run,
+                                         const image::TransformConfig& transform) {
   model::training::LoaderOptions loader;
   loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
   loader.augment = augmentation_of(options, transform);
-  loader.workers = loader_workers(options, launch);
+  loader.workers = loader_workers(run);
   loader.cache_bytes = options.integer("cache-mb") << 20;
-  loader.decode = {.apply_exif = apply_exif_if_asked(options),
-                   .max_pixels = options.integer("max-pixels")};
+  loader.decode = run.decode;
   return loader;
 }
 
@@ -231,9 +233,6 @@ std::string progress_text(const model::training::StepRecord& record) {
          " images/s";
 }
 
-UnreadablePictures::UnreadablePictures(const ParsedOptions& options)
-    : ends_run_(options.text("on-error") == "fail") {}
-
 model::training::FailureReport UnreadablePictures::report() {
   return [this](const std::string& file, const std::string& message) {
     if (ends_run_) throw Error(ErrorCode::failed, message, file);
@@ -265,9 +264,8 @@ std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
   return std::get<0>(at::_unique(all.cpu())).numel();
 }
 
-std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
-                                                             c10::Device device) {
-  model::training::JoinOptions wanted = join_options(options);
+std::unique_ptr<model::training::ProcessGroup> join_training(double timeout, c10::Device device) {
+  model::training::JoinOptions wanted = join_options(timeout);
   wanted.interrupted = [] {
     LocalRanks::require_all_running();
     return stop_requested();

@@ -32,9 +32,10 @@ namespace hydrascope::app {
 /// Error(invalid_argument) where a launcher says how many there are, too.
 int local_processes(const ParsedOptions& options, int otherwise);
 
+/// How this process of a training run computes and reads pictures.
+RunRequest training_run_request(const ParsedOptions& options);
 /// How LibTorch computes in this process: `--threads`, `--deterministic`.
-void set_up_computation(const ParsedOptions& options,
-                        const model::training::LaunchEnvironment& launch);
+void set_up_computation(const RunRequest& run);
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
@@ -57,9 +58,8 @@ std::vector<model::training::TrainingPicture> pictures_of(const std::string& wor
 model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
                                                   const image::TransformConfig& transform);
 /// Augmentation, repeats, workers, cache and limits; batches and their order are the caller's.
-model::training::LoaderOptions loader_of(const ParsedOptions& options,
-                                         const image::TransformConfig& transform,
-                                         const model::training::LaunchEnvironment& launch);
+model::training::LoaderOptions loader_of(const ParsedOptions& options, const RunRequest& run,
+                                         const image::TransformConfig& transform);
 /// Which weights, wherever they lie: "NAME, sha256 HEX".
 std::string name_and_sha256(const std::filesystem::path& file);
 
@@ -80,8 +80,8 @@ std::string progress_text(const model::training::StepRecord& record);
 /// quiet.
 class UnreadablePictures {
  public:
-  /// `--on-error fail`: the first one ends the run, by an Error(failed) out of `report`.
-  explicit UnreadablePictures(const ParsedOptions& options);
+  /// `ends_run`: the first one does, by an Error(failed) out of `report`.
+  explicit UnreadablePictures(bool ends_run) : ends_run_(ends_run) {}
   /// For loaders; this object must outlive them.
   [[nodiscard]] model::training::FailureReport report();
   /// Of all processes, which must ask alike.
@@ -93,10 +93,8 @@ class UnreadablePictures {
   bool ends_run_;
 };
 
-/// Where the environment describes several processes, joins them (`--ddp-timeout`); a signal gives
-/// up waiting.
-std::unique_ptr<model::training::ProcessGroup> join_training(const ParsedOptions& options,
-                                                             c10::Device device);
+/// Where the environment describes several processes, joins them; a signal gives up waiting.
+std::unique_ptr<model::training::ProcessGroup> join_training(double timeout, c10::Device device);
 /// `--amp-dtype`; "auto" is bfloat16 where the device computes it in hardware.
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device);
 

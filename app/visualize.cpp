@@ -81,11 +81,12 @@ viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& sour
 int run_visualize(const ParsedOptions& options) {
   const Console console(options);
   refuse_dropped_tokens(options);
+  const TransformRequest wanted = transform_request(options);
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const std::vector<std::string> words = input_words(options);
-  const ModelSource source = open_model(options);
-  const ResolvedTransform transform = resolve_transform_of_views(options, source);
-  if (options.flag("print-transform") && words.empty()) {
+  const ModelSource source = open_model(model_request(options));
+  const ResolvedTransform transform = resolve_transform(wanted, source);
+  if (wanted.is_printed && words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
   }
@@ -93,24 +94,26 @@ int run_visualize(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "no input given", "visualize",
                 "name pictures, folders or globs; see `hydrascope help visualize`");
   }
-  const image::Labels labels = resolve_labels(options, source);
+  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
+  RunRequest run = run_request(options, AutoExif::upright);
   ClassChoice classes(options.texts("class"), topk(options), labels);
   MapWords map_choice = map_words(options);
   map_choice.of_class = !classes.is_default();
   const MapSelection selection = choose_maps(source.config, map_choice);
   OutputOptions outputs =
-      heatmap_outputs(options, most_maps(selection, classes), loader_workers(options));
+      heatmap_outputs(options, most_maps(selection, classes), loader_workers(run));
   for (const std::string& note : source.notes) console.note("note: " + note);
   for (const std::string& note : selection.notes) console.note("note: " + note);
-  if (options.flag("print-transform") || console.verbose) console.note(transform.describe());
+  if (wanted.is_printed || console.verbose) console.note(transform.describe());
 
   const std::jthread encoders = viz::prepare_to_encode();
+  run = with_fastest_precision(std::move(run), source.config, console);
   model::Classifier classifier = make_classifier(
-      with_fastest_precision(options, source.config, console), source,
+      run, source, transform.config, console,
       MapExplainer::traced_layers(source.config, selection.maps, map_choice.mapless));
-  MapExplainer explainer(options, source, selection.maps, map_choice.mapless,
+  MapExplainer explainer(run.seed, source, selection.maps, map_choice.mapless,
                          classifier.options().device);
-  PipelineOptions pipeline = pipeline_options(options, transform, apply_exif(options));
+  PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = false;
   pipeline.keep_picture = true;
   pipeline.video_stride = options.integer("video-stride");
@@ -164,7 +167,6 @@ int run_visualize(const ParsedOptions& options) {
     console.note(text);
   };
 
-  const bool fail_fast = options.text("on-error") == "fail";
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
   const NameOrder order = options.given("frames-as-video") ? NameOrder::numbers : NameOrder::bytes;
@@ -179,16 +181,16 @@ int run_visualize(const ParsedOptions& options) {
         visualization.add(result);
         progress.advance();
         count.begin();
-        return !reader_gone && !(fail_fast && (failed || output.failed() > 0));
+        return !reader_gone && !(run.fail_fast && (failed || output.failed() > 0));
       });
   visualization.finish();
   output.finish();
   progress.finish();
   if (reader_gone) HeldPipeSignal::end_quietly();
   records.finish();
-  console.detail(timing.describe(model_threads(options), pipeline.workers));
+  console.detail(timing.describe(model_threads(run), pipeline.workers));
   if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (output.failed() > 0) return fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  if (output.failed() > 0) return run.fail_fast ? kExitFailed : kExitSomeInputsFailed;
   return kExitOk;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -29,25 +30,27 @@ std::set<std::string> mechanisms_of(const std::string& spec) {
   return names;
 }
 
-/// The values of a list option; one empty value where none were given.
-Words values_of(const ParsedOptions& options, const char* name, const Words& preset = {}) {
-  if (options.given(name) || preset.empty()) {
-    const Words& values = options.texts(name);
-    return values.empty() ? Words{""} : values;
-  }
-  return preset;
-}
-
-void append(std::vector<Words>& runs, const std::string& option, const Words& values) {
-  std::vector<Words> longer;
-  for (const Words& run : runs) {
-    for (const std::string& value : values) {
-      Words next = run;
-      if (!value.empty()) next.push_back("--" + option + "=" + value);
-      longer.push_back(std::move(next));
-    }
+/// Each run with each of the values, which `set` gives it; where there are none, as they were.
+template <class Value, class Set>
+void multiply(std::vector<BenchmarkRun>& runs, const std::vector<Value>& values, const Set& set) {
+  if (values.empty()) return;
+  std::vector<BenchmarkRun> longer;
+  for (const BenchmarkRun& run : runs) {
+    for (const Value& value : values) set(longer.emplace_back(run), value);
   }
   runs = std::move(longer);
+}
+
+/// The settings of `--attn-opt` whose mechanism `attention` has; all for "", the checkpoint's.
+Words settings_for(const std::string& attention, const Words& settings) {
+  if (attention.empty()) return settings;
+  const std::set<std::string> mechanisms = mechanisms_of(attention);
+  Words chosen;
+  for (const std::string& setting : settings) {
+    const std::string mechanism = setting.substr(0, setting.find('.'));
+    if (mechanisms.contains(model::find_mechanism(mechanism).name)) chosen.push_back(setting);
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -58,20 +61,7 @@ std::vector<std::string> split_attention_list(const std::string& text) {
   return split(text, ',');
 }
 
-CommandSpec single_run_spec() {
-  CommandSpec spec;
-  spec.name = "benchmark";
-  spec.options =
-      join({model_options(),
-            preprocessing_options(),
-            runtime_options(),
-            output_options(),
-            general_options(),
-            {{.name = "max-pixels", .kind = ValueKind::integer, .default_value = "536870912"}}});
-  return spec;
-}
-
-std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
+std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
   const bool full_hd = options.text("preset") == "1080p";
   Words attention;
   for (const std::string& text : options.texts("attn")) {
@@ -80,49 +70,41 @@ std::vector<std::vector<std::string>> sweep(const ParsedOptions& options) {
   if (attention.empty() && full_hd)
     attention = {"softmax", "hedgehog", "hydra", "hedgehog,hydra:last4"};
   if (attention.empty()) attention = {""};
+  Words sizes = options.texts("img-size");
+  if (sizes.empty() && full_hd) sizes = {"1080x1920"};
 
-  Words shared;
-  for (const char* name : {"checkpoint", "fit", "threads", "seed", "pos-interp", "overview",
-                           "num-classes", "workers", "keep-layer"}) {
-    if (options.given(name)) shared.push_back("--" + std::string(name) + "=" + options.text(name));
-  }
-  for (const char* name : {"use-ema", "deterministic", "reset-head"}) {
-    if (options.flag(name)) shared.push_back("--" + std::string(name));
-  }
-  std::vector<Words> runs{shared};
-  append(runs, "model", values_of(options, "model"));
-  std::vector<Words> with_attention;
-  std::set<std::string> unused(options.texts("attn-opt").begin(), options.texts("attn-opt").end());
-  for (const Words& run : runs) {
-    for (const std::string& spec : attention) {
-      Words next = run;
-      if (!spec.empty()) next.push_back("--attn=" + spec);
-      for (const std::string& setting : options.texts("attn-opt")) {
-        const std::string& mechanism =
-            model::find_mechanism(setting.substr(0, setting.find('.'))).name;
-        if (!spec.empty() && !mechanisms_of(spec).contains(mechanism)) continue;
-        next.push_back("--attn-opt=" + setting);
-        unused.erase(setting);
-      }
-      with_attention.push_back(std::move(next));
-    }
-  }
+  std::vector<BenchmarkRun> runs{{model_request(options), transform_request(options),
+                                  run_request(options, AutoExif::upright)}};
+  const Words settings = std::exchange(runs.front().model.attention_options, {});
+  const std::string calibration = std::exchange(runs.front().run.calibration, {});
+  multiply(runs, options.texts("model"),
+           [](BenchmarkRun& run, const std::string& word) { run.model.word = word; });
+  std::set<std::string> unused(settings.begin(), settings.end());
+  multiply(runs, attention, [&](BenchmarkRun& run, const std::string& spec) {
+    run.model.attention = spec;
+    run.model.attention_options = settings_for(spec, settings);
+    for (const std::string& setting : run.model.attention_options) unused.erase(setting);
+  });
   if (!unused.empty()) {
     throw Error(ErrorCode::invalid_argument, "no combination runs its mechanism",
                 "--attn-opt " + *unused.begin());
   }
-  runs = std::move(with_attention);
-  append(runs, "img-size", values_of(options, "img-size", full_hd ? Words{"1080x1920"} : Words{}));
-  append(runs, "batch-size", values_of(options, "batch-size"));
-  append(runs, "precision", values_of(options, "precision"));
-  if (options.given("calibration")) {
-    for (Words& run : runs)
-      if (std::ranges::find(run, "--precision=int8") != run.end())
-        run.push_back("--calibration=" + options.text("calibration"));
-  }
-  append(runs, "device", values_of(options, "device"));
-  append(runs, "kernels", values_of(options, "kernels"));
-  append(runs, "keep-tokens", values_of(options, "keep-tokens"));
+  multiply(runs, sizes, [](BenchmarkRun& run, const std::string& size) {
+    run.transform.img_size = {parse_size(size), "--img-size"};
+  });
+  multiply(runs, options.integers("batch-size"),
+           [](BenchmarkRun& run, std::int64_t size) { run.run.batch_size = size; });
+  multiply(runs, options.texts("precision"), [&](BenchmarkRun& run, const std::string& word) {
+    run.run.precision = word;
+    if (word == "int8") run.run.calibration = calibration;
+  });
+  multiply(runs, options.texts("device"),
+           [](BenchmarkRun& run, const std::string& word) { run.run.device = word; });
+  multiply(runs, options.texts("kernels"), [](BenchmarkRun& run, const std::string& word) {
+    run.run.kernels = parse_kernels(word);
+  });
+  multiply(runs, options.numbers("keep-tokens"),
+           [](BenchmarkRun& run, double share) { run.run.keep_tokens = share; });
   return runs;
 }
 

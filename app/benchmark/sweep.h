@@ -1,25 +1,27 @@
-// The cross product of what `benchmark` was asked for, as command lines of single runs. Free of
-// LibTorch.
+// From the lists of the `benchmark` command to one request per combination.
 #pragma once
 
-#include "app/options.h"
+#include "app/requests.h"
 
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
 
-/// "softmax,hydra" and "softmax;hydra:last4,softmax:0-7" -> specs. Commas also stand inside one
-/// spec ("softmax:0-9,hydra:10-11"): where a ':' occurs, ';' separates.
+/// One combination to measure.
+struct BenchmarkRun {
+  ModelRequest model;
+  TransformRequest transform;
+  RunRequest run;
+};
+
+/// The cross product of the lists, the last list varying fastest. A setting of a mechanism goes to
+/// the runs whose attention has it, a calibration to those in int8. Throws Error(invalid_argument)
+/// for a setting that no run takes.
+std::vector<BenchmarkRun> sweep(const ParsedOptions& options);
+
+/// "softmax,hydra" -> both; with ':' or ';' a spec holds commas of its own, and ';' separates:
+/// "softmax:0-9,hydra:10-11;hydra".
 std::vector<std::string> split_attention_list(const std::string& text);
-
-/// The options of one run, the ones a list may be given for being single values there.
-CommandSpec single_run_spec();
-
-/// Words for `parse(single_run_spec(), words)`, one list a combination, in the order models,
-/// attention, sizes, batches, precisions, devices, kernels. `--preset 1080p` fills what was not
-/// given. An --attn-opt goes to the combinations that run its mechanism; one that none runs is
-/// Error(invalid_argument).
-std::vector<std::vector<std::string>> sweep(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

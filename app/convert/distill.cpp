@@ -56,7 +56,7 @@ struct ConversionDefault {
 constexpr ConversionDefault kConversionDefaults[] = {{"hydra", "feature_scale", "on"},
                                                      {"hedgehog", "variant", "softmax2"}};
 
-void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source) {
+void apply_conversion_defaults(const ModelRequest& request, ModelSource& source) {
   std::vector<model::AttentionSpec>& layers = source.config.attention;
   const std::vector<model::AttentionSpec> asked =
       model::with_all_options(layers, source.config.training_grid());
@@ -68,12 +68,12 @@ void apply_conversion_defaults(const ParsedOptions& options, ModelSource& source
     }
   }
   // What the user says wins.
-  for (const std::string& option : options.texts("attn-opt"))
+  for (const std::string& option : request.attention_options)
     model::apply_attention_option(option, layers);
 }
 
-ModelSource open_source(const ParsedOptions& options) {
-  std::string word = options.text("model");
+ModelSource open_source(const ModelRequest& request, const std::string& architecture) {
+  std::string word = request.word;
   std::error_code ignored;
   fs::path file = word;
   if (word.empty()) word = std::string(kDefaultModel);
@@ -87,14 +87,14 @@ ModelSource open_source(const ParsedOptions& options) {
       throw Error(ErrorCode::invalid_argument, "no such file, and no bundled model", word);
     file = *found;
   }
-  if (options.given("num-classes") || options.flag("reset-head")) {
+  if (request.num_classes || request.reset_head) {
     throw Error(ErrorCode::invalid_argument, "a new classifier has nothing to teach", "convert",
                 "give the model its classes with `hydrascope train` first");
   }
-  ModelSource source = open_weights(options, word, file, options.text("arch"));
+  ModelSource source = open_weights(request, word, file, architecture);
   // That the attention changes is what is wanted.
   source.notes = with_flags(source.weights.notes());
-  apply_conversion_defaults(options, source);
+  apply_conversion_defaults(request, source);
   return source;
 }
 
@@ -125,15 +125,18 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
 /// One conversion from its options to its report.
 class Distillation {
  public:
-  Distillation(const ParsedOptions& options, ModelSource source)
+  Distillation(const ParsedOptions& options, std::string architecture, ModelSource source)
       : options_(options),
-        launch_(training::read_launch_environment()),
+        architecture_(std::move(architecture)),
+        transform_request_(transform_request(options)),
+        run_(training_run_request(options)),
+        launch_(run_.launch),
         console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
         output_(options.text("output")),
-        device_(choose_device(options, launch_)),
-        group_(join_training(options, device_)),
+        device_(choose_device(run_)),
+        group_(join_training(run_.join_timeout, device_)),
         source_(std::move(source)),
-        unreadable_(options) {}
+        unreadable_(run_.fail_fast) {}
 
   int run();
 
@@ -150,7 +153,10 @@ class Distillation {
   int finish(const training::ConversionHistory& history);
 
   ParsedOptions options_;
-  training::LaunchEnvironment launch_;
+  std::string architecture_;
+  TransformRequest transform_request_;
+  RunRequest run_;
+  const training::LaunchEnvironment& launch_;
   Console console_;
   fs::path output_;
   c10::Device device_;
@@ -201,7 +207,7 @@ void Distillation::build_models() {
   source_.weights.load_into(*teacher, source_.head);
   teacher->to(device_);
   teacher_ = std::make_unique<training::Teacher>(teacher);
-  at::manual_seed(static_cast<std::uint64_t>(options_.integer("seed")));
+  at::manual_seed(run_.seed);
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
 }
@@ -230,7 +236,7 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
     console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +
                   size_text(own_size) + "; what it says there is learned");
   }
-  if (options_.flag("print-transform")) console_.note(shown_.describe());
+  if (transform_request_.is_printed) console_.note(shown_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " + std::string(name(chosen.autocast)));
@@ -279,10 +285,9 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
 void Distillation::evaluate(ConversionReport& report) {
   training::load_weights(output_, *student_);
   try {
-    const ValidationScore score = validate_model(
-        *student_, device_, training::Autocast::off, evaluated_,
-        pipeline_options(options_, transform_, apply_exif_if_asked(options_), launch_),
-        unreadable_.report(), *group_);
+    const ValidationScore score =
+        validate_model(*student_, device_, training::Autocast::off, evaluated_,
+                       pipeline_options(run_, transform_.config), unreadable_.report(), *group_);
     if (score.interrupted) return;
     report.top1 = score.top1;
     report.eval_images = score.images;
@@ -345,23 +350,24 @@ int Distillation::finish(const training::ConversionHistory& history) {
 }
 
 int Distillation::run() {
-  set_up_computation(options_, launch_);
+  set_up_computation(run_);
   check_files();
-  shown_ = resolve_transform(options_, source_);
+  shown_ = resolve_transform(transform_request_, source_);
   // A model that learns sizes keeps its own, whatever size its teacher looks at.
-  transform_ =
-      options_.given("sizes") ? resolve_transform(options_.with("img-size", {}), source_) : shown_;
-  const ResolvedLabels labels = resolve_named_labels(options_, source_);
+  TransformRequest of_result = transform_request_;
+  if (options_.given("sizes") && options_.given("img-size")) of_result.img_size.reset();
+  transform_ = resolve_transform(of_result, source_);
+  const ResolvedLabels labels = resolve_labels(options_.text("labels"), source_);
   evaluated_ = evaluation_pictures(options_, labels.labels);
   const image::TransformConfig transform = training_transform(shown_);
-  pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"),
-                                  static_cast<std::uint64_t>(options_.integer("seed")));
+  pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"), run_.seed);
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
   options_ = with_recipe_defaults(std::move(options_), !layers.maps.empty(), launch_.world_size);
+  run_.batch_size = options_.integer("batch-size");
   training::ConversionOptions chosen =
-      conversion_options(options_, transform, device_, std::ssize(pictures_.training), launch_);
+      conversion_options(options_, run_, transform, device_, std::ssize(pictures_.training));
   chosen.loader.on_failure = unreadable_.report();
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
@@ -380,7 +386,7 @@ int Distillation::run() {
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);
-  recipe_ = conversion_recipe(options_, chosen.autocast, group_->world_size());
+  recipe_ = conversion_recipe(options_, architecture_, chosen.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
@@ -399,7 +405,8 @@ int Distillation::run() {
 
   std::int64_t steps_done = -1;
   if (const auto state =
-          state_to_resume(options_, states_folder(), conversion.newest_state(), *group_, device_)) {
+          state_to_resume({options_.text("resume"), options_.flag("force")}, states_folder(),
+                          conversion.newest_state(), *group_, device_)) {
     const training::Resumption resumed = conversion.resume(*state);
     renumbered_ = resumed.steps_done - resumed.step;
     steps_done = resumed.steps_done;
@@ -417,10 +424,11 @@ int Distillation::run() {
 
 }  // namespace
 
-int distill(const ParsedOptions& options) {
-  ModelSource source = open_source(options);
+int distill(const ParsedOptions& options, const ModelRequest& model,
+            const std::string& architecture) {
+  ModelSource source = open_source(model, architecture);
   LocalRanks others(local_processes(options, default_processes(options, source.config)));
-  const int code = Distillation(options, std::move(source)).run();
+  const int code = Distillation(options, architecture, std::move(source)).run();
   return others.wait(code);
 }
 

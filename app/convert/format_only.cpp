@@ -11,6 +11,7 @@
 
 #include <iostream>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -18,14 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Files {
-  std::string from;
-  std::string to;
-};
-
-Files files_of(const ParsedOptions& options) {
+/// IN and OUT, or `--model` and `--output` in their places.
+std::pair<std::string, std::string> files_of(const ParsedOptions& options,
+                                             const ModelRequest& model) {
   std::vector<std::string> words = options.positionals();
-  if (options.given("model")) words.insert(words.begin(), options.text("model"));
+  if (!model.word.empty()) words.insert(words.begin(), model.word);
   if (options.given("output")) words.push_back(options.text("output"));
   if (words.size() != 2) {
     throw Error(ErrorCode::invalid_argument,
@@ -64,25 +62,28 @@ std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options) {
   return std::nullopt;
 }
 
-int rewrite_checkpoint(const ParsedOptions& options) {
-  const Files files = files_of(options);
+int rewrite_checkpoint(const ParsedOptions& options, const ModelRequest& model,
+                       const std::string& architecture) {
+  const auto [from, to] = files_of(options, model);
   const Console console(options);
-  const ModelSource source = open_weights(options, files.from, files.from, options.text("arch"));
-  prepare_output(files.to, options.flag("force"));
+  const TransformRequest wanted = transform_request(options);
+  const ModelSource source = open_weights(model, from, from, architecture);
+  prepare_output(to, options.flag("force"));
   for (const std::string& note : source.notes) console.note("note: " + note);
 
-  const ResolvedTransform transform = resolve_transform(options, source);
-  if (options.flag("print-transform")) std::cout << transform.describe() << '\n';
+  const ResolvedTransform transform = resolve_transform(wanted, source);
+  if (wanted.is_printed) std::cout << transform.describe() << '\n';
 
   // Building the model proves that the file is complete and makes what it lacks.
   at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
-  model::VisionTransformer model(source.config);
-  const checkpoint::LoadReport report = source.weights.load_into(*model, source.head);
+  model::VisionTransformer modules(source.config);
+  const checkpoint::LoadReport report = source.weights.load_into(*modules, source.head);
   for (const std::string& note : describe(report)) console.note("note: " + note);
-  checkpoint::convert_checkpoint(files.to, source.weights, *model, report, weights_dtype(options),
-                                 describe_descendant(source, "convert --format-only", transform,
-                                                     resolve_named_labels(options, source)));
-  console.note("wrote " + files.to + ": " + source.config.arch + ", attention " +
+  checkpoint::convert_checkpoint(
+      to, source.weights, *modules, report, weights_dtype(options),
+      describe_descendant(source, "convert --format-only", transform,
+                          resolve_labels(options.text("labels"), source)));
+  console.note("wrote " + to + ": " + source.config.arch + ", attention " +
                model::to_text(source.config.attention) + ", from " + source.weights.format() +
                " with names of " + std::string(source.weights.layout()));
   return kExitOk;

@@ -1,7 +1,7 @@
 // convert --format-only: another file of the same weights.
 #pragma once
 
-#include "app/options.h"
+#include "app/requests.h"
 #include "model/checkpoint/formats/safetensors.h"
 
 #include <filesystem>
@@ -10,8 +10,10 @@
 
 namespace hydrascope::app {
 
-/// IN OUT, or --model and --output in their places. Returns the exit code.
-int rewrite_checkpoint(const ParsedOptions& options);
+/// IN OUT, or --model and --output in their places; `architecture` is the name of what IN holds, or
+/// "". Returns the exit code.
+int rewrite_checkpoint(const ParsedOptions& options, const ModelRequest& model,
+                       const std::string& architecture);
 
 /// Throws Error(invalid_argument) for a file that is none of this program's format, or that exists
 /// without `force`; makes its folder.

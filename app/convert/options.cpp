@@ -79,10 +79,9 @@ int default_processes(const ParsedOptions& options, const model::VitConfig& conf
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-training::ConversionOptions conversion_options(const ParsedOptions& options,
+training::ConversionOptions conversion_options(const ParsedOptions& options, const RunRequest& run,
                                                const image::TransformConfig& transform,
-                                               c10::Device device, std::int64_t pictures,
-                                               const training::LaunchEnvironment& launch) {
+                                               c10::Device device, std::int64_t pictures) {
   constexpr std::int64_t kMapsWarmup = 20;
   constexpr std::int64_t kOutputsWarmup = 10;
   constexpr double kFinetuneWarmup = 0.05;
@@ -103,7 +102,7 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   conversion.accumulation = options.integer("grad-accum-steps");
   if (stage != "maps") {
     const auto of_a_step =
-        static_cast<double>(finetune.batch_size * conversion.accumulation * launch.world_size);
+        static_cast<double>(finetune.batch_size * conversion.accumulation * run.launch.world_size);
     const double steps = options.number("epochs") * static_cast<double>(pictures) / of_a_step;
     finetune.steps = options.number("epochs") == 0
                          ? 0
@@ -153,9 +152,9 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   if (options.given("max-minutes"))
     conversion.max_seconds = kSecondsOfAMinute * options.number("max-minutes");
 
-  conversion.loader = loader_of(options, transform, launch);
+  conversion.loader = loader_of(options, run, transform);
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
-  conversion.seed = static_cast<std::uint64_t>(options.integer("seed"));
+  conversion.seed = run.seed;
   conversion.device = device;
   conversion.autocast = autocast_of(options, device);
   conversion.log_every = options.integer("log-interval");
@@ -164,11 +163,12 @@ training::ConversionOptions conversion_options(const ParsedOptions& options,
   return conversion;
 }
 
-std::string conversion_recipe(const ParsedOptions& options, training::Autocast autocast,
-                              int processes) {
+std::string conversion_recipe(const ParsedOptions& options, const std::string& architecture,
+                              training::Autocast autocast, int processes) {
   Json recipe = Json::parse(recipe_of(options, autocast, processes));
   // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
-  for (const char* name : {"model", "labels", "format-only"}) recipe.erase(name);
+  for (const char* name : {"model", "from", "labels", "format-only"}) recipe.erase(name);
+  if (!architecture.empty()) recipe["arch"] = architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
   if (!options.given("sizes"))
     for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);

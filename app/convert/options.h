@@ -1,11 +1,10 @@
 // The options of `convert`.
 #pragma once
 
-#include "app/options.h"
+#include "app/requests.h"
 #include "model/config/config.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"
-#include "model/training/parallel/launch_environment.h"
 
 #include <c10/core/Device.h>
 
@@ -21,13 +20,14 @@ namespace hydrascope::app {
 int default_processes(const ParsedOptions& options, const model::VitConfig& config);
 
 /// What they say of the stages; `pictures` are those that are trained on, by all processes.
-model::training::ConversionOptions conversion_options(
-    const ParsedOptions& options, const image::TransformConfig& transform, c10::Device device,
-    std::int64_t pictures, const model::training::LaunchEnvironment& launch);
+model::training::ConversionOptions conversion_options(const ParsedOptions& options,
+                                                      const RunRequest& run,
+                                                      const image::TransformConfig& transform,
+                                                      c10::Device device, std::int64_t pictures);
 
 /// The settings that decide the result (`recipe_of`), for the new file and for runs that are
 /// resumed, as a JSON object; models of `--start` by name and SHA-256.
-std::string conversion_recipe(const ParsedOptions& options, model::training::Autocast autocast,
-                              int processes);
+std::string conversion_recipe(const ParsedOptions& options, const std::string& architecture,
+                              model::training::Autocast autocast, int processes);
 
 }  // namespace hydrascope::app

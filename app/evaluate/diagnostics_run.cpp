@@ -17,9 +17,9 @@ namespace {
 
 namespace explain = model::explain;
 
-model::VisionTransformer load_modules(const ParsedOptions& options, const ModelSource& source,
+model::VisionTransformer load_modules(const RunRequest& run, const ModelSource& source,
                                       c10::Device device) {
-  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  at::manual_seed(run.seed);
   model::VisionTransformer modules(source.config, model::Initialisation::for_loading);
   source.weights.load_into(*modules, source.head);
   modules->eval();
@@ -47,13 +47,11 @@ std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
 
 }  // namespace
 
-DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
+DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& source,
                                   const ModelSource* reference, LabelledSet set,
                                   std::int64_t images, const image::TransformConfig& transform,
                                   const Console& console) {
-  const c10::Device device = choose_device(options);
-  const image::DecodeOptions decode{.apply_exif = apply_exif_if_asked(options),
-                                    .max_pixels = options.integer("max-pixels")};
+  const c10::Device device = choose_device(run);
   DiagnosticsReport report;
   report.model = source.name;
   report.attention = model::to_text(source.config.attention);
@@ -62,12 +60,12 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
     report.notes.push_back("layers are not compared: " + reference->name + " has another shape");
     reference = nullptr;
   }
-  model::VisionTransformer modules = load_modules(options, source, device);
+  model::VisionTransformer modules = load_modules(run, source, device);
   model::VisionTransformer reference_modules{nullptr};
   if (reference != nullptr) {
     report.against = reference->name;
     report.against_attention = model::to_text(reference->config.attention);
-    reference_modules = load_modules(options, *reference, device);
+    reference_modules = load_modules(run, *reference, device);
   }
   explain::AttentionDiagnostics diagnostics(*modules,
                                             reference == nullptr ? nullptr : &*reference_modules);
@@ -77,7 +75,7 @@ DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSourc
     if (stop_requested()) break;
     try {
       const at::Tensor image =
-          image::apply_transform(transform, image::read_picture(picture.file, decode));
+          image::apply_transform(transform, image::read_picture(picture.file, run.decode));
       const std::int64_t patch = source.config.patch_size;
       const ExplanationThreads threads(source.config.depth * (image.size(1) / patch) *
                                        (image.size(2) / patch));

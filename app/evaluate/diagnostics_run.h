@@ -5,16 +5,16 @@
 #include "app/evaluate/diagnostics_report.h"
 #include "app/labelled_set.h"
 #include "app/model_source.h"
-#include "app/options.h"
+#include "app/requests.h"
 
 #include <cstdint>
 
 namespace hydrascope::app {
 
-/// Over `images` of the set's pictures, evenly spread, by modules in float32 on `--device`;
+/// Over `images` of the set's pictures, evenly spread, by modules in float32 on its device;
 /// `reference` may be null. Pictures that cannot be read are left out with a note. Ends early when
 /// a stop is requested.
-DiagnosticsReport run_diagnostics(const ParsedOptions& options, const ModelSource& source,
+DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& source,
                                   const ModelSource* reference, LabelledSet set,
                                   std::int64_t images, const image::TransformConfig& transform,
                                   const Console& console);

@@ -3,6 +3,7 @@
 #include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
 #include "app/faithfulness_report.h"
+#include "app/inputs.h"
 #include "app/option_builders.h"
 #include "app/option_table.h"
 #include "kernels/error.h"
@@ -37,6 +38,21 @@ std::vector<std::string> map_names() {
   names.emplace_back(kRandomMap);
   names.emplace_back(kCenterMap);
   return names;
+}
+
+/// The option that cannot do without labels, as it was written; "" where there is none.
+std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
+  if (jobs.scores) {
+    for (const char* name : {"require-top1", "per-class", "confusions", "save-errors"})
+      if (options.given(name)) return options.origin(name);
+  }
+  if (jobs.measures_maps) {
+    for (const std::string& measure : options.texts("measure"))
+      if (measure == "positive" || measure == "negative")
+        return options.origin("measure") + " " + measure;
+    if (options.text("class") == "target") return options.origin("class") + " target";
+  }
+  return "";
 }
 
 }  // namespace
@@ -166,18 +182,56 @@ bool compares_models(const ParsedOptions& options) {
   return names_another_model(options) || options.given("against-precision");
 }
 
-std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
-  if (jobs.scores) {
-    for (const char* name : {"require-top1", "per-class", "confusions", "save-errors"})
-      if (options.given(name)) return options.origin(name);
+RunRequest run_beside_reference(const ParsedOptions& options, RunRequest run) {
+  if (options.text("against-precision") == "int8" && run.precision != "int8")
+    run.calibration.clear();
+  return run;
+}
+
+ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
+                                   RunRequest run) {
+  ReferenceRequest reference{first, std::move(run)};
+  ModelRequest& model = reference.model;
+  if (options.given("against")) model = {.word = options.text("against")};
+  if (options.given("against-attn")) {
+    model.attention = options.text("against-attn");
+    model.attention_options.clear();
   }
-  if (jobs.measures_maps) {
-    for (const std::string& measure : options.texts("measure"))
-      if (measure == "positive" || measure == "negative")
-        return options.origin("measure") + " " + measure;
-    if (options.text("class") == "target") return options.origin("class") + " target";
-  }
-  return "";
+  if (options.given("against-attn-opt"))
+    model.attention_options = options.texts("against-attn-opt");
+  if (options.declares("against-precision") && options.given("against-precision"))
+    reference.run.precision = options.text("against-precision");
+  if (reference.run.precision != "int8") reference.run.calibration.clear();
+  reference.run.keep_tokens.reset();
+  reference.run.keep_layer.reset();
+  return reference;
+}
+
+SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs) {
+  SetRequest request;
+  request.command = jobs.command;
+  request.words = input_words(options);
+  request.recursive = options.flag("recursive");
+  request.may_lack_labels = jobs.may_lack_labels();
+  request.ignores_labels = options.flag("no-labels");
+  request.labels_csv = options.text("labels-csv");
+  if (jobs.scores) request.real_labels = options.text("real-labels");
+  if (options.given("limit-images"))
+    request.limit = static_cast<std::size_t>(options.integer("limit-images"));
+  request.needs_labels = option_that_needs_labels(options, jobs);
+  return request;
+}
+
+ScoreRequest score_request(const ParsedOptions& options) {
+  ScoreRequest request;
+  request.save_logits = options.text("save-logits");
+  request.save_errors = options.text("save-errors");
+  request.most_errors = static_cast<std::size_t>(options.integer("most-errors"));
+  request.per_class = options.text("per-class");
+  if (options.given("confusions"))
+    request.confusions = static_cast<std::size_t>(options.integer("confusions"));
+  if (options.given("require-top1")) request.required_top1 = options.number("require-top1");
+  return request;
 }
 
 void check_evaluate_options(const ParsedOptions& options, Format format) {

@@ -2,9 +2,11 @@
 // ones.
 #pragma once
 
-#include "app/options.h"
+#include "app/requests.h"
 #include "app/results/format.h"
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,8 +50,42 @@ std::vector<Option> earlier_evaluate_options();
 bool names_another_model(const ParsedOptions& options);
 /// The same, or another precision.
 bool compares_models(const ParsedOptions& options);
-/// The option that cannot do without labels, as it was written; "" where there is none.
-std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs);
+
+/// The other model of a comparison. Where `--against` names one, the options of the first model's
+/// weights and attention are that one's alone; `--keep-tokens` and `--keep-layer` always are.
+struct ReferenceRequest {
+  ModelRequest model;
+  RunRequest run;
+};
+ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
+                                   RunRequest run);
+/// How the first model runs beside it: without a calibration that is the reference's alone.
+RunRequest run_beside_reference(const ParsedOptions& options, RunRequest run);
+
+/// Which pictures of a set are taken, with which labels.
+struct SetRequest {
+  std::string command;
+  std::vector<std::string> words;
+  bool recursive = false;
+  bool may_lack_labels = false;  ///< the jobs say something about pictures without labels
+  bool ignores_labels = false;   ///< `--no-labels`
+  std::string labels_csv;
+  std::string real_labels;
+  std::optional<std::size_t> limit;
+  std::string needs_labels;  ///< the option that cannot do without labels, as it was written
+};
+SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs);
+
+/// What `evaluate` writes besides its summary.
+struct ScoreRequest {
+  std::string save_logits;
+  std::string save_errors;
+  std::size_t most_errors = 0;
+  std::string per_class;  ///< a file, "-" or ""
+  std::size_t confusions = 0;
+  std::optional<double> required_top1;
+};
+ScoreRequest score_request(const ParsedOptions& options);
 
 /// Throws Error(invalid_argument) where options of `evaluate` ask for more tables than `format`
 /// holds, or go together and do not.

@@ -20,35 +20,33 @@ bool is_folder(const std::string& word) {
   return std::filesystem::is_directory(word, ignored);
 }
 
-std::string folder_of(const ParsedOptions& options, const std::string& command) {
-  const std::vector<std::string> words = input_words(options);
+std::string folder_of(const SetRequest& request) {
+  const std::vector<std::string>& words = request.words;
   if (words.size() != 1) {
     throw Error(ErrorCode::invalid_argument,
-                "expected one folder, found " + std::to_string(words.size()), command);
+                "expected one folder, found " + std::to_string(words.size()), request.command);
   }
   if (!is_folder(words[0])) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
   return words[0];
 }
 
-void require_labels(const ParsedOptions& options, const SetJobs& jobs) {
-  const std::string option = option_that_needs_labels(options, jobs);
-  if (option.empty()) return;
-  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", option,
+void require_labels(const SetRequest& request) {
+  if (request.needs_labels.empty()) return;
+  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", request.needs_labels,
               "name them with --labels-csv FILE");
 }
 
-LabelledSet read_pictures(const ParsedOptions& options, const SetJobs& jobs,
-                          const image::Labels& labels) {
-  const std::string& csv = options.text("labels-csv");
-  if (options.flag("no-labels") && !csv.empty())
+LabelledSet read_pictures(const SetRequest& request, const image::Labels& labels) {
+  const std::string& csv = request.labels_csv;
+  if (request.ignores_labels && !csv.empty())
     throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
-  if (!csv.empty()) return read_labels_csv(csv, folder_of(options, jobs.command), labels);
-  if (options.flag("no-labels")) require_labels(options, jobs);
-  const std::vector<std::string> words = input_words(options);
+  if (!csv.empty()) return read_labels_csv(csv, folder_of(request), labels);
+  if (request.ignores_labels) require_labels(request);
+  const std::vector<std::string>& words = request.words;
   const bool is_of_classes = words.size() == 1 && is_folder(words[0]) && has_subfolders(words[0]);
-  if (options.flag("no-labels") || (jobs.may_lack_labels() && !is_of_classes))
-    return read_unlabelled(words, options.flag("recursive"), jobs.command);
-  return read_folder_classes(folder_of(options, jobs.command), labels);
+  if (request.ignores_labels || (request.may_lack_labels && !is_of_classes))
+    return read_unlabelled(words, request.recursive, request.command);
+  return read_folder_classes(folder_of(request), labels);
 }
 
 void check_targets(const LabelledSet& set, std::int64_t num_classes) {
@@ -95,15 +93,13 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   return set;
 }
 
-LabelledSet read_evaluated_set(const ParsedOptions& options, const SetJobs& jobs,
-                               const image::Labels& labels, std::int64_t num_classes) {
-  LabelledSet set = read_pictures(options, jobs, labels);
-  if (jobs.scores && options.given("real-labels"))
-    read_real_labels(options.text("real-labels"), num_classes, set);
-  if (!set.has_labels) require_labels(options, jobs);
+LabelledSet read_evaluated_set(const SetRequest& request, const image::Labels& labels,
+                               std::int64_t num_classes) {
+  LabelledSet set = read_pictures(request, labels);
+  if (!request.real_labels.empty()) read_real_labels(request.real_labels, num_classes, set);
+  if (!set.has_labels) require_labels(request);
   check_targets(set, num_classes);
-  if (options.given("limit-images"))
-    thin_out(set, static_cast<std::size_t>(options.integer("limit-images")));
+  if (request.limit) thin_out(set, *request.limit);
   return set;
 }
 

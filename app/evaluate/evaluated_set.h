@@ -4,7 +4,6 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/inputs.h"
 #include "app/labelled_set.h"
-#include "app/options.h"
 #include "model/image/labels.h"
 
 #include <cstddef>
@@ -14,13 +13,12 @@
 
 namespace hydrascope::app {
 
-/// The folder that the options name, by `--labels-csv`, `--real-labels`, `--no-labels` and
-/// `--limit-images`. Jobs that need no labels take any pictures: without a label file, a folder of
-/// folders has labels, everything else has none. Throws Error(invalid_argument) also for a target
+/// Jobs that need no labels take any pictures: without a label file, a folder of folders has
+/// labels, everything else has none. Throws Error(invalid_argument) also for a target
 /// that is no class of the model, and for options that need labels where there are none;
 /// Error(empty) without pictures.
-LabelledSet read_evaluated_set(const ParsedOptions& options, const SetJobs& jobs,
-                               const image::Labels& labels, std::int64_t num_classes);
+LabelledSet read_evaluated_set(const SetRequest& request, const image::Labels& labels,
+                               std::int64_t num_classes);
 
 /// Pictures without labels: files, folders, globs and lists, as InputStream has them; videos are
 /// left out. Throws Error with `command` as its subject where `words` name nothing.

@@ -28,28 +28,25 @@ std::vector<std::size_t> share_of(const LabelledSet& set, const ProcessTeam& tea
 
 }  // namespace
 
-Evaluation::Evaluation(const ParsedOptions& options, const SetJobs& jobs, const LabelledSet& set,
-                       model::Classifier& classifier, const PipelineOptions& pipeline,
-                       const Console& console, ProcessTeam& team)
+Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fail_fast,
+                       const LabelledSet& set, model::Classifier& classifier,
+                       const PipelineOptions& pipeline, const Console& console, ProcessTeam& team)
     : set_(set),
       team_(team),
       own_(share_of(set, team)),
       classifier_(classifier),
       pipeline_(pipeline),
-      fail_fast_(options.text("on-error") == "fail"),
+      fail_fast_(fail_fast),
       progress_(jobs.command, std::ssize(own_), console.progress),
       scores_(set) {
   pipeline_.notice = [&](const std::string& text) {
     progress_.hide();
     console.note(text);
   };
-  if (!jobs.scores) return;
-  if (options.given("save-logits"))
-    logits_.emplace(team, options.text("save-logits"), classifier.config().num_classes);
-  if (options.given("save-errors") && team.is_first()) {
-    errors_.emplace(options.text("save-errors"),
-                    static_cast<std::size_t>(options.integer("most-errors")));
-  }
+  if (!wanted.save_logits.empty())
+    logits_.emplace(team, wanted.save_logits, classifier.config().num_classes);
+  if (!wanted.save_errors.empty() && team.is_first())
+    errors_.emplace(wanted.save_errors, wanted.most_errors);
 }
 
 void Evaluation::run(FaithfulnessRun* faithfulness, ReferenceModel* reference) {

@@ -9,7 +9,6 @@
 #include "app/faithfulness.h"
 #include "app/labelled_set.h"
 #include "app/logits_file.h"
-#include "app/options.h"
 #include "app/pipeline.h"
 #include "app/process_team.h"
 #include "app/progress.h"
@@ -27,11 +26,11 @@ namespace hydrascope::app {
 
 class Evaluation {
  public:
-  /// Opens the files of `--save-logits` and `--save-errors`. Of several processes each evaluates
+  /// Opens the files of logits and errors. Of several processes each evaluates
   /// its share of the set. All must outlive it.
-  Evaluation(const ParsedOptions& options, const SetJobs& jobs, const LabelledSet& set,
-             model::Classifier& classifier, const PipelineOptions& pipeline, const Console& console,
-             ProcessTeam& team);
+  Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fail_fast,
+             const LabelledSet& set, model::Classifier& classifier, const PipelineOptions& pipeline,
+             const Console& console, ProcessTeam& team);
 
   /// `faithfulness` and `reference` may be null. A stop ends it early; what it interrupts counts
   /// nowhere.

@@ -59,20 +59,19 @@ void EvaluationResults::write(Format format, std::ostream& out, const Console& c
     if (part.write_text) part.write_text(out);
 }
 
-void add_score_tables(const ParsedOptions& options, const Scores& scores,
-                      const image::Labels& labels, EvaluationResults& results) {
+void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const image::Labels& labels,
+                      EvaluationResults& results) {
   results.add_json("reliability", scores.calibration().reliability());
-  if (const std::string& file = options.text("per-class"); file == "-") {
+  if (const std::string& file = wanted.per_class; file == "-") {
     results.add("per_class", "by class", scores.confusions().classes(labels));
   } else if (!file.empty()) {
     OutputFile output(file, "--per-class");
     scores.confusions().classes(labels).write(choose_format("", file), output.stream());
     output.close();
   }
-  if (options.given("confusions")) {
-    results.add(
-        "confusions", "most frequent confusions",
-        scores.confusions().pairs(static_cast<std::size_t>(options.integer("confusions")), labels));
+  if (wanted.confusions > 0) {
+    results.add("confusions", "most frequent confusions",
+                scores.confusions().pairs(wanted.confusions, labels));
   }
 }
 

@@ -3,9 +3,9 @@
 
 #include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
+#include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/scores.h"
 #include "app/faithfulness_report.h"
-#include "app/options.h"
 #include "app/results/table.h"
 #include "model/image/labels.h"
 
@@ -45,7 +45,7 @@ class EvaluationResults {
 
 /// The tables of `--per-class` and `--confusions`, and the reliability table: beside the summary,
 /// or into their files.
-void add_score_tables(const ParsedOptions& options, const Scores& scores,
-                      const image::Labels& labels, EvaluationResults& results);
+void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const image::Labels& labels,
+                      EvaluationResults& results);
 
 }  // namespace hydrascope::app

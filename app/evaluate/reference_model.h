@@ -2,9 +2,9 @@
 #pragma once
 
 #include "app/console.h"
+#include "app/evaluate/evaluate_options.h"
 #include "app/labelled_set.h"
 #include "app/model_source.h"
-#include "app/options.h"
 #include "app/pipeline.h"
 #include "app/results/table.h"
 
@@ -19,18 +19,15 @@
 
 namespace hydrascope::app {
 
-/// Opens what `--against`, `--against-attn` and `--against-attn-opt` name. Where `--against` names
-/// another file, `--checkpoint`, `--use-ema`, `--attn`, `--attn-opt`, `--num-classes` and
-/// `--reset-head` are the first model's alone. Throws Error(invalid_argument) for a model of other
-/// classes than `model`.
-ModelSource open_reference(const ParsedOptions& options, const ModelSource& model);
+/// Opens the other model. Throws Error(invalid_argument) for one of other classes than `model`.
+ModelSource open_reference(const ModelRequest& request, const ModelSource& model);
 
 /// That model over the same pictures.
 class ReferenceModel {
  public:
-  /// Opens it, as above. What else the options say of a run (device, kernels, sizes) goes for both;
-  /// `--keep-tokens` and `--keep-layer` are the first model's alone.
-  ReferenceModel(const ParsedOptions& options, const ModelSource& model);
+  /// Opens it, as above.
+  ReferenceModel(ReferenceRequest request, const TransformRequest& transform,
+                 const ModelSource& model);
 
   /// Loads the weights, with notes on what the user must know.
   void load(const Console& console);
@@ -44,13 +41,10 @@ class ReferenceModel {
   void add_facts(Summary& summary) const;
 
  private:
-  ParsedOptions options_;
+  RunRequest run_;
   ModelSource source_;
   ResolvedTransform transform_;
   std::optional<model::Classifier> classifier_;
 };
-
-/// The first model's: without `--calibration` where that is the reference's alone.
-ParsedOptions options_beside_reference(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -52,20 +53,26 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   for (const auto& [option, command] : earlier)
     console.note("note: evaluate " + option + " is now hydrascope " + command);
   const Format format = choose_format(options.text("format"), options.text("output"));
-  const ModelSource source = open_model(options);
-  const ResolvedTransform transform = jobs.scores ? resolve_transform_of_views(options, source)
-                                                  : resolve_transform(options, source);
-  if (options.flag("print-transform") && input_words(options).empty()) {
+  const ModelRequest model = model_request(options);
+  const TransformRequest wanted = transform_request(options);
+  RunRequest run = run_request(options, AutoExif::as_stored);
+  const SetRequest pictures = set_request(options, jobs);
+  const ScoreRequest score = jobs.scores ? score_request(options) : ScoreRequest();
+  const ModelSource source = open_model(model);
+  const ResolvedTransform transform = resolve_transform(wanted, source);
+  if (wanted.is_printed && pictures.words.empty()) {
     std::cout << transform.describe() << '\n';
     return kExitOk;
   }
-  const image::Labels labels = resolve_labels(options, source);
-  const LabelledSet set = read_evaluated_set(options, jobs, labels, source.config.num_classes);
+  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
+  const LabelledSet set = read_evaluated_set(pictures, labels, source.config.num_classes);
   std::optional<ReferenceModel> reference;
-  if (jobs.compares) reference.emplace(options, source);
+  if (jobs.compares) {
+    reference.emplace(reference_request(options, model, run), wanted, source);
+    run = run_beside_reference(options, std::move(run));
+  }
   for (const std::string& note : source.notes) console.note("note: " + note);
-  if ((options.flag("print-transform") && team.is_first()) || console.verbose)
-    console.note(transform.describe());
+  if ((wanted.is_printed && team.is_first()) || console.verbose) console.note(transform.describe());
   if (set.is_by_order) {
     console.note(
         "note: no folder is named after a class of the model; taken for its classes in "
@@ -74,21 +81,21 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps) plan = plan_faithfulness(options, source.config, transform.config);
-  team.join(options);
-  model::Classifier classifier = make_classifier(
-      jobs.compares ? options_beside_reference(options) : options, source,
-      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>(), team.launch());
+  run.launch = team.launch();
+  team.join(run.join_timeout);
+  model::Classifier classifier =
+      make_classifier(run, source, transform.config, console,
+                      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
   if (reference) reference->load(console);
 
-  PipelineOptions pipeline =
-      pipeline_options(options, transform, apply_exif_if_asked(options), team.launch());
+  PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
-  if (plan) faithfulness.emplace(options, std::move(*plan), source, classifier, pipeline);
+  if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
   pipeline.remark_on_size = note_on_large_sizes(source);
   std::optional<OutputFile> output;
   if (team.is_first()) output.emplace(options.text("output"));
-  Evaluation evaluation(options, jobs, set, classifier, pipeline, console, team);
+  Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
   evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
   // This ends the other processes, too.
   if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
@@ -97,9 +104,7 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   const Scores& scores = evaluation.scores();
   const auto exit_code = [&]() -> int {
     if (stop_requested()) return exit_code_after_stop(kExitOk);
-    if (jobs.scores && options.given("require-top1") &&
-        scores.top1() < options.number("require-top1"))
-      return kExitCheckFailed;
+    if (score.required_top1 && scores.top1() < *score.required_top1) return kExitCheckFailed;
     if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
     return kExitOk;
   };
@@ -116,10 +121,10 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
     scores.add_agreement(results.summary);
   }
   if (faithfulness) results.add(faithfulness->report());
-  if (jobs.scores && set.has_labels) add_score_tables(options, scores, labels, results);
+  if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
   if (jobs.diagnoses) {
     DiagnosticsReport report =
-        run_diagnostics(options, source, reference ? &reference->source() : nullptr, set,
+        run_diagnostics(run, source, reference ? &reference->source() : nullptr, set,
                         options.integer("diagnostics-images"), transform.config, console);
     const std::string& file = options.text("diagnostics");
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
@@ -127,8 +132,7 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   evaluation.write_errors(labels);
   results.write(format, output->stream(), console);
   output->close();
-  console.detail(
-      evaluation.timing().describe(model_threads(options, team.launch()), pipeline.workers));
+  console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));
   const int code = exit_code();
   if (code == kExitCheckFailed) {
     std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")

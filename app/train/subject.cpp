@@ -4,6 +4,7 @@
 #include "app/option_table.h"
 #include "app/training_options.h"
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/config/architectures.h"
 
 #include <algorithm>
@@ -22,8 +23,8 @@ struct Folders {
   std::optional<fs::path> validation;
 };
 
-Folders find_folders(const ParsedOptions& options) {
-  const std::vector<std::string> words = input_words(options);
+Folders find_folders(const DataRequest& data) {
+  const std::vector<std::string>& words = data.words;
   if (words.size() != 1) {
     throw Error(ErrorCode::invalid_argument,
                 "expected one folder of pictures, found " + std::to_string(words.size()), "train",
@@ -34,25 +35,24 @@ Folders find_folders(const ParsedOptions& options) {
   if (!fs::is_directory(root, ignored))
     throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
   Folders folders;
-  const fs::path split = root / options.text("train-split");
+  const fs::path split = root / data.train_split;
   if (!fs::is_directory(split, ignored)) {
-    for (const char* name : {"train-split", "val-split"}) {
-      if (options.given(name))
-        throw Error(ErrorCode::invalid_argument, "no such folder", split.string(),
-                    "--" + std::string(name) + " needs both folders");
-    }
+    if (data.names_train_split || data.val_split)
+      throw Error(ErrorCode::invalid_argument, "no such folder", split.string(),
+                  std::string(data.names_train_split ? "--train-split" : "--val-split") +
+                      " needs both folders");
     folders.training = root;
     return folders;
   }
   folders.training = split;
   std::vector<std::string> names{"val", "validation", "test"};
-  if (options.given("val-split")) names = {options.text("val-split")};
+  if (data.val_split) names = {*data.val_split};
   for (const std::string& name : names) {
     if (!fs::is_directory(root / name, ignored)) continue;
     folders.validation = root / name;
     return folders;
   }
-  if (options.given("val-split"))
+  if (data.val_split)
     throw Error(ErrorCode::invalid_argument, "no such folder", (root / names[0]).string());
   return folders;
 }
@@ -112,13 +112,6 @@ std::string classes_without_pictures(const LabelledSet& set, const image::Labels
   return join_words(names, ", ", " and ");
 }
 
-bool names_architecture(const ParsedOptions& options) {
-  const std::string& word = options.text("model");
-  std::error_code ignored;
-  return options.text("checkpoint").empty() && !word.empty() && !fs::exists(word, ignored) &&
-         !bundled_model(word) && model::find_architecture(word);
-}
-
 std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictures) {
   std::vector<LabelledPicture> result;
   for (const TrainingPicture& picture : pictures) result.push_back({picture.file, picture.target});
@@ -127,39 +120,51 @@ std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictur
 
 }  // namespace
 
-TrainingSubject open_subject(const ParsedOptions& options) {
-  const Folders folders = find_folders(options);
+DataRequest data_request(const ParsedOptions& options) {
+  DataRequest data;
+  data.words = input_words(options);
+  data.train_split = options.text("train-split");
+  data.names_train_split = options.given("train-split");
+  if (options.given("val-split")) data.val_split = options.text("val-split");
+  data.held_out = options.number("held-out");
+  data.labels = options.text("labels");
+  data.seed = static_cast<std::uint64_t>(options.integer("seed"));
+  return data;
+}
+
+TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
+                             const TransformRequest& transform) {
+  const Folders folders = find_folders(data);
   TrainingSubject subject;
-  const bool is_new = names_architecture(options);
-  subject.source = is_new ? random_model(options, options.text("model")) : open_model(options);
+  const bool is_new = names_architecture(model);
+  subject.source = is_new ? random_model(model) : open_model(model);
   model::VitConfig& config = subject.source.config;
   const bool has_new_head =
-      is_new || options.flag("reset-head") ||
-      (options.given("num-classes") && options.integer("num-classes") != config.num_classes);
-  if (has_new_head && options.text("labels").empty()) {
+      is_new || model.reset_head || (model.num_classes && *model.num_classes != config.num_classes);
+  if (has_new_head && data.labels.empty()) {
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());
-    if (options.given("num-classes") && options.integer("num-classes") != classes) {
+    if (model.num_classes && *model.num_classes != classes) {
       throw Error(ErrorCode::invalid_argument,
                   "there are " + std::to_string(classes) + " folders of classes in " +
                       folders.training.string(),
-                  "--num-classes " + options.text("num-classes"),
+                  "--num-classes " + std::to_string(*model.num_classes),
                   "--labels FILE names the classes of a larger classifier, --labels imagenet1k "
                   "ImageNet's");
     }
     config.num_classes = classes;
     if (!is_new) subject.source.head.num_classes = classes;
   } else {
-    if (options.given("num-classes")) {
-      config.num_classes = options.integer("num-classes");
+    if (model.num_classes) {
+      config.num_classes = *model.num_classes;
     } else if (has_new_head) {
       config.num_classes =
-          static_cast<std::int64_t>(image::Labels::load(*labels_file(options)).size());
+          static_cast<std::int64_t>(image::Labels::load(*labels_file(data.labels)).size());
     }
     if (has_new_head && !is_new) subject.source.head.num_classes = config.num_classes;
-    subject.labels = resolve_named_labels(options, subject.source);
+    subject.labels = resolve_labels(data.labels, subject.source);
   }
-  subject.transform = resolve_transform(options, subject.source);
+  subject.transform = resolve_transform(transform, subject.source);
   const image::Size size = training_transform(subject.transform).img_size;
   if (is_new) {
     config.img_height = size.height;
@@ -167,7 +172,7 @@ TrainingSubject open_subject(const ParsedOptions& options) {
   }
   model::validate(config);
 
-  if (folders.validation && options.number("held-out") > 0) {
+  if (folders.validation && data.held_out > 0) {
     throw Error(ErrorCode::invalid_argument,
                 "there are pictures to validate on: " + folders.validation->string(), "--held-out");
   }
@@ -180,7 +185,7 @@ TrainingSubject open_subject(const ParsedOptions& options) {
     subject.validation = read_named_classes(*folders.validation, subject.labels,
                                             "name its folders as those that are learned from")
                              .pictures;
-  } else if (const double held_out = options.number("held-out"); held_out > 0) {
+  } else if (const double held_out = data.held_out; held_out > 0) {
     constexpr double kMostShare = 0.9;
     const double share =
         held_out < 1 ? held_out : held_out / static_cast<double>(subject.training.size());
@@ -188,10 +193,10 @@ TrainingSubject open_subject(const ParsedOptions& options) {
       throw Error(ErrorCode::invalid_argument,
                   "too few pictures would be left to learn from, of " +
                       std::to_string(subject.training.size()),
-                  "--held-out " + options.text("held-out"));
+                  "--held-out " + shortest_number(held_out));
     }
-    model::training::Split split = model::training::hold_out(
-        std::move(subject.training), share, static_cast<std::uint64_t>(options.integer("seed")));
+    model::training::Split split =
+        model::training::hold_out(std::move(subject.training), share, data.seed);
     subject.training = std::move(split.training);
     subject.validation = labelled(split.held_out);
   }
@@ -203,12 +208,6 @@ TrainingSubject open_subject(const ParsedOptions& options) {
       has_new_head ? classes_without_pictures(set, subject.labels.labels) : std::string();
   if (!none.empty()) subject.about_data += ", no pictures of " + none;
   return subject;
-}
-
-ModelSource open_other_model(const std::string& word) {
-  const CommandSpec spec{.name = "", .summary = "", .options = model_options()};
-  const std::vector<std::string> arguments{"--model=" + word};
-  return open_model(parse(spec, arguments));
 }
 
 }  // namespace hydrascope::app

@@ -3,10 +3,11 @@
 
 #include "app/labelled_set.h"
 #include "app/model_source.h"
-#include "app/options.h"
 #include "model/training/data/training_set.h"
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,13 +22,22 @@ struct TrainingSubject {
   std::string about_data;                   ///< "9469 pictures of 10 classes, validated on 3925"
 };
 
+/// `--train-split` and its neighbours.
+struct DataRequest {
+  std::vector<std::string> words;  ///< one folder
+  std::string train_split = "train";
+  std::optional<std::string> val_split = {};  ///< without: the usual names are tried
+  bool names_train_split = false;             ///< it is not the default
+  double held_out = 0;                        ///< share, or number from 1 on
+  std::string labels = {};
+  std::uint64_t seed = 42;
+};
+DataRequest data_request(const ParsedOptions& options);
+
 /// `-m` is a model or an architecture (random weights). A new classifier has one class per folder
 /// of the training pictures, in sorted order. Throws Error(invalid_argument) where the folders and
 /// the model's classes do not fit.
-TrainingSubject open_subject(const ParsedOptions& options);
-
-/// A model by its word alone, without the attention and the classifier that `options` ask for:
-/// bundled name, file or folder.
-ModelSource open_other_model(const std::string& word);
+TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
+                             const TransformRequest& transform);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,5 @@
 #include "app/train/teacher.h"
 
-#include "app/train/subject.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
@@ -13,29 +12,26 @@
 
 namespace hydrascope::app {
 
-std::optional<ModelSource> open_teacher(const ParsedOptions& options) {
-  const std::string& word = options.text("teacher");
-  return word.empty() ? std::nullopt : std::optional(open_other_model(word));
-}
-
-std::string training_recipe(const ParsedOptions& options, const std::optional<ModelSource>& teacher,
+std::string training_recipe(const ParsedOptions& options, const model::VitConfig& config,
+                            const std::optional<ModelSource>& teacher,
                             model::training::Autocast autocast, int processes) {
-  const std::string recipe = recipe_of(options, autocast, processes);
-  if (!teacher) return recipe;
-  nlohmann::json named = nlohmann::json::parse(recipe);
-  named["teacher"] = name_and_sha256(teacher->weights.file());
-  return named.dump();
+  nlohmann::json recipe = nlohmann::json::parse(recipe_of(options, autocast, processes));
+  recipe["pos-interp"] = model::name(config.pos_interp);
+  recipe.erase("overview");
+  if (config.overview) recipe["overview"] = "on";
+  if (teacher) recipe["teacher"] = name_and_sha256(teacher->weights.file());
+  return recipe.dump();
 }
 
-model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
-                                                          const std::optional<ModelSource>& teacher,
+model::training::ClassificationTask::Teacher make_teacher(const std::optional<ModelSource>& teacher,
                                                           const image::TransformConfig& student,
                                                           std::int64_t num_classes,
+                                                          model::training::Autocast autocast,
                                                           c10::Device device,
                                                           const Console& console) {
   if (!teacher) return {};
-  const std::string subject = "--teacher " + options.text("teacher");
   const ModelSource& source = *teacher;
+  const std::string subject = "--teacher " + source.name;
   if (source.config.num_classes != num_classes) {
     throw Error(ErrorCode::invalid_argument,
                 "the teacher has " + std::to_string(source.config.num_classes) +
@@ -56,11 +52,10 @@ model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& o
   }
   model::inference::InferenceOptions wanted;
   wanted.device = device;
-  wanted.precision = model::resolve_precision(name(autocast_of(options, device)), device);
+  wanted.precision = model::resolve_precision(name(autocast), device);
   const auto classifier =
       std::make_shared<model::Classifier>(source.config, source.weights, wanted);
-  const CommandSpec plain{.name = "", .summary = "", .options = preprocessing_options()};
-  const image::TransformConfig own = resolve_transform(parse(plain, {}), source).config;
+  const image::TransformConfig own = resolve_transform({}, source).config;
   return [classifier, student, own](const at::Tensor& images) {
     return classifier->logits(image::renormalise(images, student, own));
   };

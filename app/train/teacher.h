@@ -16,22 +16,20 @@
 
 namespace hydrascope::app {
 
-/// The model of `--teacher`, if there is one.
-std::optional<ModelSource> open_teacher(const ParsedOptions& options);
-
-/// The settings that decide the result (`recipe_of`), as a JSON object; the teacher by name and
-/// SHA-256.
-std::string training_recipe(const ParsedOptions& options, const std::optional<ModelSource>& teacher,
+/// The settings that decide the result (`recipe_of`), as a JSON object: what the model is, whether
+/// the options or its checkpoint say it, and the teacher by name and SHA-256.
+std::string training_recipe(const ParsedOptions& options, const model::VitConfig& config,
+                            const std::optional<ModelSource>& teacher,
                             model::training::Autocast autocast, int processes);
 
 /// Logits of a batch that is normalised for the student, which has its own mean and deviation;
 /// empty without a teacher. The teacher looks at the student's pictures as they are; where it was
 /// made for another size the user is told. Throws Error(invalid_argument) for a teacher of other
 /// classes, or one that cannot look at pictures of the student's size.
-model::training::ClassificationTask::Teacher make_teacher(const ParsedOptions& options,
-                                                          const std::optional<ModelSource>& teacher,
+model::training::ClassificationTask::Teacher make_teacher(const std::optional<ModelSource>& teacher,
                                                           const image::TransformConfig& student,
                                                           std::int64_t num_classes,
+                                                          model::training::Autocast autocast,
                                                           c10::Device device,
                                                           const Console& console);
 

@@ -49,13 +49,13 @@ std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& co
   return model::explain::Explainer::traced_layers(config, requests_for(choices, mapless));
 }
 
-MapExplainer::MapExplainer(const ParsedOptions& options, const ModelSource& source,
+MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source,
                            std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
                            c10::Device device)
     : config_(source.config),
       choices_(std::move(choices)),
       mapless_(mapless),
-      explainer_(make_explainer(options, source, requests_for(choices_, mapless), device)) {}
+      explainer_(make_explainer(seed, source, requests_for(choices_, mapless), device)) {}
 
 std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const model::TokenGrid& grid,
                                             std::span<const Prediction> classes) {

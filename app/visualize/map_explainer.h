@@ -22,9 +22,8 @@ class MapExplainer {
                                                  std::span<const MapChoice> choices,
                                                  model::explain::MaplessLayers mapless);
 
-  MapExplainer(const ParsedOptions& options, const ModelSource& source,
-               std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
-               c10::Device device);
+  MapExplainer(std::uint64_t seed, const ModelSource& source, std::vector<MapChoice> choices,
+               model::explain::MaplessLayers mapless, c10::Device device);
 
   /// tokens: PipelineResult::tokens. For each choice a map of every class, or of the first where
   /// the method's is the same for all.

@@ -4,6 +4,7 @@
 #include "app/benchmark/row.h"
 #include "app/benchmark/statistics.h"
 #include "app/benchmark/sweep.h"
+#include "app/command.h"
 #include "model/attention/registry.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
@@ -183,17 +184,7 @@ const model::MechanismRegistration kFirst({.name = "test_first",
 const model::MechanismRegistration kSecond({.name = "test_second"});
 
 std::size_t runs_of(const std::vector<std::string>& words) {
-  CommandSpec spec = single_run_spec();
-  spec.options.push_back({.name = "preset"});
-  for (Option& option : spec.options) {
-    if (option.name == "attn") option.repeatable = true;
-    for (const char* name : {"model", "img-size", "batch-size", "precision", "device", "kernels"}) {
-      if (option.name == name) option.comma_list = true;
-    }
-  }
-  const auto runs = sweep(parse(spec, words));
-  for (const auto& run : runs) (void)parse(single_run_spec(), run);
-  return runs.size();
+  return sweep(parse(benchmark_spec(), words)).size();
 }
 
 TEST(SweepTest, AttentionListsAndSpecsWithCommas) {
@@ -214,6 +205,23 @@ TEST(SweepTest, IsTheCrossProduct) {
   EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first.t=2"}), 2U);
   EXPECT_ERROR(runs_of({"--attn", "test_second", "--attn-opt", "test_first.t=2"}), invalid_argument,
                "test_first.t=2");
+}
+
+TEST(SweepTest, GivesEachRunWhatIsItsOwn) {
+  const std::vector<BenchmarkRun> runs = sweep(parse(
+      benchmark_spec(),
+      std::vector<std::string>{"-m", "a,b", "--attn", "test_first,test_second", "--attn-opt",
+                               "test_first.t=2", "--img-size", "224,32x64", "--precision",
+                               "float32,int8", "--calibration", "none", "--keep-tokens", "0.5"}));
+  ASSERT_EQ(runs.size(), 16U);
+  EXPECT_EQ(runs[0].model.word, "a");
+  EXPECT_EQ(runs[8].model.word, "b");
+  EXPECT_THAT(runs[0].model.attention_options, ElementsAre("test_first.t=2"));
+  EXPECT_TRUE(runs[4].model.attention_options.empty());
+  EXPECT_EQ(runs[2].transform.img_size->value, (image::Size{32, 64}));
+  EXPECT_EQ(runs[0].run.calibration, "");
+  EXPECT_EQ(runs[1].run.calibration, "none");
+  EXPECT_EQ(runs[1].run.keep_tokens, 0.5);
 }
 
 TEST(ChartTest, DrawsOneLineAMechanism) {
