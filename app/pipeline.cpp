@@ -1,5 +1,6 @@
 #include "app/pipeline.h"
 
+#include "app/picture_job.h"
 #include "app/signal_stop.h"
 #include "app/view_combiner.h"
 #include "kernels/error.h"
@@ -12,65 +13,19 @@
 #include <deque>
 #include <exception>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <sstream>
 #include <thread>
-#include <time.h>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace {
 
-/// Processor time of the calling thread: unlike wall time, it does not grow when threads share a
-/// core.
-double thread_cpu_seconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// One picture on its way to a worker, or one of its views. Video frames arrive decoded: their
-/// reader is sequential. So do views, which share a picture, resized where its scale wants that.
-struct Job {
-  std::int64_t sequence = 0;
-  Input input;
-  std::optional<std::int64_t> frame;
-  image::VideoFacts video;
-  std::shared_ptr<image::Picture> picture;
-  std::optional<PictureView> view = {};
-};
-
 struct Item {
   std::int64_t sequence = 0;
   PipelineResult result;
 };
-
-void fail(PipelineResult& result, const std::exception_ptr& cause) {
-  try {
-    std::rethrow_exception(cause);
-  } catch (const Error& error) {
-    result.error = error.code();
-    result.message = error.what();
-  } catch (const std::bad_alloc&) {
-    result.error = ErrorCode::out_of_memory;
-    result.message = "not enough memory to decode the picture";
-  } catch (const std::exception& error) {
-    result.error = ErrorCode::internal;
-    result.message = error.what();
-  }
-  result.tensor.reset();
-  result.pixels = {};
-}
-
-std::int64_t byte_size(const PipelineResult& result) {
-  const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());
-  const auto bytes = [](const at::Tensor& tensor) {
-    return tensor.defined() ? static_cast<std::int64_t>(tensor.nbytes()) : 0;
-  };
-  return pixels + bytes(result.tensor) + bytes(result.tokens);
-}
 
 class Pipeline {
  public:
@@ -130,15 +85,14 @@ class Pipeline {
   static constexpr std::int64_t kMostAutomaticBatch = 256;
   static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
-  // ---- reader ---------------------------------------------------------------
   void read() {
     try {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
           if (!read_video(*input)) break;
         } else if (has_tiles() && !input->error) {
-          if (!read_views({0, std::move(*input), std::nullopt, {}, nullptr})) break;
-        } else if (!push({0, std::move(*input), std::nullopt, {}, nullptr})) {
+          if (!read_views({.input = std::move(*input)})) break;
+        } else if (!push({.input = std::move(*input)})) {
           break;
         }
       }
@@ -160,68 +114,35 @@ class Pipeline {
         std::optional<image::Picture> picture = video.next();
         if (!picture) return true;
         index = video.frame_index();
-        Job frame{0, input, index, facts, std::make_shared<image::Picture>(std::move(*picture))};
+        PictureJob frame{.input = input,
+                         .frame = index,
+                         .video = facts,
+                         .picture = std::make_shared<image::Picture>(std::move(*picture))};
         if (!(has_tiles() ? read_views(std::move(frame)) : push(std::move(frame)))) return false;
       }
     } catch (const Error& error) {
       Input failed = input;
       failed.error = error.code();
       failed.message = error.what();
-      return push({0, std::move(failed), index, {}, nullptr});
+      return push({.input = std::move(failed), .frame = index});
     }
   }
 
   [[nodiscard]] bool has_tiles() const { return options_.transform.tiling != image::Tiling::none; }
 
   /// Pushes all views of a picture, or its failure; false when the run is over.
-  bool read_views(Job job) {
-    struct Scale {
-      image::Size size;
-      std::shared_ptr<image::Picture> picture;
-    };
-    std::vector<image::TransformPlan> plans;
-    std::vector<Scale> scales;
-    try {
-      const double begin = thread_cpu_seconds();
-      if (!job.picture)
-        job.picture =
-            std::make_shared<image::Picture>(image::read_picture(job.input.path, options_.decode));
-      const double decoded = thread_cpu_seconds();
-      const image::Size size{job.picture->height, job.picture->width};
-      plans = image::plan_views(options_.transform, size, options_.decode.max_pixels);
-      for (const image::TransformPlan& plan : plans) {
-        if (!scales.empty() && scales.back().size == plan.resized) continue;
-        const bool is_resized = plan.resized != size;
-        scales.push_back(
-            {plan.resized, is_resized
-                               ? std::make_shared<image::Picture>(image::resized_picture(
-                                     *job.picture, plan.resized, options_.transform.interpolation))
-                               : job.picture});
-      }
+  bool read_views(PictureJob job) {
+    CoreSeconds seconds;
+    std::vector<PictureJob> views = cut_into_views(std::move(job), options_, seconds);
+    {
       const std::lock_guard lock(mutex_);
-      timing_.decode_core_seconds += decoded - begin;
-      timing_.transform_core_seconds += thread_cpu_seconds() - decoded;
-    } catch (...) {
-      PipelineResult failed;
-      fail(failed, std::current_exception());
-      job.input.error = failed.error;
-      job.input.message = failed.message;
-      job.picture.reset();
-      return push(std::move(job));
+      add(seconds);
     }
-    const std::shared_ptr<image::Picture> source = job.picture;
-    auto scale = scales.begin();
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      if (scale->size != plans[i].resized) ++scale;
-      job.picture = scale->picture;
-      job.view = PictureView{plans[i], i, plans.size(), source};
-      if (!push(job)) return false;
-    }
-    return true;
+    return std::ranges::all_of(views, [this](PictureJob& view) { return push(std::move(view)); });
   }
 
   /// Waits for a place in the window; false when the run is over.
-  bool push(Job job) {
+  bool push(PictureJob job) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return stopping_ || sequence_ - emitted_ < window_; });
     if (stopping_) return false;
@@ -232,7 +153,6 @@ class Pipeline {
     return true;
   }
 
-  // ---- workers --------------------------------------------------------------
   void work() {
     while (true) {
       std::unique_lock lock(mutex_);
@@ -240,15 +160,14 @@ class Pipeline {
         return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_);
       });
       if (stopping_ || jobs_.empty()) return;
-      Job job = std::move(jobs_.front());
+      PictureJob job = std::move(jobs_.front());
       jobs_.pop_front();
       lock.unlock();
-      double decode_seconds = 0;
-      double transform_seconds = 0;
-      Item item = prepare(std::move(job), decode_seconds, transform_seconds);
+      CoreSeconds seconds;
+      const std::int64_t sequence = job.sequence;
+      Item item{sequence, prepare(std::move(job), options_, model_.limits().takes_bytes, seconds)};
       lock.lock();
-      timing_.decode_core_seconds += decode_seconds;
-      timing_.transform_core_seconds += transform_seconds;
+      add(seconds);
       --in_flight_;
       waiting_bytes_ += byte_size(item.result);
       accept(std::move(item));
@@ -261,44 +180,10 @@ class Pipeline {
     return waiting_bytes_ < options_.memory_budget || jobs_.front().sequence == emitted_;
   }
 
-  Item prepare(Job job, double& decode_seconds, double& transform_seconds) const {
-    Item item;
-    item.sequence = job.sequence;
-    PipelineResult& result = item.result;
-    result.frame = job.frame;
-    result.video = job.video;
-    result.input = std::move(job.input);
-    if (job.view) result.view = *job.view;
-    if (result.input.error) {
-      result.error = result.input.error;
-      result.message = result.input.message;
-      return item;
-    }
-    const double begin = thread_cpu_seconds();
-    double decoded = begin;
-    try {
-      if (!job.picture)
-        job.picture = std::make_shared<image::Picture>(
-            image::read_picture(result.input.path, options_.decode));
-      decoded = thread_cpu_seconds();
-      const image::Picture& picture = job.view ? *job.view->source : *job.picture;
-      result.picture = {picture.height, picture.width};
-      const image::TransformPlan plan =
-          job.view ? job.view->plan
-                   : image::plan_transform(options_.transform, result.picture,
-                                           options_.decode.max_pixels);
-      result.note = image::describe_fit(options_.transform, plan);
-      result.model_size = plan.output;
-      result.tensor = image::transform_pixels(options_.transform, *job.picture, plan);
-      if (!model_.limits().takes_bytes)
-        result.tensor = image::normalise(options_.transform, result.tensor, plan.output);
-      if (options_.keep_picture && !job.view) result.pixels = std::move(*job.picture);
-    } catch (...) {
-      fail(result, std::current_exception());
-    }
-    decode_seconds = decoded - begin;
-    transform_seconds = thread_cpu_seconds() - decoded;
-    return item;
+  /// Under the mutex.
+  void add(const CoreSeconds& seconds) {
+    timing_.decode_core_seconds += seconds.decode;
+    timing_.transform_core_seconds += seconds.transform;
   }
 
   void accept(Item item) {
@@ -309,7 +194,6 @@ class Pipeline {
     groups_[group_of(item.result)].push_back(std::move(item));
   }
 
-  // ---- model ----------------------------------------------------------------
   /// What a batch has in common: the model's input size, and that of the tensors, which differ
   /// where bytes are padded without this program's knowledge.
   struct Group {
@@ -503,7 +387,7 @@ class Pipeline {
   std::vector<std::thread> threads_;
   // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling
   // thread.
-  std::deque<Job> jobs_;
+  std::deque<PictureJob> jobs_;
   Groups groups_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> batch_limits_;  // found by trying
   std::map<std::int64_t, PipelineResult> finished_items_;
