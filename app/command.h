@@ -2,7 +2,7 @@
 // engine both hold, and what runs it (app/NAME.cpp), which the engine alone holds.
 #pragma once
 
-#include "app/options.h"
+#include "app/options/options.h"
 
 #include <string_view>
 #include <vector>

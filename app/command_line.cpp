@@ -2,13 +2,13 @@
 
 #include "app/build_info.h"
 #include "app/command.h"
-#include "app/console.h"
-#include "app/inputs.h"
-#include "app/local_ranks.h"
-#include "app/option_table.h"
-#include "app/signal_stop.h"
-#include "app/terminal_text.h"
-#include "app/torchelastic.h"
+#include "app/options/option_table.h"
+#include "app/pictures/inputs.h"
+#include "app/run/console.h"
+#include "app/run/local_ranks.h"
+#include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
+#include "app/run/torchelastic.h"
 #include "kernels/error.h"
 
 #include <algorithm>

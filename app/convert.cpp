@@ -1,10 +1,10 @@
 // hydrascope convert: another checkpoint out of one that is there.
 #include "app/command.h"
-#include "app/console.h"
 #include "app/convert/distill.h"
 #include "app/convert/format_only.h"
 #include "app/convert/options.h"
-#include "app/local_ranks.h"
+#include "app/run/console.h"
+#include "app/run/local_ranks.h"
 
 namespace hydrascope::app {
 namespace {

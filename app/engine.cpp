@@ -1,8 +1,8 @@
 // hydrascope-engine: the program with LibTorch, which runs what the front (front.cpp) passes on.
 #include "app/command.h"
 #include "app/command_line.h"
-#include "app/mechanism_listing.h"
-#include "app/signal_stop.h"
+#include "app/model/mechanism_listing.h"
+#include "app/run/signal_stop.h"
 #include "kernels/error.h"
 
 #include <algorithm>

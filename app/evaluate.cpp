@@ -1,16 +1,16 @@
 // hydrascope evaluate, compare, faithfulness and diagnose: how good a model is over a set of
 // pictures, how near to another one, how faithful maps are to it, and what its attention is like.
 #include "app/command.h"
-#include "app/console.h"
 #include "app/evaluate/diagnostics_run.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
 #include "app/evaluate/reference_model.h"
 #include "app/evaluate/set_run.h"
-#include "app/model_source.h"
-#include "app/process_team.h"
+#include "app/model/model_source.h"
 #include "app/results/format.h"
-#include "app/signal_stop.h"
+#include "app/run/console.h"
+#include "app/run/process_team.h"
+#include "app/run/signal_stop.h"
 #include "kernels/error.h"
 
 #include <ATen/Parallel.h>

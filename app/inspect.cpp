@@ -1,9 +1,9 @@
 // hydrascope inspect: what a checkpoint's header says, without loading a tensor.
 #include "app/command.h"
-#include "app/console.h"
-#include "app/hub_cache.h"
+#include "app/model/hub_cache.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 

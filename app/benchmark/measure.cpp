@@ -1,7 +1,7 @@
 #include "app/benchmark/measure.h"
 
 #include "app/benchmark/statistics.h"
-#include "app/signal_stop.h"
+#include "app/run/signal_stop.h"
 #include "kernels/device/thread_team.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantised_linear/quantised_linear.h"

@@ -1,7 +1,7 @@
 // From the lists of the `benchmark` command to one request per combination.
 #pragma once
 
-#include "app/requests.h"
+#include "app/options/requests.h"
 
 #include <string>
 #include <vector>

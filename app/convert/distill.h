@@ -1,7 +1,7 @@
 // convert: a trained model gets another attention and learns to give its old answers with it.
 #pragma once
 
-#include "app/requests.h"
+#include "app/options/requests.h"
 
 #include <string>
 

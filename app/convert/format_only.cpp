@@ -1,9 +1,9 @@
 #include "app/convert/format_only.h"
 
 #include "app/command.h"
-#include "app/console.h"
-#include "app/model_metadata.h"
-#include "app/model_source.h"
+#include "app/model/model_metadata.h"
+#include "app/model/model_source.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
 

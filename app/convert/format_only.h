@@ -1,7 +1,7 @@
 // convert --format-only: another file of the same weights.
 #pragma once
 
-#include "app/requests.h"
+#include "app/options/requests.h"
 #include "model/checkpoint/formats/safetensors.h"
 
 #include <filesystem>

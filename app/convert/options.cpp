@@ -1,8 +1,8 @@
 #include "app/convert/options.h"
 
-#include "app/model_source.h"
-#include "app/option_builders.h"
-#include "app/training_options.h"
+#include "app/model/model_source.h"
+#include "app/options/option_builders.h"
+#include "app/train/training_options.h"
 #include "kernels/error.h"
 #include "model/device.h"
 

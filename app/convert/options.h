@@ -1,7 +1,7 @@
 // The options of `convert`.
 #pragma once
 
-#include "app/requests.h"
+#include "app/options/requests.h"
 #include "model/config/config.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"

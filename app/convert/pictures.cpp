@@ -1,6 +1,6 @@
 #include "app/convert/pictures.h"
 
-#include "app/training_options.h"
+#include "app/train/training_options.h"
 #include "kernels/error.h"
 
 #include <algorithm>

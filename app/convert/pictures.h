@@ -1,7 +1,7 @@
 // What a conversion learns from and what it is judged by: the pictures that the user named.
 #pragma once
 
-#include "app/options.h"
+#include "app/options/options.h"
 #include "model/training/data/training_set.h"
 
 #include <cstdint>

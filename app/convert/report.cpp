@@ -1,8 +1,8 @@
 #include "app/convert/report.h"
 
-#include "app/console.h"
 #include "app/results/json.h"
 #include "app/results/table.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 #include "viz/charts/chart_page.h"
 

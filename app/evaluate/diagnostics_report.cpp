@@ -1,7 +1,7 @@
 #include "app/evaluate/diagnostics_report.h"
 
-#include "app/console.h"
-#include "app/file_extension.h"
+#include "app/pictures/file_extension.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 #include "app/evaluate/diagnostics_run.h"
 
 #include "app/evaluate/evaluated_set.h"
-#include "app/explanation_threads.h"
-#include "app/progress.h"
-#include "app/signal_stop.h"
+#include "app/run/explanation_threads.h"
+#include "app/run/progress.h"
+#include "app/run/signal_stop.h"
 #include "kernels/error.h"
 #include "model/explain/diagnostics.h"
 

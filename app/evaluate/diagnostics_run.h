@@ -1,11 +1,11 @@
 // What `diagnose` computes: the attention of some pictures, by layer and head.
 #pragma once
 
-#include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
-#include "app/labelled_set.h"
-#include "app/model_source.h"
-#include "app/requests.h"
+#include "app/model/model_source.h"
+#include "app/options/requests.h"
+#include "app/pictures/labelled_set.h"
+#include "app/run/console.h"
 
 #include <cstdint>
 

@@ -2,7 +2,7 @@
 // ones.
 #pragma once
 
-#include "app/requests.h"
+#include "app/options/requests.h"
 #include "app/results/format.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "app/evaluate/evaluated_set.h"
 
-#include "app/evaluate/real_labels.h"
-#include "app/folder_listing.h"
+#include "app/pictures/folder_listing.h"
+#include "app/scores/real_labels.h"
 #include "kernels/error.h"
 
 #include <algorithm>

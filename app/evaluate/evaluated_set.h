@@ -2,8 +2,8 @@
 #pragma once
 
 #include "app/evaluate/evaluate_options.h"
-#include "app/inputs.h"
-#include "app/labelled_set.h"
+#include "app/pictures/inputs.h"
+#include "app/pictures/labelled_set.h"
 #include "model/image/labels.h"
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "app/evaluate/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
-#include "app/signal_stop.h"
+#include "app/run/signal_stop.h"
 
 #include <ATen/ops/zeros.h>
 

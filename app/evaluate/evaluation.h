@@ -1,17 +1,17 @@
 // One pass over a set of pictures: everything that scores them is fed here.
 #pragma once
 
-#include "app/console.h"
-#include "app/evaluate/error_gallery.h"
 #include "app/evaluate/evaluate_options.h"
+#include "app/evaluate/faithfulness.h"
 #include "app/evaluate/reference_model.h"
-#include "app/evaluate/scores.h"
-#include "app/faithfulness.h"
-#include "app/labelled_set.h"
-#include "app/logits_file.h"
-#include "app/pipeline.h"
-#include "app/process_team.h"
-#include "app/progress.h"
+#include "app/pictures/labelled_set.h"
+#include "app/pipeline/pipeline.h"
+#include "app/results/logits_file.h"
+#include "app/run/console.h"
+#include "app/run/process_team.h"
+#include "app/run/progress.h"
+#include "app/scores/error_gallery.h"
+#include "app/scores/scores.h"
 #include "model/image/labels.h"
 #include "model/inference/classifier.h"
 

@@ -1,12 +1,12 @@
 // What `evaluate` and its sisters print: a summary, and tables beside it.
 #pragma once
 
-#include "app/console.h"
 #include "app/evaluate/diagnostics_report.h"
 #include "app/evaluate/evaluate_options.h"
-#include "app/evaluate/scores.h"
-#include "app/faithfulness_report.h"
+#include "app/evaluate/faithfulness_report.h"
 #include "app/results/table.h"
+#include "app/run/console.h"
+#include "app/scores/scores.h"
 #include "model/image/labels.h"
 
 #include <functional>

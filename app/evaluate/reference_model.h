@@ -1,12 +1,12 @@
 // The other model of `compare` and `diagnose`.
 #pragma once
 
-#include "app/console.h"
 #include "app/evaluate/evaluate_options.h"
-#include "app/labelled_set.h"
-#include "app/model_source.h"
-#include "app/pipeline.h"
+#include "app/model/model_source.h"
+#include "app/pictures/labelled_set.h"
+#include "app/pipeline/pipeline.h"
 #include "app/results/table.h"
+#include "app/run/console.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,17 +1,17 @@
 #include "app/evaluate/set_run.h"
 
 #include "app/command.h"
-#include "app/console.h"
 #include "app/evaluate/diagnostics_run.h"
 #include "app/evaluate/evaluated_set.h"
 #include "app/evaluate/evaluation.h"
 #include "app/evaluate/evaluation_results.h"
+#include "app/evaluate/faithfulness.h"
 #include "app/evaluate/reference_model.h"
-#include "app/faithfulness.h"
-#include "app/model_source.h"
-#include "app/pipeline.h"
-#include "app/process_team.h"
-#include "app/signal_stop.h"
+#include "app/model/model_source.h"
+#include "app/pipeline/pipeline.h"
+#include "app/run/console.h"
+#include "app/run/process_team.h"
+#include "app/run/signal_stop.h"
 #include "kernels/error.h"
 
 #include <algorithm>

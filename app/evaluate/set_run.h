@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/evaluate/evaluate_options.h"
-#include "app/options.h"
+#include "app/options/options.h"
 
 namespace hydrascope::app {
 

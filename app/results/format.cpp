@@ -1,6 +1,6 @@
 #include "app/results/format.h"
 
-#include "app/file_extension.h"
+#include "app/pictures/file_extension.h"
 #include "kernels/error.h"
 
 #include <array>

@@ -1,6 +1,6 @@
 #include "app/results/record.h"
 
-#include "app/terminal_text.h"
+#include "app/run/terminal_text.h"
 
 namespace hydrascope::app {
 

@@ -1,6 +1,6 @@
 #include "app/results/table.h"
 
-#include "app/terminal_text.h"
+#include "app/run/terminal_text.h"
 #include "kernels/error.h"
 
 #include <algorithm>

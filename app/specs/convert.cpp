@@ -1,7 +1,7 @@
 // The table of `hydrascope convert`.
 #include "app/command.h"
-#include "app/option_builders.h"
-#include "app/option_table.h"
+#include "app/options/option_builders.h"
+#include "app/options/option_table.h"
 #include "app/specs/training.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The table of `hydrascope faithfulness`.
 #include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 
 namespace hydrascope::app {
 

@@ -1,6 +1,6 @@
 // The table of `hydrascope inspect`.
 #include "app/command.h"
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 
 namespace hydrascope::app {
 

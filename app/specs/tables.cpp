@@ -1,6 +1,6 @@
 // The list of commands, and the tables of those that only show what the tables say.
 #include "app/command.h"
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 
 #include <algorithm>
 

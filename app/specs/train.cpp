@@ -1,6 +1,6 @@
 // The table of `hydrascope train`.
 #include "app/command.h"
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 #include "app/specs/training.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "app/specs/training.h"
 
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 
 #include <utility>
 

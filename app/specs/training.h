@@ -1,7 +1,7 @@
 // Options that `train` and `convert` share, spelled as timm's train.py has them.
 #pragma once
 
-#include "app/options.h"
+#include "app/options/options.h"
 
 #include <string>
 #include <utility>

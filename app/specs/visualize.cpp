@@ -1,6 +1,6 @@
 // The table of `hydrascope visualize`.
 #include "app/command.h"
-#include "app/option_builders.h"
+#include "app/options/option_builders.h"
 #include "app/visualize/visualize_options.h"
 #include "viz/scale/colormap.h"
 

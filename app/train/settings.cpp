@@ -1,6 +1,6 @@
 #include "app/train/settings.h"
 
-#include "app/training_options.h"
+#include "app/train/training_options.h"
 #include "kernels/error.h"
 #include "model/training/data/training_set.h"
 

@@ -1,7 +1,7 @@
 // What the options of `train` say of the run: its length, and the settings of the library's parts.
 #pragma once
 
-#include "app/options.h"
+#include "app/options/options.h"
 #include "model/training/classification_task.h"
 #include "model/training/parameter_groups.h"
 #include "model/training/schedule.h"

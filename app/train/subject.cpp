@@ -1,8 +1,8 @@
 #include "app/train/subject.h"
 
-#include "app/assets.h"
-#include "app/option_table.h"
-#include "app/training_options.h"
+#include "app/model/assets.h"
+#include "app/options/option_table.h"
+#include "app/train/training_options.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/config/architectures.h"

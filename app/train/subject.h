@@ -1,8 +1,8 @@
 // What a run trains and on what: the model, its classes, its pictures.
 #pragma once
 
-#include "app/labelled_set.h"
-#include "app/model_source.h"
+#include "app/model/model_source.h"
+#include "app/pictures/labelled_set.h"
 #include "model/training/data/training_set.h"
 
 #include <cstdint>

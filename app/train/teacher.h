@@ -1,10 +1,10 @@
 // `--teacher`: another model of the program says what the pictures show.
 #pragma once
 
-#include "app/console.h"
-#include "app/model_source.h"
-#include "app/options.h"
-#include "app/training_options.h"
+#include "app/model/model_source.h"
+#include "app/options/options.h"
+#include "app/run/console.h"
+#include "app/train/training_options.h"
 #include "model/image/transform_plan.h"
 #include "model/training/classification_task.h"
 

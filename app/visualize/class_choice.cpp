@@ -1,7 +1,7 @@
 #include "app/visualize/class_choice.h"
 
-#include "app/option_table.h"
-#include "app/options.h"
+#include "app/options/option_table.h"
+#include "app/options/options.h"
 #include "kernels/error.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #include "app/visualize/map_explainer.h"
 
-#include "app/explanation_threads.h"
+#include "app/run/explanation_threads.h"
 
 #include <ATen/ops/amax.h>
 

@@ -1,7 +1,7 @@
 // From the tokens that a model traced to the maps that the command line asked for.
 #pragma once
 
-#include "app/model_source.h"
+#include "app/model/model_source.h"
 #include "app/visualize/input_map.h"
 #include "app/visualize/map_choice.h"
 #include "model/attention/token_grid.h"

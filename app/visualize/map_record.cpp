@@ -1,6 +1,6 @@
 #include "app/visualize/map_record.h"
 
-#include "app/terminal_text.h"
+#include "app/run/terminal_text.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,7 +1,7 @@
 #include "app/visualize/output_stage.h"
 
-#include "app/npy_file.h"
-#include "app/npz_file.h"
+#include "app/results/npy_file.h"
+#include "app/results/npz_file.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
 

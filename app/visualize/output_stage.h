@@ -2,7 +2,7 @@
 // records and the page in input order. A few pictures are in memory, never all.
 #pragma once
 
-#include "app/ordered_workers.h"
+#include "app/pipeline/ordered_workers.h"
 #include "app/visualize/heat_figure.h"
 #include "app/visualize/input_map.h"
 #include "app/visualize/map_record.h"

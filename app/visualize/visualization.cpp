@@ -1,7 +1,7 @@
 #include "app/visualize/visualization.h"
 
-#include "app/predictions.h"
-#include "app/visualize/picture_placement.h"
+#include "app/pipeline/picture_placement.h"
+#include "app/pipeline/predictions.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 

@@ -2,8 +2,8 @@
 // writing in the output stage.
 #pragma once
 
-#include "app/pipeline.h"
-#include "app/progress.h"
+#include "app/pipeline/pipeline.h"
+#include "app/run/progress.h"
 #include "app/visualize/class_choice.h"
 #include "app/visualize/map_explainer.h"
 #include "app/visualize/output_names.h"

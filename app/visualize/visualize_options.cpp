@@ -1,8 +1,8 @@
 #include "app/visualize/visualize_options.h"
 
-#include "app/assets.h"
-#include "app/option_builders.h"
-#include "app/option_table.h"
+#include "app/model/assets.h"
+#include "app/options/option_builders.h"
+#include "app/options/option_table.h"
 #include "kernels/error.h"
 #include "viz/scale/colormap.h"
 

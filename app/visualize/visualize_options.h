@@ -2,7 +2,7 @@
 // LibTorch.
 #pragma once
 
-#include "app/options.h"
+#include "app/options/options.h"
 #include "app/visualize/heat_figure.h"
 #include "app/visualize/map_choice.h"
 #include "app/visualize/output_stage.h"

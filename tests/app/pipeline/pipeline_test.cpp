@@ -1,4 +1,4 @@
-#include "app/pipeline.h"
+#include "app/pipeline/pipeline.h"
 
 #include "model/inference/classifier.h"
 #include "model/transform.h"

@@ -1,0 +1,62 @@
+// What `faithfulness` computes: the maps of every picture, measured on the model that they explain.
+#pragma once
+
+#include "app/evaluate/faithfulness_report.h"
+#include "app/model/model_source.h"
+#include "app/options/options.h"
+#include "app/pipeline/pipeline.h"
+#include "model/explain/explainer.h"
+#include "model/explain/faithfulness.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// What the options ask for, checked against the model before any weight is loaded.
+struct FaithfulnessPlan {
+  std::vector<model::explain::Request> requests;  ///< the maps but random and centre
+  model::explain::FaithfulnessOptions options;
+  std::int64_t layer = 0;
+  bool of_target = false;  ///< the labelled class is explained and watched, not the predicted one
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] std::vector<std::int64_t> traced_layers(const model::VitConfig& config) const;
+};
+
+/// Throws Error(invalid_argument): a method that the model does not support, a layer that it does
+/// not have, options that do not go together.
+FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::VitConfig& config,
+                                   const image::TransformConfig& transform);
+
+class FaithfulnessRun {
+ public:
+  /// `source` and `classifier`, which traces the plan's layers, must outlive it.
+  FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source, model::Classifier& classifier,
+                  const PipelineOptions& pipeline);
+
+  /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
+  [[nodiscard]] std::size_t pictures_at_once() const;
+
+  /// Measures all maps of a picture that was classified; the classifier must have nothing under
+  /// way. `index` is the picture's in its set and seeds its random maps. False, and the picture is
+  /// left out, when a stop was requested meanwhile.
+  bool add(const PipelineResult& result, std::int64_t target, std::size_t index);
+
+  [[nodiscard]] const FaithfulnessReport& report() const noexcept { return report_; }
+
+ private:
+  [[nodiscard]] std::vector<at::Tensor> make_maps(const PipelineResult& result,
+                                                  std::int64_t class_index, std::size_t index);
+  void keep_note(const model::explain::Explanation& explanation);
+
+  FaithfulnessPlan plan_;
+  model::Classifier& classifier_;
+  const PipelineOptions& pipeline_;
+  std::optional<model::explain::Explainer> explainer_;  ///< none for random and centre alone
+  FaithfulnessReport report_;
+};
+
+}  // namespace hydrascope::app

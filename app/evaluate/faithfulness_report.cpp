@@ -1,0 +1,203 @@
+#include "app/evaluate/faithfulness_report.h"
+
+#include "app/results/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr int kDecimals = 4;  // for people
+
+std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+
+std::string with_sign(double value) { return (value < 0 ? "" : "+") + fixed(value, kDecimals); }
+
+std::string with_margin(const MeanOverPictures& mean, std::string text) {
+  return std::move(text) + " ± " + fixed(mean.margin, kDecimals);
+}
+
+bool is_baseline(const FaithfulnessRow& row) {
+  return row.map == kRandomMap || row.map == kCenterMap;
+}
+
+/// Two-sided, 95 %: Student's t of so many degrees of freedom, 1.96 from 120 on (within 1 %).
+double student_quantile(std::size_t degrees) {
+  static constexpr std::array kTable{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                                     2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
+                                     2.110,  2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064,
+                                     2.060,  2.056, 2.052, 2.048, 2.045, 2.042};
+  constexpr std::size_t kMany = 120;
+  if (degrees <= kTable.size()) return kTable[degrees - 1];
+  constexpr double kNormal = 1.960;
+  // Between the table's end and the normal distribution it falls as 1 / degrees.
+  constexpr double kSlope = 2.46;
+  return degrees < kMany ? kNormal + kSlope / static_cast<double>(degrees) : kNormal;
+}
+
+}  // namespace
+
+MeanOverPictures mean_over(const std::vector<double>& values) {
+  MeanOverPictures result;
+  if (values.empty()) return result;
+  const auto count = static_cast<double>(values.size());
+  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / count;
+  if (values.size() == 1) return result;
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  result.stddev = std::sqrt(squares / (count - 1));
+  result.standard_error = result.stddev / std::sqrt(count);
+  result.margin = student_quantile(values.size() - 1) * result.standard_error;
+  return result;
+}
+
+PairedComparison compare(const FaithfulnessRow& first, const FaithfulnessRow& second,
+                         bool lower_is_better) {
+  const std::size_t count = std::min(first.areas.size(), second.areas.size());
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < count; ++i) differences.push_back(first.areas[i] - second.areas[i]);
+  const auto wins = std::ranges::count_if(
+      differences, [&](double value) { return lower_is_better ? value < 0 : value > 0; });
+  PairedComparison result;
+  result.difference = mean_over(differences);
+  if (count > 0) result.wins = static_cast<double>(wins) / static_cast<double>(count);
+  return result;
+}
+
+const FaithfulnessRow* FaithfulnessReport::find_or_null(std::string_view map,
+                                                        std::string_view measure) const {
+  const auto found = std::ranges::find_if(
+      rows, [&](const FaithfulnessRow& row) { return row.map == map && row.measure == measure; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+const FaithfulnessMeasure& FaithfulnessReport::measure_of(const FaithfulnessRow& row) const {
+  return *std::ranges::find(measures, row.measure, &FaithfulnessMeasure::name);
+}
+
+std::optional<PairedComparison> FaithfulnessReport::against(const FaithfulnessRow& row,
+                                                            std::string_view baseline) const {
+  const FaithfulnessRow* other = find_or_null(baseline, row.measure);
+  if (other == nullptr || other == &row) return std::nullopt;
+  return compare(row, *other, measure_of(row).lower_is_better);
+}
+
+std::vector<std::string> FaithfulnessReport::all_notes() const {
+  std::vector<std::string> list = notes;
+  if (images < 2) return list;  // one picture tells nothing of others
+  for (const FaithfulnessRow& row : rows) {
+    if (is_baseline(row)) continue;
+    const auto comparison = against(row, kCenterMap);
+    if (!comparison) continue;
+    const MeanOverPictures& difference = comparison->difference;
+    const bool loses = measure_of(row).lower_is_better ? difference.mean > 0 : difference.mean < 0;
+    const bool is_clear = std::abs(difference.mean) > difference.margin;
+    if (!loses && is_clear) continue;
+    list.push_back(row.map +
+                   (loses ? " loses to the centre by " : " does not clearly beat the centre by ") +
+                   row.measure + " (" + with_margin(difference, with_sign(difference.mean)) + ")");
+  }
+  return list;
+}
+
+OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
+  const FaithfulnessMeasure& measure = measure_of(row);
+  const MeanOverPictures area = mean_over(row.areas);
+  OrderedJson object = {{"map", row.map},
+                        {"measure", row.measure},
+                        {"lower_is_better", measure.lower_is_better},
+                        {"substrate", measure.substrate},
+                        {"images", row.areas.size()},
+                        {"auc", rounded(area.mean)},
+                        {"stddev", rounded(area.stddev)},
+                        {"standard_error", rounded(area.standard_error)},
+                        {"margin95", rounded(area.margin)}};
+  for (const std::string_view baseline : {kRandomMap, kCenterMap}) {
+    const auto comparison = against(row, baseline);
+    const auto add = [&](const std::string& key, double value) {
+      object[key] = comparison ? OrderedJson(rounded(value)) : OrderedJson();
+    };
+    const PairedComparison& by = comparison ? *comparison : PairedComparison();
+    const std::string name(baseline);
+    add("vs_" + name, by.difference.mean);
+    add("vs_" + name + "_margin95", by.difference.margin);
+    add("beats_" + name, by.wins);
+  }
+  object["seconds"] = rounded(row.seconds);
+  return object;
+}
+
+OrderedJson FaithfulnessReport::json() const {
+  OrderedJson object = {{"images", images},
+                        {"class", of_class},
+                        {"layer", layer},
+                        {"steps", steps},
+                        {"blur_sigma", rounded(blur_sigma)},
+                        {"random_draws", random_draws},
+                        {"seed", seed},
+                        {"map_seconds", rounded(map_seconds)}};
+  OrderedJson& items = object["rows"] = OrderedJson::array();
+  for (const FaithfulnessRow& row : rows) items.push_back(json_of(row));
+  object["notes"] = all_notes();
+  return object;
+}
+
+void FaithfulnessReport::write_text(std::ostream& out) const {
+  for (const FaithfulnessMeasure& measure : measures) {
+    out << '\n'
+        << measure.name << ": " << measure.summary << "; "
+        << (measure.lower_is_better ? "lower" : "higher") << " is better (substrate "
+        << measure.substrate << ", class " << of_class << ", layer " << layer << ", " << images
+        << (images == 1 ? " picture)\n" : " pictures)\n");
+    std::vector<std::vector<std::string>> lines{{"map", "AUC ± 95 %", "std. dev.",
+                                                 "minus random ± 95 %", "beats random",
+                                                 "beats center", "seconds"}};
+    for (const FaithfulnessRow& row : rows) {
+      if (row.measure != measure.name) continue;
+      const MeanOverPictures area = mean_over(row.areas);
+      const auto random = against(row, kRandomMap);
+      const auto center = against(row, kCenterMap);
+      lines.push_back(
+          {row.map, with_margin(area, fixed(area.mean, kDecimals)), fixed(area.stddev, kDecimals),
+           random ? with_margin(random->difference, with_sign(random->difference.mean)) : "-",
+           random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
+           fixed(row.seconds, 1)});
+    }
+    write_columns(lines, {true}, out);
+  }
+  out << '\n'
+      << kRandomMap << ": mean of " << random_draws << " maps per picture, seed " << seed << "; "
+      << kCenterMap << ": Gaussian, sigma a quarter of each edge";
+  if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
+    out << "; blur: Gaussian, sigma " << fixed(blur_sigma, 1) << " pixels";
+  out << '\n';
+  for (const std::string& note : all_notes()) out << "note: " << note << '\n';
+  flush_results(out);
+}
+
+void FaithfulnessReport::write_rows(Format format, std::ostream& out) const {
+  bool is_first = true;
+  for (const FaithfulnessRow& row : rows) {
+    OrderedJson cells = {{"model", model},
+                         {"attention", attention},
+                         {"class", of_class},
+                         {"layer", layer},
+                         {"steps", steps}};
+    cells.update(json_of(row));
+    std::vector<std::string> keys;
+    std::vector<std::string> values;
+    for (const auto& [key, cell] : cells.items()) {
+      keys.push_back(key);
+      values.push_back(cell_text(cell));
+    }
+    if (std::exchange(is_first, false)) out << header_row(keys, format);
+    out << delimited_row(values, format);
+  }
+  flush_results(out);
+}
+
+}  // namespace hydrascope::app

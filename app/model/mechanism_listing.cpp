@@ -1,0 +1,152 @@
+#include "app/model/mechanism_listing.h"
+
+#include "app/command.h"
+#include "app/results/json.h"
+#include "kernels/error.h"
+#include "model/attention/registry.h"
+
+#include <fstream>
+#include <ostream>
+
+namespace hydrascope::app {
+namespace {
+
+/// DeiT-B, patches of 16, at the sizes that the documentation's tables have.
+OrderedJson costs(const model::MechanismEntry& entry) {
+  constexpr std::int64_t kEmbedDim = 768;
+  constexpr std::int64_t kHeads = 12;
+  OrderedJson result = OrderedJson::object();
+  const model::TokenGrid trained{1, 14, 14};
+  for (const auto& [name, grid] : {std::pair{"224x224", trained},
+                                   {"512x512", model::TokenGrid{1, 32, 32}},
+                                   {"1088x1920", model::TokenGrid{1, 68, 120}}}) {
+    const model::MixerCost cost =
+        entry.cost({grid, kEmbedDim, kHeads, 2, trained}, model::AttentionSpec{entry.name, {}});
+    result[name] = {{"gflops", cost.flops / 1e9}, {"megabytes", cost.bytes / 1e6}};
+  }
+  return result;
+}
+
+OrderedJson to_json(const model::MechanismEntry& entry) {
+  OrderedJson options = OrderedJson::array();
+  for (const model::MechanismOption& option : entry.options) {
+    OrderedJson json = {{"key", option.key}, {"default", option.default_value}};
+    if (option.choices.empty()) {
+      json["minimum"] = option.minimum;
+      json["maximum"] = option.maximum;
+      json["integer"] = option.integer;
+    } else {
+      json["choices"] = option.choices;
+    }
+    json["help"] = option.help;
+    options.push_back(std::move(json));
+  }
+  OrderedJson parameters = OrderedJson::array();
+  for (const model::MechanismParameter& parameter : entry.parameters) {
+    parameters.push_back({{"name", "blocks.i.attn." + parameter.name},
+                          {"shape", parameter.shape},
+                          {"initialisation", parameter.initialisation}});
+  }
+  return {{"schema", 1},
+          {"mechanism", entry.name},
+          {"aliases", entry.aliases},
+          {"summary", entry.summary},
+          {"citation", entry.citation},
+          {"options", options},
+          {"parameters", parameters},
+          {"map", entry.map_definition},
+          {"rows_sum_to_one", entry.rows_sum_to_one},
+          {"non_negative", entry.non_negative},
+          {"normalised", entry.normalised},
+          {"permutation_equivariant", entry.permutation_equivariant},
+          {"quadratic", entry.quadratic},
+          {"sparse", entry.sparse},
+          {"fixed_num_tokens", entry.fixed_num_tokens},
+          {"has_map", entry.has_map},
+          {"query_is_input", entry.query_is_input},
+          {"cost_per_layer_base_bf16", costs(entry)}};
+}
+
+void write_text(const model::MechanismEntry& entry, std::ostream& out) {
+  out << entry.name << ": " << entry.summary << '\n';
+  for (const std::string& alias : entry.aliases) out << "  also called " << alias << '\n';
+  out << "  source: " << entry.citation << '\n' << "  map: " << entry.map_definition << '\n';
+  const std::pair<bool, const char*> properties[] = {
+      {entry.rows_sum_to_one, "rows of the map sum to one, or to nothing without any weight"},
+      {entry.non_negative, "weights are not negative"},
+      {entry.normalised, "repeating every token changes nothing"},
+      {entry.sparse, "a query sees some of the tokens"},
+      {!entry.normalised && !entry.quadratic && !entry.sparse,
+       "the output depends on the number of tokens"},
+      {!entry.permutation_equivariant, "the place of a token matters"},
+      {entry.quadratic, "N x N weights by definition"},
+      {entry.fixed_num_tokens, "tied to the number of tokens it was made for, unless told"}};
+  for (const auto& [holds, text] : properties) {
+    if (holds) out << "  " << text << '\n';
+  }
+  for (const model::MechanismOption& option : entry.options) {
+    out << "  --attn-opt " << entry.name << '.' << option.key << '='
+        << model::describe_values(option) << "  " << option.help
+        << " (default: " << option.default_value << ")\n";
+  }
+  for (const model::MechanismParameter& parameter : entry.parameters) {
+    out << "  adds blocks.i.attn." << parameter.name << ' ' << parameter.shape
+        << ", initialised: " << parameter.initialisation << '\n';
+  }
+  const OrderedJson table = costs(entry);
+  for (const auto& [size, cost] : table.items()) {
+    out << "  one layer of ViT-B, bfloat16, " << size << ": " << cost.at("gflops").get<double>()
+        << " GFLOP, " << cost.at("megabytes").get<double>() << " MB moved when fused\n";
+  }
+}
+
+}  // namespace
+
+int write_registrations(const std::filesystem::path& file) {
+  std::ofstream out(file);
+  const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
+  out << "// Written by the build, by hydrascope-engine.\n#include "
+         "\"model/attention/registry.h\"\n\n"
+         "namespace hydrascope::model {\nnamespace {\n\nconst MechanismRegistration kAll[] = {\n";
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    out << "    MechanismRegistration({.name = " << quoted(entry->name) << ", .options = {";
+    for (const model::MechanismOption& option : entry->options) {
+      out << "\n        {" << quoted(option.key) << ", " << quoted(option.default_value) << ", {";
+      for (const std::string& choice : option.choices) out << quoted(choice) << ", ";
+      out << "}, {}},";
+    }
+    out << "}}),\n";
+  }
+  out << "};\n\n}  // namespace\n}  // namespace hydrascope::model\n";
+  out.close();
+  if (!out) throw Error(ErrorCode::failed, "cannot be written", file.string());
+  return kExitOk;
+}
+
+std::vector<std::string> mechanism_names() {
+  std::vector<std::string> names;
+  for (const model::MechanismEntry* entry : model::mechanisms()) names.push_back(entry->name);
+  return names;
+}
+
+std::vector<std::string> mechanism_settings() {
+  std::vector<std::string> settings;
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    for (const model::MechanismOption& option : entry->options) {
+      const std::string key = entry->name + "." + option.key + "=";
+      if (option.choices.empty()) settings.push_back(key);
+      for (const std::string& choice : option.choices) settings.push_back(key + choice);
+    }
+  }
+  return settings;
+}
+
+void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out) {
+  if (is_json(format)) {
+    out << to_json(entry).dump(format == Format::json ? 2 : -1) << '\n';
+  } else {
+    write_text(entry, out);
+  }
+}
+
+}  // namespace hydrascope::app

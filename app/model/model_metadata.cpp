@@ -1,0 +1,48 @@
+#include "app/model/model_metadata.h"
+
+#include "app/build_info.h"
+#include "model/checkpoint/formats/sha256.h"
+
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+/// The lines of a label file as metadata.
+std::string label_names(const image::Labels& labels) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const image::Label& label = labels.at(static_cast<std::int64_t>(i));
+    const bool is_id_alone = label.id.empty() || label.id == label.names;
+    lines.push_back(is_id_alone ? label.names : label.id + " " + label.names);
+  }
+  return checkpoint::to_label_names(lines);
+}
+
+std::string license_of(const checkpoint::Checkpoint& weights) {
+  std::string license = weights.is_own() ? weights.metadata("license") : "";
+  if (license.empty()) license = weights.hub().license;
+  return license.empty() ? weights.metadata("license") : license;
+}
+
+}  // namespace
+
+checkpoint::Metadata describe_descendant(const ModelSource& source, const std::string& command,
+                                         const ResolvedTransform& transform,
+                                         const ResolvedLabels& labels) {
+  checkpoint::Metadata metadata;
+  metadata["created_by"] = "hydrascope " + std::string(kVersion) + " " + command;
+  metadata["transform"] = checkpoint::to_timm_transform(transform.config, source.config.in_chans);
+  if (!source.random_weights) {
+    metadata["parent_sha256"] = checkpoint::sha256_of_file(source.weights.file());
+    if (const std::string license = license_of(source.weights); !license.empty())
+      metadata["license"] = license;
+  }
+  if (labels.origin == LabelOrigin::bundled) metadata["labels"] = labels.bundled;
+  if (labels.origin == LabelOrigin::names)
+    metadata[std::string(checkpoint::kLabelNamesKey)] = label_names(labels.labels);
+  return metadata;
+}
+
+}  // namespace hydrascope::app

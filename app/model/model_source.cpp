@@ -1,0 +1,434 @@
+#include "app/model/model_source.h"
+
+#include "app/model/assets.h"
+#include "app/model/calibration.h"
+#include "app/model/hub_cache.h"
+#include "app/model/mechanism_listing.h"
+#include "app/options/option_builders.h"
+#include "app/run/console.h"
+#include "app/train/training_options.h"
+#include "kernels/error.h"
+#include "kernels/shortest_number.h"
+#include "model/attention/registry.h"
+#include "model/config/architectures.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <sched.h>
+#include <utility>
+
+namespace hydrascope::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool exists(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+[[noreturn]] void refuse_model(const std::string& word) {
+  const std::vector<std::string> names = bundled_models();
+  const std::string near = nearest(word, names);
+  if (near.empty() && model::find_architecture(word)) {
+    throw Error(
+        ErrorCode::invalid_argument, "an architecture has no weights of its own", word,
+        "give them with --checkpoint FILE, or make random ones with `hydrascope models create`");
+  }
+  std::string hint = "a file, a folder, or one of: ";
+  for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
+  if (const auto hub = parse_hub_name(word); hub && fs::path(word).extension() != ".safetensors")
+    hint = "if it is a model on Hugging Face, `" + download_command(*hub) + "` fetches it";
+  throw Error(ErrorCode::invalid_argument, "there is no model of that name, and no such file", word,
+              near.empty() ? hint : "did you mean " + near + "?");
+}
+
+/// Refuses a name that is nearly a mechanism's; the registry refuses the others.
+void suggest_mechanisms(std::string_view spec) {
+  while (!spec.empty()) {
+    const std::string_view part = spec.substr(0, spec.find(','));
+    spec.remove_prefix(std::min(spec.size(), part.size() + 1));
+    const std::string_view word = part.substr(0, part.find(':'));
+    if (word.empty() || model::find_mechanism_or_null(word) != nullptr) continue;
+    if (const std::string near = nearest(word, mechanism_names()); !near.empty())
+      throw Error(ErrorCode::invalid_argument,
+                  "unknown attention mechanism '" + std::string(word) + "'", "--attn",
+                  "did you mean " + near + "?");
+  }
+}
+
+void check_transform(const image::TransformConfig& config) {
+  if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected a number in (0, 1], found " + shortest_number(config.crop_pct),
+                "--crop-pct");
+  }
+  for (const double value : config.std) {
+    if (!(value > 0))
+      throw Error(ErrorCode::invalid_argument,
+                  "expected numbers above 0, found " + shortest_number(value), "--std");
+  }
+}
+
+/// Are nine of ten short names equal? Lists of one data set differ in spellings.
+bool mean_the_same(const image::Labels& a, const image::Labels& b) {
+  if (a.size() != b.size()) return false;
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    if (a.at(index).short_name == b.at(index).short_name) ++equal;
+  }
+  return equal * 10 >= a.size() * 9;
+}
+
+/// The attention and the positions asked for, on what `config` says.
+void apply_request(const ModelRequest& request, model::VitConfig& config) {
+  config.attention.resize(static_cast<std::size_t>(config.depth));
+  if (!request.attention.empty()) {
+    suggest_mechanisms(request.attention);
+    model::apply_attention_spec(request.attention, config.attention);
+  }
+  for (const std::string& option : request.attention_options)
+    model::apply_attention_option(option, config.attention);
+  if (request.pos_interp) config.pos_interp = *request.pos_interp;
+  if (request.overview) config.overview = *request.overview;
+}
+
+}  // namespace
+
+std::vector<std::string> describe(const checkpoint::LoadReport& report) {
+  const auto listed = [](const char* what, const std::vector<std::string>& names) {
+    constexpr std::size_t kShown = 4;
+    std::string text = what;
+    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+      text += (i == 0 ? ": " : ", ") + names[i];
+    if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+    return text;
+  };
+  std::vector<std::string> notes;
+  if (!report.initialised.empty())
+    notes.push_back(listed("newly initialised, not from the file", report.initialised));
+  if (!report.unused.empty()) notes.push_back(listed("in the file, but not used", report.unused));
+  return notes;
+}
+
+ModelSource open_model(const ModelRequest& request) {
+  const std::string& word = request.word;
+  if (const std::string& file = request.checkpoint; !file.empty()) {
+    if (!exists(file))
+      throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + file);
+    return open_weights(request, file, file, word);
+  }
+  if (word.empty()) {
+    const auto bundled = bundled_model(kDefaultModel);
+    if (!bundled)
+      throw Error(ErrorCode::failed, "the bundled model is missing in " + assets_folder().string(),
+                  std::string(kDefaultModel));
+    return open_weights(request, std::string(kDefaultModel), *bundled, "");
+  }
+  if (exists(word)) return open_weights(request, word, word, "");
+  if (const auto bundled = named_model(word))
+    return open_weights(request, bundled->stem().string(), *bundled, "");
+  if (const auto folder = hub_folder(word)) return open_weights(request, word, *folder, "");
+  refuse_model(word);
+}
+
+ModelSource open_weights(const ModelRequest& request, const std::string& name,
+                         const std::string& file, const std::string& architecture_name) {
+  ModelSource source;
+  source.name = name;
+  source.head.num_classes = request.num_classes;
+  source.head.reset = request.reset_head;
+  source.weights = checkpoint::Checkpoint::open(file, {request.use_ema});
+  if (architecture_name.empty()) {
+    source.config = source.weights.deduce_config(source.head);
+  } else {
+    const auto architecture = model::find_architecture(architecture_name);
+    if (!architecture) {
+      throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture",
+                  architecture_name, "names have the form " + model::architecture_pattern());
+    }
+    source.config = architecture->config;
+    source.weights.complete(source.config, source.head);
+  }
+  source.notes = with_flags(source.weights.notes());
+  source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
+  const model::TokenGrid training_grid = source.config.training_grid();
+  source.trained = source.config;
+  source.trained.attention = model::with_all_options(source.config.attention, training_grid);
+  const std::vector<model::AttentionSpec>& trained = source.trained.attention;
+  apply_request(request, source.config);
+  model::check_stored_options(trained, source.config.attention);
+  if (const auto asked = model::with_all_options(source.config.attention, training_grid);
+      asked != trained) {
+    const std::string before = model::to_text(trained);
+    const std::string after = model::to_text(asked);
+    source.notes.push_back((before == after ? "options of " + after + " changed"
+                                            : "attention changed from " + before + " to " + after) +
+                           " after training: accuracy needs `hydrascope convert`");
+  }
+  return source;
+}
+
+bool names_architecture(const ModelRequest& request) {
+  const std::string& word = request.word;
+  return request.checkpoint.empty() && model::find_architecture(word) && !exists(word) &&
+         !named_model(word);
+}
+
+ModelSource random_model(const ModelRequest& request) {
+  const std::string& name = request.word;
+  const auto architecture = model::find_architecture(name);
+  if (!architecture) {
+    throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
+                "names have the form " + model::architecture_pattern() +
+                    "; `hydrascope models list` shows some");
+  }
+  ModelSource source;
+  source.name = name;
+  source.random_weights = true;
+  source.config = architecture->config;
+  apply_request(request, source.config);
+  return source;
+}
+
+std::string ResolvedTransform::describe() const {
+  // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from
+  // --crop-pct]".
+  std::map<std::string, std::string> fields_of;
+  for (const auto& [field, origin] : origins) {
+    std::string& fields = fields_of[origin];
+    fields += (fields.empty() ? "" : ", ") + field;
+  }
+  std::string from;
+  for (const auto& [origin, fields] : fields_of) {
+    if (!from.empty()) from += "; ";
+    from += fields_of.size() == 1 ? "from " + origin : fields + " from " + origin;
+  }
+  return "transform: " + image::describe(config) + " [" + from + "]";
+}
+
+ResolvedTransform resolve_transform(const TransformRequest& request, const ModelSource& source) {
+  ResolvedTransform result;
+  image::TransformConfig& config = result.config;
+  const auto architecture = model::find_architecture(source.config.arch);
+  const std::string fallback =
+      architecture ? "the defaults of " + source.config.arch : "the defaults";
+  for (const char* field : {"img_size", "crop_pct", "crop_mode", "interpolation", "mean", "std"}) {
+    result.origins[field] = fallback;
+  }
+  if (architecture) config = architecture->transform;
+  config.img_size = {source.config.img_height, source.config.img_width};
+  config.patch_size = source.config.patch_size;
+  source.weights.hub().transform.apply_to(config, result.origins);
+  if (const std::string text = source.weights.metadata("transform");
+      !text.empty() && source.weights.is_own()) {
+    const fs::path& file = source.weights.file();
+    checkpoint::parse_timm_transform(text, "metadata of " + file.filename().string(),
+                                     file.string() + ": metadata 'transform'")
+        .apply_to(config, result.origins);
+    config.native = false;
+  }
+  if (request.img_size) config.native = false;
+  if (request.channels && *request.channels != source.config.in_chans) {
+    throw Error(ErrorCode::invalid_argument,
+                "the model takes " + std::to_string(source.config.in_chans) + " channels, found " +
+                    std::to_string(*request.channels),
+                "--input-size");
+  }
+  const auto take = [&](const auto& asked, const char* field, auto& value) {
+    if (!asked) return;
+    value = asked->value;
+    result.origins[field] = asked->origin;
+  };
+  take(request.img_size, "img_size", config.img_size);
+  take(request.crop_pct, "crop_pct", config.crop_pct);
+  take(request.crop_mode, "crop_mode", config.crop_mode);
+  take(request.interpolation, "interpolation", config.interpolation);
+  take(request.mean, "mean", config.mean);
+  take(request.std, "std", config.std);
+  take(request.native, "size", config.native);
+  config.fit = request.fit;
+  if (config.native) {
+    for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
+      result.origins.erase(unused);
+  } else {
+    result.origins.erase("size");
+  }
+  check_transform(config);
+  take(request.views, "views", config.tiling);
+  if (config.tiling == image::Tiling::tiles) {
+    for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
+  }
+  return result;
+}
+
+std::optional<fs::path> labels_file(const std::string& given) {
+  if (given.empty()) return std::nullopt;
+  if (exists(given)) return given;
+  const std::optional<fs::path> bundled = bundled_labels(given);
+  if (!bundled) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
+  return bundled;
+}
+
+ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source) {
+  const std::int64_t classes = source.config.num_classes;
+  const auto checked = [&](image::Labels labels, const std::string& subject) {
+    if (std::cmp_not_equal(labels.size(), classes)) {
+      throw Error(ErrorCode::invalid_argument,
+                  "names " + std::to_string(labels.size()) + " classes, the model has " +
+                      std::to_string(classes),
+                  subject);
+    }
+    return labels;
+  };
+  if (const auto file = labels_file(word))
+    return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
+  constexpr std::int64_t kImageNetClasses = 1000;
+  const checkpoint::Checkpoint& weights = source.weights;
+  // The names of the file's classes say nothing of those of a new classifier.
+  if (!source.head.reset) {
+    const std::string bundled = weights.is_own() ? weights.metadata("labels") : "";
+    const std::string lines = weights.label_lines();
+    ResolvedLabels stored;
+    std::string subject = weights.file().string();
+    if (const auto file = bundled_labels(bundled)) {
+      stored = {image::Labels::load(*file), LabelOrigin::bundled, bundled};
+    } else if (!lines.empty()) {
+      if (!weights.hub().labels.empty()) subject = weights.hub().file.string();
+      stored = {image::Labels::parse(lines, subject), LabelOrigin::names, ""};
+      // Hugging Face's configurations spell ImageNet's classes out, without the synset ids.
+      if (const auto imagenet = bundled_labels("imagenet1k");
+          imagenet && mean_the_same(stored.labels, image::Labels::load(*imagenet)))
+        stored = {image::Labels::load(*imagenet), LabelOrigin::bundled, "imagenet1k"};
+    } else if (const auto usual = bundled_labels("imagenet1k");
+               usual && classes == kImageNetClasses) {
+      return {checked(image::Labels::load(*usual), usual->string()), LabelOrigin::bundled,
+              "imagenet1k"};
+    }
+    const bool of_another_head =
+        source.head.num_classes && std::cmp_not_equal(stored.labels.size(), classes);
+    if (stored.origin != LabelOrigin::numbers && !of_another_head) {
+      stored.labels = checked(std::move(stored.labels), subject);
+      return stored;
+    }
+  }
+  return {image::Labels::numbered(classes), LabelOrigin::numbers, ""};
+}
+
+c10::Device choose_device(const RunRequest& request) {
+  const std::string& word = request.device;
+  const model::training::LaunchEnvironment& launch = request.launch;
+  const c10::Device device = model::resolve_device(word);
+  const bool is_numbered = word.find(':') != std::string::npos;
+  if (!launch.has_others() || !device.is_cuda() || is_numbered) return device;
+  return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
+}
+
+int available_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+namespace {
+
+int of_processors(const std::optional<int>& count, const RunRequest& request) {
+  return count.value_or(std::max(1, available_processors() / request.launch.local_world_size));
+}
+
+}  // namespace
+
+int model_threads(const RunRequest& request) { return of_processors(request.threads, request); }
+int loader_workers(const RunRequest& request) { return of_processors(request.workers, request); }
+
+model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
+                                  const image::TransformConfig& transform, const Console& console,
+                                  std::vector<std::int64_t> trace_layers) {
+  if (source.config.in_chans != 3) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans),
+        source.name);
+  }
+  model::inference::InferenceOptions wanted;
+  wanted.device = choose_device(request);
+  wanted.precision = model::resolve_precision(request.precision, wanted.device);
+  wanted.kernels = request.kernels;
+  if (!request.calibration.empty() && !wanted.precision.int8)
+    throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
+                "--calibration with --precision " + std::string(wanted.precision.name()),
+                "add --precision int8");
+  wanted.deterministic = request.deterministic;
+  // What explains the classifier's answers has to keep to it, too.
+  if (wanted.deterministic)
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  if (request.keep_tokens) wanted.keep_tokens = *request.keep_tokens;
+  if (request.keep_layer) {
+    if (!request.keep_tokens)
+      throw Error(ErrorCode::invalid_argument,
+                  "the layer where tokens are dropped is given, but not how many stay",
+                  "--keep-layer without --keep-tokens", "add --keep-tokens 0.7, for example");
+    wanted.keep_layer = *request.keep_layer;
+  }
+  wanted.trace_layers = std::move(trace_layers);
+  // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
+  if (const int threads = model_threads(request); threads != at::get_num_threads())
+    at::set_num_threads(threads);
+  at::manual_seed(request.seed);
+  if (source.random_weights) return {source.config, wanted};
+  if (wanted.precision.int8) {
+    wanted.calibration = calibration_images(request.calibration, source, transform, console);
+    wanted.calibration_source = request.calibration.empty() ? "bundled" : request.calibration;
+  }
+  model::Classifier classifier(source.config, source.weights, wanted, source.head);
+  for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
+  return classifier;
+}
+
+model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
+                                         std::span<const model::explain::Request> requests,
+                                         c10::Device device) {
+  const auto fill = [&](model::VisionTransformerImpl& modules,
+                        std::span<const std::int64_t> layers) {
+    const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
+    for (const std::int64_t layer : layers) loading.copy_block(layer);
+    loading.copy_rest();
+  };
+  at::manual_seed(seed);
+  return {source.config, requests, fill, {device}};
+}
+
+PipelineOptions pipeline_options(const RunRequest& request,
+                                 const image::TransformConfig& transform) {
+  PipelineOptions pipeline;
+  pipeline.transform = transform;
+  pipeline.decode = request.decode;
+  pipeline.workers = loader_workers(request);
+  pipeline.batch_size = request.batch_size;
+  return pipeline;
+}
+
+std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source) {
+  for (const char* of : {"recipe", "training"}) {  // of convert, of train
+    const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
+    if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
+  }
+  const image::Size trained{source.config.img_height, source.config.img_width};
+  return [trained, name = source.name, is_said = false](const image::Size& size) mutable {
+    constexpr double kFar = 2.5;  // times the edge
+    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
+    if (is_said || area(size) <= kFar * kFar * area(trained)) return std::string();
+    is_said = true;
+    return "note: " + name + " was trained at " + size_text(trained) + " (HxW); answers at " +
+           size_text(size) + " are less accurate";
+  };
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,75 @@
+#include "app/options/option_builders.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::app {
+
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
+  for (Option& option : options) option.group = group;
+  return options;
+}
+
+std::vector<Option> without(std::vector<Option> options,
+                            std::initializer_list<std::string_view> names) {
+  std::erase_if(options, [&](const Option& option) {
+    return std::ranges::find(names, option.name) != names.end();
+  });
+  return options;
+}
+
+std::vector<Option> hide(std::vector<Option> options,
+                         std::initializer_list<std::string_view> names) {
+  for (Option& option : options)
+    option.hidden |= std::ranges::find(names, option.name) != names.end();
+  return options;
+}
+
+Option& named(std::vector<Option>& options, std::string_view name) {
+  const auto found = std::ranges::find(options, name, &Option::name);
+  if (found == options.end())
+    throw Error(ErrorCode::internal, "no such option", "--" + std::string(name));
+  return *found;
+}
+
+bool has_several_views(const ParsedOptions& options) {
+  const std::string& views = options.text("views");
+  return views == "tiles" || views == "pyramid";
+}
+
+void refuse_beside_views(const ParsedOptions& options,
+                         std::initializer_list<std::string_view> names) {
+  if (!has_several_views(options)) return;
+  for (const std::string_view name : names) {
+    if (!options.given(name)) continue;
+    throw Error(
+        ErrorCode::invalid_argument, "works where a picture is one view",
+        options.origin(name) + " with " + options.origin("views") + " " + options.text("views"),
+        "leave one of them out");
+  }
+}
+
+Option number(std::string name, std::string help, std::string default_value, double minimum) {
+  return number(std::move(name), std::move(help), by_default(std::move(default_value)),
+                at_least(minimum));
+}
+
+Option integer(std::string name, std::string help, std::string default_value, double minimum) {
+  return integer(std::move(name), std::move(help), by_default(std::move(default_value)),
+                 at_least(minimum));
+}
+
+Option share(std::string name, std::string help, std::string default_value) {
+  return number(std::move(name), std::move(help), by_default(std::move(default_value)), at_least(0),
+                at_most(1));
+}
+
+Option save_dtype(std::string default_note) {
+  return text("save-dtype", "number format of the weights in the new file",
+              otherwise(std::move(default_note)), one_of({"float32", "float16", "bfloat16"}),
+              also({{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}));
+}
+
+}  // namespace hydrascope::app

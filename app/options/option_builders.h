@@ -1,0 +1,116 @@
+// Words for writing tables of options: a kind with the option's name and help, then what else it
+// has, `integer("topk", "classes shown for every input", takes("K"), by_default("5"), at_least(1))`.
+#pragma once
+
+#include "app/options/options.h"
+
+#include <concepts>
+#include <initializer_list>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+
+// What an option may have; each sets the field of `Option` whose comment explains it.
+inline auto letter(char name) {
+  return [=](Option& option) { option.short_name = name; };
+}
+inline auto takes(std::string placeholder) {
+  return [=](Option& option) { option.placeholder = placeholder; };
+}
+inline auto by_default(std::string value) {
+  return [=](Option& option) { option.default_value = value; };
+}
+/// What happens without a value.
+inline auto otherwise(std::string note) {
+  return [=](Option& option) { option.default_note = note; };
+}
+inline auto one_of(std::vector<std::string> choices) {
+  return [=](Option& option) { option.choices = choices; };
+}
+inline auto synonyms(std::map<std::string, std::string> words) {
+  return [=](Option& option) { option.synonyms = words; };
+}
+inline auto also(std::vector<OptionAlias> aliases) {
+  return [=](Option& option) { option.aliases = aliases; };
+}
+inline auto suggests(std::vector<std::string> words) {
+  return [=](Option& option) { option.suggestions = words; };
+}
+inline auto values(int count) {
+  return [=](Option& option) { option.values = count; };
+}
+inline auto at_least(double minimum) {
+  return [=](Option& option) { option.minimum = minimum; };
+}
+inline auto at_most(double maximum) {
+  return [=](Option& option) { option.maximum = maximum; };
+}
+inline auto in(std::string group) {
+  return [=](Option& option) { option.group = group; };
+}
+inline constexpr auto comma_list = [](Option& option) { option.comma_list = true; };
+inline constexpr auto repeatable = [](Option& option) { option.repeatable = true; };
+inline constexpr auto completes_files = [](Option& option) { option.completes_files = true; };
+inline constexpr auto hidden = [](Option& option) { option.hidden = true; };
+
+template <class... Traits>
+Option option_with(Option option, const Traits&... traits) {
+  (traits(option), ...);
+  return option;
+}
+template <std::invocable<Option&>... Traits>
+Option flag(std::string name, std::string help, const Traits&... traits) {
+  return option_with({.name = std::move(name), .kind = ValueKind::flag, .help = std::move(help)},
+                     traits...);
+}
+template <std::invocable<Option&>... Traits>
+Option text(std::string name, std::string help, const Traits&... traits) {
+  return option_with({.name = std::move(name), .help = std::move(help)}, traits...);
+}
+/// Takes N.
+template <std::invocable<Option&>... Traits>
+Option integer(std::string name, std::string help, const Traits&... traits) {
+  return option_with({.name = std::move(name),
+                      .kind = ValueKind::integer,
+                      .placeholder = "N",
+                      .help = std::move(help)},
+                     traits...);
+}
+/// Takes X.
+template <std::invocable<Option&>... Traits>
+Option number(std::string name, std::string help, const Traits&... traits) {
+  return option_with({.name = std::move(name),
+                      .kind = ValueKind::number,
+                      .placeholder = "X",
+                      .help = std::move(help)},
+                     traits...);
+}
+/// At least `minimum`.
+Option number(std::string name, std::string help, std::string default_value, double minimum = 0);
+Option integer(std::string name, std::string help, std::string default_value, double minimum = 0);
+/// Between 0 and 1.
+Option share(std::string name, std::string help, std::string default_value);
+/// Of commands that write weights; elsewhere `--precision` is that of the computation.
+Option save_dtype(std::string default_note);
+
+/// All of them under that heading of the help.
+std::vector<Option> in_group(const std::string& group, std::vector<Option> options);
+std::vector<Option> without(std::vector<Option> options,
+                            std::initializer_list<std::string_view> names);
+/// The same, those of `names` hidden.
+std::vector<Option> hide(std::vector<Option> options,
+                         std::initializer_list<std::string_view> names);
+/// That one of `options`, to change what a command has otherwise. Error(internal) if it is none.
+Option& named(std::vector<Option>& options, std::string_view name);
+
+/// Whether `--views`, where the command has it, cuts pictures into several.
+bool has_several_views(const ParsedOptions& options);
+/// Throws Error(invalid_argument) where it does and one of `names` is given, too.
+void refuse_beside_views(const ParsedOptions& options,
+                         std::initializer_list<std::string_view> names);
+
+}  // namespace hydrascope::app

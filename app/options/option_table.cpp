@@ -1,0 +1,304 @@
+#include "app/options/option_table.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <set>
+#include <system_error>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](char c) { return lower(c); });
+  return result;
+}
+
+/// Damerau-Levenshtein distance, each pair of neighbours swapped at most once (optimal string
+/// alignment): two swapped letters are one slip of the fingers.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before_last(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> current(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) current[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::swap(before_last, last);
+    std::swap(last, current);
+    current[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      current[j] = std::min({last[j] + 1, current[j - 1] + 1, substituted});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        current[j] = std::min(current[j], before_last[j - 2] + 1);
+      }
+    }
+  }
+  return current[b.size()];
+}
+
+/// from_chars takes no '+', users write it; "+-1" stays an error.
+std::string_view without_plus(std::string_view word) {
+  if (word.size() > 1 && word[0] == '+' && word[1] != '-') word.remove_prefix(1);
+  return word;
+}
+
+template <typename Number>
+Number to_arithmetic(std::string_view word, std::string_view subject, std::string_view expected) {
+  const std::string_view digits = without_plus(word);
+  Number value{};
+  const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  const bool whole = end == digits.data() + digits.size() && !digits.empty();
+  if (whole && code == std::errc::result_out_of_range) {
+    throw Error(ErrorCode::invalid_argument,
+                "'" + std::string(word) + "' does not fit into 64 bits", std::string(subject));
+  }
+  if (!whole || code != std::errc{} || !std::isfinite(static_cast<double>(value))) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected " + std::string(expected) + ", found '" + std::string(word) + "'",
+                std::string(subject));
+  }
+  return value;
+}
+
+std::string shortest(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, code] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), end};
+}
+
+void check_range(const Option& option, double value, const std::string& word,
+                 const std::string& subject) {
+  if (option.minimum && value < *option.minimum) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected at least " + shortest(*option.minimum) + ", found " + word, subject);
+  }
+  if (option.maximum && value > *option.maximum) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected at most " + shortest(*option.maximum) + ", found " + word, subject);
+  }
+}
+
+void check_choice(const Option& option, const std::string& word, const std::string& subject) {
+  if (option.choices.empty() || std::ranges::find(option.choices, word) != option.choices.end()) {
+    return;
+  }
+  const std::string near = nearest(word, option.choices);
+  throw Error(ErrorCode::invalid_argument,
+              "expected " + join_words(option.choices, ", ", " or ") + ", found '" + word + "'",
+              subject, near.empty() ? "" : "did you mean " + near + "?");
+}
+
+std::string to_flag(const std::string& word, const std::string& subject) {
+  static const std::set<std::string> kTrue = {"true", "yes", "1"};
+  static const std::set<std::string> kFalse = {"false", "no", "0"};
+  if (kTrue.contains(lower(word))) return "true";
+  if (kFalse.contains(lower(word))) return "false";
+  throw Error(ErrorCode::invalid_argument,
+              "expected true, false, yes, no, 1 or 0, found '" + word + "'", subject);
+}
+
+}  // namespace
+
+bool OptionMatch::stands_alone() const {
+  return option->kind == ValueKind::flag || (alias != nullptr && !alias->implied.empty());
+}
+
+std::string with_dashes(std::string_view name) {
+  std::string result(name);
+  std::ranges::replace(result, '_', '-');
+  return result;
+}
+
+OptionMatch find_option(const CommandSpec& command, std::string_view name) {
+  const std::string wanted = with_dashes(name);
+  for (const Option& option : command.options) {
+    if (option.name == wanted) return {&option, nullptr};
+    for (const OptionAlias& alias : option.aliases) {
+      if (alias.name == wanted) return {&option, &alias};
+    }
+  }
+  return {};
+}
+
+OptionMatch find_short_option(const CommandSpec& command, char name) {
+  if (name == '\0') return {};
+  const auto found = std::ranges::find(command.options, name, &Option::short_name);
+  return found == command.options.end() ? OptionMatch{} : OptionMatch{&*found, nullptr};
+}
+
+std::vector<std::string> subcommand_names(const CommandSpec& command) {
+  std::vector<std::string> names;
+  for (const Subcommand& subcommand : command.subcommands) names.push_back(subcommand.name);
+  return names;
+}
+
+bool taken_by(const Option& option, std::string_view subcommand) {
+  return option.subcommands.empty() ||
+         std::ranges::find(option.subcommands, subcommand) != option.subcommands.end();
+}
+
+CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name) {
+  const auto found = std::ranges::find(command.subcommands, name, &Subcommand::name);
+  if (found == command.subcommands.end())
+    throw Error(ErrorCode::internal, "no such subcommand", std::string(name));
+  CommandSpec spec = command;
+  spec.name += " " + found->name;
+  spec.aliases.clear();
+  spec.subcommands.clear();
+  if (!found->summary.empty()) spec.summary = found->summary;
+  spec.positionals = found->positionals;
+  std::erase_if(spec.options, [&](const Option& option) { return !taken_by(option, name); });
+  for (Option& option : spec.options) option.subcommands.clear();
+  std::erase_if(spec.common, [&](const std::string& word) { return !find_option(spec, word); });
+  std::erase_if(spec.examples, [&](const std::string& example) {
+    return !example.starts_with("hydrascope " + spec.name);
+  });
+  return spec;
+}
+
+CommandSpec shown(CommandSpec command) {
+  std::erase_if(command.options, [](const Option& option) { return option.hidden; });
+  return command;
+}
+
+std::vector<CommandSpec> shown(std::span<const CommandSpec> commands) {
+  std::vector<CommandSpec> result;
+  for (const CommandSpec& command : commands) result.push_back(shown(command));
+  return result;
+}
+
+std::vector<std::string> option_spellings(const CommandSpec& command) {
+  std::vector<std::string> result;
+  for (const Option& option : command.options) {
+    result.push_back(option.name);
+    for (const OptionAlias& alias : option.aliases) result.push_back(alias.name);
+  }
+  return result;
+}
+
+std::string_view brief(const Option& option) {
+  return std::string_view(option.help).substr(0, option.help.find("; "));
+}
+
+bool holds_several(const Option& option) {
+  return option.values > 1 || option.comma_list || option.repeatable;
+}
+
+std::vector<std::string> split_values(const Option& option, std::string_view word) {
+  if (option.values <= 1 && !option.comma_list) return {std::string(word)};
+  std::vector<std::string> result;
+  for (std::size_t begin = 0; begin <= word.size();) {
+    const std::size_t comma = std::min(word.find(',', begin), word.size());
+    std::string_view piece = word.substr(begin, comma - begin);
+    while (!piece.empty() && piece.front() == ' ') piece.remove_prefix(1);
+    while (!piece.empty() && piece.back() == ' ') piece.remove_suffix(1);
+    result.emplace_back(piece);
+    begin = comma + 1;
+  }
+  return result;
+}
+
+std::vector<std::string> check_values(const Option& option, std::vector<std::string> words,
+                                      const std::string& subject) {
+  for (std::string& word : words) {
+    // The system's calls would take such a word for a shorter one.
+    if (word.find('\0') != std::string::npos) {
+      throw Error(ErrorCode::invalid_argument, "the value holds a NUL character", subject);
+    }
+    if (word.empty()) throw Error(ErrorCode::invalid_argument, "the value is empty", subject);
+    if (const auto synonym = option.synonyms.find(word); synonym != option.synonyms.end())
+      word = synonym->second;
+    check_choice(option, word, subject);
+    switch (option.kind) {
+      case ValueKind::text: break;
+      case ValueKind::flag: word = to_flag(word, subject); break;
+      case ValueKind::integer: {
+        const std::int64_t value = to_integer(word, subject);
+        check_range(option, static_cast<double>(value), word, subject);
+        break;
+      }
+      case ValueKind::number: check_range(option, to_number(word, subject), word, subject); break;
+    }
+  }
+  if (option.values > 1 && words.size() != static_cast<std::size_t>(option.values)) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected " + std::to_string(option.values) + " values, found " +
+                    std::to_string(words.size()) + " (" + join_words(words, ", ", ", ") + ")",
+                subject);
+  }
+  return words;
+}
+
+std::string join_words(const std::vector<std::string>& words, std::string_view separator,
+                       std::string_view last_separator) {
+  std::string result;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) result += i + 1 == words.size() ? last_separator : separator;
+    result += words[i];
+  }
+  return result;
+}
+
+std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  const std::string wanted = lower(word);
+  const std::string* best = nullptr;
+  std::size_t best_distance = 0;
+  for (const std::string& candidate : candidates) {
+    // One slip in three letters; a word that shares no letter is no neighbour, however short.
+    const std::size_t longer = std::max(wanted.size(), candidate.size());
+    const std::size_t shorter = std::min(wanted.size(), candidate.size());
+    const std::size_t allowed = std::max<std::size_t>(1, longer / 3);
+    if (shorter == 0 || longer - shorter > allowed) continue;
+    const std::size_t distance = edit_distance(wanted, lower(candidate));
+    if (distance > allowed || distance >= shorter) continue;
+    if (best == nullptr || distance < best_distance) {
+      best = &candidate;
+      best_distance = distance;
+    }
+  }
+  if (best != nullptr) return *best;
+
+  std::string completed;
+  for (const std::string& candidate : candidates) {
+    if (wanted.size() < 2 || !lower(candidate).starts_with(wanted)) continue;
+    if (!completed.empty()) return {};
+    completed = candidate;
+  }
+  return completed;
+}
+
+std::int64_t to_integer(std::string_view word, std::string_view subject) {
+  return to_arithmetic<std::int64_t>(word, subject, "an integer");
+}
+
+double to_number(std::string_view word, std::string_view subject) {
+  return to_arithmetic<double>(word, subject, "a number");
+}
+
+std::vector<Option> join(std::initializer_list<std::vector<Option>> groups) {
+  std::vector<Option> result;
+  std::set<std::string> names;
+  const auto declare = [&names](const std::string& name) {
+    if (!names.insert(name).second) {
+      throw Error(ErrorCode::internal, "an option is declared twice", name);
+    }
+  };
+  for (const std::vector<Option>& group : groups) {
+    for (const Option& option : group) {
+      declare("--" + option.name);
+      for (const OptionAlias& alias : option.aliases) declare("--" + alias.name);
+      if (option.short_name != '\0') declare(std::string("-") + option.short_name);
+      result.push_back(option);
+    }
+  }
+  return result;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,74 @@
+// A command's table of options, looked up and enforced: which option a spelling means and whether
+// the words that follow are values it takes. Shared by the command line (options.cpp) and
+// configuration files (options_config.cpp), so that both accept and refuse the same.
+#pragma once
+
+#include "app/options/options.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// What a spelling means; `alias` is set when it is not the option's own name.
+struct OptionMatch {
+  const Option* option = nullptr;
+  const OptionAlias* alias = nullptr;
+
+  explicit operator bool() const { return option != nullptr; }
+  /// Stands alone on the command line: a flag, or an alias with an implied value.
+  [[nodiscard]] bool stands_alone() const;
+};
+
+/// One option set once, its words checked.
+struct Setting {
+  const Option* option = nullptr;
+  std::string spelling;  ///< without dashes: "imgsz"
+  std::vector<std::string> words;
+};
+
+/// "img_size" -> "img-size".
+std::string with_dashes(std::string_view name);
+
+/// Looks among names and aliases, '_' meaning '-'. The pointers live as long as `command`.
+OptionMatch find_option(const CommandSpec& command, std::string_view name);
+OptionMatch find_short_option(const CommandSpec& command, char name);
+
+/// {"list", "info"}.
+std::vector<std::string> subcommand_names(const CommandSpec& command);
+/// "models list" as a command of its own: with the options and examples of that subcommand.
+CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name);
+/// Whether a subcommand takes `option`; any does where the option names none.
+bool taken_by(const Option& option, std::string_view subcommand);
+
+/// The command as help and completion show it: without its hidden options.
+CommandSpec shown(CommandSpec command);
+std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
+
+/// All long spellings, names and aliases.
+std::vector<std::string> option_spellings(const CommandSpec& command);
+
+/// The help up to its first "; ".
+std::string_view brief(const Option& option);
+
+/// True if the option may hold several values.
+bool holds_several(const Option& option);
+
+/// One word of the command line -> values: split at commas (blanks around them dropped) where the
+/// option declares a list.
+std::vector<std::string> split_values(const Option& option, std::string_view word);
+
+/// Checks kind, range, choices and count; returns the words, those of flags as "true" or "false".
+/// Throws Error(invalid_argument) with `subject`, the nearest choice as hint.
+std::vector<std::string> check_values(const Option& option, std::vector<std::string> words,
+                                      const std::string& subject);
+
+/// The settings of a configuration file, in its order (options_config.cpp).
+std::vector<Setting> read_config(const CommandSpec& command, const std::string& file);
+
+/// {"a", "b", "c"} -> "a, b or c".
+std::string join_words(const std::vector<std::string>& words, std::string_view separator,
+                       std::string_view last_separator);
+
+}  // namespace hydrascope::app

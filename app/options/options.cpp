@@ -1,0 +1,371 @@
+// The command line read through cxxopts 3.1.1, whose habits are not what users expect:
+//
+//   cxxopts                                            here
+//   splits vector values at commas, file names too     every option is one string, split by the
+//                                                      table (option_table.cpp)
+//   takes "0.5abc" as 0.5, "1,5" as 1                  numbers are consumed whole
+//   no space-separated lists                           joined by commas before parsing
+//   "--img-size --native" takes "--native" as value    an option that lacks its value is an error
+//   "-b=8" and "-o/tmp/x" fail                         short options are spelled out before parsing
+//   '_' and '-' differ, nothing like "did you mean"    names are looked up before parsing
+//   matches by std::regex: a newline in a value        compiled without regex
+//     fails, 200 kB of it overflow the stack
+//
+// What is left to cxxopts, which sees "--name", "--name=value" and positionals after "--" only:
+// taking these apart, implied values, the order of what was given.
+#include "app/options/options.h"
+
+#include "app/options/option_table.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#define CXXOPTS_NO_REGEX true
+#include <cxxopts.hpp>
+
+namespace hydrascope::app {
+namespace {
+
+bool is_number(std::string_view word) {
+  try {
+    to_number(word, {});
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// "-x" and "--x" are options; "-", "-5" and "-.5,1" are values.
+bool looks_like_option(std::string_view word) {
+  return word.size() > 1 && word.front() == '-' && !is_number(word.substr(0, word.find(',')));
+}
+
+[[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
+                                std::string_view name) {
+  const std::string near = nearest(with_dashes(name), option_spellings(command));
+  throw Error(ErrorCode::invalid_argument, "unknown option " + written, command.name,
+              near.empty() ? "names that begin with '-' go after --; hydrascope help " +
+                                 command.name + " lists the options"
+                           : "did you mean --" + near + "?");
+}
+
+/// Spells out what users write in the few forms that cxxopts reads without surprises.
+class Rewriter {
+ public:
+  Rewriter(const CommandSpec& command, std::span<const std::string> arguments)
+      : command_(command), arguments_(arguments) {}
+
+  /// The arguments for cxxopts: options first, then "--", then the positionals.
+  std::vector<std::string> run() {
+    std::vector<std::string> positionals;
+    for (; next_ < arguments_.size();) {
+      const std::string& word = arguments_[next_++];
+      if (word == "--") {
+        positionals.insert(positionals.end(), arguments_.begin() + static_cast<long>(next_),
+                           arguments_.end());
+        break;
+      }
+      if (word.starts_with("--")) {
+        rewrite_long(word);
+      } else if (word.size() > 1 && word.front() == '-') {
+        rewrite_short(word);
+      } else {
+        positionals.push_back(word);
+      }
+    }
+    options_.emplace_back("--");
+    options_.insert(options_.end(), positionals.begin(), positionals.end());
+    return std::move(options_);
+  }
+
+ private:
+  void rewrite_long(const std::string& word) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string written = word.substr(0, equals);
+    const std::string name = with_dashes(word.substr(2, equals - 2));
+    const OptionMatch match = find_option(command_, name);
+    if (!match) throw_unknown(command_, written, name);
+
+    if (equals < word.size()) {
+      if (match.alias != nullptr && !match.alias->implied.empty()) {
+        throw Error(ErrorCode::invalid_argument, written + " takes no value", written,
+                    "it stands for --" + match.option->name + " " + match.alias->implied);
+      }
+      emit(name, word.substr(equals + 1));
+    } else if (match.stands_alone()) {
+      options_.push_back("--" + name);
+    } else {
+      emit(name, take_value(*match.option, written));
+    }
+  }
+
+  /// "-b 8", "-b8", "-b=8", "-vq", "-vb8".
+  void rewrite_short(const std::string& word) {
+    const std::string name = with_dashes(word.substr(1, word.find('=') - 1));
+    if (name.size() > 1 && find_option(command_, name)) {
+      // "-model x" would otherwise be the model "odel".
+      throw Error(ErrorCode::invalid_argument, "unknown option -" + name, command_.name,
+                  "did you mean --" + name + "?");
+    }
+    for (std::size_t i = 1; i < word.size(); ++i) {
+      const std::string written = std::string("-") + word[i];
+      const OptionMatch match = find_short_option(command_, word[i]);
+      if (!match) throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
+
+      std::string rest = word.substr(i + 1);
+      const bool joined = rest.starts_with('=');
+      if (match.stands_alone() && !joined) {
+        options_.push_back("--" + match.option->name);
+        continue;
+      }
+      if (rest.empty()) {
+        rest = take_value(*match.option, written);
+      } else if (joined) {
+        rest.erase(0, 1);
+      }
+      emit(match.option->name, rest);
+      return;
+    }
+  }
+
+  /// The words that belong to `option`, joined by commas where it takes several.
+  std::string take_value(const Option& option, const std::string& written) {
+    if (next_ == arguments_.size() || arguments_[next_] == "--") {
+      throw Error(ErrorCode::invalid_argument, written + " needs a value", written);
+    }
+    if (looks_like_option(arguments_[next_])) {
+      const std::string& found = arguments_[next_];
+      throw Error(ErrorCode::invalid_argument, written + " needs a value, found " + found, written,
+                  "a value that begins with '-' is written --" + option.name + "=" + found);
+    }
+    std::string value = arguments_[next_++];
+    for (auto count = split_values(option, value).size();
+         count < static_cast<std::size_t>(option.values) && next_ < arguments_.size() &&
+         !looks_like_option(arguments_[next_]);) {
+      const std::string& word = arguments_[next_++];
+      count += split_values(option, word).size();
+      value += "," + word;
+    }
+    return value;
+  }
+
+  void emit(const std::string& name, const std::string& value) {
+    options_.push_back("--" + name + "=" + value);
+  }
+
+  const CommandSpec& command_;
+  std::span<const std::string> arguments_;
+  std::size_t next_ = 0;
+  std::vector<std::string> options_;
+};
+
+cxxopts::Options declare(const CommandSpec& command) {
+  cxxopts::Options options(command.name);
+  const auto add = [&options](const std::string& spelling, const std::string& implied) {
+    auto value = cxxopts::value<std::string>();
+    if (!implied.empty()) value->implicit_value(implied);
+    options.add_options()(spelling, "", value);
+  };
+  for (const Option& option : command.options) {
+    // Each spelling is an option of its own, so that the result tells which one was used.
+    const std::string implied = option.kind == ValueKind::flag ? "true" : "";
+    add(option.name, implied);
+    for (const OptionAlias& alias : option.aliases) {
+      add(alias.name, alias.implied.empty() ? implied : alias.implied);
+    }
+  }
+  return options;
+}
+
+struct CommandLine {
+  std::vector<Setting> settings;
+  std::vector<std::string> positionals;
+};
+
+CommandLine read_command_line(const CommandSpec& command, std::span<const std::string> arguments) {
+  const std::vector<std::string> rewritten = Rewriter(command, arguments).run();
+  std::vector<const char*> argv = {command.name.c_str()};
+  for (const std::string& argument : rewritten) argv.push_back(argument.c_str());
+
+  CommandLine result;
+  try {
+    const cxxopts::ParseResult parsed =
+        declare(command).parse(static_cast<int>(argv.size()), argv.data());
+    for (const cxxopts::KeyValue& given : parsed.arguments()) {
+      const OptionMatch match = find_option(command, given.key());
+      result.settings.push_back(
+          {match.option, given.key(),
+           check_values(*match.option, split_values(*match.option, given.value()),
+                        "--" + given.key())});
+    }
+    result.positionals = parsed.unmatched();
+  } catch (const cxxopts::exceptions::specification& error) {
+    throw Error(ErrorCode::internal, error.what(), command.name);
+  } catch (const cxxopts::exceptions::exception& error) {
+    throw Error(ErrorCode::invalid_argument, error.what(), command.name);
+  }
+  return result;
+}
+
+void check_positionals(const CommandSpec& command, std::span<const std::string> positionals) {
+  if (!command.positionals.empty() || positionals.empty()) return;
+  throw Error(ErrorCode::invalid_argument,
+              "expected no further argument, found '" + positionals.front() + "'", command.name);
+}
+
+/// The first positional, what follows it and the options that go with it.
+void check_subcommand(const CommandSpec& command, const CommandLine& line) {
+  if (line.positionals.empty()) return;
+  const std::string& name = line.positionals.front();
+  const std::vector<std::string> names = subcommand_names(command);
+  if (std::ranges::find(names, name) == names.end()) {
+    const std::string near = nearest(name, names);
+    throw Error(ErrorCode::invalid_argument,
+                "expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
+                command.name, near.empty() ? "" : "did you mean " + near + "?");
+  }
+  check_positionals(subcommand_spec(command, name), std::span(line.positionals).subspan(1));
+  for (const Setting& setting : line.settings) {
+    if (taken_by(*setting.option, name)) continue;
+    std::vector<std::string> others;
+    for (const std::string& other : setting.option->subcommands)
+      others.push_back(command.name + " " + other);
+    throw Error(ErrorCode::invalid_argument, "takes no --" + setting.spelling,
+                command.name + " " + name,
+                join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
+  }
+}
+
+}  // namespace
+
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
+                    ConfigFile config) {
+  ParsedOptions parsed;
+  for (const Option& option : command.options) {
+    ParsedOptions::Entry entry{.option = option, .values = {}, .spelling = option.name};
+    if (!option.default_value.empty()) entry.values = split_values(option, option.default_value);
+    if (!parsed.entries_.emplace(option.name, std::move(entry)).second) {
+      throw Error(ErrorCode::internal, "an option is declared twice", "--" + option.name);
+    }
+  }
+  const auto apply = [&parsed](Setting& setting, Source source) {
+    ParsedOptions::Entry& entry = parsed.entries_.at(setting.option->name);
+    // A repeatable option adds to what the same source gave and replaces what a weaker one did.
+    if (!setting.option->repeatable || entry.source != source) entry.values.clear();
+    std::ranges::move(setting.words, std::back_inserter(entry.values));
+    entry.source = source;
+    entry.spelling = setting.spelling;
+  };
+
+  CommandLine line = read_command_line(command, arguments);
+  for (const Setting& setting : line.settings) {
+    if (setting.option->name == "config") parsed.config_file_ = setting.words.back();
+  }
+  if (config == ConfigFile::read && !parsed.config_file_.empty()) {
+    for (Setting& setting : read_config(command, parsed.config_file_)) {
+      apply(setting, Source::config_file);
+    }
+  }
+  for (Setting& setting : line.settings) apply(setting, Source::command_line);
+
+  if (command.subcommands.empty()) {
+    check_positionals(command, line.positionals);
+  } else {
+    check_subcommand(command, line);
+  }
+  parsed.positionals_ = std::move(line.positionals);
+  return parsed;
+}
+
+const ParsedOptions::Entry& ParsedOptions::entry(std::string_view name) const {
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) {
+    throw Error(ErrorCode::internal, "the command declares no such option",
+                "--" + std::string(name));
+  }
+  return found->second;
+}
+
+bool ParsedOptions::takes_one_value(std::string_view name) const {
+  return declares(name) && !holds_several(entry(name).option);
+}
+
+bool ParsedOptions::given(std::string_view name) const {
+  return entry(name).source != Source::default_value;
+}
+
+Source ParsedOptions::source(std::string_view name) const { return entry(name).source; }
+
+std::string ParsedOptions::origin(std::string_view name) const {
+  const Entry& found = entry(name);
+  return found.source == Source::config_file
+             ? std::filesystem::path(config_file_).filename().string()
+             : "--" + found.spelling;
+}
+
+bool ParsedOptions::flag(std::string_view name) const {
+  const Entry& found = entry(name);
+  if (found.option.kind != ValueKind::flag) {
+    throw Error(ErrorCode::internal, "the option is no flag", "--" + found.option.name);
+  }
+  return !found.values.empty() && found.values.back() == "true";
+}
+
+const std::string& ParsedOptions::text(std::string_view name) const {
+  static const std::string kUnset;
+  const Entry& found = entry(name);
+  if (holds_several(found.option)) {
+    throw Error(ErrorCode::internal, "the option may hold several values: ask texts()",
+                "--" + found.option.name);
+  }
+  return found.values.empty() ? kUnset : found.values.back();
+}
+
+std::int64_t ParsedOptions::integer(std::string_view name) const {
+  const std::string& word = text(name);
+  if (word.empty()) {
+    throw Error(ErrorCode::internal, "the option has no value: ask given() first",
+                "--" + std::string(name));
+  }
+  return to_integer(word, origin(name));
+}
+
+double ParsedOptions::number(std::string_view name) const {
+  const std::string& word = text(name);
+  if (word.empty()) {
+    throw Error(ErrorCode::internal, "the option has no value: ask given() first",
+                "--" + std::string(name));
+  }
+  return to_number(word, origin(name));
+}
+
+ParsedOptions ParsedOptions::with(std::string_view name, std::vector<std::string> words) const {
+  ParsedOptions changed = *this;
+  Entry& found = changed.entries_.find(entry(name).option.name)->second;
+  found.source = words.empty() ? Source::default_value : Source::command_line;
+  if (words.empty() && !found.option.default_value.empty())
+    words = split_values(found.option, found.option.default_value);
+  found.values = std::move(words);
+  return changed;
+}
+
+const std::vector<std::string>& ParsedOptions::texts(std::string_view name) const {
+  return entry(name).values;
+}
+
+std::vector<std::int64_t> ParsedOptions::integers(std::string_view name) const {
+  std::vector<std::int64_t> result;
+  for (const std::string& word : texts(name)) result.push_back(to_integer(word, origin(name)));
+  return result;
+}
+
+std::vector<double> ParsedOptions::numbers(std::string_view name) const {
+  std::vector<double> result;
+  for (const std::string& word : texts(name)) result.push_back(to_number(word, origin(name)));
+  return result;
+}
+
+}  // namespace hydrascope::app

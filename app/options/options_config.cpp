@@ -1,0 +1,199 @@
+// Configuration files: a JSON object whose keys are option names and whose values are strings,
+// numbers, true/false or arrays of these. --dump-config writes one, --config reads it.
+#include "app/options/option_table.h"
+#include "app/options/options.h"
+#include "app/results/json.h"
+#include "kernels/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <fstream>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
+
+/// These steer the reading and writing of configurations, so none of them belongs into one.
+bool belongs_to_the_command_line(std::string_view name) {
+  return name == "config" || name == "dump-config" || name == "help" || name == "usage";
+}
+
+std::string_view expected(const Option& option) {
+  switch (option.kind) {
+    case ValueKind::flag: return "true or false";
+    case ValueKind::text: return "a string";
+    case ValueKind::integer: return "an integer";
+    case ValueKind::number: return "a number";
+  }
+  return "";
+}
+
+std::string found(const OrderedJson& value) {
+  switch (value.type()) {
+    case Json::value_t::null: return "null";
+    case Json::value_t::object: return "an object";
+    case Json::value_t::array: return "an array";
+    case Json::value_t::string: return "a string";
+    case Json::value_t::boolean: return "true or false";
+    default: return value.dump();
+  }
+}
+
+/// In bytes, from files and pipes alike (`--config <(...)`).
+std::string read_bounded(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (stream && text.size() <= kMaxConfigBytes) {
+    stream.read(buffer.data(), buffer.size());
+    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  if (text.size() > kMaxConfigBytes) {
+    throw Error(ErrorCode::invalid_argument, "a configuration file has at most 1 MiB", file);
+  }
+  if (!stream.eof()) {
+    throw Error(ErrorCode::invalid_argument, "cannot read the configuration file", file);
+  }
+  return text;
+}
+
+OrderedJson parse_object(const std::string& text, const std::string& file) {
+  std::set<std::string> keys;
+  // The parser would let the second of two equal keys win without a word.
+  const auto refuse_twins = [&](int depth, OrderedJson::parse_event_t event, OrderedJson& value) {
+    if (event == OrderedJson::parse_event_t::key && depth == 1 &&
+        !keys.insert(value.get<std::string>()).second) {
+      throw Error(ErrorCode::invalid_argument, "'" + value.get<std::string>() + "' is given twice",
+                  file);
+    }
+    return true;
+  };
+  OrderedJson object;
+  try {
+    object = OrderedJson::parse(text, refuse_twins);
+  } catch (const OrderedJson::exception& error) {
+    std::string_view message =
+        error.what();  // "[json.exception.parse_error.101] parse error at ..."
+    if (const std::size_t end = message.find("] "); end != message.npos)
+      message.remove_prefix(end + 2);
+    throw Error(ErrorCode::invalid_argument, "not valid JSON: " + std::string(message), file);
+  }
+  if (!object.is_object()) {
+    throw Error(ErrorCode::invalid_argument, "expected a JSON object, found " + found(object),
+                file);
+  }
+  return object;
+}
+
+std::string to_word(const Option& option, const OrderedJson& value, const std::string& subject) {
+  const bool fits = [&] {
+    switch (option.kind) {
+      case ValueKind::flag: return value.is_boolean();
+      case ValueKind::text: return value.is_string() || value.is_number();  // "img-size": 224
+      case ValueKind::integer: return value.is_number_integer();
+      case ValueKind::number: return value.is_number();
+    }
+    return false;
+  }();
+  if (!fits) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected " + std::string(expected(option)) + ", found " + found(value), subject);
+  }
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+Setting read_setting(const OptionMatch& match, const std::string& key, const OrderedJson& value,
+                     const std::string& file) {
+  const Option& option = *match.option;
+  const std::string subject = file + ": " + key;
+  Setting setting{match.option, with_dashes(key), {}};
+  if (match.alias != nullptr && !match.alias->implied.empty()) {
+    if (!value.is_boolean() || !value.get<bool>()) {
+      throw Error(ErrorCode::invalid_argument, "expected true, found " + value.dump(), subject,
+                  "it stands for \"" + option.name + "\": \"" + match.alias->implied + "\"");
+    }
+    setting.words = {match.alias->implied};
+  } else if (value.is_array() && holds_several(option)) {
+    for (const OrderedJson& item : value) setting.words.push_back(to_word(option, item, subject));
+  } else {
+    setting.words = {to_word(option, value, subject)};
+  }
+  setting.words = check_values(option, std::move(setting.words), subject);
+  return setting;
+}
+
+Json to_json(const Option& option, const std::string& word) {
+  switch (option.kind) {
+    case ValueKind::flag: return word == "true";
+    case ValueKind::text: return word;
+    case ValueKind::integer: return to_integer(word, "--" + option.name);
+    case ValueKind::number: return to_number(word, "--" + option.name);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Setting> read_config(const CommandSpec& command, const std::string& file) {
+  const OrderedJson object = parse_object(read_bounded(file), file);
+  std::vector<Setting> settings;
+  std::set<const Option*> seen;
+  for (const auto& [key, value] : object.items()) {
+    const OptionMatch match = find_option(command, key);
+    if (!match) {
+      const std::string near = nearest(with_dashes(key), option_spellings(command));
+      throw Error(ErrorCode::invalid_argument,
+                  "unknown key '" + key + "', which is no option of " + command.name, file,
+                  near.empty() ? "hydrascope help " + command.name + " lists the options"
+                               : "did you mean " + near + "?");
+    }
+    if (belongs_to_the_command_line(match.option->name)) {
+      throw Error(ErrorCode::invalid_argument, "'" + key + "' has no place in a configuration file",
+                  file);
+    }
+    if (!seen.insert(match.option).second) {
+      throw Error(ErrorCode::invalid_argument,
+                  "'" + key + "' sets " + match.option->name + " for the second time", file);
+    }
+    settings.push_back(read_setting(match, key, value, file));
+  }
+  return settings;
+}
+
+std::string ParsedOptions::dump_config() const {
+  Json object = Json::object();
+  for (const auto& [name, entry] : entries_) {
+    if (name == "input" || belongs_to_the_command_line(name) || entry.values.empty()) continue;
+    if (entry.option.hidden && entry.source == Source::default_value) continue;
+    if (holds_several(entry.option)) {
+      Json& list = object[name] = Json::array();
+      for (const std::string& word : entry.values) list.push_back(to_json(entry.option, word));
+    } else {
+      object[name] = to_json(entry.option, entry.values.back());
+    }
+  }
+  try {
+    return object.dump(2) + "\n";
+  } catch (const Json::type_error&) {
+    for (const auto& [name, value] : object.items()) {
+      try {
+        static_cast<void>(value.dump());
+      } catch (const Json::type_error&) {
+        throw Error(ErrorCode::invalid_argument, "the value is not UTF-8, which JSON cannot hold",
+                    "--" + name);
+      }
+    }
+    throw;
+  }
+}
+
+}  // namespace hydrascope::app

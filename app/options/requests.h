@@ -1,0 +1,88 @@
+// What the options that several commands share ask for, as values: each command fills these once
+// from its command line, and what works for it takes them.
+#pragma once
+
+#include "app/options/options.h"
+#include "model/attention/attention_spec.h"
+#include "model/config.h"
+#include "model/image/decode.h"
+#include "model/image/transform_plan.h"
+#include "model/training/parallel/launch_environment.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// Which model, with which attention and classifier.
+struct ModelRequest {
+  std::string word = {};        ///< `-m`: a name, file or folder; "" is the bundled model
+  std::string checkpoint = {};  ///< weights of an architecture that `word` names
+  bool use_ema = false;
+  std::optional<std::int64_t> num_classes = {};
+  bool reset_head = false;
+  std::string attention = {};  ///< a spec; "" is the checkpoint's
+  std::vector<std::string> attention_options = {};
+  std::optional<model::PosInterp> pos_interp = {};
+  std::optional<bool> overview = {};
+};
+ModelRequest model_request(const ParsedOptions& options);
+
+/// A value, and what the user set it by: "--imgsz", "config.json".
+template <class Value>
+struct Asked {
+  Value value{};
+  std::string origin;
+};
+
+/// How pictures are prepared, where the model's own way is not to be taken.
+struct TransformRequest {
+  std::optional<Asked<image::Size>> img_size = {};
+  std::optional<std::int64_t> channels = {};  ///< of `--input-size`
+  std::optional<Asked<double>> crop_pct = {};
+  std::optional<Asked<image::CropMode>> crop_mode = {};
+  std::optional<Asked<image::Interpolation>> interpolation = {};
+  std::optional<Asked<std::array<double, 3>>> mean = {};
+  std::optional<Asked<std::array<double, 3>>> std = {};
+  image::Fit fit = image::Fit::pad;
+  std::optional<Asked<bool>> native = {};
+  std::optional<Asked<image::Tiling>> views = {};  ///< where a picture is several
+  bool is_printed = false;                         ///< `--print-transform`
+};
+/// Throws Error(invalid_argument) for options that do not go together.
+TransformRequest transform_request(const ParsedOptions& options);
+
+/// What `--exif auto` is: people look at pictures upright; to learn and to score they stay as they
+/// are stored, as the tools do that published scores come from.
+enum class AutoExif { upright, as_stored };
+
+/// How the model runs, and how pictures are read for it.
+struct RunRequest {
+  std::string device = "auto";
+  std::string precision = "auto";
+  model::Kernels kernels = model::Kernels::automatic;
+  std::string calibration = {};  ///< pictures that int8 is calibrated on; "" are the bundled ones
+  std::optional<double> keep_tokens = {};
+  std::optional<std::int64_t> keep_layer = {};
+  std::uint64_t seed = 42;
+  bool deterministic = false;
+  std::optional<int> threads = {};  ///< without: the processors, shared with `launch`'s processes
+  std::optional<int> workers = {};  ///< the same
+  std::int64_t batch_size = 0;      ///< 0: chosen by size
+  image::DecodeOptions decode = {};
+  double join_timeout = 600;  ///< seconds, `--ddp-timeout`
+  bool fail_fast = false;     ///< `--on-error fail`
+  model::training::LaunchEnvironment launch = {};
+};
+RunRequest run_request(const ParsedOptions& options, AutoExif exif);
+/// `--kernels`.
+model::Kernels parse_kernels(std::string_view word);
+
+/// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
+image::Size parse_size(const std::string& text, const std::string& option = "--img-size");
+
+}  // namespace hydrascope::app

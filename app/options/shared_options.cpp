@@ -1,0 +1,186 @@
+// The options that several commands share, spelled as the contract of the command line has them.
+#include "app/model/mechanism_listing.h"
+#include "app/options/option_builders.h"
+#include "app/options/option_table.h"
+#include "app/options/options.h"
+
+#include <utility>
+
+namespace hydrascope::app {
+std::vector<Option> model_options() {
+  return in_group(
+      "Model",
+      {
+          text("model",
+               "name, file or folder of the model; `hydrascope models list` lists names, and "
+               "hf-hub:org/name[@revision] is looked up in the local Hugging Face cache",
+               letter('m'), takes("MODEL"), otherwise("the bundled checkpoint"), also({{"arch"}}),
+               completes_files),
+          text("checkpoint", "weights of a --model that is named by its architecture",
+               takes("FILE"), also({{"weights"}, {"initial-checkpoint"}, {"pretrained-path"}}),
+               completes_files),
+          flag("use-ema", "take the moving average of the weights that the checkpoint holds"),
+          integer("num-classes",
+                  "number of classes; a classifier of another size is replaced by a new one",
+                  otherwise("the checkpoint's"), at_least(1)),
+          flag("reset-head", "replace the classifier by a new one, with random weights"),
+          text("attn",
+               "attention by layer, as hydra:last4; softmax:0-9,hydra:10-11 counts layers from 0, "
+               "hydra:every2 is every second one, hydra alone all; mechanisms: " +
+                   join_words(mechanism_names(), ", ", ", "),
+               takes("SPEC"), otherwise("the checkpoint's"), suggests(mechanism_names())),
+          text("attn-opt",
+               "setting of an attention mechanism; `hydrascope models info MECHANISM` lists them",
+               takes("MECHANISM.KEY=VALUE"), repeatable, suggests(mechanism_settings())),
+          text("pos-interp",
+               "position embedding at another size than the model's; timm: bicubic antialiased, "
+               "hf: bicubic plain, tile: the trained one again and again, for windows",
+               otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
+          text("overview", "a picture above the model's size comes a second time, reduced to it",
+               otherwise("the checkpoint's, off"), one_of({"on", "off"})),
+      });
+}
+
+std::vector<Option> input_options() {
+  return in_group(
+      "Input",
+      {
+          text("input",
+               "picture, video, folder, quoted glob or @list.txt, as an argument; - reads paths "
+               "from standard input",
+               letter('i'), takes("PATH"), also({{"source"}, {"data-dir"}}), repeatable,
+               completes_files),
+          flag("recursive", "look into the folders inside a folder, too"),
+          text("on-error", "go on after an input that failed (exit code 3), or stop there",
+               by_default("skip"), one_of({"skip", "fail"}), also({{"strict", "fail"}})),
+          integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
+                  by_default("536870912"), at_least(1)),
+      });
+}
+
+std::vector<Option> preprocessing_options() {
+  return in_group(
+      "Preprocessing",
+      {
+          text("img-size", "size that the model sees, height x width", takes("N|HxW"),
+               otherwise("the model's"), also({{"imgsz"}})),
+          integer("input-size",
+                  "channels, height and width that the model sees, as timm spells --img-size",
+                  takes("C H W"), values(3), at_least(1)),
+          text("fit", "what happens to a size that the patch does not divide", by_default("pad"),
+               one_of({"pad", "crop", "resize"})),
+          number("crop-pct", "side of the crop over the side of the resized picture",
+                 otherwise("the model's"), also({{"eval-crop-ratio"}}), at_least(0.01)),
+          text("crop-mode", "how pictures become square: cropped, squashed or bordered",
+               otherwise("the model's"), one_of({"center", "squash", "border"})),
+          text("interpolation", "filter that resizes pictures", otherwise("the model's"),
+               one_of({"bicubic", "bilinear", "nearest"})),
+          number("mean", "mean of the colour channels, of pixels in 0..1", takes("R G B"),
+                 otherwise("the model's"), values(3)),
+          number("std", "standard deviation of the colour channels, of pixels in 0..1",
+                 takes("R G B"), otherwise("the model's"), values(3)),
+          text("exif",
+               "whether the orientation noted in a picture's file is applied; auto applies it to "
+               "classify and to draw, not to learn and to score, as timm",
+               by_default("auto"), one_of({"auto", "apply", "ignore"})),
+          flag("print-transform", "say how pictures are preprocessed; without inputs that is all"),
+          flag("native", "no resize: each picture at its own size, fitted to the patches"),
+      });
+}
+
+std::vector<Option> views_options() {
+  return in_group(
+      "Preprocessing",
+      {text("views",
+            "what of a picture is classified; whole: resized and cropped, native: as --native, "
+            "tiles: overlapping tiles of the size that the model sees, each class by its most "
+            "probable one, pyramid: the whole, and tiles at the picture's size and halves of it",
+            by_default("whole"), one_of({"whole", "native", "tiles", "pyramid"}))});
+}
+
+std::vector<Option> runtime_options() {
+  return in_group(
+      "Runtime",
+      {
+          integer("batch-size", "pictures per forward pass", letter('b'),
+                  otherwise("chosen by size"), at_least(1)),
+          integer("workers", "threads that decode and transform pictures", letter('j'),
+                  otherwise("processors"), also({{"num-workers"}}), at_least(1), at_most(1024)),
+          integer("threads", "threads that compute the model", otherwise("processors"), at_least(1),
+                  at_most(1024)),
+          text("device",
+               "auto, cpu, cuda or cuda:N; a device that is named is used or the run fails",
+               letter('d'), takes("DEVICE"), by_default("auto")),
+          text("precision",
+               "number format of the computation; auto: the faster of float32 and bfloat16, "
+               "measured on this processor, and on a GPU bfloat16",
+               takes("FORMAT"), by_default("auto"),
+               one_of({"auto", "float32", "tf32", "float16", "bfloat16", "int8"}),
+               synonyms({{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}),
+               also({{"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}})),
+          text("calibration", "pictures that int8 is calibrated on",
+               takes("FOLDER|FILE|@LIST|none"), otherwise("the bundled photographs"),
+               completes_files),
+          number("keep-tokens",
+                 "keep this share of the patch tokens; those stay that give most to the class "
+                 "token, which is faster and not quite the same answer",
+                 takes("FRACTION"), otherwise("all"), at_most(1)),
+          integer("keep-layer",
+                  "layer after whose attention --keep-tokens drops the others, from 0",
+                  otherwise("a quarter of the way"), at_least(0)),
+          text("kernels", "compute with fused kernels, or with the readable reference",
+               by_default("auto"), one_of({"auto", "fused", "reference"})),
+          integer("seed", "seed of the random numbers", by_default("42"), at_least(0)),
+          flag("deterministic", "the same bits in every run, at the cost of speed"),
+      });
+}
+
+std::vector<Option> launch_options() {
+  return in_group("Runtime",
+                  {number("ddp-timeout",
+                          "how long a process waits for the others, of those that torchrun starts",
+                          takes("SECONDS"), by_default("600"), at_least(0.1), at_most(1e6))});
+}
+
+std::vector<Option> output_options() {
+  return in_group(
+      "Output",
+      {
+          text("output", "file that results are written to", letter('o'), takes("FILE|-"),
+               otherwise("standard output"), also({{"results-file"}}), completes_files),
+          text("format",
+               "form of the results; where it is not given, the extension of --output decides",
+               takes("FORMAT"), otherwise("text"), one_of({"text", "json", "jsonl", "csv", "tsv"}),
+               also({{"results-format"}})),
+      });
+}
+
+std::vector<Option> label_options() {
+  return in_group(
+      "Labels",
+      {
+          text("labels", "file with the names of the classes; one per line, or synset and names",
+               takes("FILE"), otherwise("the model's"), also({{"class-map"}}), completes_files),
+          text("label-type", "name of a class in text output: in words, its id or its index",
+               by_default("name"), one_of({"name", "id", "index"})),
+      });
+}
+
+std::vector<Option> general_options() {
+  return in_group(
+      "General",
+      {
+          text("config", "read options from a JSON file; flags win", letter('c'),
+               takes("FILE.json"), completes_files),
+          flag("dump-config", "print the resolved options as JSON, for --config, and stop"),
+          flag("verbose", "say more, on standard error", letter('v')),
+          flag("quiet", "say nothing but errors, on standard error", letter('q')),
+          flag("no-progress", "show no progress bar"),
+          text("color", "colours in text output; NO_COLOR is honoured", by_default("auto"),
+               one_of({"auto", "always", "never"})),
+          flag("usage", "print the common options and examples, and stop", letter('h')),
+          flag("help", "print every option, and stop"),
+      });
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,45 @@
+// One picture on its way to the model: read, cut into views, transformed. What the pipeline's
+// threads do with it; none of them knows the others here.
+#pragma once
+
+#include "app/pipeline/pipeline.h"
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// A picture or one of its views. Video frames arrive decoded: their reader is sequential. So do
+/// views, which share a picture, resized where its scale wants that.
+struct PictureJob {
+  std::int64_t sequence = 0;
+  Input input;
+  std::optional<std::int64_t> frame = {};
+  image::VideoFacts video = {};
+  std::shared_ptr<image::Picture> picture = {};
+  std::optional<PictureView> view = {};
+};
+
+/// Processor time of the calling thread: unlike wall time, it does not grow when threads share a
+/// core.
+struct CoreSeconds {
+  double decode = 0;
+  double transform = 0;
+};
+
+/// A job per view, the picture read; one that has failed where it cannot be.
+std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& options,
+                                       CoreSeconds& seconds);
+
+/// Of pixels and tensors.
+std::int64_t byte_size(const PipelineResult& result);
+
+/// All of the result that comes before the model: `tensor` as bytes where `takes_bytes`, or why
+/// there is none.
+PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool takes_bytes,
+                       CoreSeconds& seconds);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,447 @@
+#include "app/pipeline/pipeline.h"
+
+#include "app/pipeline/picture_job.h"
+#include "app/pipeline/view_combiner.h"
+#include "app/run/signal_stop.h"
+#include "kernels/error.h"
+#include "kernels/stopwatch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <compare>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <sstream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+struct Item {
+  std::int64_t sequence = 0;
+  PipelineResult result;
+};
+
+class Pipeline {
+ public:
+  Pipeline(const std::function<std::optional<Input>()>& next, model::inference::Engine& model,
+           const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
+      : next_(next), model_(model), options_(options), done_(done) {
+    const std::int64_t largest_batch =
+        options.batch_size > 0 ? options.batch_size
+                               : std::clamp<std::int64_t>(model.limits().enough_tokens / kFewTokens,
+                                                          1, kMostAutomaticBatch);
+    // Batches under way, one that is gathered meanwhile, and what the workers hold.
+    window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
+  }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+  ~Pipeline() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    // A run that ends early leaves the model as it found it.
+    for (; !under_way_.empty(); under_way_.pop_front()) {
+      try {
+        model_.collect();
+      } catch (...) {  // nobody waits for it
+      }
+    }
+  }
+
+  PipelineTiming run() {
+    const Clock::time_point begin = Clock::now();
+    threads_.emplace_back([this] { read(); });
+    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+    bool go_on = true;
+    while (go_on) {
+      // While the model is at work nothing is waited for but the model.
+      std::vector<Item> batch = take_batch(/*wait=*/under_way_.empty());
+      const bool nothing_new = batch.empty();
+      if (!nothing_new) submit(std::move(batch));
+      go_on = emit();
+      if (!go_on || (nothing_new && under_way_.empty() && finished_)) break;
+      if (!under_way_.empty() &&
+          (nothing_new || model_.under_way() >= model_.limits().most_under_way)) {
+        collect();
+        go_on = emit();
+      }
+    }
+    timing_.seconds = seconds_since(begin);
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+    return timing_;
+  }
+
+ private:
+  static constexpr std::int64_t kMostAutomaticBatch = 256;
+  static constexpr std::int64_t kFewTokens = 25;  // of a small image
+
+  void read() {
+    try {
+      while (std::optional<Input> input = next_()) {
+        if (input->is_video && !input->error) {
+          if (!read_video(*input)) break;
+        } else if (has_tiles() && !input->error) {
+          if (!read_views({.input = std::move(*input)})) break;
+        } else if (!push({.input = std::move(*input)})) {
+          break;
+        }
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      failure_ = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    reading_ = false;
+    changed_.notify_all();
+  }
+
+  bool read_video(const Input& input) {
+    std::optional<std::int64_t> index;
+    try {
+      image::VideoReader video(input.path, options_.video_stride);
+      const image::VideoFacts facts = video.facts();
+      while (true) {
+        std::optional<image::Picture> picture = video.next();
+        if (!picture) return true;
+        index = video.frame_index();
+        PictureJob frame{.input = input,
+                         .frame = index,
+                         .video = facts,
+                         .picture = std::make_shared<image::Picture>(std::move(*picture))};
+        if (!(has_tiles() ? read_views(std::move(frame)) : push(std::move(frame)))) return false;
+      }
+    } catch (const Error& error) {
+      Input failed = input;
+      failed.error = error.code();
+      failed.message = error.what();
+      return push({.input = std::move(failed), .frame = index});
+    }
+  }
+
+  [[nodiscard]] bool has_tiles() const { return options_.transform.tiling != image::Tiling::none; }
+
+  /// Pushes all views of a picture, or its failure; false when the run is over.
+  bool read_views(PictureJob job) {
+    CoreSeconds seconds;
+    std::vector<PictureJob> views = cut_into_views(std::move(job), options_, seconds);
+    {
+      const std::lock_guard lock(mutex_);
+      add(seconds);
+    }
+    return std::ranges::all_of(views, [this](PictureJob& view) { return push(std::move(view)); });
+  }
+
+  /// Waits for a place in the window; false when the run is over.
+  bool push(PictureJob job) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || sequence_ - emitted_ < window_; });
+    if (stopping_) return false;
+    job.sequence = sequence_++;
+    jobs_.push_back(std::move(job));
+    ++in_flight_;
+    changed_.notify_all();
+    return true;
+  }
+
+  void work() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] {
+        return stopping_ || (!jobs_.empty() && has_room()) || (jobs_.empty() && !reading_);
+      });
+      if (stopping_ || jobs_.empty()) return;
+      PictureJob job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      CoreSeconds seconds;
+      const std::int64_t sequence = job.sequence;
+      Item item{sequence, prepare(std::move(job), options_, model_.limits().takes_bytes, seconds)};
+      lock.lock();
+      add(seconds);
+      --in_flight_;
+      waiting_bytes_ += byte_size(item.result);
+      accept(std::move(item));
+      changed_.notify_all();
+    }
+  }
+
+  /// The oldest input may always go on: everything else may be waiting for it.
+  [[nodiscard]] bool has_room() const {
+    return waiting_bytes_ < options_.memory_budget || jobs_.front().sequence == emitted_;
+  }
+
+  /// Under the mutex.
+  void add(const CoreSeconds& seconds) {
+    timing_.decode_core_seconds += seconds.decode;
+    timing_.transform_core_seconds += seconds.transform;
+  }
+
+  void accept(Item item) {
+    if (item.result.error) {
+      finished_items_.emplace(item.sequence, std::move(item.result));
+      return;
+    }
+    groups_[group_of(item.result)].push_back(std::move(item));
+  }
+
+  /// What a batch has in common: the model's input size, and that of the tensors, which differ
+  /// where bytes are padded without this program's knowledge.
+  struct Group {
+    std::pair<std::int64_t, std::int64_t> model_size;
+    std::pair<std::int64_t, std::int64_t> tensor_size;
+    auto operator<=>(const Group&) const = default;
+  };
+  static Group group_of(const PipelineResult& result) {
+    return {{result.model_size.height, result.model_size.width},
+            {result.tensor.size(0), result.tensor.size(1)}};
+  }
+
+  [[nodiscard]] std::int64_t batch_for(const Group& group) const {
+    const auto& size = group.model_size;
+    const auto limit = batch_limits_.find(size);
+    if (limit != batch_limits_.end()) return limit->second;
+    if (options_.batch_size > 0) return options_.batch_size;
+    const std::int64_t tokens = model_.num_tokens(size.first, size.second);
+    return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMostAutomaticBatch);
+  }
+
+  using Groups = std::map<Group, std::deque<Item>>;
+  /// A batch that the model computes, and since when.
+  struct UnderWay {
+    std::vector<Item> items;
+    Clock::time_point begin;
+  };
+
+  Groups::iterator full_group() {
+    for (auto group = groups_.begin(); group != groups_.end(); ++group) {
+      if (static_cast<std::int64_t>(group->second.size()) >= batch_for(group->first)) return group;
+    }
+    return groups_.end();
+  }
+
+  Groups::iterator oldest_group() {
+    return std::ranges::min_element(
+        groups_, {}, [](const auto& group) { return group.second.front().sequence; });
+  }
+
+  /// The next batch; empty when there is something to emit or nothing will come any more
+  /// (`finished_`); without `wait` also when there is no full one yet.
+  std::vector<Item> take_batch(bool wait) {
+    const Clock::time_point begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    if (!wait && !failure_ && !stop_requested() && full_group() == groups_.end()) return {};
+    const auto nothing_comes = [&] { return in_flight_ == 0; };
+    const auto can_emit = [&] { return finished_items_.contains(emitted_); };
+    const auto ready = [&] {
+      return failure_ || can_emit() || full_group() != groups_.end() ||
+             (nothing_comes() && !groups_.empty()) ||
+             (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) ||
+             (nothing_comes() && !reading_);
+    };
+    // A signal does not wake the condition variable, hence the time limit.
+    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
+      if (stop_requested()) break;
+    }
+    timing_.wait_seconds += seconds_since(begin);
+    std::vector<Item> batch;
+    if (failure_ || stop_requested()) {
+      finished_ = true;
+      return batch;
+    }
+    if (can_emit() && full_group() == groups_.end()) return batch;
+    // What waits for the oldest input could fill the memory.
+    const bool enough = waiting_bytes_ >= options_.memory_budget;
+    auto group = enough ? groups_.end() : full_group();
+    if (group == groups_.end()) group = groups_.empty() ? groups_.end() : oldest_group();
+    if (group == groups_.end()) {
+      finished_ = !reading_ && in_flight_ == 0;
+      return batch;
+    }
+    const std::int64_t size = std::min<std::int64_t>(
+        batch_for(group->first), static_cast<std::int64_t>(group->second.size()));
+    for (std::int64_t i = 0; i < size; ++i) {
+      batch.push_back(std::move(group->second.front()));
+      group->second.pop_front();
+    }
+    if (group->second.empty()) groups_.erase(group);
+    return batch;
+  }
+
+  void submit(std::vector<Item> items) {
+    const Clock::time_point begin = Clock::now();
+    UnderWay batch{std::move(items), begin};
+    const image::Size size = batch.items.front().result.model_size;
+    if (options_.remark_on_size && options_.notice) {
+      if (const std::string remark = options_.remark_on_size(size); !remark.empty())
+        options_.notice(remark);
+    }
+    model::inference::ImageBatch images;
+    images.height = size.height;
+    images.width = size.width;
+    images.mean = options_.transform.mean;
+    images.std = options_.transform.std;
+    for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
+    try {
+      model_.submit(images);
+      under_way_.push_back(std::move(batch));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
+      halve(std::move(batch.items), error);
+    }
+    timing_.model_seconds += seconds_since(begin);
+  }
+
+  /// The batch did not fit: half of it is tried next, or its only input has failed.
+  void halve(std::vector<Item> items, const Error& error) {
+    const image::Size size = items.front().result.model_size;
+    const auto half = static_cast<std::int64_t>(items.size()) / 2;
+    if (half == 0) {
+      items.front().result.error = error.code();
+      items.front().result.message = error.what();
+    } else if (options_.notice) {
+      std::ostringstream text;
+      text << "note: not enough memory for " << items.size() << " pictures of " << size.height
+           << "x" << size.width << " at once, going on with " << half;
+      options_.notice(text.str());
+    }
+    const std::lock_guard lock(mutex_);
+    if (half == 0) {
+      waiting_bytes_ -= byte_size(items.front().result);
+      items.front().result.tensor.reset();
+      items.front().result.pixels = {};
+      finish(items.front());
+      return;
+    }
+    batch_limits_[{size.height, size.width}] = half;
+    std::deque<Item>& group = groups_[group_of(items.front().result)];
+    for (; !items.empty(); items.pop_back()) group.push_front(std::move(items.back()));
+  }
+
+  void collect() {
+    const Clock::time_point begin = Clock::now();
+    UnderWay batch = std::move(under_way_.front());
+    under_way_.pop_front();
+    const at::Tensor logits = model_.collect();
+    const at::Tensor tokens = model_.take_traced_tokens();
+    // Batches that overlap share their time.
+    const double seconds =
+        seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
+    collected_ = Clock::now();
+    timing_.model_seconds += seconds_since(begin);
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < batch.items.size(); ++i) {
+      PipelineResult& result = batch.items[i].result;
+      const auto index = static_cast<std::int64_t>(i);
+      result.logits = logits.select(0, index);
+      waiting_bytes_ -= byte_size(result);
+      if (!options_.keep_input) result.tensor.reset();
+      if (tokens.defined()) result.tokens = tokens.select(0, index);
+      waiting_bytes_ += byte_size(result);
+      result.seconds = seconds;
+      finish(batch.items[i]);
+    }
+  }
+
+  /// Under the mutex.
+  void finish(Item& item) { finished_items_.emplace(item.sequence, std::move(item.result)); }
+
+  /// Hands out what is complete, in order. Returns false when the caller has had enough.
+  bool emit() {
+    while (true) {
+      PipelineResult result;
+      {
+        const std::lock_guard lock(mutex_);
+        const auto first = finished_items_.find(emitted_);
+        if (first == finished_items_.end()) return true;
+        result = std::move(first->second);
+        finished_items_.erase(first);
+        waiting_bytes_ -= byte_size(result);
+        ++emitted_;
+      }
+      changed_.notify_all();
+      if (!result.error) ++timing_.images;
+      if (!done_(result)) return false;
+    }
+  }
+
+  const std::function<std::optional<Input>()>& next_;
+  model::inference::Engine& model_;
+  const PipelineOptions& options_;
+  const std::function<bool(PipelineResult&)>& done_;
+  std::int64_t window_ = 0;
+  std::deque<UnderWay> under_way_;
+  Clock::time_point collected_{};  // when the last batch was
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::thread> threads_;
+  // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling
+  // thread.
+  std::deque<PictureJob> jobs_;
+  Groups groups_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> batch_limits_;  // found by trying
+  std::map<std::int64_t, PipelineResult> finished_items_;
+  std::int64_t sequence_ = 0;       // of the next input
+  std::int64_t emitted_ = 0;        // inputs handed out
+  std::int64_t in_flight_ = 0;      // with the workers or waiting for them
+  std::int64_t waiting_bytes_ = 0;  // of all results that are not handed out
+  bool reading_ = true;
+  bool stopping_ = false;
+  bool finished_ = false;
+  std::exception_ptr failure_;
+  PipelineTiming timing_;
+};
+
+}  // namespace
+
+PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
+  images += other.images;
+  for (double PipelineTiming::*member :
+       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
+        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
+        &PipelineTiming::wait_seconds})
+    this->*member += other.*member;
+  return *this;
+}
+
+std::string PipelineTiming::describe(int threads, int workers) const {
+  std::ostringstream text;
+  text.precision(6);
+  text << "timing: images=" << images << " seconds=" << seconds
+       << " decode_core_seconds=" << decode_core_seconds
+       << " transform_core_seconds=" << transform_core_seconds << " model_seconds=" << model_seconds
+       << " wait_seconds=" << wait_seconds << " threads=" << threads << " workers=" << workers;
+  return text.str();
+}
+
+PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
+                            model::inference::Engine& model, const PipelineOptions& options,
+                            const std::function<bool(PipelineResult&)>& done) {
+  if (options.transform.tiling == image::Tiling::none)
+    return Pipeline(next, model, options, done).run();
+  ViewCombiner views(options, done);
+  const std::function<bool(PipelineResult&)> add = [&](PipelineResult& view) {
+    return views.add(view);
+  };
+  PipelineTiming timing = Pipeline(next, model, options, add).run();
+  timing.images = views.classified();
+  return timing;
+}
+
+at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
+  return result.tensor.scalar_type() == at::kByte
+             ? image::normalise(options.transform, result.tensor, result.model_size)
+             : result.tensor;
+}
+
+}  // namespace hydrascope::app

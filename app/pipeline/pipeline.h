@@ -1,0 +1,115 @@
+// Pictures in, logits out, in input order: one reader walks the inputs, workers decode and
+// transform ahead of the model, the calling thread forms batches of equal size and runs the model.
+// Memory is bounded by a window of inputs and a budget of bytes, never by how many inputs there
+// are.
+#pragma once
+
+#include "app/pictures/inputs.h"
+#include "app/pipeline/best_views.h"
+#include "model/image/decode.h"
+#include "model/image/video.h"
+#include "model/inference/engine.h"
+#include "model/transform.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct PipelineOptions {
+  image::TransformConfig transform;
+  image::DecodeOptions decode;
+  int workers = 1;
+  std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
+  std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
+  /// Bytes of pictures and tokens that may wait.
+  std::int64_t memory_budget = std::int64_t{1} << 30;
+  bool keep_input = true;     ///< results have their `tensor`
+  bool keep_picture = false;  ///< results have their picture's pixels, as decoded
+  /// Of a picture in several views, as far as they are known: the classes whose best view's tokens
+  /// are kept. May be empty: none.
+  std::function<std::vector<std::int64_t>(const BestViews&)> explained_classes;
+  bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
+  /// Is told of what changes on the way; may be empty.
+  std::function<void(const std::string&)> notice;
+  /// What a batch of that size is worth being told of, "" for nothing; may be empty.
+  std::function<std::string(const image::Size&)> remark_on_size;
+};
+
+/// One view of a picture on its way through the pipeline.
+struct PictureView {
+  image::TransformPlan plan;
+  std::size_t number = 0;
+  std::size_t count = 1;
+  std::shared_ptr<image::Picture> source;  ///< the whole picture
+};
+
+/// A picture that was classified in several views (`TransformConfig::tiling`).
+struct PictureInViews {
+  std::vector<image::TransformPlan> plans;   ///< where they lie
+  BestViews best;                            ///< what was found in which of them
+  std::map<std::size_t, at::Tensor> tokens;  ///< traced tokens (layers, N, D) by view, of those
+                                             ///< classes that are explained
+};
+
+/// What became of one input (or one frame of a video).
+struct PipelineResult {
+  Input input;
+  std::optional<std::int64_t> frame;
+  image::VideoFacts video;  ///< of a frame
+  image::Size picture;      ///< after EXIF orientation
+  image::Size model_size;
+  std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
+  at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
+                      ///< (see `model_input`); undefined on error
+  image::Picture pixels;  ///< with `keep_picture`
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error; with `views` each class's
+                          ///< in its best view, whose softmax says nothing
+  at::Tensor tokens;      ///< (layers, N, D) float32: this picture's traced tokens
+  std::optional<PictureInViews> views;  ///< where the transform has tiles; `tensor` and `tokens`,
+                                        ///< of one view each, are undefined then
+  PictureView view;                     ///< of what is not yet combined
+  double seconds = 0;                   ///< the batch's model time / its images
+  std::optional<ErrorCode> error;
+  std::string message;
+};
+
+/// Where the time went; "core seconds" add up over workers.
+struct PipelineTiming {
+  std::int64_t images = 0;  ///< classified, failed ones not counted
+  double seconds = 0;       ///< from the call's begin to its end
+  double decode_core_seconds = 0;
+  double transform_core_seconds = 0;
+  double model_seconds = 0;  ///< the calling thread inside the model
+  double wait_seconds = 0;   ///< the calling thread waiting for pictures
+  PipelineTiming& operator+=(const PipelineTiming& other);
+  /// "timing: images=500 seconds=... decode_core_seconds=..."
+  [[nodiscard]] std::string describe(int threads, int workers) const;
+};
+
+/// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
+/// this thread, in input order, as soon as a result and all before it exist) for every result,
+/// which `done` may take apart; it returns false to end early. A failing input becomes a result
+/// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
+/// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
+/// the run and is rethrown here.
+///
+/// Where the transform has tiles, `done` gets one result for all views of a picture. One thread
+/// decodes; the views are then cut and classified in batches, a window of them at a time, however
+/// large the picture.
+PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
+                            model::inference::Engine& model, const PipelineOptions& options,
+                            const std::function<bool(PipelineResult&)>& done);
+
+/// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.
+at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,69 @@
+#include "app/pipeline/predictions.h"
+
+#include "app/pipeline/picture_placement.h"
+
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/topk.h>
+
+#include <algorithm>
+
+namespace hydrascope::app {
+namespace {
+
+Prediction prediction(std::int64_t rank, std::int64_t index, double probability, double logit,
+                      const image::Labels& labels) {
+  const image::Label& label = labels.at(index);
+  return {static_cast<int>(rank), index, label.id, label.short_name, probability, logit};
+}
+
+Prediction prediction(std::int64_t rank, std::int64_t index, const at::Tensor& probabilities,
+                      const at::Tensor& logits, const image::Labels& labels) {
+  return prediction(rank, index, probabilities[index].item<double>(), logits[index].item<double>(),
+                    labels);
+}
+
+Prediction found_class(std::int64_t rank, std::int64_t index, const PipelineResult& result,
+                       const image::Labels& labels) {
+  const BestViews::Best& best = result.views->best.classes().at(static_cast<std::size_t>(index));
+  Prediction one = prediction(rank, index, best.probability, best.logit, labels);
+  one.box = box_of(result.views->plans.at(best.view), result.picture);
+  return one;
+}
+
+}  // namespace
+
+std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
+                                    const image::Labels& labels) {
+  std::vector<Prediction> top;
+  if (result.views) {
+    for (const std::int64_t index : result.views->best.first(count))
+      top.push_back(found_class(std::ssize(top) + 1, index, result, labels));
+    return top;
+  }
+  const at::Tensor& logits = result.logits;
+  const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
+  const at::Tensor indices = std::get<1>(at::topk(probabilities, std::min(count, logits.size(-1))));
+  for (std::int64_t rank = 0; rank < indices.size(0); ++rank)
+    top.push_back(
+        prediction(rank + 1, indices[rank].item<std::int64_t>(), probabilities, logits, labels));
+  return top;
+}
+
+std::vector<Prediction> chosen_classes(const PipelineResult& result,
+                                       std::span<const std::int64_t> indices,
+                                       const image::Labels& labels) {
+  std::vector<Prediction> chosen;
+  if (result.views) {
+    for (const std::int64_t index : indices)
+      chosen.push_back(found_class(result.views->best.rank(index), index, result, labels));
+    return chosen;
+  }
+  const at::Tensor probabilities = at::softmax(result.logits.to(at::kDouble), -1);
+  for (const std::int64_t index : indices) {
+    const auto better = probabilities.gt(probabilities[index]).sum().item<std::int64_t>();
+    chosen.push_back(prediction(better + 1, index, probabilities, result.logits, labels));
+  }
+  return chosen;
+}
+
+}  // namespace hydrascope::app

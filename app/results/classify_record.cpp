@@ -1,0 +1,147 @@
+#include "app/results/classify_record.h"
+
+#include "app/run/terminal_text.h"
+
+#include <algorithm>
+
+namespace hydrascope::app {
+namespace {
+
+std::string duration(double seconds) {
+  return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
+}
+
+std::string pad_left(std::string text, std::size_t width) {
+  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
+}
+
+std::string input_line(const ClassifyRecord& record, bool color) {
+  std::string line = begin_text(record, color);
+  if (record.error) return line;
+  line += "  " + sizes_text(record) + "  " + std::to_string(record.tokens) + " tokens";
+  if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
+  line += "  " + duration(record.seconds);
+  std::string how;
+  for (const std::string* part : {&record.device, &record.precision, &record.attention}) {
+    if (!how.empty() && !part->empty()) how += ' ';
+    how += printable(*part);
+  }
+  for (const auto& [key, value] : record.approximations)
+    if (key == "keep_tokens") how += " keep-tokens " + value;
+  if (!how.empty()) line += "  " + styled(how, Style::dim, color);
+  return line + '\n';
+}
+
+struct TableLine {
+  std::string rank;
+  std::string percent;
+  std::string label;
+  std::string remark;  ///< "(n02444819)", "(n02444819)  at 448,336 224x224"
+};
+
+TableLine table_line(const Prediction& prediction, LabelType label_type) {
+  TableLine line{std::to_string(prediction.rank),
+                 fixed(prediction.prob * 100, 2),
+                 printable(label_text(prediction, label_type)),
+                 {}};
+  if (label_type == LabelType::name && !prediction.id.empty())
+    line.remark = '(' + printable(prediction.id) + ')';
+  if (const std::optional<Box>& box = prediction.box) {
+    line.remark += (line.remark.empty() ? "at " : "  at ") + std::to_string(box->left) + ',' +
+                   std::to_string(box->top) + ' ' + std::to_string(box->height) + 'x' +
+                   std::to_string(box->width);
+  }
+  return line;
+}
+
+}  // namespace
+
+OrderedJson to_json(const ClassifyRecord& record) {
+  constexpr int kLogitDecimals = 4;
+  OrderedJson object = begin_json(record);
+  if (record.error) return object;
+  add_sizes(object, record);
+  object["tokens"] = record.tokens;
+  add_views(object, record);
+  OrderedJson& top = object["top"] = OrderedJson::array();
+  for (const Prediction& prediction : record.top) {
+    OrderedJson& one = top.emplace_back();
+    one["rank"] = prediction.rank;
+    add_class(one, prediction);
+    one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
+    add_box(one, prediction);
+  }
+  object["device"] = record.device;
+  object["precision"] = record.precision;
+  add_attention(object, record);
+  if (!record.kernels.empty()) object["kernels"] = record.kernels;
+  add_end(object, record);
+  return object;
+}
+
+std::span<const RecordColumn> classify_columns() {
+  static constexpr RecordColumn kColumns[] = {{"input"},
+                                              {"frame"},
+                                              {"width"},
+                                              {"height"},
+                                              {"model_height", "/model_size/0"},
+                                              {"model_width", "/model_size/1"},
+                                              {"tokens"},
+                                              {"views"},
+                                              {"num_views"},
+                                              {"rank", "/top/rank"},
+                                              {"index", "/top/index"},
+                                              {"id", "/top/id"},
+                                              {"label", "/top/label"},
+                                              {"prob", "/top/prob"},
+                                              {"logit", "/top/logit"},
+                                              {"box_left", "/top/box/left"},
+                                              {"box_top", "/top/box/top"},
+                                              {"box_width", "/top/box/width"},
+                                              {"box_height", "/top/box/height"},
+                                              {"device"},
+                                              {"precision"},
+                                              {"attention"},
+                                              {"attention_options"},
+                                              {"approximations"},
+                                              {"kernels"},
+                                              {"note"},
+                                              {"seconds"},
+                                              {"error_code", "/error/code"},
+                                              {"error_message", "/error/message"}};
+  return kColumns;
+}
+
+std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color) {
+  std::string text = input_line(record, color);
+  if (record.error) return text;
+
+  std::vector<TableLine> lines;
+  std::size_t rank_width = 1;
+  std::size_t percent_width = 5;  // "93.12"; six only in a block that holds 100.00
+  std::size_t label_width = 0;
+  // A label longer than this is left out of the alignment instead of pushing all ids to the right.
+  constexpr std::size_t kMaxLabelWidth = 40;
+  for (const Prediction& prediction : record.top) {
+    const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
+    rank_width = std::max(rank_width, line.rank.size());
+    percent_width = std::max(percent_width, line.percent.size());
+    const std::size_t width = columns(line.label);
+    if (width <= kMaxLabelWidth) label_width = std::max(label_width, width);
+  }
+  for (const TableLine& line : lines) {
+    const bool is_first = &line == &lines.front();
+    text += "  " + pad_left(line.rank, rank_width) + "  " +
+            styled(pad_left(line.percent, percent_width) + " %", Style::green, color && is_first) +
+            "  " + styled(line.label, Style::bold, color && is_first);
+    if (!line.remark.empty()) {
+      const std::size_t width = columns(line.label);
+      text.append(width < label_width ? label_width - width : 0, ' ');
+      text += "  " + styled(line.remark, Style::dim, color);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace hydrascope::app

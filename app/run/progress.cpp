@@ -1,0 +1,151 @@
+#include "app/run/progress.h"
+
+#include "app/results/json.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr double kBarInterval = 0.1;
+constexpr double kLineInterval = 10;
+constexpr double kMaxShownSeconds = 359999;  // 99:59:59
+constexpr std::size_t kDefaultColumns = 80;
+
+double steady_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// "0:07", "12:34", "1:02:03".
+std::string clock_text(double seconds) {
+  const auto whole =
+      static_cast<std::int64_t>(std::lround(std::clamp(seconds, 0.0, kMaxShownSeconds)));
+  const auto two_digits = [](std::int64_t value) {
+    return (value < 10 ? "0" : "") + std::to_string(value);
+  };
+  const std::int64_t hours = whole / 3600;
+  const std::int64_t minutes = whole / 60 % 60;
+  const std::string tail = ':' + two_digits(whole % 60);
+  if (hours == 0) return std::to_string(minutes) + tail;
+  return std::to_string(hours) + ':' + two_digits(minutes) + tail;
+}
+
+}  // namespace
+
+ProgressStyle choose_progress_style(bool quiet, bool no_progress, bool is_terminal) {
+  if (quiet || no_progress) return ProgressStyle::off;
+  return is_terminal ? ProgressStyle::bar : ProgressStyle::lines;
+}
+
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+
+std::size_t stderr_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kDefaultColumns;
+}
+
+Progress::Progress(ProgressOptions options, std::ostream& out)
+    : options_(std::move(options)), out_(out) {
+  if (!options_.seconds) options_.seconds = steady_seconds;
+  start_ = options_.seconds();
+  // The first line of a log comes after an interval, the first bar at once.
+  if (options_.style == ProgressStyle::lines) last_shown_ = start_;
+}
+
+Progress::Progress(std::string label, std::optional<std::int64_t> total, bool enabled,
+                   std::string unit)
+    : Progress(ProgressOptions{
+          .label = std::move(label),
+          .unit = std::move(unit),
+          .total = total,
+          .style = choose_progress_style(/*quiet=*/false, !enabled, stderr_is_terminal()),
+          .columns = stderr_columns()}) {}
+
+Progress::~Progress() { finish(); }
+
+void Progress::advance(std::int64_t count) {
+  const std::lock_guard lock(mutex_);
+  done_ += count;
+  if (finished_ || options_.style == ProgressStyle::off) return;
+  const double now = options_.seconds();
+  const bool is_bar = options_.style == ProgressStyle::bar;
+  if (now - last_shown_ < (is_bar ? kBarInterval : kLineInterval)) return;
+  last_shown_ = now;
+  if (is_bar) {
+    out_ << '\r' << bar_line(now - start_) << "\x1b[K" << std::flush;
+    bar_is_visible_ = true;
+  } else {
+    out_ << options_.label << (options_.label.empty() ? "" : ": ") << status(now - start_)
+         << std::endl;
+  }
+}
+
+void Progress::set_total(std::int64_t total) {
+  const std::lock_guard lock(mutex_);
+  options_.total = total;
+}
+
+void Progress::set_detail(std::string detail) {
+  const std::lock_guard lock(mutex_);
+  detail_ = std::move(detail);
+}
+
+void Progress::hide() {
+  const std::lock_guard lock(mutex_);
+  erase_bar();
+}
+
+void Progress::finish() {
+  const std::lock_guard lock(mutex_);
+  finished_ = true;
+  erase_bar();
+}
+
+void Progress::erase_bar() {
+  if (std::exchange(bar_is_visible_, false)) out_ << "\r\x1b[K" << std::flush;
+}
+
+std::string Progress::status(double elapsed) const {
+  const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
+  const std::string speed = fixed(rate, rate > 0 && rate < 1 ? 2
+                                        : rate < 100         ? 1
+                                                             : 0) +
+                            ' ' + options_.unit + "/s";
+  const std::string detail = detail_.empty() ? "" : "  " + detail_;
+  if (!options_.total || *options_.total <= 0) {
+    return std::to_string(done_) + ' ' + options_.unit + "  " + speed + "  " + clock_text(elapsed) +
+           detail;
+  }
+  const std::int64_t total = std::max(*options_.total, done_);
+  const double share = static_cast<double>(done_) / static_cast<double>(total);
+  std::string text = std::to_string(done_) + '/' + std::to_string(total) + "  " +
+                     fixed(std::floor(share * 100), 0) + " %  " + speed;
+  if (rate > 0) text += "  ETA " + clock_text(static_cast<double>(total - done_) / rate);
+  return text + detail;
+}
+
+std::string Progress::bar_line(double elapsed) const {
+  constexpr std::size_t kBarColumns = 20;
+  constexpr std::size_t kMinBarColumns = 8;
+  std::string line = options_.label + (options_.label.empty() ? "" : "  ");
+  const std::string tail = status(elapsed);
+  // The last column stays free: a character there makes some terminals begin a new line.
+  const std::size_t room = std::max<std::size_t>(options_.columns, 1) - 1;
+  const std::size_t used = line.size() + tail.size() + 4;
+  if (options_.total && *options_.total > 0 && room >= used + kMinBarColumns) {
+    const std::size_t width = std::min(kBarColumns, room - used);
+    const double share =
+        std::clamp(static_cast<double>(done_) / static_cast<double>(*options_.total), 0.0, 1.0);
+    const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+    line += '[' + std::string(filled, '=') + std::string(width - filled, ' ') + "]  ";
+  }
+  return (line + tail).substr(0, room);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,115 @@
+#include "app/scores/error_gallery.h"
+
+#include "app/model/assets.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
+#include "app/run/console.h"
+#include "kernels/error.h"
+#include "viz/figure/figure.h"
+#include "viz/picture/encode.h"
+#include "viz/text/font.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr std::size_t kOnSheet = 20;
+
+std::string sheet_name(std::size_t place) {
+  const std::string number = std::to_string(place / kOnSheet + 1);
+  constexpr std::size_t kDigits = 3;
+  return "sheet-" + std::string(kDigits - std::min(number.size(), kDigits), '0') + number + ".jpg";
+}
+
+/// Those of an earlier run, which the new table knows nothing of.
+void remove_sheets(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (std::size_t place = 0; std::filesystem::remove(folder / sheet_name(place), ignored);)
+    place += kOnSheet;
+}
+
+std::string with_percent(const std::string& label, double probability) {
+  return label + "  " + fixed(100 * probability, 1) + " %";
+}
+
+viz::Panel panel_of(const ScoredPicture& error, const image::Labels& labels,
+                    image::Picture picture) {
+  return {{picture.width, picture.height, std::move(picture.rgb)},
+          {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
+           "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)},
+          std::nullopt};
+}
+
+}  // namespace
+
+ErrorGallery::ErrorGallery(std::filesystem::path folder, std::size_t most)
+    : folder_(std::move(folder)), most_(most) {
+  std::error_code status;
+  std::filesystem::create_directories(folder_, status);
+  if (status) throw Error(ErrorCode::unwritable, status.message(), folder_.string());
+}
+
+void ErrorGallery::add(const ScoredPicture& picture) {
+  if (!picture.is_labelled() || picture.is_right()) return;
+  const auto place = std::ranges::upper_bound(worst_, picture.confidence, std::ranges::greater(),
+                                              &ScoredPicture::confidence);
+  worst_.insert(place, picture);
+  if (worst_.size() > most_) worst_.pop_back();
+}
+
+void ErrorGallery::write_table(const LabelledSet& set, const image::Labels& labels) const {
+  ResultTable table({{"file", "file"},
+                     {"target", "class"},
+                     {"target_label", "label"},
+                     {"target_probability", "probability"},
+                     {"predicted", "taken for"},
+                     {"predicted_label", "label"},
+                     {"probability", "probability"},
+                     {"sheet", "sheet"}});
+  for (std::size_t i = 0; i < worst_.size(); ++i) {
+    const ScoredPicture& error = worst_[i];
+    table.add({set.pictures[error.index].file.string(), error.target,
+               labels.at(error.target).short_name, error.target_probability, error.predicted,
+               labels.at(error.predicted).short_name, error.confidence, sheet_name(i)});
+  }
+  OutputFile file((folder_ / "errors.csv").string(), "--save-errors");
+  table.write(Format::csv, file.stream());
+  file.close();
+}
+
+void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
+                         const image::DecodeOptions& decode,
+                         const std::function<void(const std::string&)>& notice) const {
+  write_table(set, labels);
+  remove_sheets(folder_);
+  if (worst_.empty()) return;
+  const viz::Font font(bundled_fonts());
+  constexpr int kColumns = 5;
+  constexpr int kEdge = 256;
+  viz::FigureStyle style;
+  style.columns = kColumns;
+  style.panel_width = style.panel_height = kEdge;
+  for (std::size_t first = 0; first < worst_.size(); first += kOnSheet) {
+    std::vector<viz::Panel> panels;
+    const std::size_t end = std::min(first + kOnSheet, worst_.size());
+    for (std::size_t i = first; i < end; ++i) {
+      const std::filesystem::path& file = set.pictures[worst_[i].index].file;
+      try {
+        panels.push_back(panel_of(worst_[i], labels, image::read_picture(file, decode)));
+        // A sheet of large photographs would not fit into memory.
+        panels.back().picture = viz::fitted(panels.back().picture, kEdge, kEdge);
+      } catch (const Error& error) {
+        notice("note: not on a sheet: " + file.string() + ": " + error.what());
+      }
+    }
+    if (panels.empty()) continue;
+    viz::write_image(folder_ / sheet_name(first), viz::make_figure(panels, style, font),
+                     viz::ImageFormat::jpeg);
+  }
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,135 @@
+#include "app/evaluate/faithfulness_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <sstream>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+
+FaithfulnessReport two_measures() {
+  FaithfulnessReport report;
+  report.model = "tiny";
+  report.attention = "softmax:0-9,hydra:10-11";
+  report.of_class = "pred";
+  report.layer = 11;
+  report.steps = 14;
+  report.blur_sigma = 11.2;
+  report.random_draws = 5;
+  report.seed = 42;
+  report.images = 4;
+  report.measures = {{"deletion", "while patches go", true, "mean"},
+                     {"insertion", "while patches come", false, "blur"}};
+  report.rows = {{"hydra", "deletion", {0.1, 0.2, 0.3, 0.2}, 2.5},
+                 {"hydra", "insertion", {0.5, 0.6, 0.5, 0.6}, 2.5},
+                 {"center", "deletion", {0.3, 0.4, 0.5, 0.5}, 2.5},
+                 {"center", "insertion", {0.6, 0.7, 0.6, 0.8}, 2.5},
+                 {"random", "deletion", {0.5, 0.5, 0.2, 0.6}, 12.5},
+                 {"random", "insertion", {0.4, 0.4, 0.4, 0.4}, 12.5}};
+  return report;
+}
+
+TEST(FaithfulnessReportTest, MeanHasTheSpreadOfASample) {
+  const MeanOverPictures mean = mean_over({1, 2, 3, 4});
+  EXPECT_DOUBLE_EQ(mean.mean, 2.5);
+  EXPECT_DOUBLE_EQ(mean.stddev, std::sqrt(5.0 / 3));
+  EXPECT_DOUBLE_EQ(mean.standard_error, std::sqrt(5.0 / 3) / 2);
+  EXPECT_DOUBLE_EQ(mean.margin, 3.182 * mean.standard_error);
+  EXPECT_EQ(mean_over({0.25}).mean, 0.25);
+  EXPECT_EQ(mean_over({0.25}).stddev, 0);
+  EXPECT_EQ(mean_over({}).mean, 0);
+}
+
+TEST(FaithfulnessReportTest, ComparisonsArePairedAndStrict) {
+  const FaithfulnessRow a{"a", "m", {0.1, 0.2, 0.9, 0.3}};
+  const FaithfulnessRow b{"b", "m", {0.2, 0.2, 0.8, 0.5}};
+  const PairedComparison lower = compare(a, b, /*lower_is_better=*/true);
+  EXPECT_DOUBLE_EQ(lower.wins, 0.5) << "a tie is no win";
+  EXPECT_NEAR(lower.difference.mean, -0.05, 1e-12);
+  EXPECT_DOUBLE_EQ(compare(a, b, /*lower_is_better=*/false).wins, 0.25);
+  // A constant offset is certain however much pictures differ.
+  const FaithfulnessRow c{"c", "m", {0.0, 0.1, 0.8, 0.2}};
+  EXPECT_NEAR(compare(c, a, true).difference.margin, 0, 1e-12);
+}
+
+TEST(FaithfulnessReportTest, JsonHoldsEveryRowWithItsBaselines) {
+  const Json json = Json::parse(json_text(two_measures().json()));
+  EXPECT_EQ(json.at("images"), 4);
+  EXPECT_EQ(json.at("random_draws"), 5);
+  ASSERT_EQ(json.at("rows").size(), 6U);
+  const Json& hydra = json.at("rows")[0];
+  EXPECT_EQ(hydra.at("map"), "hydra");
+  EXPECT_EQ(hydra.at("measure"), "deletion");
+  EXPECT_EQ(hydra.at("lower_is_better"), true);
+  EXPECT_EQ(hydra.at("substrate"), "mean");
+  EXPECT_EQ(hydra.at("images"), 4);
+  EXPECT_DOUBLE_EQ(hydra.at("auc"), 0.2);
+  EXPECT_DOUBLE_EQ(hydra.at("vs_random"), -0.25);
+  EXPECT_DOUBLE_EQ(hydra.at("beats_random"), 0.75);
+  EXPECT_DOUBLE_EQ(hydra.at("beats_center"), 1.0);
+  EXPECT_NEAR(hydra.at("margin95").get<double>(), 3.182 * hydra.at("standard_error").get<double>(),
+              1e-6);
+  const Json& random = json.at("rows")[4];
+  EXPECT_TRUE(random.at("vs_random").is_null());
+  EXPECT_DOUBLE_EQ(random.at("seconds"), 12.5);
+}
+
+TEST(FaithfulnessReportTest, WhoDoesNotBeatTheCentreIsNamed) {
+  FaithfulnessReport report = two_measures();
+  report.notes = {"hydra: signed, approximate"};
+  EXPECT_THAT(report.all_notes(),
+              ElementsAre("hydra: signed, approximate",
+                          AllOf(HasSubstr("hydra loses to the centre by insertion"),
+                                HasSubstr("-0.1250"))));
+  report.rows[0].areas = {0.2, 0.5, 0.4, 0.5};
+  EXPECT_THAT(report.all_notes()[1],
+              HasSubstr("hydra does not clearly beat the centre by deletion"));
+  report.rows[0].areas = report.rows[2].areas;
+  EXPECT_THAT(report.all_notes()[1],
+              HasSubstr("hydra does not clearly beat the centre by deletion (+0.0000 "));
+  report.images = 0;
+  for (FaithfulnessRow& row : report.rows) row.areas.clear();
+  report.notes.clear();
+  EXPECT_THAT(report.all_notes(), IsEmpty()) << "nothing was measured";
+  EXPECT_NO_THROW((void)report.json());
+}
+
+TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
+  std::ostringstream out;
+  two_measures().write_text(out);
+  const std::string text = out.str();
+  EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (substrate mean, class "
+                              "pred, layer 11, 4 pictures)"));
+  EXPECT_THAT(text, HasSubstr("insertion: while patches come; higher is better"));
+  EXPECT_THAT(text, HasSubstr("0.2000 ± 0.1299"));
+  EXPECT_THAT(text, HasSubstr("-0.2500 ± "));
+  EXPECT_THAT(text, HasSubstr("75 %"));
+  EXPECT_THAT(text, HasSubstr("random: mean of 5 maps per picture, seed 42"));
+  EXPECT_THAT(text, HasSubstr("sigma 11.2 pixels"));
+  EXPECT_THAT(text, HasSubstr("note: hydra loses to the centre by insertion"));
+}
+
+TEST(FaithfulnessReportTest, RowsAreAHeaderAndALineEach) {
+  std::ostringstream out;
+  two_measures().write_rows(Format::csv, out);
+  std::istringstream lines(out.str());
+  std::vector<std::string> list;
+  for (std::string line; std::getline(lines, line);) list.push_back(line);
+  ASSERT_EQ(list.size(), 7U);
+  EXPECT_THAT(list[0], HasSubstr("model,attention,class,layer,steps,map,measure,lower_is_better,"
+                                 "substrate,images,auc,stddev,standard_error,margin95,vs_random"));
+  EXPECT_THAT(list[1], HasSubstr("tiny,\"softmax:0-9,hydra:10-11\",pred,11,14,hydra,deletion,true,"
+                                 "mean,4,0.2,"));
+}
+
+}  // namespace
+}  // namespace hydrascope::app

@@ -1,0 +1,175 @@
+// --config and --dump-config.
+#include "app/options/options.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+namespace options_config_test {
+
+using Words = std::vector<std::string>;
+
+CommandSpec classify() {
+  return {
+      .name = "classify",
+      .summary = "",
+      .positionals = "[INPUT...]",
+      .options = join({model_options(), input_options(), preprocessing_options(), runtime_options(),
+                       output_options(), label_options(), general_options()})};
+}
+
+class OptionsConfig : public ::testing::Test {
+ protected:
+  /// `words` parsed after `--config FILE` with that text.
+  ParsedOptions parsed(const std::string& text, Words words = {}) const {
+    words.insert(words.begin(), {"--config", folder_.write("my.json", text).string()});
+    return parse(classify(), words);
+  }
+
+  hydrascope::testing::TemporaryFolder folder_;
+};
+
+TEST_F(OptionsConfig, ReadsEveryKindOfValue) {
+  const ParsedOptions options = parsed(R"({"model": "deit", "batch_size": 8, "crop-pct": 0.9,
+      "recursive": true, "mean": [0.5, 0.25, 1], "attn-opt": ["a.b=1", "c.d=2"], "img-size": 224,
+      "seed": 7, "no-progress": false})");
+  EXPECT_EQ(options.text("model"), "deit");
+  EXPECT_EQ(options.integer("batch-size"), 8);
+  EXPECT_EQ(options.number("crop-pct"), 0.9);
+  EXPECT_TRUE(options.flag("recursive"));
+  EXPECT_EQ(options.numbers("mean"), (std::vector<double>{0.5, 0.25, 1}));
+  EXPECT_EQ(options.texts("attn-opt"), (Words{"a.b=1", "c.d=2"}));
+  EXPECT_EQ(options.integer("img-size"), 224);
+  EXPECT_EQ(options.integer("seed"), 7);
+  EXPECT_FALSE(options.flag("no-progress"));
+  EXPECT_EQ(options.source("seed"), Source::config_file);
+  EXPECT_EQ(options.origin("seed"), "my.json");
+  EXPECT_TRUE(options.given("seed"));
+  EXPECT_FALSE(options.given("workers"));
+}
+
+TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
+  const std::string file =
+      folder_.write("a.json", R"({"seed": 7, "input": ["x", "y"], "native": true})").string();
+  const ParsedOptions options =
+      parse(classify(), Words{"--seed", "8", "-i", "z", "-c", file, "--native=no"});
+  EXPECT_EQ(options.integer("seed"), 8);
+  EXPECT_EQ(options.texts("input"), Words{"z"});
+  EXPECT_FALSE(options.flag("native"));
+  EXPECT_EQ(options.origin("seed"), "--seed");
+}
+
+TEST_F(OptionsConfig, KnowsAliases) {
+  EXPECT_EQ(parsed(R"({"dtype": "int8"})").text("precision"), "int8");
+  EXPECT_EQ(parsed(R"({"fp16": true})").text("precision"), "float16");
+  EXPECT_EQ(parsed(R"({"strict": true})").text("on-error"), "fail");
+  EXPECT_EQ(parsed(R"({"source": "a,b"})").texts("input"), Words{"a,b"});
+  EXPECT_ERROR(parsed(R"({"fp16": false})"), invalid_argument, "expected true", "my.json: fp16");
+}
+
+TEST_F(OptionsConfig, RefusesUnknownKeysWithTheNearestName) {
+  EXPECT_ERROR(parsed(R"({"bach_size": 8})"), invalid_argument, "unknown key 'bach_size'",
+               "my.json", "did you mean batch-size?");
+  EXPECT_ERROR(parsed(R"({"command": "classify"})"), invalid_argument, "unknown key 'command'");
+}
+
+TEST_F(OptionsConfig, RefusesWhatSteersConfigurations) {
+  EXPECT_ERROR(parsed(R"({"config": "b.json"})"), invalid_argument, "'config'", "my.json");
+  EXPECT_ERROR(parsed(R"({"dump_config": true})"), invalid_argument, "'dump_config'", "my.json");
+  EXPECT_ERROR(parsed(R"({"help": true})"), invalid_argument, "'help'", "my.json");
+}
+
+TEST_F(OptionsConfig, NamesWrongTypes) {
+  EXPECT_ERROR(parsed(R"({"batch-size": "8"})"), invalid_argument,
+               "expected an integer, found a string", "my.json: batch-size");
+  EXPECT_ERROR(parsed(R"({"batch-size": 8.5})"), invalid_argument,
+               "expected an integer, found 8.5");
+  EXPECT_ERROR(parsed(R"({"crop-pct": true})"), invalid_argument, "expected a number",
+               "my.json: crop-pct");
+  EXPECT_ERROR(parsed(R"({"recursive": "yes"})"), invalid_argument, "expected true or false");
+  EXPECT_ERROR(parsed(R"({"recursive": 1})"), invalid_argument, "expected true or false, found 1");
+  EXPECT_ERROR(parsed(R"({"model": ["a"]})"), invalid_argument,
+               "expected a string, found an array");
+  EXPECT_ERROR(parsed(R"({"model": null})"), invalid_argument, "found null");
+  EXPECT_ERROR(parsed(R"({"model": {}})"), invalid_argument, "found an object");
+  EXPECT_ERROR(parsed(R"({"model": true})"), invalid_argument, "expected a string");
+  EXPECT_ERROR(parsed(R"({"mean": [1, 2, [3]]})"), invalid_argument, "found an array");
+}
+
+TEST_F(OptionsConfig, ChecksValuesLikeTheCommandLine) {
+  EXPECT_ERROR(parsed(R"({"fit": "pat"})"), invalid_argument, "pad, crop or resize", "my.json: fit",
+               "did you mean pad?");
+  EXPECT_ERROR(parsed(R"({"batch-size": 0})"), invalid_argument, "at least 1");
+  EXPECT_ERROR(parsed(R"({"seed": 18446744073709551615})"), invalid_argument, "64 bits");
+  EXPECT_ERROR(parsed(R"({"mean": [1, 2]})"), invalid_argument, "expected 3 values, found 2");
+  EXPECT_ERROR(parsed(R"({"mean": 1})"), invalid_argument, "expected 3 values, found 1");
+  EXPECT_ERROR(parsed(R"({"attn": ""})"), invalid_argument, "empty");
+  EXPECT_ERROR(parsed(R"({"output": "a\u0000b"})"), invalid_argument, "NUL");
+}
+
+TEST_F(OptionsConfig, RefusesOptionsSetTwice) {
+  EXPECT_ERROR(parsed(R"({"seed": 1, "seed": 2})"), invalid_argument, "'seed' is given twice");
+  EXPECT_ERROR(parsed(R"({"img_size": 1, "imgsz": 2})"), invalid_argument, "second time");
+  EXPECT_ERROR(parsed(R"({"dtype": "int8", "fp16": true})"), invalid_argument, "second time");
+}
+
+TEST_F(OptionsConfig, RefusesWhatIsNoJsonObject) {
+  EXPECT_ERROR(parsed(R"({"seed": })"), invalid_argument, "not valid JSON: parse error", "my.json");
+  EXPECT_ERROR(parsed(""), invalid_argument, "not valid JSON");
+  EXPECT_ERROR(parsed("{\"model\": \"\xff\"}"), invalid_argument, "not valid JSON");
+  EXPECT_ERROR(parsed(R"({"crop-pct": 1e999})"), invalid_argument, "not valid JSON");
+  EXPECT_ERROR(parsed("[1]"), invalid_argument, "expected a JSON object, found an array");
+  EXPECT_ERROR(parsed(std::string(500000, '[')), invalid_argument, "not valid JSON");
+  EXPECT_ERROR(parsed(std::string((1 << 20) + 1, ' ')), invalid_argument, "1 MiB");
+}
+
+TEST_F(OptionsConfig, RefusesFilesItCannotRead) {
+  const std::string missing = (folder_.path() / "none.json").string();
+  EXPECT_ERROR(parse(classify(), Words{"-c", missing}), invalid_argument, "cannot read",
+               "none.json");
+  EXPECT_ERROR(parse(classify(), Words{"-c", folder_.path().string()}), invalid_argument,
+               "cannot read");
+}
+
+TEST_F(OptionsConfig, DumpsWhatHasAValue) {
+  const ParsedOptions options =
+      parse(classify(), Words{"--mean", ".485", ".456", ".406", "--fp16", "-i", "x", "--native",
+                              "--recursive=no", "--dump-config", "-h", "--attn-opt", "a.b=1", "y"});
+  const auto json = nlohmann::json::parse(options.dump_config());
+  EXPECT_EQ(json["mean"], nlohmann::json({0.485, 0.456, 0.406}));
+  EXPECT_EQ(json["precision"], "float16");
+  EXPECT_EQ(json["attn-opt"], nlohmann::json({"a.b=1"}));
+  EXPECT_EQ(json["native"], true);
+  EXPECT_EQ(json["recursive"], false);
+  EXPECT_EQ(json["seed"], 42);
+  for (const char* name : {"input", "config", "dump-config", "help", "img-size", "verbose"}) {
+    EXPECT_FALSE(json.contains(name)) << name;
+  }
+}
+
+TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
+  const ParsedOptions first =
+      parse(classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--crop-pct", "0.1", "--mean",
+                              ".485,1e-7,-3", "--input-size", "3", "8", "9", "--attn-opt", "a.b=1",
+                              "--native", "--attn-opt", "c,d=2", "--strict", "--img-size", "0224"});
+  const ParsedOptions second = parsed(first.dump_config());
+  EXPECT_EQ(second.dump_config(), first.dump_config());
+  EXPECT_EQ(second.text("model"), first.text("model"));
+  EXPECT_EQ(second.numbers("mean"), first.numbers("mean"));
+  EXPECT_EQ(second.number("crop-pct"), 0.1);
+  EXPECT_EQ(second.texts("attn-opt"), first.texts("attn-opt"));
+  EXPECT_EQ(second.text("img-size"), "0224");
+}
+
+TEST_F(OptionsConfig, RefusesToDumpBytesThatJsonCannotHold) {
+  const ParsedOptions options = parse(classify(), Words{"--labels", "\xff.txt"});
+  EXPECT_ERROR(static_cast<void>(options.dump_config()), invalid_argument, "UTF-8", "--labels");
+}
+
+}  // namespace options_config_test
+}  // namespace hydrascope::app

@@ -1,0 +1,330 @@
+#include "app/pictures/inputs.h"
+
+#include "tests/as_nobody.h"
+#include "tests/temporary_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <streambuf>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace hydrascope::app {
+namespace {
+
+namespace fs = std::filesystem;
+using hydrascope::testing::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class InputStreamTest : public ::testing::Test {
+ protected:
+  std::vector<Input> inputs(std::vector<std::string> specs, bool recursive = false,
+                            const std::string& standard_input = "",
+                            NameOrder order = NameOrder::bytes) {
+    std::istringstream stream(standard_input);
+    InputStream source(std::move(specs), recursive, stream, order);
+    std::vector<Input> all;
+    while (auto input = source.next()) all.push_back(std::move(*input));
+    EXPECT_FALSE(source.next().has_value());
+    return all;
+  }
+
+  /// What `inputs` gives, shortened: the temporary folder as "~", videos "name +video", failures
+  /// "name !code".
+  std::vector<std::string> names(std::vector<std::string> specs, bool recursive = false,
+                                 const std::string& standard_input = "",
+                                 NameOrder order = NameOrder::bytes) {
+    std::vector<std::string> all;
+    for (const Input& input : inputs(std::move(specs), recursive, standard_input, order)) {
+      std::string text = input.given;
+      const std::size_t folder = text.find(folder_.path().native());
+      if (folder != std::string::npos) text.replace(folder, folder_.path().native().size(), "~");
+      if (input.is_video) text += " +video";
+      if (input.error) {
+        text += " !" + std::string(name(*input.error));
+        EXPECT_NE(input.message, "");
+      } else {
+        EXPECT_EQ(input.message, "");
+      }
+      all.push_back(text);
+    }
+    return all;
+  }
+
+  std::string at(const std::string& name) const { return (folder_.path() / name).native(); }
+
+  TemporaryFolder folder_;
+};
+
+TEST(Extensions, AreCaseInsensitive) {
+  for (const char* name :
+       {"a.jpg", "a.JPG", "a.jpeg", "a.jpe", "a.jfif", "a.png", "a.webp", "a.tif", "a.tiff",
+        "a.bmp", "a.dib", "a.gif", "a.pnm", "a.ppm", "a.pgm", "a.pbm", "a.Psd", "x.y/a.b.jpg"}) {
+    EXPECT_TRUE(has_image_extension(name)) << name;
+    EXPECT_FALSE(has_video_extension(name)) << name;
+  }
+  for (const char* name :
+       {"a.mp4", "a.MOV", "a.mkv", "a.avi", "a.webm", "a.m4v", "a.mpg", "a.mpeg"}) {
+    EXPECT_TRUE(has_video_extension(name)) << name;
+    EXPECT_FALSE(has_image_extension(name)) << name;
+  }
+  for (const char* name : {"a", "jpg", ".jpg", "a.txt", "a.jpg.txt", "a.jpg/b"}) {
+    EXPECT_FALSE(has_image_extension(name)) << name;
+  }
+}
+
+TEST_F(InputStreamTest, NoneGiveNone) { EXPECT_THAT(names({}), IsEmpty()); }
+
+TEST_F(InputStreamTest, NamedFilesAreTakenWhateverTheyAreCalled) {
+  const std::vector<std::string> odd{"notes.txt", "no_extension", "a,b.jpg",   "a b.jpg",
+                                     "*.jpg",     "[x].jpg",      "@list.txt", "-rf.jpg",
+                                     "new\nline", "\xFF\xFE.jpg", ".hidden"};
+  std::vector<std::string> specs;
+  for (const std::string& name : odd) {
+    folder_.write(name);
+    specs.push_back(at(name));
+  }
+  const std::vector<Input> found = inputs(specs);
+  ASSERT_EQ(found.size(), odd.size());
+  for (std::size_t index = 0; index < odd.size(); ++index) {
+    EXPECT_EQ(found[index].given, specs[index]);
+    EXPECT_EQ(found[index].path, specs[index]);
+    EXPECT_FALSE(found[index].error.has_value()) << specs[index];
+  }
+}
+
+TEST_F(InputStreamTest, VideosAreToldApart) {
+  folder_.write("clip.MP4");
+  EXPECT_THAT(names({at("clip.MP4")}), ElementsAre("~/clip.MP4 +video"));
+}
+
+TEST_F(InputStreamTest, MissingPaths) {
+  folder_.write("a.jpg");
+  fs::create_symlink("nowhere", folder_.path() / "dead.jpg");
+  EXPECT_THAT(names({at("b.jpg"), at("a.jpg/c.jpg"), at("dead.jpg"), at(std::string(300, 'x')), "",
+                     at("a.jpg")}),
+              ElementsAre("~/b.jpg !not_found", "~/a.jpg/c.jpg !not_found", "~/dead.jpg !not_found",
+                          "~/" + std::string(300, 'x') + " !not_found", " !not_found", "~/a.jpg"));
+  EXPECT_THAT(names({at("a.jpg") + '\0' + "b"}), ElementsAre(HasSubstr("!not_found")));
+}
+
+TEST_F(InputStreamTest, ALinkToItselfIsUnreadable) {
+  fs::create_symlink("loop.jpg", folder_.path() / "loop.jpg");
+  EXPECT_THAT(names({at("loop.jpg")}), ElementsAre("~/loop.jpg !unreadable"));
+}
+
+TEST_F(InputStreamTest, AFolderGivesItsImagesInByteOrder) {
+  for (const char* name : {"b.jpg", "B.PNG", "a.jpeg", "10.jpg", "9.jpg", "notes.txt", "clip.mp4",
+                           ".hidden.jpg", "\xC3\xA9.jpg", "\xFF.jpg", "sub/c.jpg"}) {
+    folder_.write(name);
+  }
+  EXPECT_THAT(names({folder_.path()}), ElementsAre("~/10.jpg", "~/9.jpg", "~/B.PNG", "~/a.jpeg",
+                                                   "~/b.jpg", "~/\xC3\xA9.jpg", "~/\xFF.jpg"));
+  EXPECT_THAT(names({folder_.path().native() + '/'}).front(), "~/10.jpg");
+}
+
+TEST_F(InputStreamTest, RecursionHasTheOrderOfSortedPaths) {
+  for (const char* name : {"b.jpg", "b/2.jpg", "b/1/z.jpg", "b-1.jpg", "b0.jpg", "a/a.jpg",
+                           ".git/x.jpg", "c/notes.txt"}) {
+    folder_.write(name);
+  }
+  EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~/a/a.jpg", "~/b-1.jpg", "~/b.jpg",
+                                                         "~/b/1/z.jpg", "~/b/2.jpg", "~/b0.jpg"));
+  EXPECT_THAT(names({folder_.path()}), ElementsAre("~/b-1.jpg", "~/b.jpg", "~/b0.jpg"));
+}
+
+TEST_F(InputStreamTest, FramesComeByTheirNumbers) {
+  for (const char* name : {"frame_10.png", "frame_9.png", "frame_009b.png", "frame_08.png",
+                           "frame_8.png", "frame.png", "frame_100000000000000000000.png",
+                           "frame_99999999999999999999.png", "take2/1.png", "take10/1.png"}) {
+    folder_.write(name);
+  }
+  const std::vector<std::string> ordered{"~/frame.png",
+                                         "~/frame_08.png",
+                                         "~/frame_8.png",
+                                         "~/frame_9.png",
+                                         "~/frame_009b.png",
+                                         "~/frame_10.png",
+                                         "~/frame_99999999999999999999.png",
+                                         "~/frame_100000000000000000000.png",
+                                         "~/take2/1.png",
+                                         "~/take10/1.png"};
+  EXPECT_EQ(names({folder_.path()}, true, "", NameOrder::numbers), ordered);
+  EXPECT_EQ(names({folder_.path() / "**"}, false, "", NameOrder::numbers), ordered);
+}
+
+TEST_F(InputStreamTest, FoldersWithoutImages) {
+  folder_.write("sub/notes.txt");
+  fs::create_directory(folder_.path() / "bare");
+  EXPECT_THAT(names({at("bare"), at("sub")}), ElementsAre("~/bare !empty", "~/sub !empty"));
+  EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~ !empty"));
+  EXPECT_THAT(inputs({folder_.path()}).front().message, HasSubstr("--recursive"));
+  EXPECT_THAT(inputs({at("bare")}).front().message, ::testing::Not(HasSubstr("--recursive")));
+}
+
+TEST_F(InputStreamTest, LinkedFoldersAreWalkedWithoutEnd) {
+  folder_.write("data/x.jpg");
+  fs::create_directory_symlink("data", folder_.path() / "linked");
+  fs::create_directory_symlink("..", folder_.path() / "data/up");
+  fs::create_symlink("x.jpg", folder_.path() / "data/y.jpg");
+  fs::create_symlink("nowhere", folder_.path() / "data/z.jpg");
+  EXPECT_THAT(names({at("linked")}),
+              ElementsAre("~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
+  EXPECT_THAT(names({folder_.path()}, true),
+              ElementsAre("~/data/x.jpg", "~/data/y.jpg", "~/data/z.jpg !not_found",
+                          "~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
+}
+
+TEST_F(InputStreamTest, FoldersThatAllLinkToOneAnotherAreWalkedInPolynomialTime) {
+  constexpr int kFolders = 12;
+  for (int from = 0; from < kFolders; ++from) {
+    folder_.write("f" + std::to_string(from) + "/x.jpg");
+    for (int to = 0; to < kFolders; ++to) {
+      fs::create_directory_symlink(
+          "../f" + std::to_string(to),
+          folder_.path() / ("f" + std::to_string(from)) / ("to" + std::to_string(to)));
+    }
+  }
+  const auto found = names({folder_.path()}, true);
+  EXPECT_GE(found.size(), kFolders);
+  EXPECT_LE(found.size(), 3 * kFolders);
+}
+
+TEST_F(InputStreamTest, PipesInAFolderAreLeftOutButMayBeNamed) {
+  folder_.write("a.jpg");
+  ASSERT_EQ(::mkfifo(at("pipe.jpg").c_str(), 0600), 0);
+  EXPECT_THAT(names({folder_.path(), at("pipe.jpg")}), ElementsAre("~/a.jpg", "~/pipe.jpg"));
+}
+
+TEST_F(InputStreamTest, AFolderThatCannotBeListed) {
+  folder_.write("a/x.jpg");
+  folder_.write("b/x.jpg");
+  fs::permissions(folder_.path() / "a", fs::perms::none);
+  std::vector<std::string> recursive;
+  std::vector<std::string> named;
+  std::vector<std::string> matched;
+  {
+    const hydrascope::testing::AsNobody nobody(folder_.path());
+    recursive = names({folder_.path()}, true);
+    named = names({at("a"), at("a/x.jpg")});
+    matched = names({at("*/*.jpg")});
+  }
+  fs::permissions(folder_.path() / "a", fs::perms::owner_all);
+  EXPECT_THAT(recursive, ElementsAre("~/a !unreadable", "~/b/x.jpg"));
+  EXPECT_THAT(named, ElementsAre("~/a !unreadable", "~/a/x.jpg !unreadable"));
+  EXPECT_THAT(matched, ElementsAre("~/a !unreadable", "~/b/x.jpg"));
+}
+
+TEST_F(InputStreamTest, PatternsFindImages) {
+  for (const char* name : {"a.jpg", "b.jpg", "b.txt", "c.mp4", "d.raw", "sub/e.jpg"}) {
+    folder_.write(name);
+  }
+  EXPECT_THAT(names({at("*")}), ElementsAre("~/a.jpg", "~/b.jpg"));
+  EXPECT_THAT(names({at("b*")}), ElementsAre("~/b.jpg"));
+  EXPECT_THAT(names({at("**/*.jpg")}), ElementsAre("~/a.jpg", "~/b.jpg", "~/sub/e.jpg"));
+  EXPECT_THAT(names({at("*.mp4")}), ElementsAre("~/c.mp4 +video")) << "its extension is named";
+  EXPECT_THAT(names({at("*.raw")}), ElementsAre("~/d.raw"));
+  EXPECT_THAT(names({at("*.mp[34]")}), ElementsAre("~/*.mp[34] !empty"));
+  EXPECT_THAT(names({at("no/*.jpg")}), ElementsAre("~/no/*.jpg !empty"));
+}
+
+TEST_F(InputStreamTest, AListNamesOnePathALine) {
+  folder_.write("pictures/a.jpg");
+  folder_.write("pictures/b.jpg");
+  folder_.write("pictures/# c.jpg");
+  folder_.write("pictures/ d .jpg");
+  folder_.write("pictures/more/e.jpg");
+  folder_.write("pictures/list.txt",
+                "\xEF\xBB\xBF"
+                "a.jpg\r\n\r\n\n# c.jpg\n" +
+                    at("pictures/b.jpg") + "\nmore\nmissing.jpg\n d .jpg");
+  const std::vector<Input> found = inputs({"@" + at("pictures/list.txt")});
+  ASSERT_EQ(found.size(), 6);
+  EXPECT_EQ(found[0].given, "a.jpg") << "records show the line, without the list's folder";
+  EXPECT_EQ(found[0].path, at("pictures/a.jpg"));
+  EXPECT_EQ(found[1].given, "# c.jpg");
+  EXPECT_EQ(found[2].given, at("pictures/b.jpg"));
+  EXPECT_EQ(found[3].given, "more/e.jpg");
+  EXPECT_EQ(found[3].path, at("pictures/more/e.jpg"));
+  EXPECT_EQ(found[4].given, "missing.jpg");
+  EXPECT_EQ(found[4].error, ErrorCode::not_found);
+  EXPECT_EQ(found[5].given, " d .jpg");
+  EXPECT_FALSE(found[5].error.has_value());
+}
+
+TEST_F(InputStreamTest, LinesAreNeitherListsNorPatternsNorStandardInput) {
+  folder_.write("a.jpg");
+  folder_.write("inner.txt", "a.jpg\n");
+  folder_.write("list.txt", "@inner.txt\n*.jpg\n-\na.jpg\n");
+  EXPECT_THAT(names({"@" + at("list.txt")}, false, "a.jpg\n"),
+              ElementsAre("@inner.txt !not_found", "*.jpg !not_found", "- !not_found", "a.jpg"));
+}
+
+TEST_F(InputStreamTest, ListsThatAreNone) {
+  folder_.write("blank.txt", "\n\r\n\n");
+  EXPECT_THAT(
+      names({"@" + at("no.txt"), "@" + folder_.path().native(), "@" + at("blank.txt"), "@"}),
+      ElementsAre("@~/no.txt !not_found", "@~ !unreadable", "@~/blank.txt !empty", "@ !not_found"));
+}
+
+TEST_F(InputStreamTest, APictureGivenAsAListDoesNotFillTheMemory) {
+  folder_.write("list.txt", std::string(100'000, 'x') + "\n" + std::string("a\0b", 3) + "\n");
+  const std::vector<Input> found = inputs({"@" + at("list.txt")});
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_EQ(found[0].error, ErrorCode::not_found);
+  EXPECT_LE(found[0].given.size(), 4096);
+  EXPECT_EQ(found[1].error, ErrorCode::not_found);
+}
+
+TEST_F(InputStreamTest, StandardInputOnce) {
+  folder_.write("a.jpg");
+  folder_.write("sub/b.jpg");
+  EXPECT_THAT(names({"-", at("a.jpg"), "-"}, false, at("a.jpg") + "\n\n" + at("sub") + "\n"),
+              ElementsAre("~/a.jpg", "~/sub/b.jpg", "~/a.jpg", "- !unreadable"));
+  EXPECT_THAT(names({"-"}, false, ""), ElementsAre("- !empty"));
+}
+
+/// One byte at a time, each noted; as a slow pipe gives them.
+class CountingBuffer final : public std::streambuf {
+ public:
+  explicit CountingBuffer(std::string text) : text_(std::move(text)) {}
+  std::size_t taken() const { return taken_; }
+
+ protected:
+  int_type underflow() override {
+    if (taken_ == text_.size()) return traits_type::eof();
+    setg(&text_[taken_], &text_[taken_], &text_[taken_] + 1);
+    ++taken_;
+    return traits_type::to_int_type(*gptr());
+  }
+
+ private:
+  std::string text_;
+  std::size_t taken_ = 0;
+};
+
+TEST_F(InputStreamTest, StandardInputIsReadNoFurtherThanNeeded) {
+  folder_.write("a.jpg");
+  const std::string line = at("a.jpg") + "\n";
+  CountingBuffer buffer(line + line);
+  std::istream stream(&buffer);
+  InputStream source({"-"}, false, stream);
+  ASSERT_TRUE(source.next().has_value());
+  EXPECT_EQ(buffer.taken(), line.size());
+}
+
+TEST_F(InputStreamTest, EverythingInTheOrderGiven) {
+  folder_.write("z.jpg");
+  folder_.write("d/a.jpg");
+  folder_.write("list.txt", "z.jpg\n");
+  EXPECT_THAT(names({at("z.jpg"), at("d"), at("gone.jpg"), "@" + at("list.txt"), at("d/*")}),
+              ElementsAre("~/z.jpg", "~/d/a.jpg", "~/gone.jpg !not_found", "z.jpg", "~/d/a.jpg"));
+}
+
+}  // namespace
+}  // namespace hydrascope::app
