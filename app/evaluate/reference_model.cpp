@@ -1,7 +1,7 @@
 #include "app/evaluate/reference_model.h"
 
-#include "app/console.h"
 #include "app/evaluate/evaluated_set.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 
 #include <utility>

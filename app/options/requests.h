@@ -4,7 +4,7 @@
 
 #include "app/options/options.h"
 #include "model/attention/attention_spec.h"
-#include "model/config.h"
+#include "model/config/config.h"
 #include "model/image/decode.h"
 #include "model/image/transform_plan.h"
 #include "model/training/parallel/launch_environment.h"

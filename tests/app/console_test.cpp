@@ -1,4 +1,4 @@
-#include "app/console.h"
+#include "app/run/console.h"
 
 #include <gtest/gtest.h>
 
