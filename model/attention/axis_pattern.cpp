@@ -126,7 +126,7 @@ Tensor AxisPattern::rows(const TokenGrid& grid, std::int64_t first, std::int64_t
   return of_rows.unsqueeze(2).logical_and(of_columns.unsqueeze(1)).flatten(1);
 }
 
-std::vector<KeyGroups> AxisPattern::groups(const TokenGrid& grid) const {
+std::vector<std::vector<KeyGroups>> AxisPattern::passes(const TokenGrid& grid) const {
   const std::vector<AxisRuns> columns = alike_runs(columns_, grid.columns);
   std::vector<KeyGroups> all;
   for (const AxisRuns& r : alike_runs(rows_, grid.rows)) {
@@ -143,7 +143,7 @@ std::vector<KeyGroups> AxisPattern::groups(const TokenGrid& grid) const {
       all.push_back(std::move(groups));
     }
   }
-  return all;
+  return {all};
 }
 
 double AxisPattern::num_pairs(const TokenGrid& grid) const {

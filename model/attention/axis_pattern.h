@@ -32,7 +32,7 @@ class AxisPattern final : public KeyPattern {
   AxisPattern(AxisRule rows, AxisRule columns);
   [[nodiscard]] at::Tensor rows(const TokenGrid& grid, std::int64_t first,
                                 std::int64_t count) const override;
-  [[nodiscard]] std::vector<KeyGroups> groups(const TokenGrid& grid) const override;
+  [[nodiscard]] std::vector<std::vector<KeyGroups>> passes(const TokenGrid& grid) const override;
   [[nodiscard]] double num_pairs(const TokenGrid& grid) const override;
 
  private:

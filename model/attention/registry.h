@@ -50,6 +50,8 @@ struct MixerSize {
   std::int64_t num_heads = 0;
   std::int64_t bytes_per_element = 4;
   TokenGrid training_grid = {};  ///< what options that are 0 for it stand for
+  std::int64_t layer_index = 0;
+  std::int64_t depth = 1;
   [[nodiscard]] std::int64_t num_tokens() const { return grid.num_tokens(); }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
 };

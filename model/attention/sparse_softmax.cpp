@@ -20,11 +20,11 @@ using at::Tensor;
 constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
 
 /// Is it softmax over all tokens?
-bool covers(const std::vector<KeyGroups>& groups, const TokenGrid& grid) {
+bool covers(const std::vector<std::vector<KeyGroups>>& passes, const TokenGrid& grid) {
   const std::int64_t patches = grid.num_image_tokens();
   if (patches == 0) return true;
-  const KeyGroups& first = groups.front();
-  return first.queries.numel() == patches && first.keys.numel() == patches &&
+  const KeyGroups& first = passes.front().front();
+  return passes.size() == 1 && first.queries.numel() == patches && first.keys.numel() == patches &&
          first.queries.size(0) == 1 && !first.sees.defined();
 }
 
@@ -36,36 +36,71 @@ Tensor grouped(const Tensor& x, const Tensor& index) {
       .transpose(1, 2);
 }
 
-/// One head range's patches: q, k, v (B, N, h, d) -> (B, image tokens, h, width of v).
-Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                   const std::vector<KeyGroups>& all) {
-  const std::int64_t prefix = grid.num_prefix;
+/// Attention of groups: q (b, h, n, d), k and v (b, h, m, .), `sees` (n, m) or undefined -> (b, h, n, .).
+using Attend = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees);
+
+Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees) {
+  return at::scaled_dot_product_attention(
+      q, k, v, sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
+}
+
+/// Numerators, denominator and maximum of a softmax, one beside the other: (b, h, n, width of v + 2).
+Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees) {
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  Tensor scores = (to_compute_type(q) * scale).matmul(to_compute_type(k).transpose(-2, -1));
+  if (sees.defined())
+    scores = scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
+  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
+  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
+  const Tensor weights = (scores - maximum).exp();
+  return at::cat({weights.matmul(to_compute_type(v)), weights.sum(-1, /*keepdim=*/true), maximum},
+                 -1);
+}
+
+/// The softmax of disjoint keys from their sums, each (..., width + 2).
+Tensor merged(const std::vector<Tensor>& sums) {
+  const std::int64_t width = sums.front().size(-1) - 2;
+  Tensor maximum = sums.front().narrow(-1, width + 1, 1);
+  for (const Tensor& one : sums) maximum = at::maximum(maximum, one.narrow(-1, width + 1, 1));
+  Tensor total;
+  for (const Tensor& one : sums) {
+    const Tensor factor = (one.narrow(-1, width + 1, 1) - maximum).exp();
+    const Tensor part = one.narrow(-1, 0, width + 1) * factor;
+    total = total.defined() ? total + part : part;
+  }
+  return total.narrow(-1, 0, width) / total.narrow(-1, width, 1);
+}
+
+/// A pass over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, .), what
+/// `attend` gives. `num_prefix`: tokens that all groups see beside their own keys.
+Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                     std::int64_t num_prefix, const std::vector<KeyGroups>& all, Attend attend) {
   const std::int64_t heads = q.size(2);
-  const Tensor prefix_tokens = at::arange(prefix, at::kLong);
+  const Tensor prefix_tokens = at::arange(num_prefix, at::kLong);
   std::vector<Tensor> parts;
   std::vector<Tensor> order;
   for (const KeyGroups& groups : all) {
     const std::int64_t n = groups.queries.size(1);
-    const std::int64_t m = prefix + groups.keys.size(1);
-    const Tensor queries = (groups.queries + prefix).to(q.device());
+    const std::int64_t m = num_prefix + groups.keys.size(1);
+    const Tensor queries = (groups.queries + grid.num_prefix).to(q.device());
     const Tensor keys =
-        at::cat({prefix_tokens.expand({groups.keys.size(0), -1}), groups.keys + prefix}, 1)
+        at::cat({prefix_tokens.expand({groups.keys.size(0), -1}), groups.keys + grid.num_prefix}, 1)
             .to(q.device());
     Tensor sees;
     if (groups.sees.defined())
-      sees = at::cat({at::ones({n, prefix}, at::kBool), groups.sees}, 1).to(q.device());
+      sees = at::cat({at::ones({n, num_prefix}, at::kBool), groups.sees}, 1).to(q.device());
     // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
-    const std::int64_t weights = v.size(3) == q.size(3) ? 0 : n * m;
-    const std::int64_t group_bytes = q.size(0) * heads *
-                                     (2 * n * q.size(3) + m * (q.size(3) + v.size(3)) + weights) *
-                                     static_cast<std::int64_t>(q.element_size());
+    const bool has_weights = attend != softmax || v.size(3) != q.size(3);
+    const std::int64_t group_bytes =
+        q.size(0) * heads *
+        (2 * n * q.size(3) + m * (q.size(3) + v.size(3)) + (has_weights ? n * m : 0)) *
+        static_cast<std::int64_t>(q.element_size());
     const std::int64_t most = std::max<std::int64_t>(1, kPieceBytes / group_bytes);
     for (std::int64_t first = 0; first < queries.size(0); first += most) {
       const std::int64_t count = std::min(most, queries.size(0) - first);
       const Tensor of_keys = keys.narrow(0, first, count);
-      const Tensor y = at::scaled_dot_product_attention(
-          grouped(q, queries.narrow(0, first, count)), grouped(k, of_keys), grouped(v, of_keys),
-          sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
+      const Tensor y = attend(grouped(q, queries.narrow(0, first, count)), grouped(k, of_keys),
+                              grouped(v, of_keys), sees);
       parts.push_back(y.transpose(1, 2).unflatten(0, {q.size(0), count}).flatten(1, 2));
     }
     order.push_back(groups.queries.flatten());
@@ -77,8 +112,20 @@ Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const Toke
   return at::cat(parts, 1).index_select(1, place_of.to(q.device()));
 }
 
-}  // namespace
+/// One head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, width of v).
+Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   const std::vector<std::vector<KeyGroups>>& passes) {
+  if (passes.size() == 1)
+    return attend_groups(q, k, v, grid, grid.num_prefix, passes.front(), softmax);
+  std::vector<Tensor> sums;
+  for (const std::vector<KeyGroups>& groups : passes) {
+    const std::int64_t num_prefix = sums.empty() ? grid.num_prefix : 0;
+    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, softmax_sums));
+  }
+  return merged(sums).to(v.scalar_type());
+}
 
+/// A function, because entries of other files ask before the constants of this one are made.
 const ChoiceOption<PrefixRows>& prefix_rows_option() {
   static const ChoiceOption<PrefixRows> option(
       "prefix_rows",
@@ -90,15 +137,7 @@ const ChoiceOption<PrefixRows>& prefix_rows_option() {
   return option;
 }
 
-std::vector<MechanismParameter> prefix_rows_parameters() {
-  return {{"prefix_rows.gain", "(H), with prefix_rows=learned", "ones"},
-          {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
-}
-
-double prefix_rows_elements(const MixerSize& size, const MechanismOptions& options) {
-  const bool learned = prefix_rows_option()(options) == PrefixRows::learned;
-  return learned ? 2 * static_cast<double>(size.num_heads) : 0;
-}
+}  // namespace
 
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
                                        const TokenMixerArguments& arguments, PrefixRows prefix_rows,
@@ -202,15 +241,18 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
     }
     return at::cat(parts, 1);
   }
-  std::vector<std::vector<KeyGroups>> groups;
+  std::vector<std::vector<std::vector<KeyGroups>>> passes;
   bool sees_all = true;
   for (const HeadPattern& head : heads_) {
-    groups.push_back(head.pattern->groups(grid));
-    sees_all = sees_all && covers(groups.back(), grid);
-    if (grid.num_overview() > 0) {
-      const Tensor overview =
-          at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
-      groups.back().push_back({overview, overview, {}});
+    passes.push_back(head.pattern->passes(grid));
+    sees_all = sees_all && covers(passes.back(), grid);
+    if (grid.num_overview() == 0) continue;
+    const Tensor overview =
+        at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
+    passes.back().front().push_back({overview, overview, {}});
+    for (std::size_t pass = 1; pass < passes.back().size(); ++pass) {
+      passes.back()[pass].push_back(
+          {overview, overview.narrow(1, 0, 1), at::zeros({grid.num_overview(), 1}, at::kBool)});
     }
   }
   if (sees_all && excess(grid) == 0) return merge_heads(at::scaled_dot_product_attention(q, k, v));
@@ -221,7 +263,7 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   for (std::size_t i = 0; i < heads_.size() && grid.num_patches() > 0; ++i) {
     const std::int64_t count = heads_[i].num_heads;
     const auto part = [&](const Tensor& x) { return x.narrow(1, first, count).transpose(1, 2); };
-    heads.push_back(mix_patches(part(q), part(k), part(v), grid, groups[i]));
+    heads.push_back(mix_patches(part(q), part(k), part(v), grid, passes[i]));
     first += count;
   }
   if (!heads.empty()) tokens.push_back(at::cat(heads, 2).flatten(2));
@@ -239,6 +281,36 @@ MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& hea
              static_cast<double>(size.num_heads);
   }
   return {4 * features * pairs, 4 * n * features * static_cast<double>(size.bytes_per_element)};
+}
+
+MechanismEntry sparse_mechanism(
+    MechanismEntry entry, HeadPatterns heads,
+    std::function<std::optional<GridExtent>(const MechanismOptions&, const SparseLayer&)> windows) {
+  entry.options.push_back(prefix_rows_option());
+  entry.parameters = {{"prefix_rows.gain", "(H), with prefix_rows=learned", "ones"},
+                      {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
+  entry.rows_sum_to_one = true;
+  entry.non_negative = true;
+  entry.permutation_equivariant = false;
+  entry.sparse = true;
+  entry.cost = [heads](const MixerSize& size, const MechanismOptions& options) {
+    return sparse_cost(
+        size, heads(options, {size.training_grid, size.num_heads, size.layer_index, size.depth}));
+  };
+  entry.added_elements = [](const MixerSize& size, const MechanismOptions& options) {
+    return prefix_rows_option()(options) == PrefixRows::learned
+               ? 2 * static_cast<double>(size.num_heads)
+               : 0;
+  };
+  entry.make = [heads,
+                windows](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+    const SparseLayer layer{arguments.training_grid, arguments.num_heads, arguments.layer_index,
+                            arguments.depth};
+    return std::make_unique<SparseSoftmaxMixer>(
+        heads(arguments.options, layer), arguments, prefix_rows_option()(arguments.options),
+        windows ? windows(arguments.options, layer) : std::nullopt);
+  };
+  return entry;
 }
 
 }  // namespace hydrascope::model

@@ -5,6 +5,10 @@
 //   S_i = prefix tokens and overview     for patches of the overview (token_grid.h)
 // Patches are computed in groups that share their keys, groups of one shape as one batch of
 // LibTorch's scaled_dot_product_attention; nothing of size N x N is made, forward or backward.
+// Where no group holds all keys of a patch, there are passes with disjoint keys, whose softmaxes are
+// merged by their sums of exponentials:
+//   y_i = sum_p e^(m_p - m) n_p / sum_p e^(m_p - m) z_p,    m = max_p m_p
+// of the numerators n_p and denominators z_p that pass p has beneath its own maximum m_p.
 // Reference: masked rows of the whole map.
 #pragma once
 
@@ -14,6 +18,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -39,8 +44,9 @@ class KeyPattern {
   /// on the CPU.
   [[nodiscard]] virtual at::Tensor rows(const TokenGrid& grid, std::int64_t first,
                                         std::int64_t count) const = 0;
-  /// The same as work: every patch is a query of exactly one group.
-  [[nodiscard]] virtual std::vector<KeyGroups> groups(const TokenGrid& grid) const = 0;
+  /// The same as work, in passes: in each of them every patch is a query of exactly one group, and no
+  /// two passes have a key of a patch in common. A patch may see nothing in all passes but the first.
+  [[nodiscard]] virtual std::vector<std::vector<KeyGroups>> passes(const TokenGrid& grid) const = 0;
   /// How many pairs of patches see each other.
   [[nodiscard]] virtual double num_pairs(const TokenGrid& grid) const = 0;
 };
@@ -57,9 +63,24 @@ struct HeadPattern {
 /// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
 /// parameters of each head.
 enum class PrefixRows { plain, scaled, learned };
-const ChoiceOption<PrefixRows>& prefix_rows_option();
-std::vector<MechanismParameter> prefix_rows_parameters();
-double prefix_rows_elements(const MixerSize& size, const MechanismOptions& options);
+
+/// Where a pattern lies in a model: what its size and its seeds may depend on.
+struct SparseLayer {
+  TokenGrid training_grid;
+  std::int64_t num_heads;
+  std::int64_t layer_index;
+  std::int64_t depth;
+};
+
+using HeadPatterns = std::function<std::vector<HeadPattern>(const MechanismOptions& options,
+                                                            const SparseLayer& layer)>;
+
+/// The mechanism of these patterns, with the option `prefix_rows`. `windows`: their size, if all
+/// heads of a layer see the windows of FusedWindow; may be empty.
+MechanismEntry sparse_mechanism(
+    MechanismEntry entry, HeadPatterns heads,
+    std::function<std::optional<GridExtent>(const MechanismOptions&, const SparseLayer&)> windows =
+        {});
 
 class SparseSoftmaxMixer final : public TokenMixer {
  public:

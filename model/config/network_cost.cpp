@@ -23,7 +23,8 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
     // Tokens that are left of a grid lie in none; mechanisms that ask for one do not come there.
     const TokenGrid now = in == tokens ? grid : TokenGrid{grid.num_prefix, 1, in - grid.num_prefix};
     flops += mechanism
-                 .cost({now, config.embed_dim, config.num_heads, 4, config.training_grid()},
+                 .cost({now, config.embed_dim, config.num_heads, 4, config.training_grid(), layer,
+                        config.depth},
                        config.attention_of(layer))
                  .flops;
   }

@@ -1,7 +1,8 @@
 // Efficient Attention (Shen et al. 2021, arXiv 1812.01243, equation 4):
 //   y = softmax_features(q) (softmax_tokens(k)^T v)
 // The columns of softmax_tokens(k) are d global maps over the tokens, a query mixes them. Rows of
-// A = rho_q rho_k^T sum to one without a denominator.
+// A = rho_q rho_k^T sum to one without a denominator. A2-Nets' double attention (Chen et al. 2018,
+// arXiv 1810.11579, equation 3) is the same equation.
 #include "model/attention/attention.h"
 #include "model/attention/linear_mechanism.h"
 
@@ -33,7 +34,7 @@ class EfficientMixer final : public TokenMixer {
 
 const MechanismRegistration kEfficient({
     .name = "efficient",
-    .aliases = {"efficient_attention"},
+    .aliases = {"efficient_attention", "a2"},
     .summary = "softmax of q over features times softmax of k over tokens, O(N D d)",
     .citation = "Shen et al. 2021, Efficient Attention: Attention with Linear Complexities, arXiv "
                 "1812.01243",

@@ -77,7 +77,7 @@ TEST_P(SparseTest, PrefixTokensSeeAllAndAreSeenByAll) {
   EXPECT_TRUE(seen(mixer.map(tokens, kGrid)).narrow(3, 0, 2).all().item<bool>());
 }
 
-// T5: the cost counts the pairs that are seen (in layers of even number, which shifts leave alone).
+// T5: the cost counts the pairs that are seen.
 TEST_P(SparseTest, RowsAreDistributionsOverAsManyKeysAsTheCostCounts) {
   const c10::InferenceMode inference;
   const Tokens tokens = tokens_of(3, kGrid);
@@ -85,12 +85,13 @@ TEST_P(SparseTest, RowsAreDistributionsOverAsManyKeysAsTheCostCounts) {
   const at::Tensor map = mixer.map(tokens, kGrid);
   EXPECT_TRUE(all_near(map.sum(-1), at::ones_like(map.select(-1, 0)), 1e-12));
   const at::Tensor sees = seen(map);
-  EXPECT_TRUE(sees.diagonal(0, 2, 3).all().item<bool>());
+  // Shifted heads of `blockwise` do not see themselves.
+  EXPECT_TRUE(sees.diagonal(0, 2, 3).any(1).all().item<bool>());
   EXPECT_TRUE(at::equal(sees[0], sees[1]));
-  if (GetParam().options.contains("shift")) return;
   const std::int64_t dim = kShape.num_heads * kShape.head_dim;
-  const model::MixerCost cost = model::find_mechanism(GetParam().mechanism)
-                                    .cost({kGrid, dim, kShape.num_heads, 8, kTraining}, GetParam());
+  const model::MixerCost cost =
+      model::find_mechanism(GetParam().mechanism)
+          .cost({kGrid, dim, kShape.num_heads, 8, kTraining, 1, 2}, GetParam());
   EXPECT_EQ(cost.flops, static_cast<double>(4 * kShape.head_dim) * sees[0].sum().item<double>());
 }
 
@@ -134,17 +135,50 @@ TEST_P(SparseTest, OddGridsAndNarrowValuesAreTheMap) {
   }
 }
 
+const std::vector<AttentionSpec> kSymmetric{
+    spec_of("window"),
+    spec_of("window", {{"size", "3x5"}}),
+    spec_of("window", {{"size", "4"}, {"halo", "1"}}),
+    spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}}),
+    spec_of("neighborhood"),
+    spec_of("neighborhood", {{"window", "3"}}),
+    spec_of("neighborhood", {{"window", "4x2"}, {"border", "clip"}}),
+    spec_of("neighborhood", {{"window", "3x2"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
+    spec_of("longformer"),
+    spec_of("strided"),
+    spec_of("strided", {{"combine", "rows"}}),
+    spec_of("strided", {{"combine", "columns"}}),
+};
+
+/// Those that read the picture line by line, or number its tiles so.
+const std::vector<AttentionSpec> kOthers{
+    spec_of("window", {{"size", "3"}, {"order", "raster"}}),
+    spec_of("strided", {{"band", "1"}}),
+    spec_of("strided", {{"combine", "heads"}}),
+    spec_of("fixed", {{"summary", "3"}}),
+    spec_of("fixed", {{"block", "4x3"}, {"summary", "12"}}),
+    spec_of("blockwise"),
+    spec_of("blockwise", {{"tile", "5"}, {"identity_heads", "1"}}),
+    spec_of("bigbird", {{"block", "2"}, {"random_blocks", "4"}, {"random", "head"}}),
+};
+
+INSTANTIATE_TEST_SUITE_P(Symmetric, SparseTest, ::testing::ValuesIn(kSymmetric), test_name);
+INSTANTIATE_TEST_SUITE_P(Others, SparseTest, ::testing::ValuesIn(kOthers), test_name);
+
 /// The same options with rows and columns exchanged.
 AttentionSpec transposed(AttentionSpec spec) {
   for (auto& [key, value] : spec.options) {
     if (const auto cross = value.find('x'); cross != std::string::npos)
       value = value.substr(cross + 1) + "x" + value.substr(0, cross);
+    if (key == "combine" && value != "merged") value = value == "rows" ? "columns" : "rows";
   }
   return spec;
 }
 
 // T8
-TEST_P(SparseTest, TransposingThePictureTransposesTheOutput) {
+class SymmetricTest : public SparseTest {};
+
+TEST_P(SymmetricTest, TransposingThePictureTransposesTheOutput) {
   const c10::InferenceMode inference;
   const Tokens tokens = tokens_of(6, kGrid);
   const TokenGrid turned{kGrid.num_prefix, kGrid.columns, kGrid.rows};
@@ -157,16 +191,7 @@ TEST_P(SparseTest, TransposingThePictureTransposesTheOutput) {
   EXPECT_TRUE(all_near(other.mix(tokens.tokens(order), turned), y.index_select(1, order), 1e-12));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Patterns, SparseTest,
-    ::testing::Values(spec_of("window"), spec_of("window", {{"size", "3x5"}}),
-                      spec_of("window", {{"size", "4"}, {"halo", "1"}}),
-                      spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}}),
-                      spec_of("neighborhood"), spec_of("neighborhood", {{"window", "3"}}),
-                      spec_of("neighborhood", {{"window", "4x2"}, {"border", "clip"}}),
-                      spec_of("neighborhood",
-                              {{"window", "3x2"}, {"dilation", "2"}, {"dilated_heads", "1"}})),
-    test_name);
+INSTANTIATE_TEST_SUITE_P(Patterns, SymmetricTest, ::testing::ValuesIn(kSymmetric), test_name);
 
 class CoverTest : public ::testing::TestWithParam<AttentionSpec> {};
 
@@ -197,14 +222,20 @@ INSTANTIATE_TEST_SUITE_P(
                       spec_of("window", {{"prefix_rows", "learned"}}),
                       spec_of("window", {{"shift", "alternate"}}), spec_of("neighborhood"),
                       spec_of("neighborhood", {{"window", "9x10"}}),
-                      spec_of("neighborhood", {{"window", "20"}, {"border", "clip"}})),
+                      spec_of("neighborhood", {{"window", "20"}, {"border", "clip"}}),
+                      spec_of("window", {{"order", "raster"}}),
+                      spec_of("longformer", {{"window", "20"}, {"dilation", "1"}}),
+                      spec_of("strided", {{"band", "8"}}), spec_of("fixed"),
+                      spec_of("fixed", {{"block", "2"}, {"summary", "4"}}), spec_of("blockwise"),
+                      spec_of("bigbird", {{"window_blocks", "5"}}),
+                      spec_of("bigbird", {{"block", "3"}, {"random_blocks", "12"}})),
     test_name);
 
 TEST(SparseIdentitiesTest, AtTheTrainingSizeNoBitDiffersFromSoftmax) {
   const c10::InferenceMode inference;
   const Tokens tokens = tokens_of(8, kGrid).to(at::kFloat);
   const at::Tensor expected = MixerUnderTest(spec_of("softmax"), kGrid, kShape).mix(tokens, kGrid);
-  for (const char* name : {"window", "neighborhood"})
+  for (const char* name : {"window", "neighborhood", "fixed", "blockwise"})
     EXPECT_TRUE(
         at::equal(MixerUnderTest(spec_of(name), kGrid, kShape).mix(tokens, kGrid), expected));
 }
@@ -227,11 +258,12 @@ TEST(SparseIdentitiesTest, BalancedIntervalsDifferByOneAtMost) {
 }
 
 /// Keys that are seen along a row of `length` patches, by query: (length, length).
-at::Tensor along_a_row(const AttentionSpec& spec, std::int64_t length, std::int64_t layer = 1) {
+at::Tensor along_a_row(const AttentionSpec& spec, std::int64_t length, std::int64_t layer = 1,
+                       std::int64_t depth = 2) {
   const TokenGrid grid{0, 1, length};
   torch::nn::Module owner;
   const auto mixer =
-      model::find_mechanism(spec.mechanism).make({1, 1, layer, 2, {0, 1, 4}, spec, owner});
+      model::find_mechanism(spec.mechanism).make({1, 1, layer, depth, {0, 1, 4}, spec, owner});
   const at::Tensor q = at::zeros({1, 1, length, 1});
   return seen(mixer->attention_rows(q, q, grid, 0, length)[0][0]);
 }
@@ -301,6 +333,40 @@ TEST(SparseIdentitiesTest, NeighbourhoodsMoveWithThePicture) {
   }
 }
 
+TEST(SparseIdentitiesTest, LongformersWindowsGrowWithDepth) {
+  std::vector<std::int64_t> windows;
+  for (std::int64_t layer = 0; layer < 5; ++layer) {
+    const AttentionSpec spec =
+        spec_of("longformer", {{"window_first", "3"}, {"window", "13"}, {"dilation", "1"}});
+    windows.push_back(along_a_row(spec, 60, layer, 5)[30].sum().item<std::int64_t>());
+  }
+  EXPECT_EQ(windows, (std::vector<std::int64_t>{3, 5, 9, 11, 13}));
+}
+
+TEST(SparseIdentitiesTest, TwoLayersOfStridedJoinAllPatches) {
+  torch::nn::Module owner;
+  const auto mixer =
+      model::find_mechanism("strided").make({1, 1, 0, 2, kTraining, spec_of("strided"), owner});
+  const TokenGrid grid{0, 9, 10};
+  const at::Tensor q = at::zeros({1, 1, 90, 1});
+  const at::Tensor once = mixer->attention_rows(q, q, grid, 0, 90)[0][0];
+  EXPECT_EQ(once[0].ne(0).sum().item<std::int64_t>(), 9 + 10 - 1);
+  EXPECT_TRUE(once.matmul(once).ne(0).all().item<bool>());
+}
+
+TEST(SparseIdentitiesTest, DrawsOfBigBirdDifferByLayerAndSeedAlone) {
+  const auto pattern = [](std::int64_t layer, const char* seed) {
+    const AttentionSpec spec =
+        spec_of("bigbird",
+                {{"block", "1"}, {"window_blocks", "1"}, {"random_blocks", "3"}, {"seed", seed}});
+    return along_a_row(spec, 40, layer);
+  };
+  EXPECT_TRUE(at::equal(pattern(0, "0"), pattern(0, "0")));
+  EXPECT_FALSE(at::equal(pattern(0, "0"), pattern(1, "0")));
+  EXPECT_FALSE(at::equal(pattern(0, "0"), pattern(0, "1")));
+  EXPECT_TRUE(pattern(0, "0").sum(1).eq(4).all().item<bool>());
+}
+
 TEST(SparseIdentitiesTest, LayersOfNeighbourhoodsReachHalfAWindowEach) {
   const at::Tensor once = along_a_row(spec_of("neighborhood", {{"window", "5"}}), 40);
   at::Tensor reached = at::eye(40);
@@ -368,7 +434,7 @@ TEST(SparseIdentitiesTest, OverviewIsAWindowAndWeighsAsMuchAsThePicture) {
           .map(equal, grid)
           .select(2, 0);
   EXPECT_TRUE(all_near(row.slice(2, 49).sum(-1), row.narrow(2, 1, 48).sum(-1), 1e-12));
-  for (const char* mechanism : {"window", "neighborhood"}) {
+  for (const char* mechanism : {"window", "neighborhood", "strided"}) {
     for (const char* rows : {"plain", "scaled", "learned"}) {
       const AttentionSpec spec = spec_of(mechanism, {{"prefix_rows", rows}});
       const MixerUnderTest mixer(spec, training, kShape);
@@ -463,7 +529,7 @@ TEST(SparseIdentitiesTest, TheLastLayerOfAModelThatReadsItsClassTokenMayBeAnyPat
   const c10::InferenceMode inference;
   const at::Tensor picture = at::randn({1, 3, 56, 48}, at::kDouble);
   const at::Tensor expected = model_of(small_model("softmax"))->forward(picture);
-  for (const char* name : {"window", "neighborhood"}) {
+  for (const char* name : {"window", "neighborhood", "strided"}) {
     model::VitConfig config = small_model("softmax");
     config.attention.back() = spec_of(name);
     EXPECT_TRUE(all_near(model_of(config)->forward(picture), expected, 1e-12));

@@ -1,0 +1,46 @@
+// Sparse Transformer's fixed pattern (Child et al. 2019, Generating Long Sequences with Sparse
+// Transformers, arXiv 1904.10509, section 4.3) on the patch grid: a patch sees its own tile and the
+// summary patches of every tile, into which a layer writes what others are to know of it. The paper's
+// summaries are the last c of a block's l positions, c / l from 1/16 to 1/4; here they are the patches
+// nearest to a tile's centre. Tiles are the balanced windows of window.cpp.
+#include "model/attention/registry.h"
+#include "model/attention/tile_pattern.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace hydrascope::model {
+namespace {
+
+const ExtentOption kBlock("block", "patches of a tile, at most; 0: the training grid");
+const IntegerOption kSummary("summary", 12, 1, 65536, "patches of every tile that all patches see");
+
+std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
+  const auto keys = [summary = kSummary(options)](const Tiles& tiles, std::int64_t t) {
+    std::vector<std::int64_t> list = tiles.patches(t);
+    for (std::int64_t other = 0; other < tiles.count(); ++other) {
+      if (other == t) continue;
+      const std::vector<std::int64_t> central = tiles.central_patches(other, summary);
+      list.insert(list.end(), central.begin(), central.end());
+    }
+    return list;
+  };
+  std::vector<HeadPattern> heads;
+  heads.push_back({layer.num_heads, tile_pattern(kBlock(options, layer.training_grid), keys)});
+  return heads;
+}
+
+const MechanismRegistration kFixed(sparse_mechanism(
+    {.name = "fixed",
+     .aliases = {"sparse_fixed"},
+     .summary = "softmax attention over the query's tile and a summary of all tiles",
+     .citation = "Child et al. 2019, Generating Long Sequences with Sparse Transformers, arXiv "
+                 "1904.10509",
+     .options = {kBlock, kSummary},
+     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's tile, the central "
+                       "patches of all tiles and the prefix tokens, 0 elsewhere; rows of prefix "
+                       "tokens over all"},
+    heads_of));
+
+}  // namespace
+}  // namespace hydrascope::model

@@ -1,0 +1,49 @@
+// Longformer (Beltagy et al. 2020, Longformer: The Long-Document Transformer, arXiv 2004.05150,
+// section 3.1) on the patch grid: neighbourhoods (neighborhood.cpp) whose windows grow with depth and
+// of whose heads a few dilate in the upper half of the layers; prefix tokens are its global tokens.
+// Layer l of L has the odd window
+//   w_l = 2 floor((w_0 + (w - w_0) l / (L - 1)) / 2) + 1
+// along each axis. The paper's second projection for global tokens, which starts as a copy of the
+// first one, is left out: a class token is one row.
+#include "model/attention/neighborhood_pattern.h"
+#include "model/attention/registry.h"
+
+#include <algorithm>
+
+namespace hydrascope::model {
+namespace {
+
+const IntegerOption kFirst("window_first", 7, 1, 65536,
+                           "patches along an axis in the first layer, made odd");
+const ExtentOption kLast("window", "the same in the last layer; 0: the training grid");
+const IntegerOption kDilation("dilation", 2, 1, 65536,
+                              "every so many rows and columns are seen by dilated heads");
+const IntegerOption kDilatedHeads("dilated_heads", 2, 1, 65536,
+                                  "the last heads, which dilate in the upper half of the layers");
+const ChoiceOption<bool> kClips = border_option(true);
+
+std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
+  const GridExtent last = kLast(options, layer.training_grid);
+  const std::int64_t steps = std::max<std::int64_t>(1, layer.depth - 1);
+  const auto window = [&](std::int64_t of_last) {
+    const std::int64_t first = kFirst(options);
+    return (first * steps + (of_last - first) * layer.layer_index) / (2 * steps) * 2 + 1;
+  };
+  const bool dilates = 2 * layer.layer_index >= layer.depth;
+  return neighborhood_heads({{window(last.rows), window(last.columns)},
+                             dilates ? kDilation(options) : 1,
+                             kClips(options)},
+                            layer.num_heads, kDilatedHeads(options));
+}
+
+const MechanismRegistration kLongformer(sparse_mechanism(
+    {.name = "longformer",
+     .summary = "neighbourhoods that grow with depth, some heads dilated, O(N D w^2)",
+     .citation = "Beltagy et al. 2020, Longformer: The Long-Document Transformer, arXiv 2004.05150",
+     .options = {kFirst, kLast, kDilation, kDilatedHeads, kClips},
+     .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the layer's neighbourhood of the "
+                       "query and the prefix tokens, 0 elsewhere; rows of prefix tokens over all"},
+    heads_of));
+
+}  // namespace
+}  // namespace hydrascope::model
