@@ -13,24 +13,24 @@
 namespace hydrascope::model {
 namespace {
 
-const IntegerOption kBlock("block", 8, 1, 1024, "patches of a block along an axis, at most");
+const IntegerOption kBigBirdBlock("block", 8, 1, 1024, "patches of a block along an axis, at most");
 const IntegerOption kWindowBlocks(
     "window_blocks", 3, 1, 65535,
     "blocks around its own that a patch sees along an axis, made odd");
 const IntegerOption kRandomBlocks("random_blocks", 3, 0, 65536, "blocks seen at random");
 const ChoiceOption<bool> kOfHeads("random", {{"layer", false}, {"head", true}},
                                   "draws are those of a layer, or of each head");
-const IntegerOption kSeed("seed", 0, 0, 1000000000, "of the draws");
+const IntegerOption kBigBirdSeed("seed", 0, 0, 1000000000, "of the draws");
 
 /// SplitMix64 (Steele, Lea and Flood 2014): the next state's mixed bits.
-std::uint64_t mixed(std::uint64_t state) {
+std::uint64_t split_mix(std::uint64_t state) {
   state += 0x9e3779b97f4a7c15U;
   state = (state ^ (state >> 30U)) * 0xbf58476d1ce4e5b9U;
   state = (state ^ (state >> 27U)) * 0x94d049bb133111ebU;
   return state ^ (state >> 31U);
 }
 
-std::unique_ptr<KeyPattern> pattern_of(const MechanismOptions& options, std::uint64_t seed) {
+std::unique_ptr<KeyPattern> bigbird_pattern(const MechanismOptions& options, std::uint64_t seed) {
   const std::int64_t reach = kWindowBlocks(options) / 2;
   const std::int64_t draws = kRandomBlocks(options);
   const auto keys = [=](const Tiles& tiles, std::int64_t t) {
@@ -42,8 +42,8 @@ std::unique_ptr<KeyPattern> pattern_of(const MechanismOptions& options, std::uin
       (near ? blocks : others).push_back(block);
     }
     for (std::int64_t draw = 0; draw < draws && !others.empty(); ++draw) {
-      const std::uint64_t random =
-          mixed(mixed(seed ^ static_cast<std::uint64_t>(t)) ^ static_cast<std::uint64_t>(draw));
+      const std::uint64_t random = split_mix(split_mix(seed ^ static_cast<std::uint64_t>(t)) ^
+                                             static_cast<std::uint64_t>(draw));
       const auto chosen = others.begin() + static_cast<std::ptrdiff_t>(random % others.size());
       blocks.push_back(*chosen);
       others.erase(chosen);
@@ -55,20 +55,22 @@ std::unique_ptr<KeyPattern> pattern_of(const MechanismOptions& options, std::uin
     }
     return list;
   };
-  const std::int64_t side = kBlock(options);
+  const std::int64_t side = kBigBirdBlock(options);
   return tile_pattern({side, side}, keys);
 }
 
-std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
-  const std::uint64_t seed = mixed(mixed(static_cast<std::uint64_t>(kSeed(options))) ^
-                                   static_cast<std::uint64_t>(layer.layer_index));
+std::vector<HeadPattern> bigbird_heads(const MechanismOptions& options, const SparseLayer& layer) {
+  const std::uint64_t seed =
+      split_mix(split_mix(static_cast<std::uint64_t>(kBigBirdSeed(options))) ^
+                static_cast<std::uint64_t>(layer.layer_index));
   std::vector<HeadPattern> heads;
   if (!kOfHeads(options)) {
-    heads.push_back({layer.num_heads, pattern_of(options, seed)});
+    heads.push_back({layer.num_heads, bigbird_pattern(options, seed)});
     return heads;
   }
   for (std::int64_t head = 0; head < layer.num_heads; ++head)
-    heads.push_back({1, pattern_of(options, mixed(seed ^ static_cast<std::uint64_t>(head)))});
+    heads.push_back(
+        {1, bigbird_pattern(options, split_mix(seed ^ static_cast<std::uint64_t>(head)))});
   return heads;
 }
 
@@ -78,11 +80,11 @@ const MechanismRegistration kBigBird(sparse_mechanism(
      .summary = "softmax attention over blocks around the query's and random ones, O(N D w^2)",
      .citation = "Zaheer et al. 2020, Big Bird: Transformers for Longer Sequences, arXiv "
                  "2007.14062",
-     .options = {kBlock, kWindowBlocks, kRandomBlocks, kOfHeads, kSeed},
+     .options = {kBigBirdBlock, kWindowBlocks, kRandomBlocks, kOfHeads, kBigBirdSeed},
      .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the blocks around the query's, its "
                        "random blocks and the prefix tokens, 0 elsewhere; rows of prefix tokens "
                        "over all"},
-    heads_of));
+    bigbird_heads));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -16,7 +16,8 @@ const ExtentOption kTile("tile", "patches of a tile, at most; 0: the training gr
 const IntegerOption kIdentityHeads("identity_heads", 0, 0, 65536,
                                    "the first heads, which see their own tile; 0: two thirds");
 
-std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
+std::vector<HeadPattern> blockwise_heads(const MechanismOptions& options,
+                                         const SparseLayer& layer) {
   const GridExtent size = kTile(options, layer.training_grid);
   const auto shifted = [&](std::int64_t by) {
     return tile_pattern(size, [by](const Tiles& tiles, std::int64_t t) {
@@ -42,7 +43,7 @@ const MechanismRegistration kBlockwise(sparse_mechanism(
      .options = {kTile, kIdentityHeads},
      .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the head's tile for the query's "
                        "tile and the prefix tokens, 0 elsewhere; rows of prefix tokens over all"},
-    heads_of));
+    blockwise_heads));
 
 }  // namespace
 }  // namespace hydrascope::model

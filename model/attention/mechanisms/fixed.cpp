@@ -12,10 +12,10 @@
 namespace hydrascope::model {
 namespace {
 
-const ExtentOption kBlock("block", "patches of a tile, at most; 0: the training grid");
+const ExtentOption kFixedBlock("block", "patches of a tile, at most; 0: the training grid");
 const IntegerOption kSummary("summary", 12, 1, 65536, "patches of every tile that all patches see");
 
-std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
+std::vector<HeadPattern> fixed_heads(const MechanismOptions& options, const SparseLayer& layer) {
   const auto keys = [summary = kSummary(options)](const Tiles& tiles, std::int64_t t) {
     std::vector<std::int64_t> list = tiles.patches(t);
     for (std::int64_t other = 0; other < tiles.count(); ++other) {
@@ -26,7 +26,7 @@ std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseL
     return list;
   };
   std::vector<HeadPattern> heads;
-  heads.push_back({layer.num_heads, tile_pattern(kBlock(options, layer.training_grid), keys)});
+  heads.push_back({layer.num_heads, tile_pattern(kFixedBlock(options, layer.training_grid), keys)});
   return heads;
 }
 
@@ -36,11 +36,11 @@ const MechanismRegistration kFixed(sparse_mechanism(
      .summary = "softmax attention over the query's tile and a summary of all tiles",
      .citation = "Child et al. 2019, Generating Long Sequences with Sparse Transformers, arXiv "
                  "1904.10509",
-     .options = {kBlock, kSummary},
+     .options = {kFixedBlock, kSummary},
      .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's tile, the central "
                        "patches of all tiles and the prefix tokens, 0 elsewhere; rows of prefix "
                        "tokens over all"},
-    heads_of));
+    fixed_heads));
 
 }  // namespace
 }  // namespace hydrascope::model

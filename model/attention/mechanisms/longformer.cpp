@@ -13,37 +13,38 @@
 namespace hydrascope::model {
 namespace {
 
-const IntegerOption kFirst("window_first", 7, 1, 65536,
-                           "patches along an axis in the first layer, made odd");
-const ExtentOption kLast("window", "the same in the last layer; 0: the training grid");
-const IntegerOption kDilation("dilation", 2, 1, 65536,
-                              "every so many rows and columns are seen by dilated heads");
-const IntegerOption kDilatedHeads("dilated_heads", 2, 1, 65536,
-                                  "the last heads, which dilate in the upper half of the layers");
-const ChoiceOption<bool> kClips = border_option(true);
+const IntegerOption kFirstWindow("window_first", 7, 1, 65536,
+                                 "patches along an axis in the first layer, made odd");
+const ExtentOption kLastWindow("window", "the same in the last layer; 0: the training grid");
+const IntegerOption kUpperDilation("dilation", 2, 1, 65536,
+                                   "every so many rows and columns are seen by dilated heads");
+const IntegerOption kUpperDilatedHeads(
+    "dilated_heads", 2, 1, 65536, "the last heads, which dilate in the upper half of the layers");
+const ChoiceOption<bool> kWindowClips = border_option(true);
 
-std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
-  const GridExtent last = kLast(options, layer.training_grid);
+std::vector<HeadPattern> longformer_heads(const MechanismOptions& options,
+                                          const SparseLayer& layer) {
+  const GridExtent last = kLastWindow(options, layer.training_grid);
   const std::int64_t steps = std::max<std::int64_t>(1, layer.depth - 1);
   const auto window = [&](std::int64_t of_last) {
-    const std::int64_t first = kFirst(options);
+    const std::int64_t first = kFirstWindow(options);
     return (first * steps + (of_last - first) * layer.layer_index) / (2 * steps) * 2 + 1;
   };
   const bool dilates = 2 * layer.layer_index >= layer.depth;
   return neighborhood_heads({{window(last.rows), window(last.columns)},
-                             dilates ? kDilation(options) : 1,
-                             kClips(options)},
-                            layer.num_heads, kDilatedHeads(options));
+                             dilates ? kUpperDilation(options) : 1,
+                             kWindowClips(options)},
+                            layer.num_heads, kUpperDilatedHeads(options));
 }
 
 const MechanismRegistration kLongformer(sparse_mechanism(
     {.name = "longformer",
      .summary = "neighbourhoods that grow with depth, some heads dilated, O(N D w^2)",
      .citation = "Beltagy et al. 2020, Longformer: The Long-Document Transformer, arXiv 2004.05150",
-     .options = {kFirst, kLast, kDilation, kDilatedHeads, kClips},
+     .options = {kFirstWindow, kLastWindow, kUpperDilation, kUpperDilatedHeads, kWindowClips},
      .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the layer's neighbourhood of the "
                        "query and the prefix tokens, 0 elsewhere; rows of prefix tokens over all"},
-    heads_of));
+    longformer_heads));
 
 }  // namespace
 }  // namespace hydrascope::model

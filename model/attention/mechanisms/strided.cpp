@@ -85,7 +85,7 @@ class MergedPattern final : public KeyPattern {
   std::unique_ptr<KeyPattern> rows_;
 };
 
-std::vector<HeadPattern> heads_of(const MechanismOptions& options, const SparseLayer& layer) {
+std::vector<HeadPattern> strided_heads(const MechanismOptions& options, const SparseLayer& layer) {
   const std::int64_t band = kBand(options);
   const std::int64_t half = (layer.num_heads + 1) / 2;
   std::vector<HeadPattern> heads;
@@ -114,7 +114,7 @@ const MechanismRegistration kStrided(sparse_mechanism(
      .map_definition =
          "A_h = softmax(q_h k_h^T / sqrt(d)) over the query's row, its column and the "
          "prefix tokens, 0 elsewhere; rows of prefix tokens over all"},
-    heads_of));
+    strided_heads));
 
 }  // namespace
 }  // namespace hydrascope::model
