@@ -1,0 +1,46 @@
+// What the twins of all families are functions of.
+#pragma once
+
+#include "model/attention/registry.h"
+#include "tests/model/attention/twins.h"
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydrascope::testing {
+
+struct Problem {
+  model::MechanismOptions options;
+  at::Tensor q, k, v;
+  model::TokenGrid grid;
+  model::TokenGrid training;
+  const Parameters& parameters;
+
+  [[nodiscard]] std::int64_t num_heads() const { return q.size(1); }
+  [[nodiscard]] std::int64_t num_tokens() const { return q.size(2); }
+  [[nodiscard]] std::int64_t head_dim() const { return q.size(3); }
+  [[nodiscard]] std::int64_t num_patches() const { return grid.rows * grid.columns; }
+};
+
+/// a_i . b_j of all i, j.
+inline at::Tensor all_pairs(const at::Tensor& a, const at::Tensor& b) {
+  return at::matmul(a, b.transpose(-2, -1));
+}
+
+/// (B, H, N, d) -> (B, N, H * d), one head after the other.
+inline at::Tensor side_by_side(const at::Tensor& y) {
+  std::vector<at::Tensor> heads = y.unbind(1);
+  return at::cat(heads, -1);
+}
+
+using Twin = at::Tensor (*)(const Problem&);
+
+/// Those of softmax over some of the patches, by name.
+const std::map<std::string, Twin, std::less<>>& sparse_twins();
+
+}  // namespace hydrascope::testing
