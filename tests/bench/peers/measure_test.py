@@ -61,6 +61,12 @@ class Run(Pretended):
         with self.assertRaisesRegex(measure.Failure, "instead of"):
             measure.turn_of(row, measure.ITEMS[0], "bfloat16")
 
+    def test_work_that_no_contender_does_is_no_error(self) -> None:
+        words = ("--quick", "--only", "hedgehog", "--contenders", "timm")
+        measure.Comparison(self.arguments(*words)).run()
+        text = (self.folder / "peers.md").read_text(encoding="utf-8")
+        self.assertIn("| DeiT-B 1088x1920 b1 hedgehog | - | - |", text)
+
     def test_training_is_compared_with_timms_softmax(self) -> None:
         measure.Comparison(self.arguments("--quick", "--only", "train_step")).run()
         softmax, hydra = json.loads((self.folder / "peers.json").read_text())["items"]

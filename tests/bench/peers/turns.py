@@ -68,7 +68,7 @@ def take_turns(turns: list[Turn], rounds: int) -> None:
     """Everyone once a round; the next round begins with the next one. Whoever fails once is not
     asked again."""
     for number in range(rounds):
-        first = number % len(turns)
+        first = number % max(len(turns), 1)
         for turn in turns[first:] + turns[:first]:
             taken = None
             if not turn.record["message"]:
