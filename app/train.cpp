@@ -3,24 +3,18 @@
 #include "app/model/model_metadata.h"
 #include "app/results/json.h"
 #include "app/results/table.h"
-#include "app/run/console.h"
 #include "app/run/local_ranks.h"
-#include "app/run/progress.h"
 #include "app/run/signal_stop.h"
 #include "app/train/progress_state.h"
-#include "app/train/resumption.h"
+#include "app/train/session.h"
 #include "app/train/settings.h"
 #include "app/train/subject.h"
 #include "app/train/teacher.h"
 #include "app/train/training_options.h"
-#include "app/train/validation.h"
 #include "kernels/stopwatch.h"
 #include "model/device.h"
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
-#include "model/training/log/metric_log.h"
-#include "model/training/parallel/launch_environment.h"
-#include "model/training/parallel/process_group.h"
 #include "model/training/parallel/shared_weights.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
@@ -57,23 +51,17 @@ fs::path output_folder(const ParsedOptions& options, const ModelSource& source) 
 }
 
 /// One run from its options to its last epoch.
-class TrainingRun {
+class TrainingRun : TrainingSession {
  public:
   explicit TrainingRun(const ParsedOptions& options)
-      : options_(options),
-        transform_request_(transform_request(options)),
-        run_(training_run_request(options)),
-        launch_(run_.launch),
-        console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
-        device_(choose_device(run_)),
-        group_(join_training(run_.join_timeout, device_)),
+      : TrainingSession(options),
+        options_(options),
         subject_(open_subject(data_request(options), model_request(options), transform_request_)),
         length_(length_of(options, subject_.training.size(), group_->world_size())),
         schedule_(schedule_of(options, length_)),
         autocast_(autocast_of(options, device_)),
         states_(output_folder(options, subject_.source),
-                static_cast<int>(options.integer("checkpoint-hist"))),
-        unreadable_(run_.fail_fast) {}
+                static_cast<int>(options.integer("checkpoint-hist"))) {}
 
   int run();
 
@@ -99,12 +87,6 @@ class TrainingRun {
   int report();
 
   const ParsedOptions& options_;
-  TransformRequest transform_request_;
-  RunRequest run_;
-  const training::LaunchEnvironment& launch_;
-  Console console_;
-  c10::Device device_;
-  std::unique_ptr<training::ProcessGroup> group_;
   TrainingSubject subject_;
   RunLength length_;
   training::ScheduleOptions schedule_;
@@ -115,12 +97,9 @@ class TrainingRun {
   model::VisionTransformer model_{nullptr};
   std::unique_ptr<training::Optimizer> optimizer_;
   std::unique_ptr<training::ParameterAverage> average_;
-  UnreadablePictures unreadable_;
   std::unique_ptr<training::BatchLoader> loader_;
   std::unique_ptr<training::ClassificationTask> task_;
   std::unique_ptr<training::Trainer> trainer_;
-  std::unique_ptr<training::MetricLog> log_;
-  std::unique_ptr<Progress> progress_;
   ProgressState progress_state_;
   std::int64_t uncounted_updates_ = 0;
   std::int64_t skipped_steps_ = 0;  ///< since the last epoch's end
@@ -201,7 +180,7 @@ void TrainingRun::take(const training::StepRecord& record) {
   progress_state_.epoch_steps += record.steps;
   skipped_steps_ += record.skipped_steps;
   images_ += record.images;
-  if (!group_->is_first()) return;
+  if (!is_first()) return;
   progress_->set_detail(progress_text(record));
   log_->add({updates(), record.epoch, scalars_of(record)});
 }
@@ -212,7 +191,7 @@ std::int64_t TrainingRun::next_state(std::int64_t step) const {
 }
 
 void TrainingRun::save() {
-  if (!group_->is_first()) return;
+  if (!is_first()) return;
   training::TrainingState state;
   state.step = trainer_->position().step;
   state.tensors = training::state_of(*optimizer_, average_.get());
@@ -232,7 +211,7 @@ void TrainingRun::resume(const fs::path& file) {
   uncounted_updates_ = progress_state_.updates - step;
   trainer_->resume({step, progress_state_.seconds});
   group_->barrier();  // all have read it
-  if (group_->is_first()) {
+  if (is_first()) {
     states_.forget_after(state.step);
     // With another number of processes the step has another number.
     if (step != state.step) {
@@ -260,9 +239,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
                                                : std::numeric_limits<double>::quiet_NaN());
   if (average_) average_->swap();
   if (!subject_.validation.empty()) {
-    last_score_ = validate_model(*model_, device_, autocast_, subject_.validation,
-                                 pipeline_options(run_, subject_.transform.config),
-                                 unreadable_.report(), *group_);
+    last_score_ = validate(*model_, autocast_, subject_.validation, subject_.transform.config);
     if (last_score_.interrupted) {
       if (average_) average_->swap();
       return false;
@@ -277,7 +254,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   if (is_best) {
     state.best_top1 = subject_.validation.empty() ? -1 : last_score_.top1;
     state.best_epoch = epoch;
-    if (group_->is_first()) states_.save_best(*model_, about_, trainer_->position().step);
+    if (is_first()) states_.save_best(*model_, about_, trainer_->position().step);
   }
   if (average_) average_->swap();
   state.epoch_loss = 0;
@@ -285,7 +262,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   state.judged_epochs = epoch + 1;
   const bool is_lost =
       steps == 0 || (!subject_.validation.empty() && !std::isfinite(last_score_.loss));
-  if (group_->is_first()) {
+  if (is_first()) {
     log_->add_epoch({updates(), epoch, numbers});
     progress_->hide();
   }
@@ -296,7 +273,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
                     " the model is of no use: its loss is not finite",
                 "training", "a smaller --lr or a --clip-grad may keep it finite");
   }
-  if (!group_->is_first()) return true;
+  if (!is_first()) return true;
   if (const std::int64_t skipped = std::exchange(skipped_steps_, 0); skipped > 0) {
     console_.note("note: " + std::to_string(skipped) +
                   " steps changed nothing: their gradients were not finite");
@@ -310,7 +287,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
 int TrainingRun::report() {
   const std::int64_t unreadable = unreadable_.count(*group_, device_);
   const int code = exit_code_after_stop(unreadable > 0 ? kExitSomeInputsFailed : kExitOk);
-  if (!group_->is_first()) return code;
+  if (!is_first()) return code;
   Summary report;
   report.add("model", subject_.source.name);
   report.add("attention", model::to_text(subject_.source.config.attention));
@@ -340,7 +317,6 @@ int TrainingRun::report() {
 }
 
 int TrainingRun::run() {
-  set_up_computation(run_);
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
   if (transform_request_.is_printed) console_.note(subject_.transform.describe());
   build_model();
@@ -376,18 +352,15 @@ int TrainingRun::run() {
     progress_->advance();
     return go_on();
   };
-  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_.folder()) : nullptr;
-  const std::optional<fs::path> state =
-      state_to_resume({options_.text("resume"), options_.flag("force")}, states_.folder(),
-                      states_.newest(), *group_, device_);
+  const std::optional<fs::path> state = begin_in(states_.folder(), states_.newest());
   if (state) {
     resume(*state);
   } else {
     check_folder();
-    group_->barrier();                        // all have seen what is there
-    if (group_->is_first()) states_.clear();  // of a run that --force ends
+    group_->barrier();                // all have seen what is there
+    if (is_first()) states_.clear();  // of a run that --force ends
   }
-  if (group_->is_first()) {
+  if (is_first()) {
     log_ = std::make_unique<training::MetricLog>(states_.folder(), state ? updates() : -1);
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +

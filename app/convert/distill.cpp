@@ -11,22 +11,16 @@
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"
 #include "app/pictures/labelled_set.h"
-#include "app/run/console.h"
 #include "app/run/local_ranks.h"
-#include "app/run/progress.h"
 #include "app/run/signal_stop.h"
 #include "app/specs/training.h"
-#include "app/train/resumption.h"
+#include "app/train/session.h"
 #include "app/train/training_options.h"
-#include "app/train/validation.h"
 #include "kernels/error.h"
 #include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/distillation/converted_layers.h"
-#include "model/training/log/metric_log.h"
-#include "model/training/parallel/launch_environment.h"
-#include "model/training/parallel/process_group.h"
 #include "model/training/parallel/shared_weights.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
@@ -123,20 +117,14 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
 }
 
 /// One conversion from its options to its report.
-class Distillation {
+class Distillation : TrainingSession {
  public:
   Distillation(const ParsedOptions& options, std::string architecture, ModelSource source)
-      : options_(options),
+      : TrainingSession(options),
+        options_(options),
         architecture_(std::move(architecture)),
-        transform_request_(transform_request(options)),
-        run_(training_run_request(options)),
-        launch_(run_.launch),
-        console_(launch_.is_first() ? Console(options) : Console(options).errors_only()),
         output_(options.text("output")),
-        device_(choose_device(run_)),
-        group_(join_training(run_.join_timeout, device_)),
-        source_(std::move(source)),
-        unreadable_(run_.fail_fast) {}
+        source_(std::move(source)) {}
 
   int run();
 
@@ -154,13 +142,7 @@ class Distillation {
 
   ParsedOptions options_;
   std::string architecture_;
-  TransformRequest transform_request_;
-  RunRequest run_;
-  const training::LaunchEnvironment& launch_;
-  Console console_;
   fs::path output_;
-  c10::Device device_;
-  std::unique_ptr<training::ProcessGroup> group_;
   ModelSource source_;
   ResolvedTransform shown_;      ///< what is learned from
   ResolvedTransform transform_;  ///< of the result
@@ -169,10 +151,7 @@ class Distillation {
   std::unique_ptr<training::Teacher> teacher_;
   model::VisionTransformer student_{nullptr};
   checkpoint::Metadata about_;
-  std::string recipe_;  ///< a JSON object
-  std::unique_ptr<training::MetricLog> log_;
-  std::unique_ptr<Progress> progress_;
-  UnreadablePictures unreadable_;
+  std::string recipe_;           ///< a JSON object
   std::int64_t renumbered_ = 0;  ///< steps done beyond those that the steps' numbers count
   std::string agreement_;        ///< of the last look, for the progress line
 };
@@ -195,10 +174,10 @@ void Distillation::check_files() const {
     }
   }
   // A file is replaced by the run that wrote it, or by one that is told to.
-  const std::string& resume = options_.text("resume");
+  const std::string& resume = resume_.word;
   const bool goes_on =
       resume == "auto" ? training::newest_state(states_folder()).has_value() : !resume.empty();
-  prepare_output(output_, options_.flag("force") || goes_on);
+  prepare_output(output_, resume_.force || goes_on);
   for (const std::string& file : options_.texts("report")) check_report_file(file);
 }
 
@@ -267,7 +246,7 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
   events.on_evaluation = [this, last_step](const training::Evaluation& evaluation,
                                            std::int64_t step, bool is_best) {
     agreement_ = "agreement " + fixed(evaluation.agreement.top1, 1) + " %";
-    if (!group_->is_first()) return;
+    if (!is_first()) return;
     if (progress_) progress_->hide();
     console_.note(
         evaluation.stage + (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") +
@@ -286,21 +265,20 @@ void Distillation::evaluate(ConversionReport& report) {
   training::load_weights(output_, *student_);
   try {
     const ValidationScore score =
-        validate_model(*student_, device_, training::Autocast::off, evaluated_,
-                       pipeline_options(run_, transform_.config), unreadable_.report(), *group_);
+        validate(*student_, training::Autocast::off, evaluated_, transform_.config);
     if (score.interrupted) return;
     report.top1 = score.top1;
     report.eval_images = score.images;
   } catch (const Error& error) {
     // The model is made all the same.
     if (error.code() != ErrorCode::empty) throw;
-    if (group_->is_first()) print_error(error);
+    if (is_first()) print_error(error);
   }
 }
 
 int Distillation::finish(const training::ConversionHistory& history) {
   const auto dtype = weights_dtype(options_).value_or(checkpoint::Dtype::F32);
-  if (group_->is_first()) {
+  if (is_first()) {
     about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
     about_["complete"] = history.is_complete ? "yes" : "no";
     checkpoint::save_checkpoint(output_, *student_, dtype, about_);
@@ -331,7 +309,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
                                         : is_below               ? kExitCheckFailed
                                         : report.unreadable > 0  ? kExitSomeInputsFailed
                                                                  : kExitOk);
-  if (!group_->is_first()) return code;
+  if (!is_first()) return code;
   write_report(report, choose_format(options_.text("format"), ""), std::cout);
   for (const std::string& file : options_.texts("report")) save_report(report, file);
   console_.note("wrote " + output_.string());
@@ -350,7 +328,6 @@ int Distillation::finish(const training::ConversionHistory& history) {
 }
 
 int Distillation::run() {
-  set_up_computation(run_);
   check_files();
   shown_ = resolve_transform(transform_request_, source_);
   // A model that learns sizes keeps its own, whatever size its teacher looks at.
@@ -364,7 +341,8 @@ int Distillation::run() {
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
-  options_ = with_recipe_defaults(std::move(options_), !layers.maps.empty(), launch_.world_size);
+  options_ =
+      with_recipe_defaults(std::move(options_), !layers.maps.empty(), run_.launch.world_size);
   run_.batch_size = options_.integer("batch-size");
   training::ConversionOptions chosen =
       conversion_options(options_, run_, transform, device_, std::ssize(pictures_.training));
@@ -393,20 +371,17 @@ int Distillation::run() {
   require_same_on_all(recipe_, chosen.identity, *group_, device_);
   // Each process holds its share.
   std::vector<training::TrainingPicture> mine;
-  for (std::size_t i = launch_.rank; i < pictures_.held_out.size(); i += launch_.world_size)
+  for (std::size_t i = run_.launch.rank; i < pictures_.held_out.size(); i += run_.launch.world_size)
     mine.push_back(pictures_.held_out[i]);
   const training::HeldOutImages held_out(mine, transform, chosen.loader.workers,
                                          unreadable_.report(), chosen.loader.decode);
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   states_folder(), about_, chosen);
-  const std::unique_ptr<FileLock> lock = group_->is_first() ? lock_run(states_folder()) : nullptr;
   const std::int64_t steps = conversion.planned_steps();
-  if (group_->is_first()) say_what_happens(chosen, steps);
+  if (is_first()) say_what_happens(chosen, steps);
 
   std::int64_t steps_done = -1;
-  if (const auto state =
-          state_to_resume({options_.text("resume"), options_.flag("force")}, states_folder(),
-                          conversion.newest_state(), *group_, device_)) {
+  if (const auto state = begin_in(states_folder(), conversion.newest_state())) {
     const training::Resumption resumed = conversion.resume(*state);
     renumbered_ = resumed.steps_done - resumed.step;
     steps_done = resumed.steps_done;
@@ -414,7 +389,7 @@ int Distillation::run() {
   } else {
     conversion.forget_states();  // of a run that --force ends
   }
-  if (group_->is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);
+  if (is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);
   const training::ConversionHistory& history = conversion.run(events(steps));
   if (progress_) progress_->finish();
   const int code = finish(history);

@@ -1,25 +1,17 @@
 #include "app/train/training_options.h"
 
-#include "app/command.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
-#include "app/run/local_ranks.h"
-#include "app/run/process_team.h"
-#include "app/run/signal_stop.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/error.h"
 #include "model/checkpoint/formats/sha256.h"
 
-#include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <utility>
 
@@ -67,27 +59,6 @@ std::vector<std::filesystem::path> background_pictures(const std::string& word) 
 }
 
 }  // namespace
-
-int local_processes(const ParsedOptions& options, int otherwise) {
-  const bool is_launched = std::getenv("WORLD_SIZE") != nullptr;
-  if (is_launched && options.given("processes") && !LocalRanks::started_this_process()) {
-    throw Error(ErrorCode::invalid_argument, "the launcher says how many processes there are",
-                options.origin("processes") + " with WORLD_SIZE in the environment");
-  }
-  if (is_launched) return 1;
-  return options.given("processes") ? static_cast<int>(options.integer("processes")) : otherwise;
-}
-
-RunRequest training_run_request(const ParsedOptions& options) {
-  RunRequest run = run_request(options, AutoExif::as_stored);
-  run.launch = model::training::read_launch_environment();
-  return run;
-}
-
-void set_up_computation(const RunRequest& run) {
-  at::set_num_threads(model_threads(run));
-  if (run.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-}
 
 std::string size_text(const image::Size& size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
@@ -231,46 +202,6 @@ std::string progress_text(const model::training::StepRecord& record) {
   return "loss " + significant(record.losses.at("loss"), 4) + "  lr " +
          short_number(record.learning_rate) + "  " + fixed(record.images_per_second, 1) +
          " images/s";
-}
-
-model::training::FailureReport UnreadablePictures::report() {
-  return [this](const std::string& file, const std::string& message) {
-    if (ends_run_) throw Error(ErrorCode::failed, message, file);
-    const std::lock_guard lock(mutex_);
-    if (files_.insert(file).second) std::cerr << "error: " + file + ": " + message + "\n";
-  };
-}
-
-std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
-                                       c10::Device device) const {
-  std::vector<std::int64_t> mine;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const std::string& file : files_)
-      mine.push_back(static_cast<std::int64_t>(std::hash<std::string>{}(file)));
-  }
-  // The names' hashes of all, each process's at its own place.
-  at::Tensor counts = at::zeros({group.world_size()}, at::kLong);
-  counts[group.rank()] = std::ssize(mine);
-  counts = counts.to(device);
-  group.sum({counts});
-  counts = counts.cpu();
-  at::Tensor all = at::zeros({counts.sum().item<std::int64_t>()}, at::kLong);
-  if (all.numel() == 0) return 0;
-  const auto before = counts.narrow(0, 0, group.rank()).sum().item<std::int64_t>();
-  std::ranges::copy(mine, all.mutable_data_ptr<std::int64_t>() + before);
-  all = all.to(device);
-  group.sum({all});
-  return std::get<0>(at::_unique(all.cpu())).numel();
-}
-
-std::unique_ptr<model::training::ProcessGroup> join_training(double timeout, c10::Device device) {
-  model::training::JoinOptions wanted = join_options(timeout);
-  wanted.interrupted = [] {
-    LocalRanks::require_all_running();
-    return stop_requested();
-  };
-  return model::training::join_process_group(device, wanted);
 }
 
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {

@@ -11,7 +11,6 @@
 #include "model/training/log/metric_log.h"
 #include "model/training/mixup.h"
 #include "model/training/optimizer.h"
-#include "model/training/parallel/process_group.h"
 #include "model/training/trainer.h"
 
 #include <c10/core/Device.h>
@@ -19,7 +18,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,14 +26,6 @@
 
 namespace hydrascope::app {
 
-/// `--processes`, or `otherwise`; 1 in a process that was started as one of several. Throws
-/// Error(invalid_argument) where a launcher says how many there are, too.
-int local_processes(const ParsedOptions& options, int otherwise);
-
-/// How this process of a training run computes and reads pictures.
-RunRequest training_run_request(const ParsedOptions& options);
-/// How LibTorch computes in this process: `--threads`, `--deterministic`.
-void set_up_computation(const RunRequest& run);
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
@@ -76,25 +66,6 @@ model::training::Scalars scalars_of(const model::training::StepRecord& record,
 /// The same in short, for the line of progress.
 std::string progress_text(const model::training::StepRecord& record);
 
-/// Says on standard error which pictures cannot be read, each once, whatever the rank and however
-/// quiet.
-class UnreadablePictures {
- public:
-  /// `ends_run`: the first one does, by an Error(failed) out of `report`.
-  explicit UnreadablePictures(bool ends_run) : ends_run_(ends_run) {}
-  /// For loaders; this object must outlive them.
-  [[nodiscard]] model::training::FailureReport report();
-  /// Of all processes, which must ask alike.
-  [[nodiscard]] std::int64_t count(model::training::ProcessGroup& group, c10::Device device) const;
-
- private:
-  mutable std::mutex mutex_;
-  std::set<std::string> files_;
-  bool ends_run_;
-};
-
-/// Where the environment describes several processes, joins them; a signal gives up waiting.
-std::unique_ptr<model::training::ProcessGroup> join_training(double timeout, c10::Device device);
 /// `--amp-dtype`; "auto" is bfloat16 where the device computes it in hardware.
 model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device);
 
