@@ -77,7 +77,8 @@ TransformRequest transform_request(const ParsedOptions& options) {
     request.channels = to_integer(words.at(0), "--input-size");
     return parse_size(words.at(1) + "x" + words.at(2));
   });
-  read.take("img-size", request.img_size, [&] { return parse_size(options.text("img-size")); });
+  if (options.takes_one_value("img-size"))
+    read.take("img-size", request.img_size, [&] { return parse_size(options.text("img-size")); });
   read.take("crop-pct", request.crop_pct, [&] { return options.number("crop-pct"); });
   read.take("crop-mode", request.crop_mode,
             [&] { return image::parse_crop_mode(options.text("crop-mode")); });
