@@ -1,5 +1,4 @@
-// The table of `diagnose`: what the attention of every layer and head is like. Free
-// of LibTorch.
+// The table of `diagnose`: what the attention of every layer and head is like.
 #pragma once
 
 #include "app/results/json.h"

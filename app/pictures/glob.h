@@ -1,6 +1,5 @@
 // Patterns that name files: `*`, `?`, `[...]` inside a segment, `**` for any number of folders. For
-// shells that did not expand them (quoted, or more files than an argument list holds). Free of
-// LibTorch.
+// shells that did not expand them (quoted, or more files than an argument list holds).
 #pragma once
 
 #include "app/pictures/folder_listing.h"

@@ -1,5 +1,5 @@
 // What several views of a picture say together: of every class the view that it is most probable in,
-// which is where it was found. Free of LibTorch.
+// which is where it was found.
 #pragma once
 
 #include <cstddef>

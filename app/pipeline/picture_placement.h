@@ -1,5 +1,4 @@
-// From what the evaluation transform does to where its result lies on the picture. Free of
-// LibTorch.
+// From what the evaluation transform does to where its result lies on the picture.
 #pragma once
 
 #include "app/results/record.h"

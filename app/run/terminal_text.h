@@ -1,5 +1,4 @@
-// Text for people: what a terminal shows of hostile bytes, how wide it is, colours. Free of
-// LibTorch.
+// Text for people: what a terminal shows of hostile bytes, how wide it is, colours.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
-// What an input's heatmap file shows: one map over the picture, or a contact sheet of several. Free
-// of LibTorch.
+// What an input's heatmap file shows: one map over the picture, or a contact sheet of several.
 #pragma once
 
 #include "app/visualize/input_map.h"

@@ -1,5 +1,4 @@
-// The table of options that `visualize` has beside the shared ones, and what they say. Free of
-// LibTorch.
+// The table of options that `visualize` has beside the shared ones, and what they say.
 #pragma once
 
 #include "app/options/options.h"

@@ -28,7 +28,8 @@ class EvaluatedSetTest : public ::testing::Test {
   }
   LabelledSet read_of(const ParsedOptions& options, const SetJobs& jobs) const {
     return read_evaluated_set(
-        options, jobs, image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"), 3);
+        set_request(options, jobs),
+        image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"), 3);
   }
   /// As `evaluate FOLDER words...`.
   LabelledSet read(std::vector<std::string> words) const {

@@ -1,0 +1,85 @@
+#include "app/options/requests.h"
+
+#include "app/command.h"
+#include "tests/error_matchers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+using ::testing::ElementsAre;
+using Words = std::vector<std::string>;
+
+ParsedOptions classify(const Words& words) { return parse(classify_spec(), words); }
+
+TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
+  const ModelRequest nothing = model_request(classify({}));
+  EXPECT_EQ(nothing.word, "");
+  EXPECT_FALSE(nothing.num_classes || nothing.pos_interp || nothing.overview);
+  const ModelRequest model = model_request(
+      classify({"-m", "a", "--attn", "hydra", "--attn-opt", "hydra.scale=none", "--use-ema",
+                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off"}));
+  EXPECT_EQ(model.word, "a");
+  EXPECT_EQ(model.attention, "hydra");
+  EXPECT_THAT(model.attention_options, ElementsAre("hydra.scale=none"));
+  EXPECT_TRUE(model.use_ema);
+  EXPECT_EQ(model.num_classes, 7);
+  EXPECT_EQ(model.pos_interp, model::PosInterp::hf);
+  EXPECT_EQ(model.overview, false);
+
+  const RunRequest usual = run_request(classify({}), AutoExif::as_stored);
+  EXPECT_EQ(usual.seed, RunRequest().seed);
+  EXPECT_EQ(usual.batch_size, 0);
+  EXPECT_EQ(usual.decode.max_pixels, image::DecodeOptions().max_pixels);
+  EXPECT_FALSE(usual.threads || usual.workers || usual.keep_tokens);
+  const RunRequest run = run_request(
+      classify({"-b", "4", "--fp16", "--threads", "2", "--kernels", "reference", "--strict"}),
+      AutoExif::upright);
+  EXPECT_EQ(run.batch_size, 4);
+  EXPECT_EQ(run.precision, "float16");
+  EXPECT_EQ(run.threads, 2);
+  EXPECT_EQ(run.kernels, model::Kernels::reference);
+  EXPECT_TRUE(run.fail_fast);
+}
+
+TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
+  for (const auto& [word, upright, stored] :
+       {std::tuple("auto", true, false), {"apply", true, true}, {"ignore", false, false}}) {
+    const ParsedOptions options = classify({"--exif", word});
+    EXPECT_EQ(run_request(options, AutoExif::upright).decode.apply_exif, upright) << word;
+    EXPECT_EQ(run_request(options, AutoExif::as_stored).decode.apply_exif, stored) << word;
+  }
+}
+
+TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
+  const TransformRequest request = transform_request(
+      classify({"--imgsz", "32x64", "--mean", "0.1", "0.2", "0.3", "--views", "tiles"}));
+  EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
+  EXPECT_EQ(request.img_size->origin, "--imgsz");
+  EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
+  EXPECT_EQ(request.views->value, image::Tiling::tiles);
+  EXPECT_FALSE(request.native || request.std || request.crop_pct);
+  const TransformRequest both =
+      transform_request(classify({"--img-size", "48", "--input-size", "3", "32", "32"}));
+  EXPECT_EQ(both.img_size->value, (image::Size{48, 48}));
+  EXPECT_EQ(both.channels, 3);
+  EXPECT_TRUE(transform_request(classify({"--views", "native"})).native->value);
+}
+
+TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
+  EXPECT_ERROR(transform_request(classify({"--native", "--img-size", "32"})), invalid_argument,
+               "own size");
+  EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
+               "two answers");
+  EXPECT_ERROR(transform_request(classify({"--img-size", "0"})), invalid_argument, "HxW");
+  EXPECT_ERROR(classify({"--threads", "1025"}), invalid_argument, "1024");
+}
+
+}  // namespace
+}  // namespace hydrascope::app
