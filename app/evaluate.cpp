@@ -5,7 +5,7 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
 #include "app/evaluate/reference_model.h"
-#include "app/evaluate/set_run.h"
+#include "app/evaluate/run_over_set.h"
 #include "app/model/model_source.h"
 #include "app/results/format.h"
 #include "app/run/console.h"

@@ -1,7 +1,7 @@
 #include "app/run/console.h"
 
 #include "app/results/format.h"
-#include "app/run/whole_writes.h"
+#include "app/run/atomic_writes.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -115,8 +115,8 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
     : name_(output), is_standard_output_(output.empty() || output == "-") {
   if (is_standard_output_) {
     if (!among_others) return;
-    whole_writes_ = std::make_unique<WholeWrites>(STDOUT_FILENO);
-    file_ = std::make_unique<std::ostream>(whole_writes_.get());
+    atomic_writes_ = std::make_unique<AtomicWrites>(STDOUT_FILENO);
+    file_ = std::make_unique<std::ostream>(atomic_writes_.get());
     return;
   }
   const std::string place = std::string(option) + " " + output;

@@ -62,7 +62,7 @@ class OutputFile {
 
  private:
   std::string name_;
-  std::unique_ptr<std::streambuf> whole_writes_;
+  std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   std::unique_ptr<FileLock> lock_;
   bool is_standard_output_ = false;

@@ -1,4 +1,4 @@
-#include "app/evaluate/set_run.h"
+#include "app/evaluate/run_over_set.h"
 
 #include "app/command.h"
 #include "app/evaluate/diagnostics_run.h"

@@ -1,4 +1,4 @@
-#include "app/model/calibration.h"
+#include "app/model/int8_calibration.h"
 
 #include "app/model/assets.h"
 #include "app/pictures/inputs.h"

@@ -1,4 +1,4 @@
-#include "app/run/whole_writes.h"
+#include "app/run/atomic_writes.h"
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 namespace hydrascope::app {
 namespace {
 
-TEST(WholeWritesTest, WritesAtAFlushOnly) {
+TEST(AtomicWritesTest, WritesAtAFlushOnly) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe(ends.data()), 0);
-  WholeWrites buffer(ends[1]);
+  AtomicWrites buffer(ends[1]);
   std::ostream out(&buffer);
   out << "one " << 2 << '\n';
   out.flush();
@@ -29,15 +29,15 @@ TEST(WholeWritesTest, WritesAtAFlushOnly) {
   close(ends[0]);
 }
 
-TEST(WholeWritesTest, AFailureIsOneOfTheStream) {
-  WholeWrites buffer(-1);
+TEST(AtomicWritesTest, AFailureIsOneOfTheStream) {
+  AtomicWrites buffer(-1);
   std::ostream out(&buffer);
   out << "nowhere";
   out.flush();
   EXPECT_FALSE(out);
 }
 
-TEST(WholeWritesTest, LinesOfSeveralProcessesAreNotTorn) {
+TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
   constexpr int kProcesses = 3;
   constexpr int kLines = 60;
   constexpr std::size_t kLength = 50'000;  // of a pipe's 65,536 bytes, far above PIPE_BUF
@@ -46,7 +46,7 @@ TEST(WholeWritesTest, LinesOfSeveralProcessesAreNotTorn) {
   for (int process = 0; process < kProcesses; ++process) {
     if (fork() != 0) continue;
     close(ends[0]);
-    WholeWrites buffer(ends[1]);
+    AtomicWrites buffer(ends[1]);
     std::ostream out(&buffer);
     for (int line = 0; line < kLines; ++line)
       out << std::string(kLength, static_cast<char>('a' + process)) << '\n' << std::flush;

@@ -1,4 +1,4 @@
-#include "app/run/whole_writes.h"
+#include "app/run/atomic_writes.h"
 
 #include <cerrno>
 #include <cstddef>
@@ -30,18 +30,18 @@ bool write_all(int descriptor, std::string_view text) {
 
 }  // namespace
 
-WholeWrites::int_type WholeWrites::overflow(int_type letter) {
+AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
   if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
   pending_ += traits_type::to_char_type(letter);
   return letter;
 }
 
-std::streamsize WholeWrites::xsputn(const char* text, std::streamsize count) {
+std::streamsize AtomicWrites::xsputn(const char* text, std::streamsize count) {
   pending_.append(text, static_cast<std::size_t>(count));
   return count;
 }
 
-int WholeWrites::sync() {
+int AtomicWrites::sync() {
   if (pending_.empty()) return 0;
   set_lock(descriptor_, F_WRLCK);
   const bool is_written = write_all(descriptor_, pending_);

@@ -9,10 +9,10 @@ namespace hydrascope::app {
 /// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
 /// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
 /// lock what the descriptor refers to meanwhile.
-class WholeWrites final : public std::streambuf {
+class AtomicWrites final : public std::streambuf {
  public:
   /// Does not own `descriptor`.
-  explicit WholeWrites(int descriptor) : descriptor_(descriptor) {}
+  explicit AtomicWrites(int descriptor) : descriptor_(descriptor) {}
 
  protected:
   int_type overflow(int_type letter) override;
