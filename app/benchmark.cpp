@@ -231,7 +231,7 @@ int run_benchmark(const ParsedOptions& options) {
     const image::Size size = fitted(subject.transform);
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
-    row.attention_options = joined(model::attention_options(subject.config.attention));
+    row.attention_options = joined(model::attention_options(subject.config));
     row.approximations = joined(subject.classifier.approximations());
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);

@@ -91,7 +91,7 @@ int run_classify(const ParsedOptions& options) {
   if (options.given("save-input")) input_file.emplace(team.own_file(options.text("save-input")));
 
   const std::string attention = model::to_text(source.config.attention);
-  const auto attention_options = model::attention_options(source.config.attention);
+  const auto attention_options = model::attention_options(source.config);
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);

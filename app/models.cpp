@@ -106,7 +106,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("arch", source.config.arch);
   report.add("parameters", parameter_count(source.weights));
   report.add("attention", model::to_text(source.config.attention));
-  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+  if (const auto values = model::attention_options(source.config); !values.empty())
     report.add("attention_options", values);
   report.add_size("img_size", size.height, size.width);
   report.add("tokens", grid.num_tokens());

@@ -56,9 +56,8 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
 
 MapRecord facts_of_run(const model::Classifier& classifier) {
   MapRecord run;
-  const auto& attention = classifier.config().attention;
-  run.attention = model::to_text(attention);
-  run.attention_options = model::attention_options(attention);
+  run.attention = model::to_text(classifier.config().attention);
+  run.attention_options = model::attention_options(classifier.config());
   run.approximations = classifier.approximations();
   run.device = classifier.options().device.str();
   run.precision = classifier.options().precision.name();

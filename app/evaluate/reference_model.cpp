@@ -69,7 +69,7 @@ void ReferenceModel::add_facts(Summary& summary) const {
   const image::TransformConfig& transform = transform_.config;
   summary.add("against", source_.name);
   summary.add("against_attention", model::to_text(source_.config.attention));
-  if (const auto values = model::attention_options(source_.config.attention); !values.empty())
+  if (const auto values = model::attention_options(source_.config); !values.empty())
     summary.add("against_attention_options", values);
   summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(classifier_->options().precision.name()));

@@ -26,7 +26,7 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
              const model::Classifier& classifier, const PipelineTiming& timing) {
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
-  if (const auto values = model::attention_options(source.config.attention); !values.empty())
+  if (const auto values = model::attention_options(source.config); !values.empty())
     summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.native);

@@ -156,6 +156,9 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window) {
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
 }
 
+/// Tiles of a picture that has to be enlarged to hold one: a line of 4000 pixels would be 5333.
+constexpr std::int64_t kMostEnlarged = 500;
+
 /// Where tiles begin along an edge: none reaches beyond its end.
 std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
   const std::int64_t last = edge - tile;
@@ -207,8 +210,14 @@ std::vector<TransformPlan> plan_views(const TransformConfig& config, Size pictur
     TransformPlan view = whole;
     view.resized = resized;
     check_pixels(view, picture, max_pixels);
+    const std::vector<std::int64_t> rows = tile_starts(resized.height, tile.height);
     const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
-    for (const std::int64_t top : tile_starts(resized.height, tile.height)) {
+    if (resized.height > picture.height && std::ssize(rows) * std::ssize(columns) > kMostEnlarged) {
+      throw Error(ErrorCode::too_large, "too thin for tiles: " + size_text(picture) +
+                                            " pixels (HxW) would be enlarged to " +
+                                            size_text(resized));
+    }
+    for (const std::int64_t top : rows) {
       view.window_top = top;
       for (const std::int64_t left : columns) {
         view.window_left = left;

@@ -72,9 +72,9 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture,
 /// is the window that the whole picture would be cropped to, cut from the picture at its own size:
 /// each begins three quarters of a tile after the one before, the last is shifted back to end with
 /// the picture. A picture that is smaller than a tile along an edge is first enlarged until it
-/// covers one. A pyramid is the whole picture, then its tiles, then those of the picture halved
-/// again and again, as long as two tiles fit along each edge: of 2160x3840 pixels 1, 299, 84 and
-/// 18. Views of one `resized` follow each other, tiles row by row. Errors as `plan_transform`.
+/// covers one, to at most 500 tiles (too_large). A pyramid is the whole picture, then its tiles,
+/// then those of the picture halved again and again, as long as two tiles fit along each edge: of
+/// 2160x3840 pixels 1, 299, 84 and 18. Views of one `resized` follow each other, tiles row by row. Errors as `plan_transform`.
 std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
                                       std::int64_t max_pixels = std::int64_t{1} << 29);
 

@@ -194,6 +194,8 @@ TEST(PlanViews, TilesThatThePatchDoesNotDivideAreFitted) {
 
 TEST(PlanViews, WhatWouldTakeTooMuchMemory) {
   EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 30000}), too_large, "1x30000 pixels would become");
+  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 4000}), too_large, "too thin for tiles", "1x4000");
+  EXPECT_EQ(plan_views(tiled({224, 224}), {20, 6000}).size(), 400U);
   EXPECT_ERROR(plan_views(tiled({224, 224}), {0, 5}), empty, "0x5 pixels (HxW)");
 }
 
