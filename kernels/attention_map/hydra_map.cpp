@@ -1,5 +1,5 @@
 #include "kernels/attention_map/attention_map.h"
-#include "kernels/hydra/inverse_norm.h"
+#include "kernels/hydra/norm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_map/hydra_map.cpp"
@@ -72,9 +72,10 @@ HWY_INLINE void hydra_map_rows(const attention_map::HydraMapParams<T>& p, std::i
                                            whole ? load(of_v) : load_n(of_v, rest), sums[r]);
     }
   }
+  const hydra::NormRule rule{kNorm, p.kernel.eps_rule, p.kernel.eps};
   for (int r = 0; r < kRows; ++r) {
     const float c = row + r < p.num_prefix ? p.prefix_weight : p.patch_weight;
-    const float by = c * hydra::inverse_norm_from_sum(sum_of_lanes(sums[r].norm), kNorm, p.kernel);
+    const float by = c * hydra::inverse_norm(sum_of_lanes(sums[r].norm), rule);
     const float given = sum_of_lanes(sums[r].given);
     p.heat[row + r] = kMeasure == HydraMeasure::sum ? by * given : by * by * given;
   }

@@ -1,6 +1,6 @@
 #include "kernels/hydra/hydra.h"
 
-#include "kernels/hydra/inverse_norm.h"
+#include "kernels/hydra/norm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/hydra/hydra.cpp"
@@ -49,12 +49,11 @@ HWY_INLINE float norm_sum(const T* x, std::size_t dim) {
 
 /// 1 / r of a row.
 template <class T>
-HWY_INLINE float inverse_norm(const T* x, std::size_t dim, hydra::Norm norm,
-                              const hydra::Kernel& kernel) {
-  if (norm == hydra::Norm::none) return 1;
-  const float sum = norm == hydra::Norm::l2 ? norm_sum<hydra::Norm::l2>(x, dim)
-                                            : norm_sum<hydra::Norm::l1>(x, dim);
-  return hydra::inverse_norm_from_sum(sum, norm, kernel);
+HWY_INLINE float inverse_norm_of(const T* x, std::size_t dim, const hydra::NormRule& rule) {
+  if (rule.norm == hydra::Norm::none) return 1;
+  const float sum = rule.norm == hydra::Norm::l2 ? norm_sum<hydra::Norm::l2>(x, dim)
+                                                 : norm_sum<hydra::Norm::l1>(x, dim);
+  return hydra::inverse_norm(sum, rule);
 }
 
 HWY_INLINE Pair scaled(Pair x, float by) {
@@ -81,9 +80,9 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
   float of_q[kRows];
   float of_k[kRows];
   for (int r = 0; r < kRows; ++r) {
-    if (kQueries) of_q[r] = inverse_norm(q + r * p.q_stride, dim, p.kernel.norm_q, p.kernel);
+    if (kQueries) of_q[r] = inverse_norm_of(q + r * p.q_stride, dim, hydra::query_rule(p.kernel));
     of_k[r] = (row + r < p.num_prefix ? p.prefix_weight : p.patch_weight) *
-              inverse_norm(k + r * p.stride, dim, p.kernel.norm_k, p.kernel);
+              inverse_norm_of(k + r * p.stride, dim, hydra::key_rule(p.kernel));
   }
   std::size_t f = 0;
   for (; f + step <= dim; f += step) {
@@ -222,7 +221,7 @@ void add_gated_with(const hydra::AddGatedParams<T>& p) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const T* q = p.q + row * p.q_stride;
     T* y = p.y + row * p.y_stride;
-    const float by = inverse_norm(q, dim, p.kernel.norm_q, p.kernel);
+    const float by = inverse_norm_of(q, dim, hydra::query_rule(p.kernel));
     std::size_t f = 0;
     for (; f + step <= dim; f += step)
       store_pair(with_gated(load_pair(y + f), load_pair(q + f), by, load_gate<T>(p.g + f)), y + f);

@@ -1,210 +1,184 @@
-// Hydra attention on a GPU, forward; what it computes, from where and how it is cut says
-// hydra_cuda.h.
+// Hydra attention on a GPU, forward, from a row in registers to the result; what it computes and
+// from where says hydra_cuda.h, how it is cut hydra_geometry.h. hydra.cu launches it.
 //
-// project_kernel, project_any_kernel: grid images * splits, block 256. A block sums its share of an
-//   image's tokens (each warp one row at a time), writes the sum (D floats) to the workspace; the
+// project_kernel, project_strided_kernel: grid images * splits, block 256. A block sums its share of
+//   an image's tokens (each warp one row at a time), writes the sum (D floats) to the workspace; the
 //   last block of every 16 adds theirs, the last of those writes c and g. Order of every sum: the
 //   rows of a warp in theirs, the warps in theirs, splits in theirs; nothing depends on which block
 //   is last.
-// gate_kernel, gate_any_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
-// The kernels without `any` hold rows in registers as packs of 16 bytes; `any` reads a row twice, a
-//   value at a time, and takes every dim, stride and alignment.
-// With `gradient`, project_kernel is the first half of the backward pass: on q and grad_y it sums
-//   dc and, as both are in its registers, writes grad_q.
+// gate_kernel, gate_strided_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
+// The kernels without `strided` hold rows in registers as packs of 16 bytes; the strided ones read a
+//   row twice, a value at a time, and take every dim, stride and alignment.
 //
 // Budget: project_kernel: 128 registers, 8448 shared bytes
-// Budget: query_gradient_kernel: 255 registers, 8448 shared bytes
-// Budget: project_any_kernel: 64 registers, 1024 shared bytes
+// Budget: project_strided_kernel: 64 registers, 1024 shared bytes
 // Budget: gate_kernel: 128 registers, 0 shared bytes
-// Budget: gate_any_kernel: 64 registers, 0 shared bytes
+// Budget: gate_strided_kernel: 64 registers, 0 shared bytes
 #pragma once
 
+#include "kernels/device/block.cuh"
+#include "kernels/device/rows.cuh"
+#include "kernels/device/vector_io.cuh"
+#include "kernels/hydra/hydra_cuda.h"
 #include "kernels/hydra/hydra_geometry.h"
-#include "kernels/hydra/row.cuh"
+#include "kernels/hydra/norm.h"
+
+#include <cstdint>
 
 namespace hydrascope::kernels::hydra::cuda {
 
-/// The rows are k and v, with `gradient` q and grad_y.
+using device::in_packs;
+using device::load_floats;
+using device::row_of;
+
+// ---- a token's row and its norm -----------------------------------------------------------------
+
+/// What a lane holds of a row: packs of 16 bytes, neighbouring lanes holding neighbouring packs.
+template <class T, int packs>
+struct RowShare {
+  device::PackedWords<T> pack[packs];
+};
+/// Index of the first value of a lane's pack.
 template <class T>
-struct ProjectArguments {
-  Rows<const T> x;  ///< normalised
-  Rows<const T> other;
+__device__ __forceinline__ int pack_start(int pack) {
+  return (pack * device::kWarpSize + device::lane_index()) * device::kPackSize<T>;
+}
+
+/// Zeros after the row, and in place of a row that is not `inside`.
+template <int packs, class T>
+__device__ __forceinline__ RowShare<T, packs> load_row(const T* row, int dim, bool inside) {
+  RowShare<T, packs> share;
+#pragma unroll
+  for (int pack = 0; pack < packs; ++pack) {
+    const int at = pack_start<T>(pack);
+    if (inside && at < dim) {
+      share.pack[pack] = device::load_words(row + at);
+    } else {
+      share.pack[pack] = {};
+    }
+  }
+  return share;
+}
+
+/// One value's part of sum x_f^2 or sum |x_f|.
+__device__ __forceinline__ float add_to_norm(float x, Norm norm, float sum) {
+  return norm == Norm::l2 ? fmaf(x, x, sum) : sum + fabsf(x);
+}
+/// 1 / r of a row. It is read again afterwards, and until then takes 16 bytes per pack.
+template <class T, int packs>
+__device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const NormRule& rule) {
+  float sum = 0;
+  if (rule.norm != Norm::none) {
+#pragma unroll
+    for (int pack = 0; pack < packs; ++pack) {
+#pragma unroll
+      for (int i = 0; i < device::kPackSize<T>; ++i)
+        sum = add_to_norm(device::value_of(x.pack[pack], i), rule.norm, sum);
+      device::forget_values(x.pack[pack]);
+    }
+  }
+  return inverse_norm(device::warp_reduce(sum, device::Sum{}), rule);
+}
+/// The same of a row in memory, a value at a time.
+template <class T>
+__device__ __forceinline__ float inverse_norm_of(const T* x, int dim, const NormRule& rule) {
+  float sum = 0;
+  for (int f = device::lane_index(); f < dim; f += device::kWarpSize)
+    sum = add_to_norm(device::to_float(x[f]), rule.norm, sum);
+  return inverse_norm(device::warp_reduce(sum, device::Sum{}), rule);
+}
+
+// ---- project: c = sum_t w_t (k_t / r(k_t)) * v_t ------------------------------------------------
+
+/// A sum over an image's tokens that several blocks share.
+struct SplitSum {
   std::int64_t tokens;
-  std::int64_t num_prefix;
-  float prefix_weight;
-  float patch_weight;
-  NormRule rule;
   int dim;
-  int share;  ///< tokens of a block
-  int splits;
-  int groups;
-  unsigned* counters;          ///< (B, groups + 1)
-  float* partial;              ///< (B, splits, D)
-  const float* feature_scale;  ///< (D) or null
-  float* global;               ///< (B, D): feature_scale * sum
-  float* sum;                  ///< (B, D) or null
-  // with `gradient`
-  const float* gate;  ///< (B, D): g; the gradient of a normalised row is other * g
-  Rows<T> grad_x;
-  const float* factor;  ///< (B, D), with `product`
-  float* product;       ///< (B, D) or null: factor * sum
+  int share;           ///< tokens of a split, which is a block's
+  int splits;          ///< of an image
+  int groups;          ///< of at most kGroup splits
+  unsigned* counters;  ///< (B, groups + 1)
+  float* partial;      ///< (B, splits, D)
+
+  SplitSum(const Shape& shape, void* workspace)
+      : tokens(shape.tokens),
+        dim(static_cast<int>(shape.dim)),
+        share(static_cast<int>(project_share(tokens))),
+        splits(static_cast<int>(project_splits(tokens))),
+        groups(static_cast<int>(project_groups(tokens))),
+        counters(static_cast<unsigned*>(workspace)),
+        partial(reinterpret_cast<float*>(
+            static_cast<unsigned char*>(workspace) +
+            workspace_layout(shape.images, shape.tokens, shape.dim).partial)) {}
 };
 
-template <class T>
-__device__ __forceinline__ float token_weight(const ProjectArguments<T>& p, std::int64_t token) {
-  return token < p.num_prefix ? p.prefix_weight : p.patch_weight;
+/// The split of a block.
+struct Split {
+  std::int64_t image;
+  int index;
+  std::int64_t begin;  ///< its first token
+  int rows;            ///< its tokens; none where the image has none
+  float* partial;      ///< (D): where its sum goes
+};
+__device__ __forceinline__ Split split_of_block(const SplitSum& all) {
+  Split split{};
+  split.image = blockIdx.x / static_cast<unsigned>(all.splits);
+  split.index = static_cast<int>(blockIdx.x % static_cast<unsigned>(all.splits));
+  split.begin = static_cast<std::int64_t>(split.index) * all.share;
+  const std::int64_t left = all.tokens - split.begin;
+  split.rows = left < all.share ? static_cast<int>(left) : all.share;
+  split.partial = all.partial + (split.image * all.splits + split.index) * all.dim;
+  return split;
 }
 
-/// Columns of a thread that finish_sum takes at once: their loads from L2 are under way together.
-inline constexpr int kColumns = 3;
-
-/// One column's sums of at most kGroup splits, in their order.
-__device__ __forceinline__ float sum_of_group(const float* from, int count, std::int64_t stride) {
-  float values[kGroup];
-#pragma unroll
-  for (int i = 0; i < kGroup; ++i) values[i] = i < count ? from[i * stride] : 0.0F;
-  float sum = values[0];
-#pragma unroll
-  for (int i = 1; i < kGroup; ++i) sum += values[i];
-  return sum;
-}
-
-/// After a block has written its split of the partial sums.
 template <class T>
-__device__ __forceinline__ void finish_sum(const ProjectArguments<T>& p, std::int64_t image,
-                                           int split) {
-  unsigned* counters = p.counters + image * (p.groups + 1);
-  float* partial = p.partial + image * p.splits * p.dim;
-  constexpr int kSplits = static_cast<int>(kGroup);
-  const int group = split / kSplits;
-  const int first = group * kSplits;
-  int count = p.splits - first < kSplits ? p.splits - first : kSplits;
-  if (!device::last_block(counters + group, static_cast<unsigned>(count))) return;
-  std::int64_t stride = p.dim;
-  if (p.groups > 1) {
-    float* of_group = partial + static_cast<std::int64_t>(first) * p.dim;
-    for (int begin = static_cast<int>(threadIdx.x); begin < p.dim; begin += kColumns * kThreads) {
-      float sums[kColumns];
+struct ProjectArguments {
+  Rows<const T> k;
+  Rows<const T> v;
+  device::TokenWeights weights;
+  NormRule rule;
+  SplitSum split_sum;
+  const float* feature_scale;  ///< (D) or null
+  float* global;               ///< (B, D): feature_scale * c
+  float* sum;                  ///< (B, D) or null: c
+};
+
+/// A lane's sums of products: those of its packs of a row.
+template <class T, int packs>
+using LaneSums = float[packs][device::kPackSize<T>];
+
+/// sums += factor x * y of `rows` rows, in their order.
+template <int rows, class T, int packs>
+__device__ __forceinline__ void add_products(const RowShare<T, packs> (&x)[rows],
+                                             const RowShare<T, packs> (&y)[rows],
+                                             const float (&factor)[rows],
+                                             LaneSums<T, packs>& sums) {
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        const int f = begin + j * kThreads;
-        sums[j] = f < p.dim ? sum_of_group(of_group + f, count, stride) : 0.0F;
-      }
-      // In the place of the group's first split, whose column no other thread reads.
+  for (int pack = 0; pack < packs; ++pack)
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
-        const int f = begin + j * kThreads;
-        if (f < p.dim) of_group[f] = sums[j];
-      }
-    }
-    if (!device::last_block(counters + p.groups, static_cast<unsigned>(p.groups))) return;
-    count = p.groups;
-    stride *= kGroup;
-  }
-  const std::int64_t row = image * p.dim;
-  for (int begin = static_cast<int>(threadIdx.x); begin < p.dim; begin += kColumns * kThreads) {
-    float sums[kColumns];
+    for (int r = 0; r < rows; ++r)
 #pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      const int f = begin + j * kThreads;
-      sums[j] = f < p.dim ? sum_of_group(partial + f, count, stride) : 0.0F;
-    }
-#pragma unroll
-    for (int j = 0; j < kColumns; ++j) {
-      const int f = begin + j * kThreads;
-      if (f >= p.dim) break;
-      p.global[row + f] = p.feature_scale == nullptr ? sums[j] : p.feature_scale[f] * sums[j];
-      if (p.sum != nullptr) p.sum[row + f] = sums[j];
-      if (p.product != nullptr) p.product[row + f] = p.factor[row + f] * sums[j];
-    }
-  }
+      for (int i = 0; i < device::kPackSize<T>; ++i)
+        sums[pack][i] = fmaf(device::value_of(x[r].pack[pack], i) * factor[r],
+                             device::value_of(y[r].pack[pack], i), sums[pack][i]);
 }
 
 /// A column of each warp's sums: of one pack of 8 of each lane, or of two of 4.
 struct ProjectShared {
   float sums[kWarps][kThreads];
 };
-
-template <class T, int packs, bool gradient>
-__device__ __forceinline__ void project_rows(const ProjectArguments<T>& p) {
+/// The sums of a block's warps as its partial sum. A collective of the block.
+template <class T, int packs>
+__device__ __forceinline__ void add_warps(const LaneSums<T, packs>& sums, ProjectShared& shared,
+                                          float* partial, int dim) {
   constexpr int kWidth = device::kPackSize<T>;
-  constexpr int kRows = rows_in_flight(packs);
-  auto& shared = device::block_shared<ProjectShared>();
-  const std::int64_t image = blockIdx.x / static_cast<unsigned>(p.splits);
-  const int split = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.splits));
+  constexpr int kPacksAtOnce = kThreads / (device::kWarpSize * kWidth);
   const int warp = device::warp_index();
-  const std::int64_t begin = static_cast<std::int64_t>(split) * p.share;
-  const std::int64_t left = p.tokens - begin;
-  const int rows = left < p.share ? static_cast<int>(left) : p.share;
-
-  float sums[packs][kWidth];
 #pragma unroll
-  for (int pack = 0; pack < packs; ++pack)
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) sums[pack][i] = 0;
-
-  for (int first = warp * kRows; first < rows; first += kWarps * kRows) {
-    RowShare<T, packs> x[kRows];
-    RowShare<T, packs> other[kRows];
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const std::int64_t token = begin + first + r;
-      const bool inside = first + r < rows;
-      x[r] = load_row<packs>(row_of(p.x, image, token), p.dim, inside);
-      other[r] = load_row<packs>(row_of(p.other, image, token), p.dim, inside);
-    }
-    float by[kRows];  // weight / r
-    if constexpr (gradient) {
-      NormGradient derived[kRows];
-      gradients_of_rows(x, other, p.gate + image * p.dim, p.dim, p.rule, derived);
-#pragma unroll
-      for (int pack = 0; pack < packs; ++pack) {
-        const int at = pack_start<T>(pack);
-        if (at >= p.dim) continue;
-        float g[kWidth];  // again from L1: there is no room to keep it
-        load_floats(p.gate + image * p.dim + at, g);
-#pragma unroll
-        for (int r = 0; r < kRows; ++r) {
-          if (first + r >= rows) continue;
-          float gradients[kWidth];
-#pragma unroll
-          for (int i = 0; i < kWidth; ++i)
-            gradients[i] = derived[r](device::value_of(x[r].pack[pack], i),
-                                      device::value_of(other[r].pack[pack], i) * g[i]);
-          device::store_pack(row_of(p.grad_x, image, begin + first + r) + at,
-                             device::from_floats<T>(gradients));
-          device::forget_values(x[r].pack[pack]);
-          device::forget_values(other[r].pack[pack]);
-        }
-      }
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) by[r] = derived[r].inverse;
-    } else {
-#pragma unroll
-      for (int r = 0; r < kRows; ++r)
-        by[r] =
-            inverse_norm(device::warp_reduce(norm_share(x[r], p.rule.norm), device::Sum{}), p.rule);
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)  // a row after the last is one of zeros: 1 / r may be infinite
-      by[r] = first + r < rows ? token_weight(p, begin + first + r) * by[r] : 0.0F;
-#pragma unroll
-    for (int pack = 0; pack < packs; ++pack)
-#pragma unroll
-      for (int r = 0; r < kRows; ++r)
-#pragma unroll
-        for (int i = 0; i < kWidth; ++i)
-          sums[pack][i] = fmaf(device::value_of(x[r].pack[pack], i) * by[r],
-                               device::value_of(other[r].pack[pack], i), sums[pack][i]);
-  }
-
-  constexpr int kTogether = kThreads / (device::kWarpSize * kWidth);
-  float* partial = p.partial + (image * p.splits + split) * p.dim;
-#pragma unroll
-  for (int from = 0; from < packs; from += kTogether) {
+  for (int from = 0; from < packs; from += kPacksAtOnce) {
     if (from > 0) device::block_sync();  // the columns before these have been read
 #pragma unroll
-    for (int pack = from; pack < from + kTogether && pack < packs; ++pack)
+    for (int pack = from; pack < from + kPacksAtOnce && pack < packs; ++pack)
 #pragma unroll
       for (int i = 0; i < kWidth; i += 4)
         device::store_pack(&shared.sums[warp][pack_start<T>(pack - from) + i],
@@ -213,78 +187,154 @@ __device__ __forceinline__ void project_rows(const ProjectArguments<T>& p) {
     device::block_sync();
     const int column = static_cast<int>(threadIdx.x);
     const int f = from * device::kWarpSize * kWidth + column;
-    if (f < p.dim) {
+    if (f < dim) {
       float sum = shared.sums[0][column];
 #pragma unroll
       for (int w = 1; w < kWarps; ++w) sum += shared.sums[w][column];
       partial[f] = sum;
     }
   }
-  finish_sum(p, image, split);
+}
+
+/// One column's sum of at most kGroup partial sums, in their order.
+__device__ __forceinline__ float sum_of_group(const float* partial, int count,
+                                              std::int64_t stride) {
+  float values[kGroup];
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) values[i] = i < count ? partial[i * stride] : 0.0F;
+  float sum = values[0];
+#pragma unroll
+  for (int i = 1; i < kGroup; ++i) sum += values[i];
+  return sum;
+}
+/// store(f, sum of column f) for every column. A thread takes three at once: their loads from L2 are
+/// under way together.
+template <class Store>
+__device__ __forceinline__ void add_group(const float* partial, int count, std::int64_t stride,
+                                          int dim, const Store& store) {
+  constexpr int kColumns = 3;
+#pragma unroll 1
+  for (int begin = static_cast<int>(threadIdx.x); begin < dim; begin += kColumns * kThreads) {
+    float sums[kColumns];
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      const int f = begin + j * kThreads;
+      sums[j] = f < dim ? sum_of_group(partial + f, count, stride) : 0.0F;
+    }
+#pragma unroll
+    for (int j = 0; j < kColumns; ++j) {
+      const int f = begin + j * kThreads;
+      if (f < dim) store(f, sums[j]);
+    }
+  }
+}
+/// After a block has written its partial sum: what is last adds them, by a tree of two levels, and
+/// stores the image's whole sum by store(f, sum).
+template <class Store>
+__device__ __forceinline__ void finish_sum(const SplitSum& all, const Split& split,
+                                           const Store& store) {
+  constexpr int kSplits = static_cast<int>(kGroup);
+  unsigned* counters = all.counters + split.image * (all.groups + 1);
+  float* of_image = all.partial + split.image * all.splits * all.dim;
+  const int group = split.index / kSplits;
+  const int first = group * kSplits;
+  int count = all.splits - first < kSplits ? all.splits - first : kSplits;
+  if (!device::last_block(counters + group, static_cast<unsigned>(count))) return;
+  std::int64_t stride = all.dim;
+  if (all.groups > 1) {
+    // In the place of the group's first split, whose column no other thread reads.
+    float* of_group = of_image + static_cast<std::int64_t>(first) * all.dim;
+    add_group(of_group, count, stride, all.dim, [=](int f, float sum) { of_group[f] = sum; });
+    if (!device::last_block(counters + all.groups, static_cast<unsigned>(all.groups))) return;
+    count = all.groups;
+    stride *= kGroup;
+  }
+  add_group(of_image, count, stride, all.dim, store);
+}
+template <class T>
+__device__ __forceinline__ void finish_project(const ProjectArguments<T>& p, const Split& split) {
+  finish_sum(p.split_sum, split, [&](int f, float sum) {
+    const std::int64_t at = split.image * p.split_sum.dim + f;
+    p.global[at] = p.feature_scale == nullptr ? sum : p.feature_scale[f] * sum;
+    if (p.sum != nullptr) p.sum[at] = sum;
+  });
 }
 
 template <class T, int packs>
 __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArguments<T> p) {
-  project_rows<T, packs, false>(p);
-}
-/// Where a lane holds 6 packs, the sums, both rows and the gradient need more than the registers of
-/// two blocks per multiprocessor; one has 48 KB on their way.
-template <class T, int packs>
-__global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
-    query_gradient_kernel(const ProjectArguments<T> p) {
-  project_rows<T, packs, true>(p);
+  constexpr int kRows = rows_in_flight(packs);
+  auto& shared = device::block_shared<ProjectShared>();
+  const Split split = split_of_block(p.split_sum);
+  const int dim = p.split_sum.dim;
+  LaneSums<T, packs> sums = {};
+  for (int first = device::warp_index() * kRows; first < split.rows; first += kWarps * kRows) {
+    const std::int64_t token = split.begin + first;
+    RowShare<T, packs> k[kRows];
+    RowShare<T, packs> v[kRows];
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const bool inside = first + r < split.rows;
+      k[r] = load_row<packs>(row_of(p.k, split.image, token + r), dim, inside);
+      v[r] = load_row<packs>(row_of(p.v, split.image, token + r), dim, inside);
+    }
+    float factor[kRows];  // w / r
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) factor[r] = inverse_norm_of(k[r], p.rule);
+#pragma unroll
+    for (int r = 0; r < kRows; ++r)  // a row after the last is one of zeros: 1 / r may be infinite
+      factor[r] = first + r < split.rows ? p.weights.of(token + r) * factor[r] : 0.0F;
+    add_products(k, v, factor, sums);
+  }
+  add_warps<T, packs>(sums, shared, split.partial, dim);
+  finish_project(p, split);
 }
 
-/// What project_any_kernel knows of kRowsOfBlock rows before it sums their columns.
-struct ProjectAnyShared {
-  float factor[kRowsOfBlock];  ///< weight / r
-  NormGradient derived[kRowsOfBlock];
+/// w / r of the rows whose columns are summed next.
+struct ProjectStridedShared {
+  float factor[kRowsOfBlock];
 };
 
-template <class T, bool gradient>
-__global__ void __launch_bounds__(kThreads) project_any_kernel(const ProjectArguments<T> p) {
-  auto& shared = device::block_shared<ProjectAnyShared>();
-  const std::int64_t image = blockIdx.x / static_cast<unsigned>(p.splits);
-  const int split = static_cast<int>(blockIdx.x % static_cast<unsigned>(p.splits));
-  const int lane = device::lane_index();
-  const std::int64_t begin = static_cast<std::int64_t>(split) * p.share;
-  const std::int64_t end = begin + p.share < p.tokens ? begin + p.share : p.tokens;
-  float* partial = p.partial + (image * p.splits + split) * p.dim;
-  const float* gate = gradient ? p.gate + image * p.dim : nullptr;
-
-  if (begin >= end)  // no token at all
-    for (int f = static_cast<int>(threadIdx.x); f < p.dim; f += kThreads) partial[f] = 0;
-  for (std::int64_t first = begin; first < end; first += kRowsOfBlock) {
-    const int rows = static_cast<int>(end - first < kRowsOfBlock ? end - first : kRowsOfBlock);
+template <class T>
+__global__ void __launch_bounds__(kThreads) project_strided_kernel(const ProjectArguments<T> p) {
+  auto& shared = device::block_shared<ProjectStridedShared>();
+  const Split split = split_of_block(p.split_sum);
+  const int dim = p.split_sum.dim;
+  if (split.rows <= 0)
+    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) split.partial[f] = 0;
+  for (int first = 0; first < split.rows; first += kRowsOfBlock) {
+    const std::int64_t token = split.begin + first;
+    const int rows = split.rows - first < kRowsOfBlock ? split.rows - first : kRowsOfBlock;
     for (int r = device::warp_index(); r < rows; r += kWarps) {
-      const T* x = row_of(p.x, image, first + r);
-      float inverse = 0;
-      if constexpr (gradient) {
-        const NormGradient derived =
-            gradient_of_row(x, row_of(p.other, image, first + r), gate, p.dim, p.rule);
-        inverse = derived.inverse;
-        if (lane == 0) shared.derived[r] = derived;
-      } else {
-        inverse = inverse_norm(norm_of_row(x, p.dim, p.rule.norm), p.rule);
-      }
-      if (lane == 0) shared.factor[r] = token_weight(p, first + r) * inverse;
+      const float inverse = inverse_norm_of(row_of(p.k, split.image, token + r), dim, p.rule);
+      if (device::lane_index() == 0) shared.factor[r] = p.weights.of(token + r) * inverse;
     }
     device::block_sync();
-    for (int f = static_cast<int>(threadIdx.x); f < p.dim; f += kThreads) {
-      float sum = first == begin ? 0.0F : partial[f];
-      for (int r = 0; r < rows; ++r) {
-        const float value = device::to_float(row_of(p.x, image, first + r)[f]);
-        const float with = device::to_float(row_of(p.other, image, first + r)[f]);
-        sum = fmaf(value * shared.factor[r], with, sum);
-        if constexpr (gradient)
-          row_of(p.grad_x, image, first + r)[f] =
-              device::from_float<T>(shared.derived[r](value, with * gate[f]));
-      }
-      partial[f] = sum;
+    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) {
+      float sum = first == 0 ? 0.0F : split.partial[f];
+#pragma unroll 1
+      for (int r = 0; r < rows; ++r)
+        sum = fmaf(device::to_float(row_of(p.k, split.image, token + r)[f]) * shared.factor[r],
+                   device::to_float(row_of(p.v, split.image, token + r)[f]), sum);
+      split.partial[f] = sum;
     }
     device::block_sync();  // before the next rows' factors
   }
-  finish_sum(p, image, split);
+  finish_project(p, split);
+}
+
+// ---- gate: y_i = (q_i / r(q_i)) * g -------------------------------------------------------------
+
+/// The rows of a block of the kernels that do not sum over tokens.
+struct BlockRows {
+  std::int64_t image;
+  std::int64_t begin;
+  int count;
+};
+__device__ __forceinline__ BlockRows rows_of_block(std::int64_t tokens, int blocks_of_image) {
+  const auto blocks = static_cast<unsigned>(blocks_of_image);
+  const std::int64_t begin = blockIdx.x % blocks * kRowsOfBlock;
+  const std::int64_t left = tokens - begin;
+  return {blockIdx.x / blocks, begin, static_cast<int>(left < kRowsOfBlock ? left : kRowsOfBlock)};
 }
 
 template <class T>
@@ -302,33 +352,28 @@ template <class T, int packs>
 __global__ void __launch_bounds__(kThreads, 2) gate_kernel(const GateArguments<T> p) {
   constexpr int kWidth = device::kPackSize<T>;
   constexpr int kRows = gate_rows_in_flight(packs);
-  const std::int64_t image = blockIdx.x / static_cast<unsigned>(p.blocks_of_image);
-  const std::int64_t begin = blockIdx.x % static_cast<unsigned>(p.blocks_of_image) * kRowsOfBlock;
-  const std::int64_t left = p.queries - begin;
-  const int rows = static_cast<int>(left < kRowsOfBlock ? left : kRowsOfBlock);
-
+  const BlockRows rows = rows_of_block(p.queries, p.blocks_of_image);
   int first = device::warp_index() * kRows;
-  if (first >= rows) return;
+  if (first >= rows.count) return;
   float g[packs][kWidth];
 #pragma unroll
   for (int pack = 0; pack < packs; ++pack) {
     const int at = pack_start<T>(pack);
-    if (at < p.dim) load_floats(p.global + image * p.dim + at, g[pack]);
+    if (at < p.dim) load_floats(p.global + rows.image * p.dim + at, g[pack]);
   }
-  for (; first < rows; first += kWarps * kRows) {
+  for (; first < rows.count; first += kWarps * kRows) {
     RowShare<T, packs> q[kRows];
 #pragma unroll
     for (int r = 0; r < kRows; ++r)
-      q[r] = load_row<packs>(row_of(p.q, image, begin + first + r), p.dim, first + r < rows);
+      q[r] = load_row<packs>(row_of(p.q, rows.image, rows.begin + first + r), p.dim,
+                             first + r < rows.count);
     float inverse[kRows];
 #pragma unroll
-    for (int r = 0; r < kRows; ++r)
-      inverse[r] =
-          inverse_norm(device::warp_reduce(norm_share(q[r], p.rule.norm), device::Sum{}), p.rule);
+    for (int r = 0; r < kRows; ++r) inverse[r] = inverse_norm_of(q[r], p.rule);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      if (first + r >= rows) break;
-      T* y = row_of(p.y, image, begin + first + r);
+      if (first + r >= rows.count) break;
+      T* y = row_of(p.y, rows.image, rows.begin + first + r);
 #pragma unroll
       for (int pack = 0; pack < packs; ++pack) {
         const int at = pack_start<T>(pack);
@@ -344,16 +389,13 @@ __global__ void __launch_bounds__(kThreads, 2) gate_kernel(const GateArguments<T
 }
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) gate_any_kernel(const GateArguments<T> p) {
-  const std::int64_t image = blockIdx.x / static_cast<unsigned>(p.blocks_of_image);
-  const std::int64_t begin = blockIdx.x % static_cast<unsigned>(p.blocks_of_image) * kRowsOfBlock;
-  const std::int64_t left = p.queries - begin;
-  const int rows = static_cast<int>(left < kRowsOfBlock ? left : kRowsOfBlock);
-  const float* g = p.global + image * p.dim;
-  for (int r = device::warp_index(); r < rows; r += kWarps) {
-    const T* q = row_of(p.q, image, begin + r);
-    T* y = row_of(p.y, image, begin + r);
-    const float inverse = inverse_norm(norm_of_row(q, p.dim, p.rule.norm), p.rule);
+__global__ void __launch_bounds__(kThreads) gate_strided_kernel(const GateArguments<T> p) {
+  const BlockRows rows = rows_of_block(p.queries, p.blocks_of_image);
+  const float* g = p.global + rows.image * p.dim;
+  for (int r = device::warp_index(); r < rows.count; r += kWarps) {
+    const T* q = row_of(p.q, rows.image, rows.begin + r);
+    T* y = row_of(p.y, rows.image, rows.begin + r);
+    const float inverse = inverse_norm_of(q, p.dim, p.rule);
     for (int f = device::lane_index(); f < p.dim; f += device::kWarpSize)
       y[f] = device::from_float<T>(device::to_float(q[f]) * inverse * g[f]);
   }

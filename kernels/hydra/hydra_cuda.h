@@ -14,7 +14,7 @@
 //   16 bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y
 //   may be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
 //   tokens with the empty sum.
-// Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_gradient.cuh. Two launches each.
+// Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_backward.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
 //   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
 //   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
@@ -71,9 +71,9 @@ struct ForwardParams {
   void* workspace;
   float* sum = nullptr;  ///< (B, D) or null: c, which only `grad_feature_scale` needs
 };
-void forward(const ForwardParams<float>& params, device::Stream stream);
-void forward(const ForwardParams<BFloat16>& params, device::Stream stream);
-void forward(const ForwardParams<Float16>& params, device::Stream stream);
+/// T: float, BFloat16 or Float16.
+template <class T>
+void forward(const ForwardParams<T>& params, device::Stream stream);
 
 template <class T>
 struct BackwardParams {
@@ -92,8 +92,8 @@ struct BackwardParams {
   /// What `forward` wrote; needed where feature_scale and its gradient are given.
   const float* sum = nullptr;
 };
-void backward(const BackwardParams<float>& params, device::Stream stream);
-void backward(const BackwardParams<BFloat16>& params, device::Stream stream);
-void backward(const BackwardParams<Float16>& params, device::Stream stream);
+/// T: float, BFloat16 or Float16.
+template <class T>
+void backward(const BackwardParams<T>& params, device::Stream stream);
 
 }  // namespace hydrascope::kernels::hydra::cuda
