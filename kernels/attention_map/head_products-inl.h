@@ -43,13 +43,10 @@ HWY_INLINE void head_products(const One* one, const T* rows, std::int64_t stride
     }
   }
   for (; i < dim; i += n) {  // what fills no pair
-    const std::size_t rest = dim - i;
-    const bool whole = rest >= n;
-    const VecF32 a = whole ? load(one + i) : load_n(one + i, rest);
-    for (int r = 0; r < kRows; ++r) {
-      const T* row = rows + r * stride + i;
-      sums[r] = hn::MulAdd(a, whole ? load(row) : load_n(row, rest), sums[r]);
-    }
+    const auto remainder = static_cast<std::int64_t>(dim - i);
+    const VecF32 a = take(one + i, remainder);
+    for (int r = 0; r < kRows; ++r)
+      sums[r] = hn::MulAdd(a, take(rows + r * stride + i, remainder), sums[r]);
   }
 }
 

@@ -1,5 +1,6 @@
 // softmax_scores: products of one row of heads with the rows of all tokens.
 #include "kernels/attention_map/attention_map.h"
+#include "kernels/vector/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_map/head_products.cpp"
@@ -31,31 +32,16 @@ void softmax_scores_any(const attention_map::SoftmaxScoresParams<T>& p) {
   for (; row + kProductRows <= p.rows; row += kProductRows) score_rows<kProductRows>(p, row);
   for (; row < p.rows; ++row) score_rows<1>(p, row);
 }
-void attention_map_softmax_scores_float32(const attention_map::SoftmaxScoresParams<float>& p) {
-  softmax_scores_any(p);
-}
-void attention_map_softmax_scores_bfloat16(const attention_map::SoftmaxScoresParams<BFloat16>& p) {
-  softmax_scores_any(p);
-}
+HYDRASCOPE_STORED_KERNELS(attention_map_softmax_scores, softmax_scores_any,
+                          attention_map::SoftmaxScoresParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::attention_map {
 
-HWY_EXPORT(attention_map_softmax_scores_float32);
-HWY_EXPORT(attention_map_softmax_scores_bfloat16);
+HYDRASCOPE_DISPATCH(softmax_scores, attention_map_softmax_scores, SoftmaxScoresParams)
 
-namespace attention_map {
-
-void softmax_scores(const SoftmaxScoresParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_softmax_scores_float32)(params);
-}
-void softmax_scores(const SoftmaxScoresParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_softmax_scores_bfloat16)(params);
-}
-
-}  // namespace attention_map
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::attention_map
 #endif  // HWY_ONCE

@@ -1,5 +1,6 @@
 #include "kernels/attention_map/attention_map.h"
 #include "kernels/hydra/norm.h"
+#include "kernels/vector/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_map/hydra_map.cpp"
@@ -22,21 +23,21 @@ using attention_map::HydraMeasure;
 constexpr int kHydraMapRows = 4;
 
 /// The sums of one row, a lane's share each.
-struct GivenSums {
+struct RowSums {
   VecF32 norm;
-  VecF32 given;
+  VecF32 contribution;
 };
 
 template <hydra::Norm kNorm, HydraMeasure kMeasure>
-HWY_INLINE GivenSums add_given(VecF32 w, VecF32 k, VecF32 v, GivenSums sums) {
+HWY_INLINE RowSums add_contribution(VecF32 w, VecF32 k, VecF32 v, RowSums sums) {
   if constexpr (kNorm == hydra::Norm::l2) sums.norm = hn::MulAdd(k, k, sums.norm);
   if constexpr (kNorm == hydra::Norm::l1) sums.norm = hn::Add(hn::Abs(k), sums.norm);
   const VecF32 product = hn::Mul(k, v);
   if constexpr (kMeasure == HydraMeasure::sum) {
-    sums.given = hn::MulAdd(product, w, sums.given);
+    sums.contribution = hn::MulAdd(product, w, sums.contribution);
   } else {
-    const VecF32 taken = hn::Mul(product, w);
-    sums.given = hn::MulAdd(taken, taken, sums.given);
+    const VecF32 term = hn::Mul(product, w);
+    sums.contribution = hn::MulAdd(term, term, sums.contribution);
   }
   return sums;
 }
@@ -49,7 +50,7 @@ HWY_INLINE void hydra_map_rows(const attention_map::HydraMapParams<T>& p, std::i
   const auto dim = static_cast<std::size_t>(p.dim);
   const T* k = p.k + row * p.stride;
   const T* v = p.v + row * p.stride;
-  GivenSums sums[kRows];
+  RowSums sums[kRows];
   for (int r = 0; r < kRows; ++r) sums[r] = {hn::Zero(d), hn::Zero(d)};
   std::size_t f = 0;
   for (; f + 2 * n <= dim; f += 2 * n) {
@@ -57,27 +58,23 @@ HWY_INLINE void hydra_map_rows(const attention_map::HydraMapParams<T>& p, std::i
     for (int r = 0; r < kRows; ++r) {
       const Pair of_k = load_pair(k + r * p.stride + f);
       const Pair of_v = load_pair(v + r * p.stride + f);
-      sums[r] = add_given<kNorm, kMeasure>(w.first, of_k.first, of_v.first, sums[r]);
-      sums[r] = add_given<kNorm, kMeasure>(w.second, of_k.second, of_v.second, sums[r]);
+      sums[r] = add_contribution<kNorm, kMeasure>(w.first, of_k.first, of_v.first, sums[r]);
+      sums[r] = add_contribution<kNorm, kMeasure>(w.second, of_k.second, of_v.second, sums[r]);
     }
   }
   for (; f < dim; f += n) {  // what fills no pair
-    const std::size_t rest = dim - f;
-    const bool whole = rest >= n;
-    const VecF32 w = whole ? load(p.weight + f) : load_n(p.weight + f, rest);
-    for (int r = 0; r < kRows; ++r) {
-      const T* of_k = k + r * p.stride + f;
-      const T* of_v = v + r * p.stride + f;
-      sums[r] = add_given<kNorm, kMeasure>(w, whole ? load(of_k) : load_n(of_k, rest),
-                                           whole ? load(of_v) : load_n(of_v, rest), sums[r]);
-    }
+    const auto remainder = static_cast<std::int64_t>(dim - f);
+    const VecF32 w = take(p.weight + f, remainder);
+    for (int r = 0; r < kRows; ++r)
+      sums[r] = add_contribution<kNorm, kMeasure>(w, take(k + r * p.stride + f, remainder),
+                                                  take(v + r * p.stride + f, remainder), sums[r]);
   }
   const hydra::NormRule rule{kNorm, p.kernel.eps_rule, p.kernel.eps};
   for (int r = 0; r < kRows; ++r) {
     const float c = row + r < p.num_prefix ? p.prefix_weight : p.patch_weight;
     const float by = c * hydra::inverse_norm(sum_of_lanes(sums[r].norm), rule);
-    const float given = sum_of_lanes(sums[r].given);
-    p.heat[row + r] = kMeasure == HydraMeasure::sum ? by * given : by * by * given;
+    const float contribution = sum_of_lanes(sums[r].contribution);
+    p.heat[row + r] = kMeasure == HydraMeasure::sum ? by * contribution : by * by * contribution;
   }
 }
 
@@ -104,31 +101,15 @@ void hydra_map_any(const attention_map::HydraMapParams<T>& p) {
   hydra_map_by<HydraMeasure::squares>(p);
 }
 
-void attention_map_hydra_float32(const attention_map::HydraMapParams<float>& p) {
-  hydra_map_any(p);
-}
-void attention_map_hydra_bfloat16(const attention_map::HydraMapParams<BFloat16>& p) {
-  hydra_map_any(p);
-}
+HYDRASCOPE_STORED_KERNELS(attention_map_hydra, hydra_map_any, attention_map::HydraMapParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::attention_map {
 
-HWY_EXPORT(attention_map_hydra_float32);
-HWY_EXPORT(attention_map_hydra_bfloat16);
+HYDRASCOPE_DISPATCH(hydra_map, attention_map_hydra, HydraMapParams)
 
-namespace attention_map {
-
-void hydra_map(const HydraMapParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_hydra_float32)(params);
-}
-void hydra_map(const HydraMapParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_hydra_bfloat16)(params);
-}
-
-}  // namespace attention_map
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::attention_map
 #endif  // HWY_ONCE

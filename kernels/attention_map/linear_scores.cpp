@@ -1,4 +1,5 @@
 #include "kernels/attention_map/attention_map.h"
+#include "kernels/vector/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_map/linear_scores.cpp"
@@ -41,19 +42,20 @@ HWY_INLINE void largest_exponents(const ScoredHead<T>& h, float* reference) {
   constexpr float kBy = kSlope<kFeature>;
   for (std::int64_t r = 0; r < h.rows; ++r) {
     const T* k = h.k + r * h.stride;
-    VecF32 most = hn::Set(d, -kInfinity);
-    VecF32 least = hn::Set(d, kInfinity);
+    VecF32 maximum = hn::Set(d, -kInfinity);
+    VecF32 minimum = hn::Set(d, kInfinity);
     for (std::int64_t j = 0; j < h.width; j += static_cast<std::int64_t>(lanes())) {
       const std::int64_t count = h.width - j;
       const VecF32 x = hn::Add(take(h.q + j, count), take(k + j, count));
-      most = hn::Max(most, first_or(x, count, -kInfinity));
-      if constexpr (kTwoParts) least = hn::Min(least, first_or(x, count, kInfinity));
+      maximum = hn::Max(maximum, first_or(x, count, -kInfinity));
+      if constexpr (kTwoParts) minimum = hn::Min(minimum, first_or(x, count, kInfinity));
     }
-    float largest = kBy * hn::GetLane(hn::MaxOfLanes(d, most)) - (h.of_q.first + h.of_k[r].first);
+    float largest =
+        kBy * hn::GetLane(hn::MaxOfLanes(d, maximum)) - (h.of_q.first + h.of_k[r].first);
     if constexpr (kTwoParts) {
-      const float other =
-          -kBy * hn::GetLane(hn::MinOfLanes(d, least)) - (h.of_q.second + h.of_k[r].second);
-      if (other > largest) largest = other;
+      const float second =
+          -kBy * hn::GetLane(hn::MinOfLanes(d, minimum)) - (h.of_q.second + h.of_k[r].second);
+      if (second > largest) largest = second;
     }
     // Where every feature is zero, -inf - 0 still gives zeros, and their logarithm -inf.
     reference[r] = largest == -kInfinity ? 0 : largest;
@@ -105,7 +107,7 @@ HWY_INLINE void feature_products(const ScoredHead<T>& h, std::int64_t row) {
 template <Feature kFeature, class T>
 void linear_scores_of(const attention_map::LinearScoresParams<T>& p) {
   constexpr bool kExponential = linear_attention::is_exponential(kFeature);
-  constexpr int kTogether = 4;
+  constexpr int kRows = 4;
   const linear_attention::Shape& shape = p.shape;
   const float of_prefix = kExponential ? logf(p.prefix_weight) : p.prefix_weight;
   const float of_patch = kExponential ? logf(p.patch_weight) : p.patch_weight;
@@ -134,7 +136,7 @@ void linear_scores_of(const attention_map::LinearScoresParams<T>& p) {
               reference[r] + logf(sums[r]) + (first + r < p.num_prefix ? of_prefix : of_patch);
       } else {
         std::int64_t r = 0;
-        for (; r + kTogether <= h.rows; r += kTogether) feature_products<kTogether, kFeature>(h, r);
+        for (; r + kRows <= h.rows; r += kRows) feature_products<kRows, kFeature>(h, r);
         for (; r < h.rows; ++r) feature_products<1, kFeature>(h, r);
         for (r = 0; r < h.rows; ++r) h.scores[r] *= first + r < p.num_prefix ? of_prefix : of_patch;
       }
@@ -144,43 +146,19 @@ void linear_scores_of(const attention_map::LinearScoresParams<T>& p) {
 
 template <class T>
 void linear_scores_any(const attention_map::LinearScoresParams<T>& p) {
-  switch (p.shape.feature) {
-    case Feature::elu_plus_one: return linear_scores_of<Feature::elu_plus_one>(p);
-    case Feature::relu: return linear_scores_of<Feature::relu>(p);
-    case Feature::unit: return linear_scores_of<Feature::unit>(p);
-    case Feature::exp: return linear_scores_of<Feature::exp>(p);
-    case Feature::exp_pair: return linear_scores_of<Feature::exp_pair>(p);
-    case Feature::softmax_pair: return linear_scores_of<Feature::softmax_pair>(p);
-    case Feature::softmax_both: return linear_scores_of<Feature::softmax_both>(p);
-    case Feature::exp_centred: return linear_scores_of<Feature::exp_centred>(p);
-  }
+  with_feature(p.shape.feature, [&](auto feature) { linear_scores_of<feature>(p); });
 }
 
-void attention_map_linear_scores_float32(const attention_map::LinearScoresParams<float>& p) {
-  linear_scores_any(p);
-}
-void attention_map_linear_scores_bfloat16(const attention_map::LinearScoresParams<BFloat16>& p) {
-  linear_scores_any(p);
-}
+HYDRASCOPE_STORED_KERNELS(attention_map_linear_scores, linear_scores_any,
+                          attention_map::LinearScoresParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::attention_map {
 
-HWY_EXPORT(attention_map_linear_scores_float32);
-HWY_EXPORT(attention_map_linear_scores_bfloat16);
+HYDRASCOPE_DISPATCH(linear_scores, attention_map_linear_scores, LinearScoresParams)
 
-namespace attention_map {
-
-void linear_scores(const LinearScoresParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_linear_scores_float32)(params);
-}
-void linear_scores(const LinearScoresParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(attention_map_linear_scores_bfloat16)(params);
-}
-
-}  // namespace attention_map
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::attention_map
 #endif  // HWY_ONCE

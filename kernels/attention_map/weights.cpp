@@ -19,26 +19,14 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// Values of a partial sum: a chain over 32401 tokens would lose two more digits.
 constexpr std::int64_t kSumBlock = 1024;
 
-/// `count` (at least one) values, then `other`.
-HWY_INLINE VecF32 load_or(const float* p, std::int64_t count, float other) {
-  const F32 d;
-  if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return load(p);
-  const auto inside = static_cast<std::size_t>(count);
-  return hn::IfThenElse(hn::FirstN(d, inside), load_n(p, inside), hn::Set(d, other));
-}
-HWY_INLINE void store_first(VecF32 v, float* p, std::int64_t count) {
-  if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return store(v, p);
-  store_n(v, p, static_cast<std::size_t>(count));
-}
-
 /// A NaN among them may be lost: its weight is NaN all the same.
 HWY_INLINE float largest_of(const float* scores, std::int64_t count) {
   const F32 d;
   constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  VecF32 most = hn::Set(d, kLowest);
+  VecF32 maximum = hn::Set(d, kLowest);
   for (std::int64_t t = 0; t < count; t += static_cast<std::int64_t>(lanes()))
-    most = hn::Max(most, load_or(scores + t, count - t, kLowest));
-  return hn::GetLane(hn::MaxOfLanes(d, most));
+    maximum = hn::Max(maximum, first_or(take(scores + t, count - t), count - t, kLowest));
+  return hn::GetLane(hn::MaxOfLanes(d, maximum));
 }
 
 /// e^(s - reference) in place; returns their sum.
@@ -50,10 +38,11 @@ HWY_INLINE float raise_and_sum(float* scores, std::int64_t count, float referenc
     const std::int64_t end = count - begin < kSumBlock ? count : begin + kSumBlock;
     VecF32 sum = hn::Zero(d);
     for (std::int64_t t = begin; t < end; t += static_cast<std::int64_t>(lanes())) {
-      const VecF32 s = load_or(scores + t, end - t, -std::numeric_limits<float>::infinity());
+      const VecF32 s =
+          first_or(take(scores + t, end - t), end - t, -std::numeric_limits<float>::infinity());
       const VecF32 weight = exp_f32(hn::Sub(s, of_all));
       sum = hn::Add(sum, weight);
-      store_first(weight, scores + t, end - t);
+      give(weight, scores + t, end - t);
     }
     total += sum_of_lanes(sum);
   }
@@ -67,7 +56,7 @@ HWY_INLINE float sum_of(const float* scores, std::int64_t count) {
     const std::int64_t end = count - begin < kSumBlock ? count : begin + kSumBlock;
     VecF32 sum = hn::Zero(d);
     for (std::int64_t t = begin; t < end; t += static_cast<std::int64_t>(lanes()))
-      sum = hn::Add(sum, load_or(scores + t, end - t, 0));
+      sum = hn::Add(sum, take(scores + t, end - t));
     total += sum_of_lanes(sum);
   }
   return total;
@@ -76,7 +65,7 @@ HWY_INLINE float sum_of(const float* scores, std::int64_t count) {
 HWY_INLINE void multiply(float* scores, std::int64_t count, float by) {
   const VecF32 factor = hn::Set(F32(), by);
   for (std::int64_t t = 0; t < count; t += static_cast<std::int64_t>(lanes()))
-    store_first(hn::Mul(load_or(scores + t, count - t, 0), factor), scores + t, count - t);
+    give(hn::Mul(take(scores + t, count - t), factor), scores + t, count - t);
 }
 
 void attention_map_normalise(float* scores, std::int64_t score_stride, std::int64_t num_heads,
@@ -99,8 +88,8 @@ void attention_map_mean_over_heads(const float* weights, std::int64_t weight_str
     VecF32 sum = hn::Zero(d);
     const float* of_head = weights + t;
     for (std::int64_t head = 0; head < num_heads; ++head, of_head += weight_stride)
-      sum = hn::Add(sum, load_or(of_head, rows - t, 0));
-    store_first(hn::Mul(sum, share), heat + t, rows - t);
+      sum = hn::Add(sum, take(of_head, rows - t));
+    give(hn::Mul(sum, share), heat + t, rows - t);
   }
 }
 

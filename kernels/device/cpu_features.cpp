@@ -3,6 +3,7 @@
 #include <array>
 #include <cpuid.h>
 #include <cstring>
+#include <unistd.h>
 
 namespace hydrascope::kernels::device {
 
@@ -53,6 +54,13 @@ std::string cpu_model() {
   const auto first = text.find_first_not_of(' ');
   if (first == std::string::npos) return "unknown";
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+CacheSizes cache_sizes() {
+  CacheSizes sizes;
+  if (const long l1 = sysconf(_SC_LEVEL1_DCACHE_SIZE); l1 > 0) sizes.l1_bytes = l1;
+  if (const long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE); l2 > 0) sizes.l2_bytes = l2;
+  return sizes;
 }
 
 }  // namespace hydrascope::kernels::device

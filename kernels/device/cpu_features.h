@@ -1,7 +1,8 @@
 // What this processor can do, asked at run time: kernels are compiled per instruction set and
-// chosen with these answers; `doctor` prints them.
+// chosen with these answers, tiles with the sizes of its caches; `doctor` prints them.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ struct CpuFeatures {
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool avx512_vnni = false;
-  bool amx_bf16 = false;  ///< whether Linux lets a program use it: amx_permission.h
+  bool amx_bf16 = false;  ///< whether Linux lets a program use it: matrix_instructions.h
   bool amx_int8 = false;
 };
 
@@ -24,5 +25,13 @@ std::vector<std::string> names(const CpuFeatures& features);
 
 /// Brand string from CPUID, trimmed, e.g. "AMD EPYC 9B14"; "unknown" when the processor hides it.
 std::string cpu_model();
+
+/// The data caches that one core sees.
+struct CacheSizes {
+  std::int64_t l1_bytes = 32 << 10;
+  std::int64_t l2_bytes = 512 << 10;
+};
+/// As the operating system reports them; what it hides keeps the default above.
+CacheSizes cache_sizes();
 
 }  // namespace hydrascope::kernels::device

@@ -1,12 +1,43 @@
 #include "kernels/device/matrix_instructions.h"
 
-#include "kernels/device/amx_permission.h"
 #include "kernels/device/cpu_features.h"
 
 #include <atomic>
+#include <cpuid.h>
+#include <cstdint>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace hydrascope::kernels::device {
 namespace {
+
+/// XCR0; only where CPUID has OSXSAVE.
+std::uint64_t enabled_states() {
+  unsigned low = 0;
+  unsigned high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (std::uint64_t{high} << 32) | low;
+}
+
+const char* ask_for_tiles() noexcept {
+  unsigned eax = 0;
+  unsigned ebx = 0;
+  unsigned ecx = 0;
+  unsigned edx = 0;
+  constexpr unsigned kAmxTileBit = 1U << 24;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kAmxTileBit) == 0)
+    return "the processor has no AMX";
+  constexpr unsigned kOsXsaveBit = 1U << 27;
+  constexpr std::uint64_t kTileStates = (1U << 17) | (1U << 18);
+  if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0 || (ecx & kOsXsaveBit) == 0 ||
+      (enabled_states() & kTileStates) != kTileStates)
+    return "the system does not save AMX registers";
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM, not in older headers
+  constexpr long kTileData = 18;               // XFEATURE_XTILEDATA
+  if (syscall(SYS_arch_prctl, kRequestPermission, kTileData) != 0)
+    return "Linux does not permit AMX (before 5.16, or a small alternate signal stack)";
+  return nullptr;
+}
 
 constexpr unsigned bit(MatrixInstruction instruction) { return static_cast<unsigned>(instruction); }
 
@@ -22,6 +53,11 @@ unsigned present() {
 std::atomic<unsigned> usable{present()};
 
 }  // namespace
+
+const char* amx_refusal() noexcept {
+  static const char* const refusal = ask_for_tiles();
+  return refusal;
+}
 
 bool may_use(MatrixInstruction instruction) noexcept {
   return (usable.load(std::memory_order_relaxed) & bit(instruction)) != 0;

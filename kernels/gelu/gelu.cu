@@ -1,6 +1,6 @@
 // The kernels of gelu_cuda.h, which has the equations and the traffic, and what launches them.
 //
-// Geometry (gelu_geometry.h): 256 threads, each with two packs of 16 bytes a block's width apart;
+// Geometry: 256 threads, each with two packs of 16 bytes a block's width apart;
 // the few values before and after the aligned middle are the first block's.
 //
 // Budget: gelu_kernel: 40 registers, 0 shared bytes
@@ -8,7 +8,6 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/gelu/gelu_cuda.h"
-#include "kernels/gelu/gelu_geometry.h"
 
 #include <cstdint>
 

@@ -1,6 +1,7 @@
 #include "kernels/hydra/hydra.h"
 
 #include "kernels/hydra/norm.h"
+#include "kernels/vector/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/hydra/hydra.cpp"
@@ -39,8 +40,9 @@ HWY_INLINE float norm_sum(const T* x, std::size_t dim) {
     b.second = add_to_norm<kNorm>(x1.second, b.second);
   }
   for (; f < dim; f += step) {
-    const std::size_t rest = dim - f;
-    const Pair x0 = rest < step ? load_pair(PairTail<T>(x + f, rest).values) : load_pair(x + f);
+    const std::size_t remainder = dim - f;
+    const Pair x0 =
+        remainder < step ? load_pair(PairTail<T>(x + f, remainder).values) : load_pair(x + f);
     a.first = add_to_norm<kNorm>(x0.first, a.first);
     a.second = add_to_norm<kNorm>(x0.second, a.second);
   }
@@ -97,17 +99,17 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
     store_pair(sum, p.sum + f);
   }
   if (f == dim) return;
-  const std::size_t rest = dim - f;
+  const std::size_t remainder = dim - f;
   Pair sum = load_pair(sum_tail);
   for (int r = 0; r < kRows; ++r) {
     const std::int64_t at = r * p.stride + static_cast<std::int64_t>(f);
-    const PairTail<T> k_tail(k + at, rest);
-    const PairTail<T> v_tail(v + at, rest);
+    const PairTail<T> k_tail(k + at, remainder);
+    const PairTail<T> v_tail(v + at, remainder);
     sum = gathered(load_pair(k_tail.values), of_k[r], load_pair(v_tail.values), sum);
     if (!kQueries) continue;
-    PairTail<T> q_tail(q + r * p.q_stride + f, rest);
+    PairTail<T> q_tail(q + r * p.q_stride + f, remainder);
     store_pair(scaled(load_pair(q_tail.values), of_q[r]), q_tail.values);
-    q_tail.give(q_hat + r * p.q_hat_stride + f, rest);
+    q_tail.give(q_hat + r * p.q_hat_stride + f, remainder);
   }
   store_pair(sum, sum_tail);
 }
@@ -129,33 +131,22 @@ void project_with(const hydra::ProjectParams<T>& p) {
     for (std::size_t f = 0; f + step <= dim; f += step)
       store_pair_as<T>(load_pair(p.sum + f), p.sum + f);
   }
-  const std::size_t rest = dim % step;
-  if (rest == 0) return;
+  const std::size_t remainder = dim % step;
+  if (remainder == 0) return;
   HWY_ALIGN float in_order[kMaxPair];
   store_pair_as<T>(load_pair(sum_tail), in_order);
-  for (std::size_t f = 0; f < rest; ++f) p.sum[dim - rest + f] = in_order[f];
+  for (std::size_t f = 0; f < remainder; ++f) p.sum[dim - remainder + f] = in_order[f];
 }
 
 void hydra_combine_float32(const float* sums, std::int64_t count, std::int64_t dim, float scale,
                            const float* feature_scale, float* g) {
-  const auto columns = static_cast<std::size_t>(dim);
   const VecF32 by = hn::Set(F32(), scale);
-  for (std::size_t f = 0; f < columns; f += lanes()) {
-    const std::size_t rest = columns - f;
-    const bool whole = rest >= lanes();
+  for (std::int64_t f = 0; f < dim; f += static_cast<std::int64_t>(lanes())) {
     VecF32 sum = hn::Zero(F32());
-    for (std::int64_t i = 0; i < count; ++i) {
-      const float* from = sums + i * dim + f;
-      sum = hn::Add(sum, whole ? load(from) : load_n(from, rest));
-    }
+    for (std::int64_t i = 0; i < count; ++i) sum = hn::Add(sum, take(sums + i * dim + f, dim - f));
     sum = hn::Mul(sum, by);
-    if (feature_scale != nullptr)
-      sum = hn::Mul(sum, whole ? load(feature_scale + f) : load_n(feature_scale + f, rest));
-    if (whole) {
-      store(sum, g + f);
-    } else {
-      store_n(sum, g + f, rest);
-    }
+    if (feature_scale != nullptr) sum = hn::Mul(sum, take(feature_scale + f, dim - f));
+    give(sum, g + f, dim - f);
   }
 }
 
@@ -185,12 +176,12 @@ HWY_INLINE void gate_rows(const T* q_hat, std::int64_t q_hat_stride, const float
       store_pair(product(load_pair(q_hat + r * q_hat_stride + f), gate), y + r * y_stride + f);
   }
   if (f == dim) return;
-  const std::size_t rest = dim - f;
-  const Pair gate = load_gate<T>(PairTail<float>(g + f, rest).values);
+  const std::size_t remainder = dim - f;
+  const Pair gate = load_gate<T>(PairTail<float>(g + f, remainder).values);
   for (int r = 0; r < kRows; ++r) {
-    PairTail<T> tail(q_hat + r * q_hat_stride + f, rest);
+    PairTail<T> tail(q_hat + r * q_hat_stride + f, remainder);
     store_pair(product(load_pair(tail.values), gate), tail.values);
-    tail.give(y + r * y_stride + f, rest);
+    tail.give(y + r * y_stride + f, remainder);
   }
 }
 
@@ -226,18 +217,17 @@ void add_gated_with(const hydra::AddGatedParams<T>& p) {
     for (; f + step <= dim; f += step)
       store_pair(with_gated(load_pair(y + f), load_pair(q + f), by, load_gate<T>(p.g + f)), y + f);
     if (f == dim) continue;
-    const std::size_t rest = dim - f;
-    const Pair gate = load_gate<T>(PairTail<float>(p.g + f, rest).values);
-    const PairTail<T> q_tail(q + f, rest);
-    PairTail<T> y_tail(y + f, rest);
+    const std::size_t remainder = dim - f;
+    const Pair gate = load_gate<T>(PairTail<float>(p.g + f, remainder).values);
+    const PairTail<T> q_tail(q + f, remainder);
+    PairTail<T> y_tail(y + f, remainder);
     store_pair(with_gated(load_pair(y_tail.values), load_pair(q_tail.values), by, gate),
                y_tail.values);
-    y_tail.give(y + f, rest);
+    y_tail.give(y + f, remainder);
   }
 }
 
-void hydra_project_float32(const hydra::ProjectParams<float>& p) { project_with(p); }
-void hydra_project_bfloat16(const hydra::ProjectParams<BFloat16>& p) { project_with(p); }
+HYDRASCOPE_STORED_KERNELS(hydra_project, project_with, hydra::ProjectParams)
 void hydra_gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g,
                         std::int64_t rows, std::int64_t dim, float* y, std::int64_t y_stride) {
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
@@ -247,8 +237,7 @@ void hydra_gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const
   gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
-void hydra_add_gated_float32(const hydra::AddGatedParams<float>& p) { add_gated_with(p); }
-void hydra_add_gated_bfloat16(const hydra::AddGatedParams<BFloat16>& p) { add_gated_with(p); }
+HYDRASCOPE_STORED_KERNELS(hydra_add_gated, add_gated_with, hydra::AddGatedParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -256,22 +245,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels {
 
-HWY_EXPORT(hydra_project_float32);
-HWY_EXPORT(hydra_project_bfloat16);
 HWY_EXPORT(hydra_combine_float32);
 HWY_EXPORT(hydra_gate_float32);
 HWY_EXPORT(hydra_gate_bfloat16);
-HWY_EXPORT(hydra_add_gated_float32);
-HWY_EXPORT(hydra_add_gated_bfloat16);
 
 namespace hydra {
 
-void project(const ProjectParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(hydra_project_float32)(params);
-}
-void project(const ProjectParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(hydra_project_bfloat16)(params);
-}
+HYDRASCOPE_DISPATCH(project, hydra_project, ProjectParams)
 
 void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,
              const float* feature_scale, float* g) {
@@ -287,12 +267,7 @@ void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std:
   HWY_DYNAMIC_DISPATCH(hydra_gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
 }
 
-void add_gated(const AddGatedParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(hydra_add_gated_float32)(params);
-}
-void add_gated(const AddGatedParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(hydra_add_gated_bfloat16)(params);
-}
+HYDRASCOPE_DISPATCH(add_gated, hydra_add_gated, AddGatedParams)
 
 }  // namespace hydra
 }  // namespace hydrascope::kernels

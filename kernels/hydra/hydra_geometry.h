@@ -38,9 +38,9 @@ constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }
 /// 768. A function of the tokens alone: an image's sum must depend neither on its batch nor on the
 /// GPU.
 inline constexpr std::int64_t kShare = 32;
-inline constexpr std::int64_t kMostShares = 256;
+inline constexpr std::int64_t kMaxShares = 256;
 constexpr std::int64_t project_share(std::int64_t tokens) {
-  return kShare * std::max<std::int64_t>(1, device::ceil_div(tokens, kShare * kMostShares));
+  return kShare * std::max<std::int64_t>(1, device::ceil_div(tokens, kShare * kMaxShares));
 }
 /// Blocks per image; one also where there is no token, which writes the empty sum.
 constexpr std::int64_t project_splits(std::int64_t tokens) {

@@ -1,5 +1,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 
+#include "kernels/vector/dispatch.h"
+
 #include <cmath>
 
 // foreach_target.h includes this file once per instruction set: it stands before what they compile.
@@ -49,18 +51,18 @@ HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
   std::size_t i = 0;
   for (; i + kRowSums * n <= dim; i += kRowSums * n) {
     for (std::size_t k = 0; k < kRowSums; ++k) {
-      const VecF32 away = hn::Sub(load(x + i + k * n), middle);
-      sums[k] = hn::Add(sums[k], away);
-      squares[k] = hn::MulAdd(away, away, squares[k]);
+      const VecF32 deviations = hn::Sub(load(x + i + k * n), middle);
+      sums[k] = hn::Add(sums[k], deviations);
+      squares[k] = hn::MulAdd(deviations, deviations, squares[k]);
     }
   }
   for (; i < dim; i += n) {
     const bool whole = i + n <= dim;
-    VecF32 away = hn::Sub(whole ? load(x + i) : load_n(x + i, dim - i), middle);
+    VecF32 deviations = hn::Sub(whole ? load(x + i) : load_n(x + i, dim - i), middle);
     // The lanes after the row must not count: there load_n gives zero, not the mean.
-    if (!whole) away = hn::IfThenElseZero(hn::FirstN(d, dim - i), away);
-    sums[0] = hn::Add(sums[0], away);
-    squares[0] = hn::MulAdd(away, away, squares[0]);
+    if (!whole) deviations = hn::IfThenElseZero(hn::FirstN(d, dim - i), deviations);
+    sums[0] = hn::Add(sums[0], deviations);
+    squares[0] = hn::MulAdd(deviations, deviations, squares[0]);
   }
   return {sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))),
           sum_of_lanes(hn::Add(hn::Add(squares[0], squares[1]), hn::Add(squares[2], squares[3])))};
@@ -89,16 +91,16 @@ void layer_norm_rows(const layer_norm::LayerNormParams<T>& p) {
     const T* x = p.x + row * p.x_stride;
     T* y = p.y + row * p.y_stride;
     const float mean = row_sum(x, dim) * each;
-    const Deviations away = row_deviations(x, dim, mean);
-    const float rest = away.sum * each;
+    const Deviations deviations = row_deviations(x, dim, mean);
+    const float correction = deviations.sum * each;
     // A constant row may come out below zero by a rounding. A NaN stays.
-    const float left = away.squares - away.sum * rest;
-    const float variance = left < 0 ? 0.0F : left * each;
+    const float centred = deviations.squares - deviations.sum * correction;
+    const float variance = centred < 0 ? 0.0F : centred * each;
     const float scale = 1.0F / std::sqrt(variance + p.eps);
     const VecF32 middle = hn::Set(d, mean);
     const VecF32 scales = hn::Set(d, scale);
     // x - mean is exact where it matters; the correction joins after it.
-    const VecF32 shift = hn::Set(d, -rest * scale);
+    const VecF32 shift = hn::Set(d, -correction * scale);
     std::size_t i = 0;
     for (; i + n <= dim; i += n) {
       const VecF32 v = hn::MulAdd(hn::Sub(load(x + i), middle), scales, shift);
@@ -125,27 +127,15 @@ HWY_INLINE void layer_norm_of(const layer_norm::LayerNormParams<T>& p) {
   }
 }
 
-void layer_norm_float32(const layer_norm::LayerNormParams<float>& p) { layer_norm_of(p); }
-void layer_norm_bfloat16(const layer_norm::LayerNormParams<BFloat16>& p) { layer_norm_of(p); }
+HYDRASCOPE_STORED_KERNELS(layer_norm, layer_norm_of, layer_norm::LayerNormParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::layer_norm {
 
-HWY_EXPORT(layer_norm_float32);
-HWY_EXPORT(layer_norm_bfloat16);
+HYDRASCOPE_DISPATCH(layer_norm, layer_norm, LayerNormParams)
 
-namespace layer_norm {
-
-void layer_norm(const LayerNormParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(layer_norm_float32)(params);
-}
-void layer_norm(const LayerNormParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(layer_norm_bfloat16)(params);
-}
-
-}  // namespace layer_norm
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::layer_norm
 #endif  // HWY_ONCE

@@ -1,6 +1,6 @@
 // The kernels of layer_norm_cuda.h, which has the equations and the traffic, and what launches them.
 //
-// Geometry: 128 threads, one warp per row (layer_norm_geometry.h); no shared memory, no barrier.
+// Geometry: 128 threads, one warp per row; no shared memory, no barrier.
 //   layer_norm_kernel<T, packs>: the row lies in the registers of its warp, `packs` packs of 16
 //   bytes per lane, read once in accesses that are 512 bytes wide. layer_norm_strided_kernel<T>:
 //   any width and alignment, value by value; the row is read three times, twice from the caches.
@@ -12,7 +12,6 @@
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/layer_norm/layer_norm_geometry.h"
 
 #include <cstdint>
 
@@ -27,12 +26,12 @@ struct Standard {
 /// the sum corrects the variance and joins the result after the difference, which is exact where
 /// it matters.
 __device__ __forceinline__ Standard standard(float sum, float squares, float each, float eps) {
-  const float rest = sum * each;
-  const float left = squares - sum * rest;
+  const float correction = sum * each;
+  const float centred = squares - sum * correction;
   // A constant row may come out below zero by a rounding. A NaN stays.
-  const float variance = left < 0 ? 0.0F : left * each;
+  const float variance = centred < 0 ? 0.0F : centred * each;
   const float scale = 1.0F / sqrtf(variance + eps);
-  return {scale, -rest * scale};
+  return {scale, -correction * scale};
 }
 
 /// Preconditions: all pointers 16-byte aligned, strides and dim whole packs, dim at most 32 `packs`
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
 #pragma unroll
     for (int j = 0; j < kPack; ++j) total += values[k][j];
   const float mean = device::warp_reduce(total, device::Sum{}) * each;
-  float away = 0;
+  float deviations = 0;
   float squares = 0;
 #pragma unroll
   for (int k = 0; k < packs; ++k) {
@@ -75,13 +74,13 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
 #pragma unroll
     for (int j = 0; j < kPack; ++j) {
       values[k][j] -= mean;
-      away += values[k][j];
+      deviations += values[k][j];
       squares += values[k][j] * values[k][j];
     }
   }
-  away = device::warp_reduce(away, device::Sum{});
+  deviations = device::warp_reduce(deviations, device::Sum{});
   squares = device::warp_reduce(squares, device::Sum{});
-  const Standard to = standard(away, squares, each, p.eps);
+  const Standard to = standard(deviations, squares, each, p.eps);
 
   T* y = p.y + row * p.y_stride;
   // Of a tensor that y is not: they may be read ahead of the stores.
@@ -121,16 +120,16 @@ __global__ void __launch_bounds__(kThreads) layer_norm_strided_kernel(const Laye
 
   const float each = 1.0F / static_cast<float>(p.dim);
   const float mean = device::warp_reduce(total, device::Sum{}) * each;
-  float away = 0;
+  float deviations = 0;
   float squares = 0;
   for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
     const float value = device::to_float(x[i]) - mean;
-    away += value;
+    deviations += value;
     squares += value * value;
   }
-  away = device::warp_reduce(away, device::Sum{});
+  deviations = device::warp_reduce(deviations, device::Sum{});
   squares = device::warp_reduce(squares, device::Sum{});
-  const Standard to = standard(away, squares, each, p.eps);
+  const Standard to = standard(deviations, squares, each, p.eps);
 
   T* y = p.y + row * p.y_stride;
   for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
@@ -149,7 +148,7 @@ bool in_packs(const LayerNormParams<T>& p) {
 }
 
 template <class T>
-void launch(const LayerNormParams<T>& p, device::Stream stream) {
+void layer_norm(const LayerNormParams<T>& p, device::Stream stream) {
   if (p.dim < 1)
     throw Error(ErrorCode::internal, "layer_norm needs a dim of 1 or more", "layer_norm");
   if (p.rows == 0) return;
@@ -182,14 +181,8 @@ void launch(const LayerNormParams<T>& p, device::Stream stream) {
   device::launch("layer_norm_strided_kernel", layer_norm_strided_kernel<T>, layout, stream, p);
 }
 
-void layer_norm(const LayerNormParams<float>& params, device::Stream stream) {
-  launch(params, stream);
-}
-void layer_norm(const LayerNormParams<BFloat16>& params, device::Stream stream) {
-  launch(params, stream);
-}
-void layer_norm(const LayerNormParams<Float16>& params, device::Stream stream) {
-  launch(params, stream);
-}
+template void layer_norm(const LayerNormParams<float>&, device::Stream);
+template void layer_norm(const LayerNormParams<BFloat16>&, device::Stream);
+template void layer_norm(const LayerNormParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::layer_norm::cuda

@@ -29,10 +29,10 @@ using device::check_cuda;
 
 /// What NVIDIA advises for Hopper; older GPUs need 4 MiB.
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-constexpr int kMostAlgorithms = 16;
+constexpr int kMaxAlgorithms = 16;
 constexpr int kTimedRuns = 5;
 /// Those that are nearly the fastest are timed again, in turns: what clocks do meanwhile they share.
-constexpr std::size_t kMostFinalists = 3;
+constexpr std::size_t kMaxFinalists = 3;
 constexpr float kFinalistsWithin = 1.3F;
 constexpr int kFinalRounds = 4;
 
@@ -134,11 +134,11 @@ class Product {
     // bias will be, and never read.
     set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         static_cast<std::uintptr_t>((std::int64_t{1} << 20) + s.bias_alignment));
-    std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> found{};
+    std::array<cublasLtMatmulHeuristicResult_t, kMaxAlgorithms> found{};
     int count = 0;
     const cublasStatus_t status =
         library_.MatmulAlgoGetHeuristic(handle, operation_.get(), weight_.get(), x_.get(), c_.get(),
-                                        y_.get(), raw, kMostAlgorithms, found.data(), &count);
+                                        y_.get(), raw, kMaxAlgorithms, found.data(), &count);
     // Two ways to say that there is none.
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
     library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -293,13 +293,13 @@ class CublasLtProducts final : public Products {
             const std::function<std::shared_ptr<void>(std::size_t bytes)>& allocate) {
       const auto bytes = [&](std::int64_t stride, std::int64_t columns, std::int64_t batch_stride) {
         const std::int64_t count = (s.batch - 1) * batch_stride + (s.rows - 1) * stride + columns;
-        return count * size_of(s.type) + 2 * kMostAlignment;  // what `place` may need
+        return count * size_of(s.type) + 2 * kMaxAlignment;  // what `place` may need
       };
       const std::int64_t x_bytes = bytes(s.x_stride, s.in, s.x_batch_stride);
       const std::int64_t c_bytes = s.add ? bytes(s.c_stride, s.out, s.c_batch_stride) : 0;
       const std::int64_t shared = std::max(x_bytes, c_bytes);
-      const std::int64_t weight_bytes = s.out * s.in * size_of(s.type) + 2 * kMostAlignment;
-      const std::int64_t bias_bytes = s.out * size_of(s.type) + 2 * kMostAlignment;
+      const std::int64_t weight_bytes = s.out * s.in * size_of(s.type) + 2 * kMaxAlignment;
+      const std::int64_t bias_bytes = s.out * size_of(s.type) + 2 * kMaxAlignment;
       read_bytes = static_cast<std::size_t>(shared + weight_bytes + bias_bytes);
       read = allocate(read_bytes);
       written = allocate(static_cast<std::size_t>(bytes(s.y_stride, s.out, s.y_batch_stride)));
@@ -311,11 +311,11 @@ class CublasLtProducts final : public Products {
       y = place(static_cast<std::byte*>(written.get()), s.y_alignment);
     }
 
-    /// A near address that is a multiple of `alignment` and, up to kMostAlignment, of no more.
+    /// A near address that is a multiple of `alignment` and, up to kMaxAlignment, of no more.
     static std::byte* place(std::byte* from, std::int64_t alignment) {
       const auto address = reinterpret_cast<std::uintptr_t>(from);
-      const std::int64_t beyond = static_cast<std::int64_t>(address % kMostAlignment);
-      return from + (kMostAlignment - beyond) + (alignment < kMostAlignment ? alignment : 0);
+      const std::int64_t beyond = static_cast<std::int64_t>(address % kMaxAlignment);
+      return from + (kMaxAlignment - beyond) + (alignment < kMaxAlignment ? alignment : 0);
     }
 
     std::shared_ptr<void> read;
@@ -382,7 +382,7 @@ class CublasLtProducts final : public Products {
     }
     std::ranges::stable_sort(timed, {}, &decltype(timed)::value_type::first);
     std::size_t finalists = 0;
-    while (finalists < std::min(timed.size(), kMostFinalists) &&
+    while (finalists < std::min(timed.size(), kMaxFinalists) &&
            timed[finalists].first <= kFinalistsWithin * timed.front().first)
       ++finalists;
     timed.resize(finalists);

@@ -17,11 +17,11 @@ enum class ProductType {
 };
 
 /// What no algorithm asks more than.
-inline constexpr std::int64_t kMostAlignment = 256;
+inline constexpr std::int64_t kMaxAlignment = 256;
 
-/// The largest power of two that divides the address, kMostAlignment at most.
+/// The largest power of two that divides the address, kMaxAlignment at most.
 inline std::int64_t alignment_of(const void* pointer) {
-  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | std::uintptr_t{kMostAlignment};
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | std::uintptr_t{kMaxAlignment};
   return static_cast<std::int64_t>(address & (~address + 1));
 }
 
@@ -43,7 +43,7 @@ struct ProductShape {
   /// The tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
   /// from the erf form by at most 5e-4; not together with `add`.
   bool gelu = false;
-  /// Bytes, powers of two up to kMostAlignment, that the pointers given to `run` are multiples of
+  /// Bytes, powers of two up to kMaxAlignment, that the pointers given to `run` are multiples of
   /// (of a batch: the first matrix's). Algorithms that need more are not taken: an operand may
   /// begin inside a buffer, after the prefix tokens of an image or the queries' part of a bias.
   std::int64_t x_alignment = 16;

@@ -36,7 +36,7 @@ void tiled_sums(Tiles& tiles, const linear::Strip<BFloat16>& s, int tile_rows,
   if (done == s.depth) return;
   for (int t = 0; t < group.tiles; ++t) {
     const amx::RowTile& tile = group.tile[t];
-    const linear::Strip<BFloat16> rest{
+    const linear::Strip<BFloat16> remainder{
         s.a + (tile.first + tile.done) * s.row_stride + done,
         s.row_stride,
         2,
@@ -45,7 +45,7 @@ void tiled_sums(Tiles& tiles, const linear::Strip<BFloat16>& s, int tile_rows,
         sums + (t * amx::kTileRows + tile.done) * linear::kPanelColumns,
         linear::kPanelColumns,
         true};
-    panel_product(rest, tile_rows - tile.done);
+    panel_product(remainder, tile_rows - tile.done);
   }
 }
 

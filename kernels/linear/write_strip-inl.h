@@ -47,10 +47,10 @@ HWY_INLINE void write_strip(const Sums& sums, int rows, const float* bias, T* y,
       store(finish<T>(sum, kEpilogue, kAdd ? load(y + c) : sum), y + c);
     }
     if (c < columns) {
-      const std::size_t rest = columns - c;
+      const std::size_t remainder = columns - c;
       VecF32 sum = sums(r, c);
-      if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, rest));
-      store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, rest) : sum), y + c, rest);
+      if (bias != nullptr) sum = hn::Add(sum, load_n(bias + c, remainder));
+      store_n(finish<T>(sum, kEpilogue, kAdd ? load_n(y + c, remainder) : sum), y + c, remainder);
     }
   }
 }

@@ -35,10 +35,10 @@ HWY_INLINE FeatureRun run_of(std::int64_t begin, std::int64_t end) {
 }
 
 HWY_INLINE VecF32 common_maximum(const HeadOfTiles& h, FeatureRun run) {
-  VecF32 most = hn::Set(F32(), -kInfinity);
+  VecF32 maximum = hn::Set(F32(), -kInfinity);
   for (std::int64_t i = 0; i < h.count; ++i)
-    most = hn::Max(take(h.first.maximum + i * h.size + run.begin, run.count), most);
-  return first_or(most, run.count, -kInfinity);
+    maximum = hn::Max(take(h.first.maximum + i * h.size + run.begin, run.count), maximum);
+  return first_or(maximum, run.count, -kInfinity);
 }
 
 /// Adds columns of up to 64 of the run's rows, times their tile's factors, to `to` (lanes, 64).

@@ -4,8 +4,15 @@
 // for a whole launch: a branch on it is cheap outside of inner loops, and vanishes where it is a
 // constant.
 //
-// Numerics: float32; exponents are slope * u - shift, each operation rounded once. NaN stays.
-// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp, through the kernels.
+// Both families of kernels use them, each with exponentials of its own. Float32 arithmetic has e^x.
+// Tensor cores have powers of two: with s = slope log2(e) a feature is 2^(+-s u + offset_f - shift_t),
+// offset_f of the feature (its maximum M_f over the keys, negative for keys, positive for queries)
+// and shift_t of the token; ex2.approx and lg2.approx are good to 2^-22, a hundred times finer than
+// what features are rounded to.
+//
+// Numerics: float32; exponents are slope * u - shift. NaN stays.
+// Test: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp, through the
+//   kernels.
 #pragma once
 
 #include "kernels/device/block.cuh"
@@ -17,18 +24,41 @@
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
-/// A map as kernels are given it.
-struct Map {
-  Feature feature;
-  int width;     ///< w
-  int features;  ///< F
-  float unit_eps;
+inline constexpr float kLog2E = 1.44269504F;
+inline constexpr float kLn2 = 0.693147181F;
 
-  explicit Map(const Shape& shape)
-      : feature(shape.feature),
-        width(static_cast<int>(shape.width)),
-        features(static_cast<int>(shape.features())),
-        unit_eps(shape.unit_eps) {}
+#ifdef __CUDACC__
+__device__ __forceinline__ float power_of_two(float x) {
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+__device__ __forceinline__ float binary_logarithm(float x) {
+  float result;
+  asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+#else
+inline float power_of_two(float x) { return exp2f(x); }
+inline float binary_logarithm(float x) { return log2f(x); }
+#endif
+
+/// Exponentials of float32 arithmetic.
+struct Natural {
+  static constexpr float kUnit = 1;  ///< exponents are kept times this
+  using Max = device::Max;
+  __device__ static float exp(float x) { return expf(x); }
+  __device__ static float log(float x) { return logf(x); }
+};
+/// Exponentials of the tensor-core kernels. NaN is not a maximum here; it is a feature, so that it
+/// gets where it belongs.
+struct Binary {
+  static constexpr float kUnit = kLog2E;
+  struct Max {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+  };
+  __device__ static float exp(float x) { return power_of_two(x); }
+  __device__ static float log(float x) { return binary_logarithm(x); }
 };
 
 /// Whether a map looks at a token's whole row before it gives a feature.
@@ -44,128 +74,87 @@ struct OfRow {
   float second = 0;  ///< shift of the second part; `unit`: 1 / |u|, 0 for rows that are constants
 };
 
-/// OfRow of row u (`width` values), as a collective of groups of `lanes` neighbouring lanes, each
-/// with its own row and width (0: nothing is read, the result means nothing). `lane` counts within
-/// the group.
-template <int lanes, class T>
-__device__ __forceinline__ OfRow of_row(Feature feature, const T* u, int width, float unit_eps,
-                                        int lane) {
-  using device::Max;
+// Of a row that `lanes` neighbouring lanes share, a collective of theirs. `for_each` calls a function
+// with each of a lane's values.
+
+/// Of `unit`.
+template <int lanes, class ForEach>
+__device__ __forceinline__ OfRow norms_of_row(float unit_eps, const ForEach& for_each) {
+  float sum = 0;
+  for_each([&](float u) { sum = fmaf(u, u, sum); });
+  const float norm = sqrtf(device::warp_reduce<lanes>(sum, device::Sum()));
+  // Asked this way round a NaN stays.
+  return {1 / (norm < unit_eps ? unit_eps : norm), norm < unit_eps ? 0.0F : 1 / norm};
+}
+/// Of maps that subtract something of each token; `slope` in the arithmetic's unit.
+template <class Arithmetic, int lanes, class ForEach>
+__device__ __forceinline__ OfRow shifts_of_row(Feature feature, float slope,
+                                               const ForEach& for_each) {
   using device::Sum;
-  using device::to_float;
   using device::warp_reduce;
-  if (feature == Feature::unit) {
-    float sum = 0;
-    for (int j = lane; j < width; j += lanes) sum += to_float(u[j]) * to_float(u[j]);
-    const float norm = sqrtf(warp_reduce<lanes>(sum, Sum()));
-    // Asked this way round a NaN stays.
-    return {1 / (norm < unit_eps ? unit_eps : norm), norm < unit_eps ? 0 : 1 / norm};
-  }
-  if (feature < Feature::softmax_pair) return {};
-  const float slope = slope_of(feature);
+  constexpr typename Arithmetic::Max kMax{};
   float above = -INFINITY;
   float below = -INFINITY;
-  for (int j = lane; j < width; j += lanes) {
-    const float x = slope * to_float(u[j]);
-    above = Max()(above, x);
-    below = Max()(below, -x);
-  }
-  above = warp_reduce<lanes>(above, Max());
-  below = warp_reduce<lanes>(below, Max());
+  for_each([&](float u) {
+    above = kMax(above, u);
+    below = kMax(below, -u);
+  });
+  above = slope * warp_reduce<lanes>(above, kMax);
+  below = slope * warp_reduce<lanes>(below, kMax);
   if (feature == Feature::exp_centred) return {above, below};
-  if (feature == Feature::softmax_both) above = below = Max()(above, below);
+  if (feature == Feature::softmax_both) above = below = kMax(above, below);
   float first = 0;
   float second = 0;
-  for (int j = lane; j < width; j += lanes) {
-    const float x = slope * to_float(u[j]);
-    first += expf(x - above);
-    second += expf(-x - below);
-  }
+  for_each([&](float u) {
+    first += Arithmetic::exp(fmaf(u, slope, -above));
+    second += Arithmetic::exp(fmaf(-u, slope, -below));
+  });
   first = warp_reduce<lanes>(first, Sum());
   second = warp_reduce<lanes>(second, Sum());
-  if (feature == Feature::softmax_both) {
-    const float shift = above + logf(first + second);
-    return {shift, shift};
-  }
-  return {above + logf(first), below + logf(second)};
-}
-
-/// The exponent that element u gives in the first or second part of a map that has exponents.
-__device__ __forceinline__ float exponent(Feature feature, float u, bool second, OfRow row) {
-  const float x = slope_of(feature) * u;
-  return second ? -x - row.second : x - row.first;
+  if (feature == Feature::softmax_both) first = second = first + second;
+  return {above + Arithmetic::log(first), below + Arithmetic::log(second)};
 }
 
 /// The feature that element u gives in a map without exponents.
-__device__ __forceinline__ float plain_feature(Feature feature, float u, OfRow row) {
-  if (feature == Feature::elu_plus_one) return u > 0 ? u + 1 : expf(u);
+template <class Arithmetic>
+__device__ __forceinline__ float plain_feature(Feature feature, float u, float inverse_norm) {
+  if (feature == Feature::elu_plus_one)
+    return u > 0 ? u + 1 : Arithmetic::exp(u * Arithmetic::kUnit);
   if (feature == Feature::relu) return u < 0 ? 0 : u;  // asked this way round a NaN stays
-  return u * row.first;
+  return u * inverse_norm;
 }
 
-/// The largest U_f + M_f of a row of queries; a collective like of_row, whose result `row` is.
-template <int lanes, class T>
-__device__ __forceinline__ float largest_exponent(const Map& map, const T* u, int width, OfRow row,
-                                                  const float* maximum, int lane) {
-  float largest = -INFINITY;
-  for (int j = lane; j < width; j += lanes) {
-    const float x = device::to_float(u[j]);
-    largest = device::Max()(largest, exponent(map.feature, x, false, row) + maximum[j]);
-    if (map.features > map.width)
-      largest =
-          device::Max()(largest, exponent(map.feature, x, true, row) + maximum[map.width + j]);
-  }
-  return device::warp_reduce<lanes>(largest, device::Max());
+/// The gradient of element u of elu_plus_one and relu from that of its feature.
+template <class Arithmetic>
+__device__ __forceinline__ float plain_gradient(Feature feature, float u, float gradient) {
+  if (feature == Feature::elu_plus_one)
+    return u > 0 ? gradient : gradient * Arithmetic::exp(u * Arithmetic::kUnit);
+  return u <= 0 ? 0.0F : gradient;
 }
 
-/// The gradient that one element has as a feature or, where the map has exponents, as the exponents
-/// of both parts (0 where there is no second part).
-struct OfParts {
-  float first;
-  float second;
-};
-/// Sums over a row that J^T needs.
+/// Sums over a row that J^T needs: of the gradients of a map's exponents, or of `unit`'s features
+/// times their gradients.
 struct GradientSums {
-  float first = 0;          ///< of the first part's gradients; `unit`: of feature * gradient
-  float second = 0;         ///< of the second part's
+  float first = 0;
+  float second = 0;         ///< of the second part
   float first_maxima = 0;   ///< exp_centred: elements that share the maximum
   float second_maxima = 0;  ///< and the minimum
 };
-constexpr bool needs_gradient_sums(Feature feature) { return needs_row(feature); }
-
-/// What one element adds to GradientSums.
-__device__ __forceinline__ GradientSums gradient_terms(Feature feature, float u, OfRow row,
-                                                       OfParts gradient) {
-  if (feature == Feature::unit) return {u * row.first * gradient.first, 0, 0, 0};
-  const bool centred = feature == Feature::exp_centred;
-  return {gradient.first, gradient.second,
-          centred && exponent(feature, u, false, row) == 0 ? 1.0F : 0.0F,
-          centred && exponent(feature, u, true, row) == 0 ? 1.0F : 0.0F};
+/// Of an element's gradient by J^T: what comes of `unit`'s norm.
+__device__ __forceinline__ float through_norm(float u, float gradient, OfRow row, float sum) {
+  return (gradient - u * row.first * sum) * row.second;
 }
-
-/// J^T: the gradient of u. `sums` is read where needs_gradient_sums.
-__device__ __forceinline__ float pulled_back(Feature feature, float u, OfRow row, OfParts gradient,
-                                             const GradientSums& sums) {
-  switch (feature) {
-    case Feature::elu_plus_one: return gradient.first * (u > 0 ? 1.0F : expf(u));
-    case Feature::relu: return u <= 0 ? 0 : gradient.first;
-    case Feature::unit: return (gradient.first - u * row.first * sums.first) * row.second;
-    case Feature::exp: return gradient.first;
-    case Feature::exp_pair: return gradient.first - gradient.second;
-    default: break;
-  }
-  const float above = exponent(feature, u, false, row);
-  const float below = exponent(feature, u, true, row);
-  if (feature == Feature::exp_centred) {
-    const float first = above == 0 ? sums.first / sums.first_maxima : 0;
-    const float second = below == 0 ? sums.second / sums.second_maxima : 0;
-    return gradient.first - first - (gradient.second - second);
-  }
-  float first = sums.first;
-  float second = sums.second;
-  if (feature == Feature::softmax_both) first = second = first + second;
-  return slope_of(feature) *
-         (gradient.first - expf(above) * first - (gradient.second - expf(below) * second));
+/// What is subtracted for the row's shifts. `above`, `below`: the element's two exponents.
+template <class Arithmetic>
+__device__ __forceinline__ float through_shifts(Feature feature, float above, float below,
+                                                const GradientSums& sums) {
+  if (feature == Feature::exp_centred)
+    return (above == 0 ? sums.first / sums.first_maxima : 0.0F) -
+           (below == 0 ? sums.second / sums.second_maxima : 0.0F);
+  const bool both = feature == Feature::softmax_both;
+  const float first = both ? sums.first + sums.second : sums.first;
+  const float second = both ? first : sums.second;
+  return slope_of(feature) * (Arithmetic::exp(above) * first - Arithmetic::exp(below) * second);
 }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda

@@ -95,22 +95,8 @@ HWY_INLINE VecF32 give_features(VecF32 b0, VecF32 b1, bool, float* to, std::int6
 }
 HWY_INLINE VecF32 give_features(VecF32 b0, VecF32 b1, bool exponential, BFloat16* to, std::int64_t,
                                 bool, VecF32 z) {
-  const U32 d;
-  VecU32 first;
-  VecU32 second;
-  if (exponential) {
-    // Halves go up: powers of e never lie half way, and two instructions a vector are saved.
-    const VecU32 half = hn::Set(d, 0x8000);
-    first = hn::Add(hn::BitCast(d, b0), half);
-    second = hn::Add(hn::BitCast(d, b1), half);
-  } else {
-    first = rounded_up(b0);
-    second = rounded_up(b1);
-  }
-  first = hn::And(first, upper_halves());
-  second = hn::And(second, upper_halves());
-  hn::StoreU(hn::Or(hn::ShiftRight<16>(first), second), d, reinterpret_cast<std::uint32_t*>(to));
-  return hn::Add(z, hn::Add(hn::BitCast(F32(), first), hn::BitCast(F32(), second)));
+  const Pair rounded = store_rounded({b0, b1}, exponential, to);
+  return hn::Add(z, hn::Add(rounded.first, rounded.second));
 }
 
 /// One column of features, of all tokens of the chunk.
@@ -123,7 +109,6 @@ HWY_INLINE void key_column(const KeyChunk<T>& c, std::int64_t column, bool weigh
   const std::int64_t pair_step = 2 * c.step;
   constexpr std::int64_t kWidth = sizeof(T) == 2 ? 2 : 1;
   const std::int64_t count = c.width - column;
-  const auto n = static_cast<std::int64_t>(lanes());
   VecF32 offset[2] = {hn::Zero(d), hn::Zero(d)};
   VecF32 z[2] = {hn::Zero(d), hn::Zero(d)};
   if constexpr (kExponential) {
@@ -135,12 +120,7 @@ HWY_INLINE void key_column(const KeyChunk<T>& c, std::int64_t column, bool weigh
           hn::IfThenElse(hn::Eq(m.before[part], hn::Set(d, -kInfinity)), hn::Set(d, 1.0F),
                          exp_f32(hn::Sub(m.before[part], m.after[part])));
       store(factor, c.factors + part * c.part_step + column);
-      float* to = c.maximum + part * c.width + column;
-      if (count >= n) {
-        store(m.after[part], to);
-      } else {
-        store_n(m.after[part], to, static_cast<std::size_t>(count));
-      }
+      give(m.after[part], c.maximum + part * c.width + column, count);
     }
   }
   const T* k = c.k + column;
@@ -175,11 +155,7 @@ HWY_INLINE void key_column(const KeyChunk<T>& c, std::int64_t column, bool weigh
     VecF32 before = take(sum, count);
     if constexpr (kExponential)
       before = hn::Mul(before, load(c.factors + part * c.part_step + column));
-    if (count >= n) {
-      store(hn::Add(before, z[part]), sum);
-    } else {
-      store_n(hn::Add(before, z[part]), sum, static_cast<std::size_t>(count));
-    }
+    give(hn::Add(before, z[part]), sum, count);
   }
 }
 

@@ -90,10 +90,10 @@ struct KeyScratch {
     const auto step = static_cast<std::size_t>(key_step(shape));
     panel = static_cast<std::size_t>(rows) * step * sizeof(T);
     columns = panel + static_cast<std::size_t>(linear::panel_size<T>(rows)) * sizeof(T);
-    const std::size_t rest = shape.head_dim % linear::kPanelColumns == 0
-                                 ? 0
-                                 : static_cast<std::size_t>(padded(shape.features())) * 64;
-    factors = columns + rest * sizeof(float);
+    const std::size_t remainder = shape.head_dim % linear::kPanelColumns == 0
+                                      ? 0
+                                      : static_cast<std::size_t>(padded(shape.features())) * 64;
+    factors = columns + remainder * sizeof(float);
     of_token = factors + step * sizeof(float);
     bytes = of_token + static_cast<std::size_t>(2 * padded(rows)) * sizeof(float);
   }

@@ -1,5 +1,7 @@
 #include "kernels/linear_attention/linear_attention.h"
 
+#include "kernels/vector/dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear_attention/linear_attention.cpp"
 #include <hwy/foreach_target.h>
@@ -78,7 +80,7 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
   const linear_attention::KeyScratch<T> scratch(shape, p.rows);
   auto* memory = static_cast<std::byte*>(p.scratch);
   auto* panel = reinterpret_cast<T*>(memory + scratch.panel);
-  auto* apart = reinterpret_cast<float*>(memory + scratch.columns);
+  auto* remainder = reinterpret_cast<float*>(memory + scratch.columns);
   auto* row_values = reinterpret_cast<OfRow*>(memory + scratch.of_token);
   constexpr std::int64_t kParts = linear_attention::parts_of(kFeature);
   const std::int64_t d = shape.head_dim;
@@ -116,10 +118,10 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       if (column == d) continue;
       // The product writes 64 columns: those of a narrower rest go through memory of their own.
       pack_value_panel(v + column, p.v_stride, c.rows, d - column, panel);
-      add_products(c, kParts, panel, apart, kPanelColumns, false);
+      add_products(c, kParts, panel, remainder, kPanelColumns, false);
       for (std::int64_t f = 0; f < kParts * c.width; ++f)
         for (std::int64_t i = column; i < d; ++i)
-          sums.s[f * d + i] += apart[f * kPanelColumns + i - column];
+          sums.s[f * d + i] += remainder[f * kPanelColumns + i - column];
     }
   }
 }
@@ -203,43 +205,16 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
 
 template <class T>
 void accumulate_any(const linear_attention::AccumulateParams<T>& p) {
-  switch (p.shape.feature) {
-    case Feature::elu_plus_one: return accumulate_of<T, Feature::elu_plus_one>(p);
-    case Feature::relu: return accumulate_of<T, Feature::relu>(p);
-    case Feature::unit: return accumulate_of<T, Feature::unit>(p);
-    case Feature::exp: return accumulate_of<T, Feature::exp>(p);
-    case Feature::exp_pair: return accumulate_of<T, Feature::exp_pair>(p);
-    case Feature::softmax_pair: return accumulate_of<T, Feature::softmax_pair>(p);
-    case Feature::softmax_both: return accumulate_of<T, Feature::softmax_both>(p);
-    case Feature::exp_centred: return accumulate_of<T, Feature::exp_centred>(p);
-  }
+  with_feature(p.shape.feature, [&](auto feature) { accumulate_of<T, feature>(p); });
 }
 template <class T>
 void read_out_any(const linear_attention::ReadOutParams<T>& p) {
-  switch (p.shape.feature) {
-    case Feature::elu_plus_one: return read_out_of<T, Feature::elu_plus_one>(p);
-    case Feature::relu: return read_out_of<T, Feature::relu>(p);
-    case Feature::unit: return read_out_of<T, Feature::unit>(p);
-    case Feature::exp: return read_out_of<T, Feature::exp>(p);
-    case Feature::exp_pair: return read_out_of<T, Feature::exp_pair>(p);
-    case Feature::softmax_pair: return read_out_of<T, Feature::softmax_pair>(p);
-    case Feature::softmax_both: return read_out_of<T, Feature::softmax_both>(p);
-    case Feature::exp_centred: return read_out_of<T, Feature::exp_centred>(p);
-  }
+  with_feature(p.shape.feature, [&](auto feature) { read_out_of<T, feature>(p); });
 }
 
-void linear_attention_accumulate_float32(const linear_attention::AccumulateParams<float>& p) {
-  accumulate_any(p);
-}
-void linear_attention_accumulate_bfloat16(const linear_attention::AccumulateParams<BFloat16>& p) {
-  accumulate_any(p);
-}
-void linear_attention_read_out_float32(const linear_attention::ReadOutParams<float>& p) {
-  read_out_any(p);
-}
-void linear_attention_read_out_bfloat16(const linear_attention::ReadOutParams<BFloat16>& p) {
-  read_out_any(p);
-}
+HYDRASCOPE_STORED_KERNELS(linear_attention_accumulate, accumulate_any,
+                          linear_attention::AccumulateParams)
+HYDRASCOPE_STORED_KERNELS(linear_attention_read_out, read_out_any, linear_attention::ReadOutParams)
 void linear_attention_combine_float32(const linear_attention::Shape& shape, const float* sums,
                                       std::int64_t count, std::int64_t first_head,
                                       std::int64_t heads, void* state) {
@@ -259,12 +234,8 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels {
 
-HWY_EXPORT(linear_attention_accumulate_float32);
-HWY_EXPORT(linear_attention_accumulate_bfloat16);
 HWY_EXPORT(linear_attention_combine_float32);
 HWY_EXPORT(linear_attention_combine_bfloat16);
-HWY_EXPORT(linear_attention_read_out_float32);
-HWY_EXPORT(linear_attention_read_out_bfloat16);
 
 namespace linear_attention {
 
@@ -294,12 +265,7 @@ std::size_t state_bytes(const Shape& shape) {
 template std::size_t state_bytes<float>(const Shape&);
 template std::size_t state_bytes<BFloat16>(const Shape&);
 
-void accumulate(const AccumulateParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_float32)(params);
-}
-void accumulate(const AccumulateParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(linear_attention_accumulate_bfloat16)(params);
-}
+HYDRASCOPE_DISPATCH(accumulate, linear_attention_accumulate, AccumulateParams)
 
 template <class T>
 void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
@@ -317,12 +283,7 @@ template void combine<float>(const Shape&, const float*, std::int64_t, std::int6
 template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::int64_t,
                                 std::int64_t, void*);
 
-void read_out(const ReadOutParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_float32)(params);
-}
-void read_out(const ReadOutParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(linear_attention_read_out_bfloat16)(params);
-}
+HYDRASCOPE_DISPATCH(read_out, linear_attention_read_out, ReadOutParams)
 
 }  // namespace linear_attention
 }  // namespace hydrascope::kernels

@@ -64,6 +64,10 @@ struct Shape {
   float eps;       ///< of the normaliser
   float unit_eps;  ///< of Feature::unit
   [[nodiscard]] constexpr std::int64_t features() const { return feature_dim(feature, width); }
+  /// Whether y is divided by m.
+  [[nodiscard]] constexpr bool divides() const {
+    return is_exponential(feature) || normaliser == Normaliser::add_eps;
+  }
 };
 
 /// Floats of one tile's sums: S (H, F, d), z (H, F), M (H, F).

@@ -12,7 +12,7 @@
 //   grad_k_t = J(k_t)^T w_t (dS v_t + dz)
 // J as linear_attention_reference.h has it where a map is not differentiable.
 //
-// Two families of kernels serve it: tensor_core_launch.cuh says which calls of 16-bit types run on
+// Two families of kernels serve it: tensor_core.h says which calls of 16-bit types run on
 // tensor cores, everything else is float32 arithmetic (simt_state.cuh, simt_read_out.cuh,
 // simt_backward.cuh). `state` and `denominator` mean the same to both.
 // Tensors: rows by Rows, any strides and alignment (fastest: 16 bytes divide addresses and
@@ -57,10 +57,6 @@ template <class T>
 std::size_t workspace_bytes(const Shape& shape, const Extent& extent);
 template <class T>
 std::size_t backward_workspace_bytes(const Shape& shape, const Extent& extent);
-/// Whether the tensor cores run it, given rows that are aligned to 16 bytes, else float32
-/// arithmetic.
-template <class T>
-bool on_tensor_cores(const Shape& shape);
 
 template <class T>
 struct ForwardParams {
@@ -74,9 +70,9 @@ struct ForwardParams {
   float* denominator;  ///< (B, H, queries): m_i, for `backward`; may be null
   void* workspace;     ///< workspace_bytes, 256-byte aligned; null only where these are 0
 };
-void forward(const ForwardParams<float>& params, device::Stream stream);
-void forward(const ForwardParams<BFloat16>& params, device::Stream stream);
-void forward(const ForwardParams<Float16>& params, device::Stream stream);
+/// T: float, BFloat16 or Float16.
+template <class T>
+void forward(const ForwardParams<T>& params, device::Stream stream);
 
 template <class T>
 struct BackwardParams {
@@ -94,8 +90,8 @@ struct BackwardParams {
   Rows<T> grad_v;
   void* workspace;  ///< backward_workspace_bytes, 256-byte aligned
 };
-void backward(const BackwardParams<float>& params, device::Stream stream);
-void backward(const BackwardParams<BFloat16>& params, device::Stream stream);
-void backward(const BackwardParams<Float16>& params, device::Stream stream);
+/// T: float, BFloat16 or Float16.
+template <class T>
+void backward(const BackwardParams<T>& params, device::Stream stream);
 
 }  // namespace hydrascope::kernels::linear_attention::cuda

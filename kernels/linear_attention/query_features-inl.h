@@ -69,16 +69,16 @@ HWY_INLINE OfRow query_shifts(const QueryChunk<T>& c, const T* q) {
     second = hn::Max(u.second, second);
   }
   if constexpr (!kShifts<kFeature>) {
-    const float most = hn::GetLane(hn::MaxOfLanes(d, hn::Max(first, second)));
-    return {most, most};
+    const float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(first, second)));
+    return {largest, largest};
   } else {
     const OfRow shift = of_row<kFeature>(q, c.width, c.unit_eps);
     const float of_first = shift.first * kExponentUnit<T>;
     const float of_second = shift.second * kExponentUnit<T>;
     const float a = hn::GetLane(hn::MaxOfLanes(d, first)) - of_first;
     const float b = hn::GetLane(hn::MaxOfLanes(d, second)) - of_second;
-    const float most = a > b ? a : b;
-    return {of_first + most, of_second + most};
+    const float largest = a > b ? a : b;
+    return {of_first + largest, of_second + largest};
   }
 }
 
@@ -89,21 +89,7 @@ HWY_INLINE Pair give_halves(Pair a, bool, float* to, std::int64_t padded) {
   return a;
 }
 HWY_INLINE Pair give_halves(Pair a, bool exponential, BFloat16* to, std::int64_t) {
-  const U32 d;
-  VecU32 first;
-  VecU32 second;
-  if (exponential) {  // as for keys
-    const VecU32 half = hn::Set(d, 0x8000);
-    first = hn::Add(hn::BitCast(d, a.first), half);
-    second = hn::Add(hn::BitCast(d, a.second), half);
-  } else {
-    first = rounded_up(a.first);
-    second = rounded_up(a.second);
-  }
-  first = hn::And(first, upper_halves());
-  second = hn::And(second, upper_halves());
-  hn::StoreU(hn::Or(hn::ShiftRight<16>(first), second), d, reinterpret_cast<std::uint32_t*>(to));
-  return {hn::BitCast(F32(), first), hn::BitCast(F32(), second)};
+  return store_rounded(a, exponential, to);
 }
 
 /// Features of one row; returns a . z of what was stored.

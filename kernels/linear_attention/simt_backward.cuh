@@ -18,7 +18,7 @@
 //   at a time, of both parts of the features, in steps of 32 of the d columns; the products then
 //   take the operands' place in shared memory. Maps whose J^T sums over a row make the products
 //   twice where w > 64.
-// Budget: query_rows_kernel: 48 registers, 0 shared bytes
+// Budget: query_rows_kernel: 56 registers, 0 shared bytes
 // Budget: gradient_kernel: 184 registers, 37120 shared bytes
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written per head. gradient: N (d + 2 w) s per head,
 //   S once for 64 tokens from L2. FLOPs 2 N F d per head and side, 8 N F d in the whole backward
@@ -50,7 +50,7 @@ struct QueryRowsParams {
 };
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) query_rows_kernel(const QueryRowsParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRowsParams<T> p) {
   const int tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
   const int block = static_cast<int>(blockIdx.x);
   const std::int64_t first_token = static_cast<std::int64_t>(block % tiles) * kTile;
@@ -98,6 +98,33 @@ struct GradientParams {
   Rows<T> gradient;    ///< grad_q, or grad_k
   bool packed;         ///< it can be stored four elements at a time
 };
+
+/// The gradient that one element has as a feature or, where the map has exponents, as the exponents
+/// of both parts (0 where there is no second part).
+struct OfParts {
+  float first;
+  float second;
+};
+/// What one element adds to GradientSums.
+__device__ __forceinline__ GradientSums gradient_terms(Feature feature, float u, OfRow row,
+                                                       OfParts gradient) {
+  if (feature == Feature::unit) return {u * row.first * gradient.first, 0, 0, 0};
+  const bool centred = feature == Feature::exp_centred;
+  return {gradient.first, gradient.second,
+          centred && exponent(feature, u, false, row) == 0 ? 1.0F : 0.0F,
+          centred && exponent(feature, u, true, row) == 0 ? 1.0F : 0.0F};
+}
+
+/// J^T: the gradient of u. `sums` is read where needs_row.
+__device__ __forceinline__ float pulled_back(Feature feature, float u, OfRow row, OfParts gradient,
+                                             const GradientSums& sums) {
+  if (feature < Feature::unit) return plain_gradient<Natural>(feature, u, gradient.first);
+  if (feature == Feature::unit) return through_norm(u, gradient.first, row, sums.first);
+  const float du = slope_of(feature) * (gradient.first - gradient.second);
+  if (!needs_row(feature)) return du;
+  return du - through_shifts<Natural>(feature, exponent(feature, u, false, row),
+                                      exponent(feature, u, true, row), sums);
+}
 
 template <int parts>
 struct GradientShared {
@@ -206,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
   }
   const TileWeights weigh(p.weigh, token);
   // Sums over rows that no tile holds are found in a pass before.
-  const bool sums_first = needs_gradient_sums(feature) && p.map.width > kTile;
+  const bool sums_first = needs_row(feature) && p.map.width > kTile;
   for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
     for (int tile = 0; tile < p.map.width; tile += kTile) {
       multiply_by_matrix<T, parts>(shared, p, image, token, count, state_row, tile);
@@ -233,14 +260,14 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
             of_part[part] = gradient_of_feature<T, side>(
                 shared, p, weigh, row, state_row + part * p.map.width, element + c, part, u[c], of);
           gradient[c] = {of_part[0], of_part[1]};
-          if (!needs_gradient_sums(feature)) continue;
+          if (!needs_row(feature)) continue;
           const GradientSums terms = gradient_terms(feature, u[c], of, gradient[c]);
           of_all.first += terms.first;
           of_all.second += terms.second;
           of_all.first_maxima += terms.first_maxima;
           of_all.second_maxima += terms.second_maxima;
         }
-        if (needs_gradient_sums(feature)) of_all = of_lanes(feature, of_all);
+        if (needs_row(feature)) of_all = of_lanes(feature, of_all);
         if (sums_first) {
           GradientSums& kept = shared.sums[row];
           if (pass == 0) {

@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutPara
                              ? OfRow{shared.rows.first[row], shared.rows.second[row]}
                              : OfRow{};
         if (!exponential) {
-          a = plain_feature(feature, u[i], of);
+          a = plain_feature<Natural>(feature, u[i], of.first);
         } else if (side == Side::query) {
           a = expf(exponent(feature, u[i], f >= p.map.width, of) + maximum -
                    shared.rows.row_max[row]);

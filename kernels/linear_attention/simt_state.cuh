@@ -1,17 +1,14 @@
 // The sums over tokens of linear attention (linear_attention.h) in float32 arithmetic:
 //   keys:     S_f = sum_t b_tf v_t              z_f = sum_t b_tf    b_tf = w_t exp(W_tf - M_f)
 //   queries:  dS_f = sum_i a_if g_i / m_i       dz_f = -sum_i delta_i a_if          (backward)
-// for any w, d, H, N, type, stride and alignment; then `combine_kernel` brings the runs of tokens
-// to one M.
+// for any w, d, H, N, type, stride and alignment; then state.cu brings the runs of tokens to one M.
 //
 // Tensors: k (B, N, H w) or q, v (B, N, H d) or grad_y, by Rows; S (B, H, F, d), z, M (B, H, F)
 //   float32, written; of several runs one such set each, to the workspace.
 // Geometry: a block of 128 threads sums 64 features x 64 columns of one head over one run of tokens
-//   (linear_attention_geometry.h), 32 tokens at a time: operands in shared memory, sums in
-//   registers, the next operands on their way to registers during the product. combine: a warp a
-//   row of S, one lane per run.
+//   (geometry.h), 32 tokens at a time: operands in shared memory, sums in registers, the next
+//   operands on their way to registers during the product.
 // Budget: state_kernel: 184 registers, 18816 shared bytes
-// Budget: combine_kernel: 40 registers, 0 shared bytes
 // Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s per head read, F (d + 2) float32 per run written
 //   and, with several, read again. FLOPs 2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP and
 //   2.4 MB read per image and layer, half of it from L2: 16 FLOP per byte, so bound by the
@@ -140,7 +137,8 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T>
         if (exponential) {
           b = expf(side == Side::key ? u[i] - maximum : u[i]);
         } else {
-          b = plain_feature(feature, u[i], has_rows<side>(feature) ? of_row(i) : OfRow{});
+          b = plain_feature<Natural>(feature, u[i],
+                                     has_rows<side>(feature) ? of_row(i).first : 0.0F);
         }
         if constexpr (side == Side::key) {
           b *= weigh(row);
@@ -188,47 +186,6 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T>
   if (half != 0 || !inside) return;
   *to.z(head * p.map.features + f) = shared.halves[0][own] + shared.halves[1][own];
   if constexpr (side == Side::key) *to.maximum(head * p.map.features + f) = maximum;
-}
-
-struct CombineParams {
-  State sums;  ///< of the first run
-  std::int64_t run_stride;
-  int runs;          ///< at most 32
-  bool rescales;     ///< M differs from run to run
-  bool has_maximum;  ///< M is to be written
-  State to;
-};
-
-/// T only says which translation unit it is for.
-template <class T>
-__global__ void __launch_bounds__(kThreads) combine_kernel(const CombineParams p) {
-  const int lane = device::lane_index();
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) * (kThreads / device::kWarpSize) + device::warp_index();
-  if (row >= p.sums.rows) return;
-  const bool has_run = lane < p.runs;
-  State own = p.sums;
-  if (has_run) own.data += lane * p.run_stride;
-  float factor = has_run ? 1.0F : 0.0F;
-  float largest = 0;
-  if (p.rescales) {
-    const float maximum = has_run ? *own.maximum(row) : -INFINITY;
-    largest = device::warp_reduce(maximum, device::Max());
-    if (has_run) factor = expf(maximum - largest);
-  }
-  if (p.has_maximum && lane == 0) *p.to.maximum(row) = largest;
-  const float z = device::warp_reduce(has_run ? factor * *own.z(row) : 0.0F, device::Sum());
-  if (lane == 0) *p.to.z(row) = z;
-  for (int first = 0; first < p.sums.dim; first += device::kWarpSize) {
-    const int column = first + lane;
-    const float* from = p.sums.s(row) + column;
-    float sum = 0;
-    for (int run = 0; run < p.runs; ++run, from += p.run_stride) {
-      const float of_run = device::shuffle(factor, run);
-      if (column < p.sums.dim) sum += of_run * *from;
-    }
-    if (column < p.sums.dim) p.to.s(row)[column] = sum;
-  }
 }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::simt

@@ -11,7 +11,7 @@
 #include "kernels/device/rows.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/linear_attention/features.cuh"
-#include "kernels/linear_attention/linear_attention_geometry.h"
+#include "kernels/linear_attention/state.cuh"
 
 #include <cstdint>
 
@@ -25,6 +25,55 @@ using device::TokenWeights;
 
 /// Whose features: they differ in how exponents are kept from overflowing.
 enum class Side { query, key };
+
+/// A map as kernels are given it.
+struct Map {
+  Feature feature;
+  int width;     ///< w
+  int features;  ///< F
+  float unit_eps;
+
+  explicit Map(const Shape& shape)
+      : feature(shape.feature),
+        width(static_cast<int>(shape.width)),
+        features(static_cast<int>(shape.features())),
+        unit_eps(shape.unit_eps) {}
+};
+
+/// OfRow of row u (`width` values), as a collective of groups of `lanes` neighbouring lanes, each with
+/// its own row and width (0: nothing is read, the result means nothing). `lane` counts within the
+/// group.
+template <int lanes, class T>
+__device__ __forceinline__ OfRow of_row(Feature feature, const T* u, int width, float unit_eps,
+                                        int lane) {
+  const auto for_each = [&](const auto& function) {
+    for (int j = lane; j < width; j += lanes) function(to_float(u[j]));
+  };
+  if (feature == Feature::unit) return norms_of_row<lanes>(unit_eps, for_each);
+  if (!needs_row(feature)) return {};
+  return shifts_of_row<Natural, lanes>(feature, slope_of(feature), for_each);
+}
+
+/// The exponent that element u gives in the first or second part of a map that has exponents.
+__device__ __forceinline__ float exponent(Feature feature, float u, bool second, OfRow row) {
+  const float x = slope_of(feature) * u;
+  return second ? -x - row.second : x - row.first;
+}
+
+/// The largest U_f + M_f of a row of queries; a collective like of_row, whose result `row` is.
+template <int lanes, class T>
+__device__ __forceinline__ float largest_exponent(const Map& map, const T* u, int width, OfRow row,
+                                                  const float* maximum, int lane) {
+  float largest = -INFINITY;
+  for (int j = lane; j < width; j += lanes) {
+    const float x = device::to_float(u[j]);
+    largest = device::Max()(largest, exponent(map.feature, x, false, row) + maximum[j]);
+    if (map.features > map.width)
+      largest =
+          device::Max()(largest, exponent(map.feature, x, true, row) + maximum[map.width + j]);
+  }
+  return device::warp_reduce<lanes>(largest, device::Max());
+}
 
 /// Rows of an operand are longer than 64 so that 16-byte writes of neighbouring rows meet different
 /// banks.
@@ -101,25 +150,6 @@ __device__ __forceinline__ void multiply(Sums (&sums)[parts], const Operand& lef
       }
     }
   }
-}
-
-/// Four neighbouring elements, the first `count` of them; `packed` where addresses allow one store.
-template <class T>
-__device__ __forceinline__ void store_four(T* to, const float (&values)[4], std::int64_t count,
-                                           bool packed) {
-  if (packed && count >= 4) {
-    store_pack<4>(to, device::from_floats<T>(values));
-    return;
-  }
-#pragma unroll
-  for (int c = 0; c < 4; ++c) {
-    if (c < count) to[c] = device::from_float<T>(values[c]);
-  }
-}
-/// Whether every head's rows can be stored four elements at a time.
-template <class T>
-bool packs_of_four(const Rows<T>& rows, std::int64_t dim) {
-  return dim % 4 == 0 && device::in_packs(rows, 4);
 }
 
 /// Row `token` of a head, elements from `column` on.
@@ -212,15 +242,5 @@ __device__ __forceinline__ void load_query_rows(RowValues<tokens>& values, const
     values.slope[row] = inside ? *queries.plane(QueryRows::slope, at + row) : 0;
   }
 }
-
-/// Sums of all heads: S (B, H, F, d), z (B, H, F), M (B, H, F).
-struct State {
-  float* data;
-  std::int64_t rows;  ///< B * H * F
-  int dim;
-  __device__ float* s(std::int64_t row) const { return data + row * dim; }
-  __device__ float* z(std::int64_t row) const { return data + rows * dim + row; }
-  __device__ float* maximum(std::int64_t row) const { return data + rows * (dim + 1) + row; }
-};
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::simt

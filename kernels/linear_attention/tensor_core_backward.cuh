@@ -52,10 +52,8 @@ struct RowsBackwardParams {
   bool weigh_one;                ///< all of them
   bool divides;                  ///< whether y is divided by m
   const float* denominator;      ///< of queries (B, H, N)
-  const float* row_sums;         ///< z (B, H, F)
-  const float* maxima;           ///< M (B, H, F)
-  const float* matrix;           ///< S, or the sums over queries (B, H, F, 64)
-  const float* matrix_row_sums;  ///< of keys: the sums that become dz (B, H, F)
+  State state;                   ///< of the forward pass: z, M
+  State matrix;                  ///< of queries: S; of keys: the sums over queries
   Term* terms;                   ///< of queries, written
 };
 
@@ -97,24 +95,16 @@ __device__ __forceinline__ float scale_of(const HeldSums<features>& held, const 
 /// sums of both halves' gradients over the row (of `unit`: feature times gradient).
 template <Kind kind>
 __device__ __forceinline__ float through_row(const MapParams& map, float du, float u,
-                                             const RowTerms& row, const float (&sums)[4],
-                                             bool query) {
+                                             const OfRow& row, const float (&sums)[4], bool query) {
   if constexpr (kind == Kind::plain) {
-    return (du - u * row.first * sums[0]) * row.second;
+    return through_norm(u, du, row, sums[0]);
   } else {
     // Of a query, what is the same for all features changes nothing.
     if (query && map.feature == Feature::softmax_both) return du;
-    if (map.feature == Feature::exp_centred) {
-      const float first = u * kLog2E == row.first ? sums[0] / sums[2] : 0.0F;
-      const float second = -u * kLog2E == row.second ? sums[1] / sums[3] : 0.0F;
-      return du - first + second;
-    }
-    const bool both = map.feature == Feature::softmax_both;
-    const float first = both ? sums[0] + sums[1] : sums[0];
-    const float second = both ? first : sums[1];
-    return du - map.slope * kLn2 *
-                    (first * power_of_two(exponent_in_twos<kind>(map, u, 0, 0.0F, row.first)) -
-                     second * power_of_two(exponent_in_twos<kind>(map, u, 1, 0.0F, row.second)));
+    return du - through_shifts<Binary>(map.feature,
+                                       exponent_in_twos<kind>(map, u, 0, 0.0F, row.first),
+                                       exponent_in_twos<kind>(map, u, 1, 0.0F, row.second),
+                                       {sums[0], sums[1], sums[2], sums[3]});
   }
 }
 
@@ -197,14 +187,14 @@ __global__ void __launch_bounds__(kThreads, 3)
 
   start_tile(0);
   HeldSums<kFeatures> held;
-  held.load(p.matrix + image_head * kFeatures * kWidth);
+  held.load(p.matrix.data + image_head * kFeatures * kWidth);
   const std::int64_t feature = image_head * kFeatures + thread;
   if (thread < kFeatures) {
-    shared.feature_values[thread] = kExponential ? inverse_of_sum(p.row_sums[feature]) : 1.0F;
+    shared.feature_values[thread] = kExponential ? inverse_of_sum(*p.state.z(feature)) : 1.0F;
     float offset = 0;
     if constexpr (kExponential) {
-      offset = p.maxima[feature] * kLog2E;
-      offset = queries ? offset + binary_logarithm(p.row_sums[feature]) : -offset;
+      offset = *p.state.maximum(feature) * kLog2E;
+      offset = queries ? offset + binary_logarithm(*p.state.z(feature)) : -offset;
     }
     shared.offsets[thread] = offset;
   }
@@ -215,10 +205,10 @@ __global__ void __launch_bounds__(kThreads, 3)
   device::block_sync();
   if (thread < kFeatures) {
     if constexpr (!queries) {
-      shared.feature_values[thread] *= p.matrix_row_sums[feature];
+      shared.feature_values[thread] *= *p.matrix.z(feature);
     } else {
       shared.feature_values[thread] =
-          kExponential ? p.maxima[feature] * kLog2E : p.row_sums[feature];
+          kExponential ? *p.state.maximum(feature) * kLog2E : *p.state.z(feature);
     }
   }
   device::block_sync();
@@ -239,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     device::warp_sync();
     if (!kWaits && tile + 1 < p.tiles_a_block) start_tile(tile + 1);
 
-    RowTerms terms[2];
+    OfRow terms[2];
     const bool by_row = Traits::kMayNeedRow && needs_row_of<kind>(p.map);
     if constexpr (Traits::kMayNeedRow) {
       if (by_row) find_terms<T, kind>(p.map, u_rows, queries, terms);
@@ -343,12 +333,10 @@ __global__ void __launch_bounds__(kThreads, 3)
                 }
               }
             } else {
-              if (p.map.feature == Feature::elu_plus_one) {
-                gradient *= u[i] > 0 ? 1.0F : power_of_two(u[i] * kLog2E);
-              } else if (p.map.feature == Feature::relu) {
-                gradient = u[i] <= 0 ? 0.0F : gradient;
-              } else {
+              if (p.map.feature == Feature::unit) {
                 sums[row][0] = fmaf(u[i] * terms[row].first, gradient, sums[row][0]);
+              } else {
+                gradient = plain_gradient<Binary>(p.map.feature, u[i], gradient);
               }
               du[word][i] = gradient;
             }

@@ -38,10 +38,8 @@ struct ReadOutParams {
   MapParams map;
   bool divides;  ///< by a.z + eps, in maps without exponents
   float eps;
-  const float* sums;      ///< S (B, H, F, 64)
-  const float* row_sums;  ///< z (B, H, F)
-  const float* maxima;    ///< M (B, H, F)
-  float* denominator;     ///< may be null
+  State state;
+  float* denominator;  ///< may be null
 };
 
 template <class T, int features>
@@ -63,7 +61,7 @@ __device__ __forceinline__ void load_two(const float* values, int chunk, float (
 /// The largest exponent of rows g and g + 8, in powers of two, with the features' `offsets`.
 template <class T, Kind kind>
 __device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows,
-                                             const float* offsets, const RowTerms (&terms)[2],
+                                             const float* offsets, const OfRow (&terms)[2],
                                              float (&row_max)[2]) {
   row_max[0] = row_max[1] = -INFINITY;
 #pragma unroll 2
@@ -74,7 +72,7 @@ __device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows
     for (int word = 0; word < 4; ++word) {
       float u[2];
       unpack<T>(words[word], u);
-      const RowTerms& row = terms[word % 2];
+      const OfRow& row = terms[word % 2];
 #pragma unroll
       for (int half = 0; half < KindTraits<kind>::kHalves; ++half) {
         float offset[2];
@@ -97,7 +95,7 @@ __device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows
 /// What the map takes from rows g and g + 8, each held by four lanes.
 template <class T, Kind kind>
 __device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, bool query,
-                                           RowTerms (&terms)[2]) {
+                                           OfRow (&terms)[2]) {
   std::uint32_t words[kGroups][4];
 #pragma unroll
   for (int columns = 0; columns < kGroups; ++columns) load_left(words[columns], rows, 0, columns);
@@ -111,7 +109,7 @@ __device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, 
       u[2 * i] = two[0];
       u[2 * i + 1] = two[1];
     }
-    terms[row] = row_terms<4, kind>(map, u, query);
+    terms[row] = of_row<4, kind>(map, u, query);
   }
 }
 
@@ -141,11 +139,11 @@ __global__ void __launch_bounds__(kThreads, 3)
                                    p.queries, lane);
   device::copy_commit();
   HeldSums<kFeatures> held;
-  held.load(p.sums + image_head * kFeatures * kWidth);
+  held.load(p.state.data + image_head * kFeatures * kWidth);
   if (thread < kFeatures) {
-    const float z = p.row_sums[image_head * kFeatures + thread];
+    const float z = *p.state.z(image_head * kFeatures + thread);
     if constexpr (kExponential) {
-      const float key_max = p.maxima[image_head * kFeatures + thread] * kLog2E;
+      const float key_max = *p.state.maximum(image_head * kFeatures + thread) * kLog2E;
       shared.offsets[thread] = key_max + binary_logarithm(z);
       shared.factors[thread] = inverse_of_sum(z);
     } else {
@@ -160,7 +158,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   device::block_sync();
   if (kExponential && p.denominator != nullptr) {
     if (thread < kFeatures)
-      shared.factors[thread] = p.maxima[image_head * kFeatures + thread] * kLog2E;
+      shared.factors[thread] = *p.state.maximum(image_head * kFeatures + thread) * kLog2E;
     device::block_sync();
   }
 
@@ -173,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                                        first_row(tile + 1), p.queries, lane);
       device::copy_commit();
     }
-    RowTerms terms[2];
+    OfRow terms[2];
     if constexpr (Traits::kMayNeedRow) {
       if (needs_row_of<kind>(p.map)) find_terms<T, kind>(p.map, rows, true, terms);
     }

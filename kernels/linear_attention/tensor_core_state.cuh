@@ -4,12 +4,12 @@
 // Used by Hedgehog and its family in every layer of 16-bit networks with heads of 64.
 //
 // Tensors: u (k or q) and x (v or grad_y) as Rows, 16-byte aligned, strides multiples of 8; sums
-//   (B, H, parts, F, 64), then z, M (B, H, parts, F), float32.
-// Geometry: splits_of parts per image and head (tensor_core_geometry.h), 128 threads. A tile is 64
+//   (B, H, F, 64), then z, M (B, H, F), float32, of each part.
+// Geometry: splits_of parts per image and head (geometry.h), 128 threads. A tile is 64
 //   tokens of u and x, copied in the background while the one before is summed. A warp owns 16
 //   columns of u, which give it 16 or 32 features: their left operands are made in registers from
 //   transposed loads of u and never leave them. Exponents are made relative to a running maximum
-//   M_f; when it rises, sums are rescaled. combine brings the parts to one M.
+//   M_f; when it rises, sums are rescaled. state.cu brings the parts to one M.
 // Traffic: 4 N D bytes read, 33 KB per part written and read again (F = 128); 2 N F d FLOPs per
 //   head. ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200
 //   (estimated: 6 us at 4.3 TB/s).
@@ -22,7 +22,6 @@
 // linear_attention_reference.h.
 //
 // Budget: tensor_core_state_kernel: 168 registers, 34816 shared bytes
-// Budget: tensor_core_combine_kernel: 48 registers, 0 shared bytes
 #pragma once
 
 #include "kernels/linear_attention/tensor_core_features.cuh"
@@ -49,11 +48,9 @@ struct StateParams {
   device::TokenWeights weights;  ///< of keys
   bool weigh_one;                ///< all of them
   const Term* terms;             ///< of queries (B, H, tokens)
-  const float* z;                ///< of the keys (B, H, F), where queries are summed
-  const float* maximum;          ///< likewise
-  float* sums;                   ///< (B, H, splits, F, 64)
-  float* row_sums;               ///< (B, H, splits, F)
-  float* maxima;                 ///< (B, H, splits, F), where keys are summed
+  State state;                   ///< of the keys, where queries are summed
+  State sums;                    ///< of the first split
+  std::int64_t run_stride;       ///< from there to the next
 };
 
 template <class T>
@@ -76,7 +73,7 @@ __device__ __forceinline__ void find_row_terms(const MapParams& map, const T* ti
 #pragma unroll
     for (int j = 0; j < kChunk; ++j) u[i * kChunk + j] = device::to_float(pack.values[j]);
   }
-  const RowTerms found = row_terms<2, kind>(map, u, false);
+  const OfRow found = of_row<2, kind>(map, u, false);
   if (thread % 2 == 0) terms[row] = {found.first, found.second, 0, 0};
 }
 
@@ -115,7 +112,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
       running_max[half][row] = -INFINITY;
       if constexpr (queries && kExponential) {
         const std::int64_t f = image_head * Traits::kFeatures + kWidth * half + feature + 8 * row;
-        offset[half][row] = fmaf(p.maximum[f], kLog2E, binary_logarithm(p.z[f]));
+        offset[half][row] = fmaf(*p.state.maximum(f), kLog2E, binary_logarithm(*p.state.z(f)));
       }
     }
   }
@@ -293,75 +290,28 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
     }
   }
 
-  const std::int64_t part = (image_head * p.splits + split) * Traits::kFeatures;
+  State to = p.sums;
+  to.data += split * p.run_stride;
 #pragma unroll
   for (int half = 0; half < kHalves; ++half) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      const std::int64_t f = part + kWidth * half + feature + 8 * row;
+      const std::int64_t f = image_head * Traits::kFeatures + kWidth * half + feature + 8 * row;
 #pragma unroll
       for (int chunk = 0; chunk < kRowChunks; ++chunk) {
         device::Pack<float, 2> values;
         values.values[0] = sums[half][chunk][2 * row];
         values.values[1] = sums[half][chunk][2 * row + 1];
-        device::store_pack(p.sums + f * kWidth + kChunk * chunk + pair, values);
+        device::store_pack(to.data + f * kWidth + kChunk * chunk + pair, values);
       }
       float row_sum = row_sums[half][2 * row];
       if constexpr (queries) row_sum = device::warp_reduce<4>(row_sum, device::Sum());
       if (pair == 0) {
-        p.row_sums[f] = row_sum;
-        if constexpr (!queries) p.maxima[f] = kExponential ? running_max[half][row] * kLn2 : 0.0F;
+        *to.z(f) = row_sum;
+        if constexpr (!queries)
+          *to.maximum(f) = kExponential ? running_max[half][row] * kLn2 : 0.0F;
       }
     }
-  }
-}
-
-struct CombineParams {
-  const float* sums;
-  const float* row_sums;
-  const float* maxima;  ///< null where sums are relative to nothing
-  int splits;
-  int features;
-  float* to_sums;
-  float* to_row_sums;
-  float* to_maxima;
-};
-
-/// Adds the parts of 16 rows, four columns per thread, in their order.
-template <bool maxima>
-__global__ void __launch_bounds__(kCombineThreads)
-    tensor_core_combine_kernel(const CombineParams p) {
-  const int row = static_cast<int>(threadIdx.x) / (kWidth / 4);
-  const int column = static_cast<int>(threadIdx.x) % (kWidth / 4) * 4;
-  const auto blocks = static_cast<unsigned>(p.features / kCombineRows);
-  const std::int64_t image_head =
-      static_cast<std::int64_t>(blockIdx.x / blocks) * gridDim.y + blockIdx.y;
-  const int feature = static_cast<int>(blockIdx.x % blocks) * kCombineRows + row;
-  const std::int64_t first = image_head * p.splits * p.features + feature;
-  float largest = -INFINITY;
-  if constexpr (maxima) {
-#pragma unroll 4
-    for (int split = 0; split < p.splits; ++split)
-      largest = fmaxf(largest, p.maxima[first + split * static_cast<std::int64_t>(p.features)]);
-  }
-  float sum[4] = {};
-  float row_sum = 0;
-#pragma unroll 4
-  for (int split = 0; split < p.splits; ++split) {
-    const std::int64_t from = first + split * static_cast<std::int64_t>(p.features);
-    float factor = 1;
-    if constexpr (maxima) factor = power_of_two((p.maxima[from] - largest) * kLog2E);
-    float values[4];
-    device::to_floats(device::load_pack<4>(p.sums + from * kWidth + column), values);
-#pragma unroll
-    for (int i = 0; i < 4; ++i) sum[i] = fmaf(values[i], factor, sum[i]);
-    row_sum = fmaf(p.row_sums[from], factor, row_sum);
-  }
-  const std::int64_t to = image_head * p.features + feature;
-  device::store_pack(p.to_sums + to * kWidth + column, device::from_floats<float>(sum));
-  if (column == 0) {
-    p.to_row_sums[to] = row_sum;
-    if constexpr (maxima) p.to_maxima[to] = largest;
   }
 }
 

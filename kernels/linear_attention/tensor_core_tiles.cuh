@@ -7,8 +7,7 @@
 #include "kernels/device/rows.cuh"
 #include "kernels/device/tensor_core.cuh"
 #include "kernels/device/vector_io.cuh"
-#include "kernels/linear_attention/linear_attention_cuda.h"
-#include "kernels/linear_attention/tensor_core_geometry.h"
+#include "kernels/linear_attention/state.cuh"
 
 #include <bit>
 #include <cstdint>

@@ -1,5 +1,7 @@
 #include "kernels/local_convolution/local_convolution.h"
 
+#include "kernels/vector/dispatch.h"
+
 #include <algorithm>
 
 #undef HWY_TARGET_INCLUDE
@@ -18,9 +20,9 @@ constexpr int kNeighbours = 4;
 
 /// A step of a row, or its end with zeros behind.
 template <bool kWhole, class T>
-HWY_INLINE Pair load_step(const T* p, std::size_t rest) {
+HWY_INLINE Pair load_step(const T* p, std::size_t remainder) {
   if constexpr (kWhole) return load_pair(p);
-  return load_pair(PairTail<T>(p, rest).values);
+  return load_pair(PairTail<T>(p, remainder).values);
 }
 
 /// Features f .. f + step of kPatches neighbours, the first at (row, column). All of them see the
@@ -31,9 +33,9 @@ HWY_INLINE void add_step(const local_convolution::AddParams<T>& p, std::int64_t 
                          T* y) {
   const local_convolution::Shape& shape = p.shape;
   const std::int64_t reach = shape.size / 2;
-  const std::size_t rest = static_cast<std::size_t>(shape.dim) - f;
+  const std::size_t remainder = static_cast<std::size_t>(shape.dim) - f;
   Pair sums[kPatches];
-  for (int i = 0; i < kPatches; ++i) sums[i] = load_step<kWhole>(y + i * p.y_stride + f, rest);
+  for (int i = 0; i < kPatches; ++i) sums[i] = load_step<kWhole>(y + i * p.y_stride + f, remainder);
   const std::int64_t top = std::max(-reach, -row);
   const std::int64_t bottom = std::min(reach, shape.rows - 1 - row);
   for (std::int64_t dy = top; dy <= bottom; ++dy) {
@@ -41,9 +43,9 @@ HWY_INLINE void add_step(const local_convolution::AddParams<T>& p, std::int64_t 
     const T* v = p.v + ((row + dy) * shape.columns + column + left) * p.v_stride + f;
     for (std::int64_t dx = left; dx <= right; ++dx, w += shape.dim, v += p.v_stride) {
       const Pair weight =
-          kWhole ? load_pair_as<T>(w) : load_pair_as<T>(PairTail<float>(w, rest).values);
+          kWhole ? load_pair_as<T>(w) : load_pair_as<T>(PairTail<float>(w, remainder).values);
       for (int i = 0; i < kPatches; ++i) {
-        const Pair value = load_step<kWhole>(v + i * p.v_stride, rest);
+        const Pair value = load_step<kWhole>(v + i * p.v_stride, remainder);
         sums[i].first = hn::MulAdd(weight.first, value.first, sums[i].first);
         sums[i].second = hn::MulAdd(weight.second, value.second, sums[i].second);
       }
@@ -54,9 +56,9 @@ HWY_INLINE void add_step(const local_convolution::AddParams<T>& p, std::int64_t 
     if constexpr (kWhole) {
       store_pair(sums[i], to);
     } else {
-      PairTail<T> tail(to, rest);
+      PairTail<T> tail(to, remainder);
       store_pair(sums[i], tail.values);
-      tail.give(to, rest);
+      tail.give(to, remainder);
     }
   }
 }
@@ -91,27 +93,15 @@ void add_with(const local_convolution::AddParams<T>& p) {
   }
 }
 
-void local_convolution_float32(const local_convolution::AddParams<float>& p) { add_with(p); }
-void local_convolution_bfloat16(const local_convolution::AddParams<BFloat16>& p) { add_with(p); }
+HYDRASCOPE_STORED_KERNELS(local_convolution, add_with, local_convolution::AddParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::local_convolution {
 
-HWY_EXPORT(local_convolution_float32);
-HWY_EXPORT(local_convolution_bfloat16);
+HYDRASCOPE_DISPATCH(add, local_convolution, AddParams)
 
-namespace local_convolution {
-
-void add(const AddParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(local_convolution_float32)(params);
-}
-void add(const AddParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(local_convolution_bfloat16)(params);
-}
-
-}  // namespace local_convolution
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::local_convolution
 #endif  // HWY_ONCE

@@ -6,7 +6,6 @@
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
 #include "kernels/local_convolution/local_convolution_cuda.h"
-#include "kernels/local_convolution/local_convolution_geometry.h"
 
 #include <cstdint>
 #include <string>
@@ -67,7 +66,7 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const AddParams<T> p) {
 }
 
 template <class T>
-void launch(const AddParams<T>& p, device::Stream stream) {
+void add(const AddParams<T>& p, device::Stream stream) {
   if (p.images * p.shape.rows * p.shape.columns * p.shape.dim == 0) return;
   constexpr int kPack = device::kPackSize<T>;
   const bool packed = device::can_pack(p.v, p.v_stride, kPack) &&
@@ -94,8 +93,8 @@ void launch(const AddParams<T>& p, device::Stream stream) {
   }
 }
 
-void add(const AddParams<float>& params, device::Stream stream) { launch(params, stream); }
-void add(const AddParams<BFloat16>& params, device::Stream stream) { launch(params, stream); }
-void add(const AddParams<Float16>& params, device::Stream stream) { launch(params, stream); }
+template void add(const AddParams<float>&, device::Stream);
+template void add(const AddParams<BFloat16>&, device::Stream);
+template void add(const AddParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::local_convolution::cuda

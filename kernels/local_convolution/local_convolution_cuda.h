@@ -6,7 +6,7 @@
 //   as zero.
 // Tensors: v and y of T = float, BFloat16 or Float16, rows contiguous, strides and alignment free;
 //   weight in float32. y must not overlap v.
-// Geometry (local_convolution_geometry.h): 128 threads; a thread one pack of 16 bytes of features
+// Geometry: 128 threads; a thread one pack of 16 bytes of features
 //   (one feature where rows cannot be read in packs) of four neighbours in a row of the grid; no
 //   shared memory.
 // Memory: v and y are read and y is written once, 3 N D sizeof(T) bytes (ViT-B at 1088x1920 in
@@ -21,6 +21,7 @@
 //   local_convolution_reference.h beside it.
 #pragma once
 
+#include "kernels/device/geometry.h"
 #include "kernels/device/stream.h"
 #include "kernels/local_convolution/local_convolution.h"
 #include "kernels/vector/scalar_types.h"
@@ -41,8 +42,25 @@ struct AddParams {
   std::int64_t y_stride;
   std::int64_t y_image_stride;
 };
-void add(const AddParams<float>& params, device::Stream stream);
-void add(const AddParams<BFloat16>& params, device::Stream stream);
-void add(const AddParams<Float16>& params, device::Stream stream);
+template <class T>
+void add(const AddParams<T>& params, device::Stream stream);
+
+// How the kernels are laid out; numbers that tests ask for without a GPU.
+
+inline constexpr int kThreads = 128;
+/// Neighbours in a row of the grid that a thread computes: a value serves as many of them as it
+/// has displacements, so that a row of s + 3 values is read once for four sums of s.
+inline constexpr int kNeighbours = 4;
+
+/// Threads of one image: packs of features, innermost, of groups of neighbours.
+constexpr std::int64_t threads_of_image(std::int64_t rows, std::int64_t columns,
+                                        std::int64_t packs) {
+  return rows * device::ceil_div(columns, kNeighbours) * packs;
+}
+constexpr device::Geometry geometry(std::int64_t images, std::int64_t rows, std::int64_t columns,
+                                    std::int64_t packs) {
+  return {{device::ceil_div(images * threads_of_image(rows, columns, packs), kThreads), 1, 1},
+          {kThreads, 1, 1}};
+}
 
 }  // namespace hydrascope::kernels::local_convolution::cuda

@@ -99,15 +99,15 @@ std::array<std::uint8_t, 256> dimmed(float brightness) {
 }  // namespace
 
 void check(const OverlayParams& p) {
-  constexpr std::int64_t kMostPixels = std::int64_t{1} << 29;
-  constexpr std::int64_t kMostUnits = std::int64_t{1} << 61;
+  constexpr std::int64_t kMaxPixels = std::int64_t{1} << 29;
+  constexpr std::int64_t kMaxUnits = std::int64_t{1} << 61;
   for (const Edge& e : {p.vertical, p.horizontal}) {
-    if (e.cells < 1 || e.cells >= kMostPixels || e.pixels < 0 || e.pixels >= kMostPixels)
+    if (e.cells < 1 || e.cells >= kMaxPixels || e.pixels < 0 || e.pixels >= kMaxPixels)
       throw Error(ErrorCode::internal,
                   "a grid needs at least one cell, and less than 2^29 per side", "overlay");
-    const bool is_exact = e.step >= 1 && e.step < kMostUnits / 2 / (e.pixels + 1) &&
-                          e.half_cell >= 1 && e.half_cell < kMostUnits / 2 &&
-                          e.start > -kMostUnits && e.start < kMostUnits;
+    const bool is_exact = e.step >= 1 && e.step < kMaxUnits / 2 / (e.pixels + 1) &&
+                          e.half_cell >= 1 && e.half_cell < kMaxUnits / 2 && e.start > -kMaxUnits &&
+                          e.start < kMaxUnits;
     if (!is_exact)
       throw Error(ErrorCode::internal, "a grid's place needs whole numbers below 2^61", "overlay");
     if (e.seen_begin < 0 || e.seen_begin > e.seen_end || e.seen_end > e.pixels)

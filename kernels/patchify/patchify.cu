@@ -207,9 +207,9 @@ __global__ void __launch_bounds__(kThreads) patch_tensor_any_kernel(const Tensor
 /// The kernels count patches and the values of one in 32 bits.
 template <class Params>
 void check_size(const Params& p, std::int64_t channels) {
-  constexpr std::int64_t kMost = 2147483647;
-  if (p.patch_size < 1 || channels * p.patch_size > kMost / p.patch_size || p.grid_rows > kMost ||
-      p.grid_columns > kMost)
+  constexpr std::int64_t kMax = 2147483647;
+  if (p.patch_size < 1 || channels * p.patch_size > kMax / p.patch_size || p.grid_rows > kMax ||
+      p.grid_columns > kMax)
     throw Error(ErrorCode::internal, "a patch has 1 to 2^31 - 1 values, a grid as many rows",
                 "patchify");
 }
@@ -227,7 +227,7 @@ bool with_patch_size(std::int64_t size, const Run& run) {
 }
 
 template <class T>
-void launch_from_pixels(const PixelParams<T>& p, device::Stream stream) {
+void from_pixels(const PixelParams<T>& p, device::Stream stream) {
   check_size(p, 3);
   const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
   if (patches == 0) return;
@@ -245,7 +245,7 @@ void launch_from_pixels(const PixelParams<T>& p, device::Stream stream) {
 }
 
 template <class T>
-void launch_from_tensor(const TensorParams<T>& p, device::Stream stream) {
+void from_tensor(const TensorParams<T>& p, device::Stream stream) {
   check_size(p, p.channels);
   const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
   const std::int64_t planes = patches * p.channels;
@@ -265,24 +265,12 @@ void launch_from_tensor(const TensorParams<T>& p, device::Stream stream) {
                    stream, p);
 }
 
-void from_pixels(const PixelParams<float>& params, device::Stream stream) {
-  launch_from_pixels(params, stream);
-}
-void from_pixels(const PixelParams<BFloat16>& params, device::Stream stream) {
-  launch_from_pixels(params, stream);
-}
-void from_pixels(const PixelParams<Float16>& params, device::Stream stream) {
-  launch_from_pixels(params, stream);
-}
+template void from_pixels(const PixelParams<float>&, device::Stream);
+template void from_pixels(const PixelParams<BFloat16>&, device::Stream);
+template void from_pixels(const PixelParams<Float16>&, device::Stream);
 
-void from_tensor(const TensorParams<float>& params, device::Stream stream) {
-  launch_from_tensor(params, stream);
-}
-void from_tensor(const TensorParams<BFloat16>& params, device::Stream stream) {
-  launch_from_tensor(params, stream);
-}
-void from_tensor(const TensorParams<Float16>& params, device::Stream stream) {
-  launch_from_tensor(params, stream);
-}
+template void from_tensor(const TensorParams<float>&, device::Stream);
+template void from_tensor(const TensorParams<BFloat16>&, device::Stream);
+template void from_tensor(const TensorParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::patchify::cuda

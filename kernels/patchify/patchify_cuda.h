@@ -47,9 +47,8 @@ struct PixelParams {
   float shift[3];
   T* y;  ///< (images, grid_rows * grid_columns, 3 * patch_size^2), a row ordered (channel, y, x)
 };
-void from_pixels(const PixelParams<float>& params, device::Stream stream);
-void from_pixels(const PixelParams<BFloat16>& params, device::Stream stream);
-void from_pixels(const PixelParams<Float16>& params, device::Stream stream);
+template <class T>
+void from_pixels(const PixelParams<T>& params, device::Stream stream);
 
 /// A normalised tensor to patch rows.
 template <class T>
@@ -64,8 +63,7 @@ struct TensorParams {
   std::int64_t patch_size;
   T* y;  ///< (images, grid_rows * grid_columns, channels * patch_size^2)
 };
-void from_tensor(const TensorParams<float>& params, device::Stream stream);
-void from_tensor(const TensorParams<BFloat16>& params, device::Stream stream);
-void from_tensor(const TensorParams<Float16>& params, device::Stream stream);
+template <class T>
+void from_tensor(const TensorParams<T>& params, device::Stream stream);
 
 }  // namespace hydrascope::kernels::patchify::cuda

@@ -1,5 +1,7 @@
 #include "kernels/quantised_linear/quantised_linear.h"
 
+#include "kernels/vector/dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quantised_linear/quantised_linear.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -129,12 +131,8 @@ void quantised_of(const quantised_linear::LinearParams<T>& p) {
   }
 }
 
-void quantise_float32(const quantised_linear::QuantiseParams<float>& p) { quantise_rows(p); }
-void quantise_bfloat16(const quantised_linear::QuantiseParams<BFloat16>& p) { quantise_rows(p); }
-void quantised_linear_float32(const quantised_linear::LinearParams<float>& p) { quantised_of(p); }
-void quantised_linear_bfloat16(const quantised_linear::LinearParams<BFloat16>& p) {
-  quantised_of(p);
-}
+HYDRASCOPE_STORED_KERNELS(quantise, quantise_rows, quantised_linear::QuantiseParams)
+HYDRASCOPE_STORED_KERNELS(quantised_linear, quantised_of, quantised_linear::LinearParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -143,14 +141,7 @@ HWY_AFTER_NAMESPACE();
 #include <algorithm>
 #include <cmath>
 
-namespace hydrascope::kernels {
-
-HWY_EXPORT(quantise_float32);
-HWY_EXPORT(quantise_bfloat16);
-HWY_EXPORT(quantised_linear_float32);
-HWY_EXPORT(quantised_linear_bfloat16);
-
-namespace quantised_linear {
+namespace hydrascope::kernels::quantised_linear {
 
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
                                  std::int64_t row_stride)
@@ -181,19 +172,8 @@ QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int
   }
 }
 
-void quantise(const QuantiseParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(quantise_float32)(params);
-}
-void quantise(const QuantiseParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(quantise_bfloat16)(params);
-}
-void linear(const LinearParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(quantised_linear_float32)(params);
-}
-void linear(const LinearParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(quantised_linear_bfloat16)(params);
-}
+HYDRASCOPE_DISPATCH(quantise, quantise, QuantiseParams)
+HYDRASCOPE_DISPATCH(linear, quantised_linear, LinearParams)
 
-}  // namespace quantised_linear
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::quantised_linear
 #endif  // HWY_ONCE

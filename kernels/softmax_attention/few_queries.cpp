@@ -1,5 +1,7 @@
 #include "kernels/softmax_attention/few_queries.h"
 
+#include "kernels/vector/dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax_attention/few_queries.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -36,9 +38,9 @@ HWY_INLINE void few_scores(const T* q, const T* k, std::int64_t stride, std::siz
 HWY_INLINE void raise_scores(float* scores, std::size_t count, float* total, float* largest) {
   const F32 d;
   const std::size_t n = lanes();
-  VecF32 most = hn::Set(d, kNoScore);
-  for (std::size_t j = 0; j < count; j += n) most = hn::Max(most, hn::Load(d, scores + j));
-  *largest = hn::GetLane(hn::MaxOfLanes(d, most));
+  VecF32 maximum = hn::Set(d, kNoScore);
+  for (std::size_t j = 0; j < count; j += n) maximum = hn::Max(maximum, hn::Load(d, scores + j));
+  *largest = hn::GetLane(hn::MaxOfLanes(d, maximum));
   // All scores -inf: weights of zero, not of -inf + inf.
   const VecF32 reference = hn::Set(d, *largest == kNoScore ? 0.0F : *largest);
   VecF32 sum = hn::Zero(d);
@@ -80,11 +82,10 @@ void few_queries_attend(const PartParams<T>& p) {
         weigh_rows<kVectors>(scores, count, v + c, p.stride, sums + c);
       for (; c + n <= head_dim; c += n) weigh_rows<1>(scores, count, v + c, p.stride, sums + c);
       if (c == head_dim) continue;
-      VecF32 rest = hn::Zero(d32);
+      VecF32 sum = hn::Zero(d32);
       for (j = 0; j < count; ++j)
-        rest =
-            hn::MulAdd(hn::Set(d32, scores[j]), load_n(v + j * p.stride + c, head_dim - c), rest);
-      store_n(rest, sums + c, head_dim - c);
+        sum = hn::MulAdd(hn::Set(d32, scores[j]), load_n(v + j * p.stride + c, head_dim - c), sum);
+      store_n(sum, sums + c, head_dim - c);
     }
   }
 }
@@ -97,16 +98,15 @@ HWY_INLINE VecF32 part_factor(const float* sums, std::int64_t head_dim, float re
 template <class T>
 void few_queries_merge(const MergeParams<T>& p) {
   const F32 d32;
-  const std::size_t n = lanes();
+  const auto n = static_cast<std::int64_t>(lanes());
   const std::int64_t d = p.head_dim;
-  const auto head_dim = static_cast<std::size_t>(d);
   for (std::int64_t row = 0; row < p.rows; ++row) {
     for (std::int64_t head = 0; head < p.num_heads; ++head) {
       const float* sums = p.parts + (row * p.num_heads + head) * (d + 2);
       float largest = kNoScore;
       for (std::int64_t i = 0; i < p.count; ++i) {
-        const float most = sums[i * p.stride + d + 1];
-        if (most > largest) largest = most;
+        const float of_part = sums[i * p.stride + d + 1];
+        if (of_part > largest) largest = of_part;
       }
       const float reference = largest == kNoScore ? 0.0F : largest;
       float total = 0;
@@ -115,55 +115,29 @@ void few_queries_merge(const MergeParams<T>& p) {
             hn::GetLane(part_factor(sums + i * p.stride, d, reference)) * sums[i * p.stride + d];
       const VecF32 share = hn::Set(d32, 1.0F / total);
       T* y = p.y + row * p.y_stride + head * d;
-      for (std::size_t c = 0; c < head_dim; c += n) {
-        const std::size_t left = head_dim - c;
+      for (std::int64_t c = 0; c < d; c += n) {
         VecF32 sum = hn::Zero(d32);
         for (std::int64_t i = 0; i < p.count; ++i) {
-          const float* from = sums + i * p.stride + c;
-          sum = hn::MulAdd(part_factor(sums + i * p.stride, d, reference),
-                           left < n ? load_n(from, left) : load(from), sum);
+          const float* of_part = sums + i * p.stride;
+          sum = hn::MulAdd(part_factor(of_part, d, reference), take(of_part + c, d - c), sum);
         }
-        sum = hn::Mul(sum, share);
-        if (left < n)
-          store_n(sum, y + c, left);
-        else
-          store(sum, y + c);
+        give(hn::Mul(sum, share), y + c, d - c);
       }
     }
   }
 }
 
-void few_queries_attend_float32(const PartParams<float>& p) { few_queries_attend(p); }
-void few_queries_attend_bfloat16(const PartParams<BFloat16>& p) { few_queries_attend(p); }
-void few_queries_merge_float32(const MergeParams<float>& p) { few_queries_merge(p); }
-void few_queries_merge_bfloat16(const MergeParams<BFloat16>& p) { few_queries_merge(p); }
+HYDRASCOPE_STORED_KERNELS(few_queries_attend, few_queries_attend, PartParams)
+HYDRASCOPE_STORED_KERNELS(few_queries_merge, few_queries_merge, MergeParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::softmax_attention {
 
-HWY_EXPORT(few_queries_attend_float32);
-HWY_EXPORT(few_queries_attend_bfloat16);
-HWY_EXPORT(few_queries_merge_float32);
-HWY_EXPORT(few_queries_merge_bfloat16);
+HYDRASCOPE_DISPATCH(attend_part, few_queries_attend, PartParams)
+HYDRASCOPE_DISPATCH(merge_parts, few_queries_merge, MergeParams)
 
-namespace softmax_attention {
-
-void attend_part(const PartParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(few_queries_attend_float32)(params);
-}
-void attend_part(const PartParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(few_queries_attend_bfloat16)(params);
-}
-void merge_parts(const MergeParams<float>& params) {
-  HWY_DYNAMIC_DISPATCH(few_queries_merge_float32)(params);
-}
-void merge_parts(const MergeParams<BFloat16>& params) {
-  HWY_DYNAMIC_DISPATCH(few_queries_merge_bfloat16)(params);
-}
-
-}  // namespace softmax_attention
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::softmax_attention
 #endif  // HWY_ONCE

@@ -85,11 +85,11 @@ HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, s
 #if HWY_TARGET != HWY_SCALAR
     if (j % 8 == 0 && j + 8 <= end) {
       // Neighbours in the panel are two keys apart in bfloat16.
-      constexpr std::int64_t kApart = kStep<T>;
-      constexpr std::int64_t kOther = sizeof(T) == 2 ? 1 : 4;
-      put_four_keys(key, kApart * stride, shape.head_dim, panel + score_column<T>(column));
-      put_four_keys(key + kOther * stride, kApart * stride, shape.head_dim,
-                    panel + score_column<T>(column + kOther));
+      constexpr std::int64_t kKeyStep = kStep<T>;
+      constexpr std::int64_t kNextKey = sizeof(T) == 2 ? 1 : 4;
+      put_four_keys(key, kKeyStep * stride, shape.head_dim, panel + score_column<T>(column));
+      put_four_keys(key + kNextKey * stride, kKeyStep * stride, shape.head_dim,
+                    panel + score_column<T>(column + kNextKey));
       j += 8;
       continue;
     }

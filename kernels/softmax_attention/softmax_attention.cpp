@@ -1,5 +1,7 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
+#include "kernels/vector/dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax_attention/softmax_attention.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -100,13 +102,10 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
 
 /// y = output / total of one query and head.
 template <class T>
-HWY_INLINE void write_output(const float* output, const float* total, std::size_t head_dim, T* y) {
-  const F32 d;
-  const std::size_t n = hn::Lanes(d);
-  const VecF32 factor = hn::Set(d, 1.0F / sum_of_lanes(hn::LoadU(d, total)));
-  std::size_t c = 0;
-  for (; c + n <= head_dim; c += n) store(hn::Mul(hn::LoadU(d, output + c), factor), y + c);
-  if (c < head_dim) store_n(hn::Mul(hn::LoadU(d, output + c), factor), y + c, head_dim - c);
+HWY_INLINE void write_output(const float* output, const float* total, std::int64_t head_dim, T* y) {
+  const VecF32 factor = hn::Set(F32(), 1.0F / sum_of_lanes(load(total)));
+  for (std::int64_t c = 0; c < head_dim; c += static_cast<std::int64_t>(lanes()))
+    give(hn::Mul(load(output + c), factor), y + c, head_dim - c);
 }
 
 template <class T>
@@ -141,29 +140,20 @@ void attend_of(const softmax_attention::AttendParams<T>& p) {
       T* y = p.y + group * p.y_stride + head * d;
       for (std::int64_t row = 0; row < rows; ++row)
         write_output(scratch.outputs + row * scratch.width,
-                     scratch.totals + row * static_cast<std::int64_t>(kTotalLanes),
-                     static_cast<std::size_t>(d), y + row * p.y_stride);
+                     scratch.totals + row * static_cast<std::int64_t>(kTotalLanes), d,
+                     y + row * p.y_stride);
     }
   }
 }
 
-void pack_float32(const softmax_attention::PackParams<float>& p) { pack_of(p); }
-void pack_bfloat16(const softmax_attention::PackParams<BFloat16>& p) { pack_of(p); }
-void attend_float32(const softmax_attention::AttendParams<float>& p) { attend_of(p); }
-void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) { attend_of(p); }
+HYDRASCOPE_STORED_KERNELS(pack, pack_of, softmax_attention::PackParams)
+HYDRASCOPE_STORED_KERNELS(attend, attend_of, softmax_attention::AttendParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
-
-HWY_EXPORT(pack_float32);
-HWY_EXPORT(pack_bfloat16);
-HWY_EXPORT(attend_float32);
-HWY_EXPORT(attend_bfloat16);
-
-namespace softmax_attention {
+namespace hydrascope::kernels::softmax_attention {
 
 template <class T>
 std::size_t keys_size(const Shape& shape) {
@@ -189,11 +179,8 @@ std::size_t scratch_bytes(const Shape& shape) {
 template std::size_t scratch_bytes<float>(const Shape&);
 template std::size_t scratch_bytes<BFloat16>(const Shape&);
 
-void pack(const PackParams<float>& params) { HWY_DYNAMIC_DISPATCH(pack_float32)(params); }
-void pack(const PackParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(pack_bfloat16)(params); }
-void attend(const AttendParams<float>& params) { HWY_DYNAMIC_DISPATCH(attend_float32)(params); }
-void attend(const AttendParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(attend_bfloat16)(params); }
+HYDRASCOPE_DISPATCH(pack, pack, PackParams)
+HYDRASCOPE_DISPATCH(attend, attend, AttendParams)
 
-}  // namespace softmax_attention
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::softmax_attention
 #endif  // HWY_ONCE

@@ -7,7 +7,6 @@
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
 #include "kernels/token_rows/token_rows_cuda.h"
-#include "kernels/token_rows/token_rows_geometry.h"
 
 #include <cstdint>
 
@@ -76,14 +75,14 @@ __global__ void __launch_bounds__(kMeanThreads)
 }
 
 template <class T>
-void launch_prefix_tokens(const PrefixTokensParams<T>& p, device::Stream stream) {
+void prefix_tokens(const PrefixTokensParams<T>& p, device::Stream stream) {
   if (p.images * p.num_prefix * p.dim == 0) return;
   device::launch("prefix_tokens_kernel", prefix_tokens_kernel<T>,
                  prefix_geometry(p.images, p.num_prefix), stream, p);
 }
 
 template <class T>
-void launch_mean_of_patches(const MeanOfPatchesParams<T>& p, device::Stream stream) {
+void mean_of_patches(const MeanOfPatchesParams<T>& p, device::Stream stream) {
   if (p.tokens <= p.num_prefix)
     throw Error(ErrorCode::internal, "a mean of patches needs one behind the prefix",
                 "mean_of_patches");
@@ -99,24 +98,12 @@ void launch_mean_of_patches(const MeanOfPatchesParams<T>& p, device::Stream stre
     run.template operator()<1>();
 }
 
-void prefix_tokens(const PrefixTokensParams<float>& params, device::Stream stream) {
-  launch_prefix_tokens(params, stream);
-}
-void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream stream) {
-  launch_prefix_tokens(params, stream);
-}
-void prefix_tokens(const PrefixTokensParams<Float16>& params, device::Stream stream) {
-  launch_prefix_tokens(params, stream);
-}
+template void prefix_tokens(const PrefixTokensParams<float>&, device::Stream);
+template void prefix_tokens(const PrefixTokensParams<BFloat16>&, device::Stream);
+template void prefix_tokens(const PrefixTokensParams<Float16>&, device::Stream);
 
-void mean_of_patches(const MeanOfPatchesParams<float>& params, device::Stream stream) {
-  launch_mean_of_patches(params, stream);
-}
-void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream) {
-  launch_mean_of_patches(params, stream);
-}
-void mean_of_patches(const MeanOfPatchesParams<Float16>& params, device::Stream stream) {
-  launch_mean_of_patches(params, stream);
-}
+template void mean_of_patches(const MeanOfPatchesParams<float>&, device::Stream);
+template void mean_of_patches(const MeanOfPatchesParams<BFloat16>&, device::Stream);
+template void mean_of_patches(const MeanOfPatchesParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::token_rows::cuda

@@ -8,7 +8,7 @@
 //   global_pool="avg"; the prefix does not count).
 // Tensors: see the fields; T = float, BFloat16 or Float16; any strides and alignment; y must not
 //   overlap x.
-// Geometry (token_rows_geometry.h): prefix_tokens: one block per row, 256 threads. mean_of_patches:
+// Geometry: prefix_tokens: one block per row, 256 threads. mean_of_patches:
 //   a block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
 //   read in packs), 512 threads as 64 token lanes of 8 packs; their sums meet in shared memory (8
 //   or 16 KiB; 2 KiB where rows are not read in packs).
@@ -24,6 +24,7 @@
 // Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h beside it.
 #pragma once
 
+#include "kernels/device/geometry.h"
 #include "kernels/device/stream.h"
 #include "kernels/vector/scalar_types.h"
 
@@ -41,9 +42,8 @@ struct PrefixTokensParams {
   std::int64_t dim;
   const float* prefix;  ///< (num_prefix, dim), contiguous
 };
-void prefix_tokens(const PrefixTokensParams<float>& params, device::Stream stream);
-void prefix_tokens(const PrefixTokensParams<BFloat16>& params, device::Stream stream);
-void prefix_tokens(const PrefixTokensParams<Float16>& params, device::Stream stream);
+template <class T>
+void prefix_tokens(const PrefixTokensParams<T>& params, device::Stream stream);
 
 template <class T>
 struct MeanOfPatchesParams {
@@ -57,8 +57,28 @@ struct MeanOfPatchesParams {
   float* y;  ///< (images, dim), rows `y_stride` apart
   std::int64_t y_stride;
 };
-void mean_of_patches(const MeanOfPatchesParams<float>& params, device::Stream stream);
-void mean_of_patches(const MeanOfPatchesParams<BFloat16>& params, device::Stream stream);
-void mean_of_patches(const MeanOfPatchesParams<Float16>& params, device::Stream stream);
+template <class T>
+void mean_of_patches(const MeanOfPatchesParams<T>& params, device::Stream stream);
+
+// How the kernels are laid out; numbers that tests ask for without a GPU.
+
+inline constexpr int kPrefixThreads = 256;
+/// Half of a multiprocessor: with four loads each they keep 32 KiB on their way.
+inline constexpr int kMeanThreads = 512;
+/// Packs side by side: 128 bytes, a line of the cache. Narrow, so that one image of 768 columns is
+/// the work of 12 (float32: 24) blocks: splitting the tokens too would need a workspace for a pass
+/// that runs once per network.
+inline constexpr int kPacksOfTile = 8;
+inline constexpr int kTokenLanes = kMeanThreads / kPacksOfTile;
+
+/// One block for each prefix row of an image.
+constexpr device::Geometry prefix_geometry(std::int64_t images, std::int64_t num_prefix) {
+  return {{images * num_prefix, 1, 1}, {kPrefixThreads, 1, 1}};
+}
+
+/// One block for each tile of columns of an image; `pack`: the columns of a thread.
+constexpr device::Geometry mean_geometry(std::int64_t images, std::int64_t dim, int pack) {
+  return {{images * device::ceil_div(dim, pack * kPacksOfTile), 1, 1}, {kMeanThreads, 1, 1}};
+}
 
 }  // namespace hydrascope::kernels::token_rows::cuda

@@ -67,6 +67,26 @@ HWY_INLINE void store_n(VecF32 v, T* p, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) p[i] = T(values[i]);
 }
 
+/// `count` lanes (any number, also none or more than there are) of a row, then zeros.
+template <class T>
+HWY_INLINE VecF32 take(const T* p, std::int64_t count) {
+  if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return load(p);
+  return count <= 0 ? hn::Zero(F32()) : load_n(p, static_cast<std::size_t>(count));
+}
+/// Stores `count` (at least one, or more than there are) lanes.
+template <class T>
+HWY_INLINE void give(VecF32 v, T* p, std::int64_t count) {
+  if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return store(v, p);
+  store_n(v, p, static_cast<std::size_t>(count));
+}
+/// Lanes after `count` replaced.
+HWY_INLINE VecF32 first_or(VecF32 v, std::int64_t count, float fill) {
+  const F32 d;
+  if (HWY_LIKELY(count >= static_cast<std::int64_t>(lanes()))) return v;
+  const auto inside = hn::FirstN(d, static_cast<std::size_t>(count <= 0 ? 0 : count));
+  return hn::IfThenElse(inside, v, hn::Set(d, fill));
+}
+
 HWY_INLINE float sum_of_lanes(VecF32 v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE

@@ -1,4 +1,3 @@
-#include "kernels/device/amx_permission.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/matrix_instructions.h"

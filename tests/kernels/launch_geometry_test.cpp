@@ -1,12 +1,11 @@
 // Every kernel's grid and blocks are legal for every model, image size and batch of the table.
 #include "kernels/device/geometry.h"
-#include "kernels/gelu/gelu_geometry.h"
+#include "kernels/gelu/gelu_cuda.h"
 #include "kernels/hydra/hydra_geometry.h"
-#include "kernels/layer_norm/layer_norm_geometry.h"
-#include "kernels/linear_attention/linear_attention_geometry.h"
-#include "kernels/linear_attention/tensor_core_geometry.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/linear_attention/geometry.h"
 #include "kernels/patchify/patchify_geometry.h"
-#include "kernels/token_rows/token_rows_geometry.h"
+#include "kernels/token_rows/token_rows_cuda.h"
 
 #include <gtest/gtest.h>
 
@@ -61,15 +60,13 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
         expect_legal(hydra::cuda::rows_geometry(images, tokens), "hydra rows, " + where);
         expect_legal(simt::state_geometry(shape, images, simt::split_tokens(tokens)),
                      "state, " + where);
-        expect_legal(simt::combine_geometry(shape, images), "combine, " + where);
+        expect_legal(linear_attention::cuda::combine_geometry(shape, images), "combine, " + where);
         expect_legal(simt::read_out_geometry(shape, images, tokens), "read out, " + where);
         expect_legal(simt::row_geometry(shape, images, tokens), "gradient rows, " + where);
         expect_legal(tensor_core::state_geometry(images, model.heads, tokens),
                      "tensor-core state, " + where);
         expect_legal(tensor_core::rows_geometry(images, model.heads, tokens),
                      "tensor-core rows, " + where);
-        expect_legal(tensor_core::combine_geometry(images, model.heads, shape.features()),
-                     "tensor-core combine, " + where);
         expect_legal(layer_norm::cuda::geometry(images * tokens), "layer_norm, " + where);
         expect_legal(gelu::cuda::geometry(images * tokens * 4 * model.dim / 4), "gelu, " + where);
         expect_legal(token_rows::cuda::prefix_geometry(images, 5), "prefix, " + where);

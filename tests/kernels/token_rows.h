@@ -1,6 +1,7 @@
 // Batches of rows for the tests of CUDA kernels, with NaN between and around them.
 #pragma once
 
+#include "kernels/device/rows.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
 
@@ -16,10 +17,21 @@
 
 namespace hydrascope::kernels::test {
 
-/// What lies behind a row: `packed` leaves rows where packs of 16 bytes can be read, `odd` does
-/// not.
-enum class Layout { packed, odd };
+/// What lies beside rows, in elements: `packed` leaves them where packs of 16 bytes can be read, `odd`
+/// does not.
+struct Layout {
+  std::int64_t row_gap;     ///< behind every row
+  std::int64_t image_gap;   ///< behind every image
+  std::int64_t offset = 0;  ///< before the first row
 
+  static const Layout packed;
+  static const Layout odd;
+  bool operator==(const Layout&) const = default;
+};
+inline constexpr Layout Layout::packed{16, 8};
+inline constexpr Layout Layout::odd{5, 3};
+
+/// On the host, where `at` reads and writes, and on the device, where kernels do.
 template <class T>
 class TokenRows {
  public:
@@ -28,47 +40,90 @@ class TokenRows {
       : images_(images),
         tokens_(tokens),
         dim_(dim),
-        stride_(dim + (layout == Layout::packed ? 16 : 5)),
-        image_stride_(tokens * stride_ + (layout == Layout::packed ? 8 : 3)),
-        host_(static_cast<std::size_t>(images * image_stride_), nan()),
+        offset_(layout.offset),
+        stride_(dim + layout.row_gap),
+        image_stride_(tokens * stride_ + layout.image_gap),
+        host_(static_cast<std::size_t>(offset_ + images * image_stride_), nan()),
         device_(host_) {}
-  /// NaN but in the rows.
-  TokenRows(std::int64_t images, std::int64_t tokens, std::int64_t dim, Layout layout, Fill how,
-            unsigned seed)
+  /// NaN but in the rows, which are `values` one after the other.
+  TokenRows(std::int64_t images, std::int64_t tokens, std::int64_t dim, Layout layout,
+            const std::vector<T>& values)
       : TokenRows(images, tokens, dim, layout) {
-    std::vector<T> inside(static_cast<std::size_t>(images * tokens * dim));
-    fill(inside, how, seed);
     std::size_t i = 0;
-    for (std::int64_t b = 0; b < images; ++b)
-      for (std::int64_t t = 0; t < tokens; ++t)
-        for (std::int64_t f = 0; f < dim; ++f) at(b, t, f) = inside[i++];
+    for_each([&](T& value) { value = values[i++]; });
     upload();
   }
+  TokenRows(std::int64_t images, std::int64_t tokens, std::int64_t dim, Layout layout, Fill how,
+            unsigned seed)
+      : TokenRows(images, tokens, dim, layout, [&] {
+          std::vector<T> values(static_cast<std::size_t>(images * tokens * dim));
+          fill(values, how, seed);
+          return values;
+        }()) {}
 
   static T nan() { return T(std::numeric_limits<float>::quiet_NaN()); }
   T& at(std::int64_t b, std::int64_t t, std::int64_t f) {
-    return host_[static_cast<std::size_t>(b * image_stride_ + t * stride_ + f)];
+    return host_[static_cast<std::size_t>(offset_ + b * image_stride_ + t * stride_ + f)];
   }
+  /// function(value) for all values of all rows, in their order.
+  template <class Function>
+  void for_each(const Function& function) {
+    for (std::int64_t b = 0; b < images_; ++b)
+      for (std::int64_t t = 0; t < tokens_; ++t)
+        for (std::int64_t f = 0; f < dim_; ++f) function(at(b, t, f));
+  }
+  /// Those of `images` images, one after the other.
+  std::vector<T> values(std::int64_t first_image, std::int64_t images) {
+    std::vector<T> all;
+    for (std::int64_t b = first_image; b < first_image + images; ++b)
+      for (std::int64_t t = 0; t < tokens_; ++t)
+        for (std::int64_t f = 0; f < dim_; ++f) all.push_back(at(b, t, f));
+    return all;
+  }
+  std::vector<T> values() { return values(0, images_); }
+
+  /// Makes image 0 what image b of `from` is.
+  void take(TokenRows& from, std::int64_t b) {
+    for (std::int64_t t = 0; t < tokens_; ++t)
+      for (std::int64_t f = 0; f < dim_; ++f) at(0, t, f) = from.at(b, t, f);
+    upload();
+  }
+
   /// After changes by `at`.
   void upload() { device_ = DeviceArray<T>(host_); }
-  void download() { host_ = device_.download(); }
+  /// Fails where a kernel has written beside the rows.
+  void download(const std::string& what = "rows") {
+    host_ = device_.download();
+    EXPECT_TRUE(device_.intact()) << what;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(host_.size()); ++i) {
+      const std::int64_t in_image = i < offset_ ? -1 : (i - offset_) % image_stride_;
+      if (in_image >= 0 && in_image % stride_ < dim_ && in_image < tokens_ * stride_) continue;
+      ASSERT_TRUE(std::isnan(static_cast<float>(host_[static_cast<std::size_t>(i)])))
+          << what << ": written beside the rows, at " << i;
+    }
+  }
 
-  T* data() { return device_.data(); }
-  const T* data() const { return device_.data(); }
-  [[nodiscard]] std::int64_t image_stride() const { return image_stride_; }
-  const T* host_of(std::int64_t image) const { return host_.data() + image * image_stride_; }
+  T* data() { return device_.data() + offset_; }
+  const T* data() const { return device_.data() + offset_; }
+  [[nodiscard]] device::Rows<const T> read() const { return {data(), stride_, image_stride_}; }
+  device::Rows<T> write() { return {data(), stride_, image_stride_}; }
+  const T* host_of(std::int64_t image) const {
+    return host_.data() + offset_ + image * image_stride_;
+  }
   [[nodiscard]] std::int64_t stride() const { return stride_; }
+  [[nodiscard]] std::int64_t image_stride() const { return image_stride_; }
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] std::int64_t dim() const { return dim_; }
   [[nodiscard]] const std::vector<T>& host() const { return host_; }
 
-  /// What a kernel has written to image b: within a rounding to T (16-bit types) and `relative` of
-  /// the size of the sums behind each value (`values` and `magnitudes` of a float64 twin), infinite
-  /// ones equal; nothing between the rows.
+  /// What a kernel has written to image b, downloaded: within a rounding to T (16-bit types) and
+  /// `relative` of the size of the sums behind each value (`values` and `magnitudes` of a float64
+  /// twin), infinite ones equal.
   template <class Expected>
   void expect(std::int64_t b, const Expected& expected, double relative, const std::string& what,
               double absolute = 6e-8) {
     constexpr double kRounding = sizeof(T) == 4 ? 0.0 : rounding<T>();
     ASSERT_EQ(expected.values.size(), static_cast<std::size_t>(tokens_ * dim_)) << what;
-    ASSERT_TRUE(device_.intact()) << what;
     std::size_t i = 0;
     for (std::int64_t t = 0; t < tokens_; ++t) {
       for (std::int64_t f = 0; f < dim_; ++f, ++i) {
@@ -80,8 +135,6 @@ class TokenRows {
             << what << " of image " << b << ", row " << t << ", column " << f << ": found " << found
             << ", expected " << expected.values[i];
       }
-      for (std::int64_t f = dim_; f < stride_; ++f)
-        ASSERT_TRUE(std::isnan(static_cast<float>(at(b, t, f)))) << what << " behind row " << t;
     }
   }
 
@@ -89,6 +142,7 @@ class TokenRows {
   std::int64_t images_;
   std::int64_t tokens_;
   std::int64_t dim_;
+  std::int64_t offset_;
   std::int64_t stride_;
   std::int64_t image_stride_;
   std::vector<T> host_;

@@ -1,6 +1,6 @@
 #include "model/inference/cpu/workspace.h"
 
-#include "kernels/device/cache_sizes.h"
+#include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
 
 namespace hydrascope::model::inference {

@@ -50,7 +50,7 @@ Case product_case(const std::string& name, std::int64_t in, std::int64_t out, Ep
     if (shape.add) t->c = random_memory<BFloat16>(static_cast<std::size_t>(kRows * out), 4);
     // What DeviceMemory promises.
     shape.x_alignment = shape.weight_alignment = shape.bias_alignment = shape.c_alignment =
-        shape.y_alignment = linear::kMostAlignment;
+        shape.y_alignment = linear::kMaxAlignment;
     const int product = t->products->plan(shape);
     return {[t, product](Stream) {
               t->products->run(product, t->x.data(), t->weight.data(), t->bias.data(), t->c.data(),

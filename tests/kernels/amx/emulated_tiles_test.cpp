@@ -3,7 +3,7 @@
 
 #include "kernels/amx/amx_tiles.h"
 #include "kernels/amx/tile_product.h"
-#include "kernels/device/amx_permission.h"
+#include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/kernel_case.h"
 
 #include <gmock/gmock.h>

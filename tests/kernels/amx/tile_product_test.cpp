@@ -4,7 +4,7 @@
 
 #include "kernels/amx/amx_tiles.h"
 #include "kernels/amx/row_groups.h"
-#include "kernels/device/amx_permission.h"
+#include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/linear.h"
 #include "tests/kernels/amx/emulated_tiles.h"
 #include "tests/kernels/amx/trapped_tiles.h"

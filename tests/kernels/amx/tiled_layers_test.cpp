@@ -39,9 +39,9 @@ void machine_quantised(const quantised_linear::LinearParams<BFloat16>& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/device/amx_permission.h"
+#include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/amx/trapped_tiles.h"
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/linear/linear_reference.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,6 @@ namespace tiled_layers_test {
 namespace ql = quantised_linear;
 using amx::EmulatedTiles;
 using linear::Epilogue;
-using linear::PackedWeight;
 
 void run(EmulatedTiles& tiles, const linear::LinearParams<BFloat16>& p) {
   HWY_DYNAMIC_DISPATCH(emulated_linear)(tiles, p);
@@ -74,49 +73,14 @@ void run(EmulatedTiles& tiles, const ql::LinearParams<BFloat16>& p) {
   HWY_DYNAMIC_DISPATCH(emulated_quantised_bfloat16)(tiles, p);
 }
 
-/// A bfloat16 layer and its rows, NaN between and around them.
-struct Layer {
-  Layer(std::int64_t num_rows, std::int64_t in, std::int64_t out, Fill how = Fill::normal)
-      : rows(num_rows),
-        weight(random_weight(out, in)),
-        packed(Storage::bfloat16, weight.data(), out, in, in),
-        bias(static_cast<std::size_t>(out)),
-        x(static_cast<std::size_t>(rows * (in + 5))),
-        y(static_cast<std::size_t>(rows * (out + 3))) {
-    fill(bias, Fill::normal, 2);
-    std::vector<BFloat16> inside(static_cast<std::size_t>(rows * in));
-    fill(inside, how, 3);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      std::copy_n(inside.begin() + r * in, in, x.begin() + r * (in + 5));
-      for (std::int64_t o = 0; o < out; ++o)
-        y[static_cast<std::size_t>(r * (out + 3) + o)] =
-            BFloat16(0.25F * static_cast<float>(o % 7));
-    }
-  }
-  static std::vector<float> random_weight(std::int64_t out, std::int64_t in) {
-    std::vector<float> values(static_cast<std::size_t>(out * in));
-    fill(values, Fill::normal, 1);
-    for (float& w : values) w = static_cast<float>(BFloat16(w / std::sqrt(static_cast<float>(in))));
-    return values;
-  }
-  [[nodiscard]] linear::LinearParams<BFloat16> params(Epilogue epilogue) {
-    return {x.data(), packed.in() + 5,  rows,    &packed, bias.data(),
-            y.data(), packed.out() + 3, epilogue};
-  }
+struct Layer : LinearLayer<BFloat16> {
+  using LinearLayer::LinearLayer;
   /// x and the panels, and nothing else, may be read.
   void restrict(EmulatedTiles& tiles) const {
     if (rows > 0)
-      tiles.allow_reading(
-          x.data(), static_cast<std::size_t>((rows - 1) * (packed.in() + 5) + packed.in()) * 2);
+      tiles.allow_reading(x.data(), static_cast<std::size_t>((rows - 1) * x.stride + x.dim) * 2);
     tiles.allow_reading(packed.panel<BFloat16>(0), packed.bytes());
   }
-
-  std::int64_t rows;
-  std::vector<float> weight;
-  PackedWeight packed;
-  Guarded<float> bias;
-  Guarded<BFloat16> x;
-  Guarded<BFloat16> y;
 };
 
 void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue, Fill how) {
@@ -129,16 +93,7 @@ void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epil
   EXPECT_FALSE(tiles.configured());
   EXPECT_EQ(tiles.counts().configure, rows == 0 ? 0 : 1);
   EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);
-  std::vector<BFloat16> found;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const BFloat16* y = layer.y.data() + r * params.y_stride;
-    found.insert(found.end(), y, y + out);
-    for (std::int64_t o = out; o < params.y_stride; ++o)
-      ASSERT_TRUE(std::isnan(static_cast<float>(y[o])));
-  }
-  if (rows > 0)
-    expect_close(found.data(), expected, rounding<BFloat16>(), 2e-5, static_cast<std::size_t>(out),
-                 std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
+  if (rows > 0) expect_rows(layer.y, expected, rounding<BFloat16>(), 2e-5, layer.name());
   EXPECT_TRUE(layer.y.intact());
 }
 
@@ -175,20 +130,18 @@ TEST(TiledLinear, ARowIsRoundedTheSameWhereverTheCutsFall) {
       part.rows = std::min(tile, kRows - row);
       run(tiles, part);
     }
-    for (std::size_t i = 0; i < whole.y.size(); ++i)
-      ASSERT_EQ(whole.y[i].bits, parts.y[i].bits) << "tiles of " << tile;
+    for (std::size_t i = 0; i < whole.y.values.size(); ++i)
+      ASSERT_EQ(whole.y.values[i].bits, parts.y.values[i].bits) << "tiles of " << tile;
   }
 }
 
 TEST(TiledLinear, NanReachesItsRowOnly) {
   for (const std::int64_t bad : {0, 15, 16, 31, 32, 36}) {
     Layer layer(37, 70, 64);
-    layer.x[static_cast<std::size_t>(bad * 75 + 69)] = BFloat16(std::nanf(""));
+    layer.x.at(bad, 69) = BFloat16(std::nanf(""));
     EmulatedTiles tiles;
     run(tiles, layer.params(Epilogue::gelu));
-    for (std::int64_t r = 0; r < 37; ++r)
-      ASSERT_EQ(std::isnan(static_cast<float>(layer.y[static_cast<std::size_t>(r * 67)])),
-                r == bad);
+    for (std::int64_t r = 0; r < 37; ++r) ASSERT_EQ(layer.y.is_nan(r, 0), r == bad);
   }
 }
 
@@ -218,8 +171,8 @@ TEST(TiledLinear, MachineCodeGivesTheSameBits) {
       EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
       EXPECT_EQ(trap.tiles().counts().release, tiles.counts().release);
       EXPECT_TRUE(machine.y.intact());
-      for (std::size_t i = 0; i < machine.y.size(); ++i)
-        ASSERT_EQ(machine.y[i].bits, emulated.y[i].bits) << rows << " rows";
+      for (std::size_t i = 0; i < machine.y.values.size(); ++i)
+        ASSERT_EQ(machine.y.values[i].bits, emulated.y.values[i].bits) << rows << " rows";
     }
   }
 }
@@ -234,7 +187,7 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
   using T = TypeParam;
   const auto compare = [](std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue) {
     SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
-    const ql::QuantisedWeight packed(Layer::random_weight(out, in).data(), out, in, in);
+    const ql::QuantisedWeight packed(random_weight<BFloat16>(out, in).data(), out, in, in);
     Guarded<float> bias(static_cast<std::size_t>(out));
     fill(bias, Fill::normal, 2);
     std::vector<T> x(static_cast<std::size_t>(rows * in));

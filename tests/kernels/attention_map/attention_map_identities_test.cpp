@@ -4,8 +4,8 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/vector/aligned_buffer.h"
-#include "tests/kernels/attention_map/strided_rows.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
 #include "kernels/attention_map/attention_map.h"
 
 #include "tests/kernels/attention_map/attention_map_reference.h"
-#include "tests/kernels/attention_map/strided_rows.h"
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear_attention/linear_attention_reference.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -15,10 +16,9 @@ namespace am = attention_map;
 namespace la = linear_attention;
 using am::HydraMeasure;
 using la::Feature;
+using la::kAllFeatures;
+using la::name_of;
 
-constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
-                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
-                                 Feature::softmax_both, Feature::exp_centred};
 constexpr std::int64_t kTokens[] = {0, 1, 2, 31, 32, 33, 197, 198};
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
@@ -162,8 +162,8 @@ struct LinearCase {
 
 TYPED_TEST(AttentionMapKernel, LinearScoresEqualTheTwinForEveryMap) {
   for_each_instruction_set([](const std::string& name) {
-    for (const Feature feature : kFeatures) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+    for (const Feature feature : kAllFeatures) {
+      SCOPED_TRACE(name + ", " + name_of(feature));
       for (const std::int64_t rows : {0, 1, 2, 31, 33, 131})
         LinearCase<TypeParam>(feature, rows, 2, 32).compare();
       for (const std::int64_t width : {1, 5, 24, 37, 80})
@@ -176,8 +176,8 @@ TYPED_TEST(AttentionMapKernel, LinearScoresEqualTheTwinForEveryMap) {
 
 TYPED_TEST(AttentionMapKernel, LinearScoresOfTokensThatDoNotCountAreZeroOrItsLogarithm) {
   for_each_instruction_set([](const std::string& name) {
-    for (const Feature feature : kFeatures) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+    for (const Feature feature : kAllFeatures) {
+      SCOPED_TRACE(name + ", " + name_of(feature));
       LinearCase<TypeParam> map(feature, 5, 1, 20);
       map.prefix_weight = 0;
       map.compare();
@@ -289,7 +289,7 @@ TYPED_TEST(AttentionMapKernel, ATokenDependsOnNoOtherToken) {
         EXPECT_EQ(map_tile.at(0, t), map.heat.at(0, t));
         EXPECT_EQ(softmax_tile.at(1, t), softmax.scores.at(1, t));
       }
-      for (const Feature feature : kFeatures) {
+      for (const Feature feature : kAllFeatures) {
         LinearCase<TypeParam> linear(feature, 14, 2, 37);
         StridedRows<float> tile(2, 14, 3);
         auto l = linear.params();
@@ -323,7 +323,7 @@ TYPED_TEST(AttentionMapKernel, NanReachesItsTokenAndItsHead) {
         EXPECT_FALSE(std::isnan(softmax.scores.at(0, t)));
         EXPECT_EQ(std::isnan(softmax.scores.at(1, t)), t == 5) << t;
       }
-      for (const Feature feature : kFeatures) {
+      for (const Feature feature : kAllFeatures) {
         LinearCase<TypeParam> linear(feature, 7, 3, 37);
         linear.k.at(5, 37 + column) = nan;  // a token of head 1
         linear.q.at(0, 74 + column) = nan;  // all of head 2

@@ -1,6 +1,6 @@
 #include "kernels/device/thread_team.h"
 
-#include "kernels/device/cache_sizes.h"
+#include "kernels/device/cpu_features.h"
 
 #include <gtest/gtest.h>
 

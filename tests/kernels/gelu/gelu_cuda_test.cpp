@@ -1,6 +1,5 @@
 #include "kernels/gelu/gelu_cuda.h"
 
-#include "kernels/gelu/gelu_geometry.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
 #include "tests/kernels/gelu/gelu_reference.h"

@@ -1,7 +1,7 @@
 #include "kernels/hydra/hydra.h"
 
 #include "tests/kernels/hydra/hydra_reference.h"
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -18,45 +18,28 @@ class HydraKernel : public testing::Test {};
 using Stored = testing::Types<float, BFloat16>;
 TYPED_TEST_SUITE(HydraKernel, Stored);
 
-/// q, k, v side by side in one row, as the projection leaves them, NaN behind them.
+/// q, k, v side by side in one row, as the projection leaves them.
 template <class T>
 struct Tile {
   std::int64_t rows;
   std::int64_t dim;
-  std::int64_t stride;
-  Guarded<T> qkv;
-  Guarded<T> q_hat;
+  StridedRows<T> qkv;
+  StridedRows<T> q_hat;
   Guarded<float> sum;
 
   Tile(std::int64_t rows_, std::int64_t dim_, Fill how)
       : rows(rows_),
         dim(dim_),
-        stride(3 * dim_ + 5),
-        qkv(static_cast<std::size_t>(rows_ * stride)),
-        q_hat(static_cast<std::size_t>(rows_ * (dim_ + 3))),
-        sum(static_cast<std::size_t>(dim_)) {
-    std::vector<T> inside(static_cast<std::size_t>(rows * 3 * dim));
-    fill(inside, how, 3);
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t f = 0; f < 3 * dim; ++f)
-        qkv[static_cast<std::size_t>(r * stride + f)] =
-            inside[static_cast<std::size_t>(r * 3 * dim + f)];
-  }
+        qkv(rows, 3 * dim, 5, how, 3),
+        q_hat(rows, dim, 3),
+        sum(static_cast<std::size_t>(dim_)) {}
 
   hydra::ProjectParams<T> params(const hydra::Kernel& kernel) {
-    return {qkv.data(), stride, rows,         qkv.data() + dim, qkv.data() + 2 * dim,
-            stride,     rows,   dim,          kernel,           2,
-            0.5F,       1.25F,  q_hat.data(), dim + 3,          sum.data()};
+    return {qkv.data(), qkv.stride, rows,         qkv.data() + dim, qkv.data() + 2 * dim,
+            qkv.stride, rows,       dim,          kernel,           2,
+            0.5F,       1.25F,      q_hat.data(), q_hat.stride,     sum.data()};
   }
 };
-
-template <class T>
-std::vector<T> gathered(const T* values, std::int64_t stride, std::int64_t rows, std::int64_t dim) {
-  std::vector<T> all;
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t f = 0; f < dim; ++f) all.push_back(values[r * stride + f]);
-  return all;
-}
 
 template <class T>
 void compare(std::int64_t rows, std::int64_t dim, const hydra::Kernel& kernel, Fill how) {
@@ -65,17 +48,12 @@ void compare(std::int64_t rows, std::int64_t dim, const hydra::Kernel& kernel, F
   const hydra::ProjectParams<T> params = tile.params(kernel);
   const hydra::ProjectResult expected = hydra::project_reference(params);
   hydra::project(params);
-  const auto columns = static_cast<std::size_t>(dim);
-  const auto found = gathered(tile.q_hat.data(), dim + 3, rows, dim);
-  expect_close(found.data(), expected.q_hat, rounding<T>(), 1e-30, columns, "q_hat");
+  expect_rows(tile.q_hat, expected.q_hat, rounding<T>(), 1e-30, "q_hat");
   // Float32 whatever T is: terms of either sign, each summed with an error of 1e-7 of its size.
   const double many = 1e-6 * std::sqrt(static_cast<double>(rows));
-  expect_close(tile.sum.data(), expected.sum, 2 * many, 1e-30, columns, "sum");
-  EXPECT_TRUE(tile.q_hat.intact() && tile.sum.intact());
-  for (std::int64_t r = 0; r + 1 < rows; ++r)
-    for (std::int64_t f = dim; f < dim + 3; ++f)
-      EXPECT_TRUE(
-          std::isnan(static_cast<float>(tile.q_hat[static_cast<std::size_t>(r * (dim + 3) + f)])));
+  expect_close(tile.sum.data(), expected.sum, 2 * many, 1e-30, static_cast<std::size_t>(dim),
+               "sum");
+  EXPECT_TRUE(tile.sum.intact());
 }
 
 TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryShapeAndInstructionSet) {
@@ -109,14 +87,12 @@ TYPED_TEST(HydraKernel, ProjectWorksInPlace) {
     Tile<TypeParam> tile(9, 77, Fill::normal);
     auto params = tile.params(kPublished);
     hydra::project(params);
-    const auto apart = gathered(tile.q_hat.data(), 80, 9, 77);
     const std::vector<float> sum(tile.sum.begin(), tile.sum.end());
     params.q_hat = tile.qkv.data();
     params.q_hat_stride = params.stride;
     hydra::project(params);
-    const auto in_place = gathered(tile.qkv.data(), tile.stride, 9, 77);
-    for (std::size_t i = 0; i < apart.size(); ++i)
-      ASSERT_EQ(static_cast<float>(in_place[i]), static_cast<float>(apart[i]));
+    for (std::int64_t r = 0; r < 9; ++r)
+      for (std::int64_t f = 0; f < 77; ++f) ASSERT_EQ(tile.qkv.of(r, f), tile.q_hat.of(r, f));
     for (std::size_t f = 0; f < sum.size(); ++f) ASSERT_EQ(tile.sum[f], sum[f]);
   });
 }
@@ -128,11 +104,10 @@ TYPED_TEST(HydraKernel, RowsWithoutAQueryAreSummedAllTheSame) {
     params.query_rows = queries;
     const hydra::ProjectResult expected = hydra::project_reference(params);
     hydra::project(params);
-    const auto found = gathered(tile.q_hat.data(), 80, queries, 77);
-    expect_close(found.data(), expected.q_hat, rounding<TypeParam>(), 1e-30, 77, "q_hat");
+    expect_rows(tile.q_hat, expected.q_hat, rounding<TypeParam>(), 1e-30, "q_hat");
     expect_close(tile.sum.data(), expected.sum, 1e-5, 1e-30, 77, "sum");
-    for (std::size_t i = static_cast<std::size_t>(queries * 80); i < tile.q_hat.size(); ++i)
-      ASSERT_TRUE(std::isnan(static_cast<float>(tile.q_hat[i])));
+    for (std::int64_t r = queries; r < 9; ++r)
+      for (std::int64_t f = 0; f < 77; ++f) ASSERT_TRUE(tile.q_hat.is_nan(r, f));
   }
 }
 
@@ -142,15 +117,12 @@ TYPED_TEST(HydraKernel, NanOfAQueryStaysInItsRowAndNanOfAKeyIsEverywhere) {
     for (const Eps rule : {Eps::max, Eps::rsqrt, Eps::add}) {
       Tile<TypeParam> tile(6, 77, Fill::normal);
       const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
-      tile.qkv[static_cast<std::size_t>(2 * tile.stride + 76)] = nan;
+      tile.qkv.at(2, 76) = nan;
       hydra::project(tile.params({Norm::l2, Norm::l2, rule, 1e-6F}));
       for (std::int64_t r = 0; r < 6; ++r)
-        for (std::int64_t f = 0; f < 77; ++f)
-          ASSERT_EQ(
-              std::isnan(static_cast<float>(tile.q_hat[static_cast<std::size_t>(r * 80 + f)])),
-              r == 2);
+        for (std::int64_t f = 0; f < 77; ++f) ASSERT_EQ(tile.q_hat.is_nan(r, f), r == 2);
       for (const float s : tile.sum) ASSERT_FALSE(std::isnan(s));
-      tile.qkv[static_cast<std::size_t>(4 * tile.stride + 77 + 3)] = nan;
+      tile.qkv.at(4, 77 + 3) = nan;
       hydra::project(tile.params({Norm::l2, Norm::l2, rule, 1e-6F}));
       for (const float s : tile.sum) ASSERT_TRUE(std::isnan(s));
     }
@@ -162,24 +134,14 @@ TYPED_TEST(HydraKernel, GateEqualsTheTwin) {
     SCOPED_TRACE(name);
     for (const std::int64_t rows : {0, 1, 2, 31, 33, 197})
       for (const std::int64_t dim : {1, 31, 64, 77, 192}) {
-        Guarded<TypeParam> q_hat(static_cast<std::size_t>(rows * (dim + 3)));
-        fill(q_hat, Fill::normal, 1);
-        for (std::int64_t r = 0; r < rows; ++r)
-          for (std::int64_t f = dim; f < dim + 3; ++f)
-            q_hat[static_cast<std::size_t>(r * (dim + 3) + f)] =
-                TypeParam(std::numeric_limits<float>::quiet_NaN());
+        StridedRows<TypeParam> q_hat(rows, dim, 3, Fill::normal, 1);
         Guarded<float> g(static_cast<std::size_t>(dim));
         fill(g, Fill::large, 2);
-        Guarded<TypeParam> y(static_cast<std::size_t>(rows * (dim + 1)));
-        const auto expected = hydra::gate_reference(q_hat.data(), dim + 3, g.data(), rows, dim);
-        hydra::gate(q_hat.data(), dim + 3, g.data(), rows, dim, y.data(), dim + 1);
-        const auto found = gathered(y.data(), dim + 1, rows, dim);
-        expect_close(found.data(), expected, rounding<TypeParam>(), 1e-30,
-                     static_cast<std::size_t>(dim), std::to_string(rows));
-        EXPECT_TRUE(y.intact());
-        for (std::int64_t r = 0; r + 1 < rows; ++r)
-          EXPECT_TRUE(
-              std::isnan(static_cast<float>(y[static_cast<std::size_t>(r * (dim + 1) + dim)])));
+        StridedRows<TypeParam> y(rows, dim, 1);
+        const auto expected =
+            hydra::gate_reference(q_hat.data(), q_hat.stride, g.data(), rows, dim);
+        hydra::gate(q_hat.data(), q_hat.stride, g.data(), rows, dim, y.data(), y.stride);
+        expect_rows(y, expected, rounding<TypeParam>(), 1e-30, std::to_string(rows));
       }
   });
 }
@@ -190,22 +152,17 @@ TYPED_TEST(HydraKernel, AddGatedEqualsTheTwin) {
     const std::int64_t rows = 5;
     for (const std::int64_t dim : {1, 31, 64, 77, 192})
       for (const Norm norm : {Norm::l2, Norm::l1, Norm::none}) {
-        Guarded<TypeParam> q(static_cast<std::size_t>(rows * (dim + 3)));
-        fill(q, Fill::normal, 1);
+        StridedRows<TypeParam> q(rows, dim, 3, Fill::normal, 1);
         Guarded<float> g(static_cast<std::size_t>(dim));
         fill(g, Fill::normal, 2);
-        Guarded<TypeParam> y(static_cast<std::size_t>(rows * (dim + 1)));
-        fill(y, Fill::normal, 3);
-        hydra::AddGatedParams<TypeParam> p{q.data(), dim + 3,  rows,     dim,
-                                           {},       g.data(), y.data(), dim + 1};
+        StridedRows<TypeParam> y(rows, dim, 1, Fill::normal, 3);
+        hydra::AddGatedParams<TypeParam> p{q.data(), q.stride, rows,     dim,
+                                           {},       g.data(), y.data(), y.stride};
         p.kernel.norm_q = norm;
         p.kernel.eps = 0.5F;
         const auto expected = hydra::add_gated_reference(p);
         hydra::add_gated(p);
-        const auto found = gathered(y.data(), dim + 1, rows, dim);
-        expect_close(found.data(), expected, rounding<TypeParam>(), 1e-5,
-                     static_cast<std::size_t>(dim), std::to_string(dim));
-        EXPECT_TRUE(y.intact());
+        expect_rows(y, expected, rounding<TypeParam>(), 1e-5, std::to_string(dim));
       }
   });
 }

@@ -1,10 +1,8 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include "kernels/error.h"
-#include "kernels/layer_norm/layer_norm_geometry.h"
-#include "tests/kernels/device_array.h"
-#include "tests/kernels/fills.h"
 #include "tests/kernels/layer_norm/layer_norm_reference.h"
+#include "tests/kernels/token_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -46,33 +44,6 @@ std::string name(const Case& c) {
 /// Where the results go.
 enum class Place { apart, in_place };
 
-/// `values` (rows x dim) as rows `dim + gap` apart behind `offset` elements, NaN everywhere else.
-template <class T>
-std::vector<T> strided(const std::vector<T>& values, const Case& c) {
-  const std::int64_t stride = c.dim + c.gap;
-  std::vector<T> all(static_cast<std::size_t>(c.offset + c.rows * stride), T(kNan));
-  for (std::int64_t row = 0; row < c.rows; ++row)
-    for (std::int64_t i = 0; i < c.dim; ++i)
-      all[static_cast<std::size_t>(c.offset + row * stride + i)] =
-          values[static_cast<std::size_t>(row * c.dim + i)];
-  return all;
-}
-
-/// The rows of `strided`; all around them has to be NaN still.
-template <class T>
-std::vector<T> rows_of(const std::vector<T>& all, const Case& c) {
-  const std::int64_t stride = c.dim + c.gap;
-  std::vector<T> values;
-  for (std::int64_t i = 0; i < static_cast<std::int64_t>(all.size()); ++i) {
-    const T value = all[static_cast<std::size_t>(i)];
-    if (i >= c.offset && (i - c.offset) % stride < c.dim)
-      values.push_back(value);
-    else
-      EXPECT_TRUE(std::isnan(static_cast<float>(value))) << "written beside the rows, at " << i;
-  }
-  return values;
-}
-
 template <class T>
 void compare(const Case& c, Place place) {
   SCOPED_TRACE(name(c));
@@ -92,23 +63,20 @@ void compare(const Case& c, Place place) {
 
   const DeviceArray<float> device_weight(weight);
   const DeviceArray<float> device_bias(bias);
-  const std::vector<T> all_x = strided(x, c);
-  const std::int64_t stride = c.dim + c.gap;
+  const Layout layout{c.gap, 0, c.offset};
   for_each_schedule([&] {
-    DeviceArray<T> device_x(all_x);
-    DeviceArray<T> device_y(all_x.size());
-    DeviceArray<T>& y = place == Place::in_place ? device_x : device_y;
+    TokenRows<T> rows(1, c.rows, c.dim, layout, x);
+    TokenRows<T> others(1, c.rows, c.dim, layout);
+    TokenRows<T>& y = place == Place::in_place ? rows : others;
     layer_norm::cuda::layer_norm(
-        LayerNormParams<T>{device_x.data() + c.offset, stride, c.rows, c.dim,
+        LayerNormParams<T>{rows.data(), rows.stride(), c.rows, c.dim,
                            c.weight ? device_weight.data() : nullptr,
-                           c.bias ? device_bias.data() : nullptr, kEps, y.data() + c.offset,
-                           stride},
+                           c.bias ? device_bias.data() : nullptr, kEps, y.data(), y.stride()},
         nullptr);
-    const std::vector<T> found = rows_of(y.download(), c);
-    ASSERT_EQ(found.size(), count);
+    ASSERT_NO_FATAL_FAILURE(y.download());
     // One rounding of the result, and of x - mean: a few times 2^-24 of values of order one.
-    expect_close(found.data(), expected, rounding<T>(), 2e-6, static_cast<std::size_t>(c.dim), "y");
-    EXPECT_TRUE(y.intact());
+    expect_close(y.values().data(), expected, rounding<T>(), 2e-6, static_cast<std::size_t>(c.dim),
+                 "y");
   });
 }
 

@@ -3,9 +3,24 @@
 
 #include "kernels/linear_attention/linear_attention.h"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 namespace hydrascope::kernels::linear_attention {
+
+inline constexpr Feature kAllFeatures[] = {
+    Feature::elu_plus_one, Feature::relu,         Feature::unit,         Feature::exp,
+    Feature::exp_pair,     Feature::softmax_pair, Feature::softmax_both, Feature::exp_centred};
+inline std::string name_of(Feature feature) {
+  return "map " + std::to_string(static_cast<int>(feature));
+}
+/// As the mechanisms have it.
+inline Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width,
+                      std::int64_t head_dim) {
+  const Normaliser rule = feature == Feature::unit ? Normaliser::none : Normaliser::add_eps;
+  return {heads, width, head_dim, feature, rule, 1e-6F, 1e-6F};
+}
 
 /// All tokens of one image.
 template <class T>

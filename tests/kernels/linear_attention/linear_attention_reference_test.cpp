@@ -85,12 +85,8 @@ struct Problem {
   }
 };
 
-constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
-                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
-                                 Feature::softmax_both, Feature::exp_centred};
-
 TEST(LinearAttentionBackwardReference, EqualsCentralDifferences) {
-  for (const Feature feature : kFeatures) {
+  for (const Feature feature : la::kAllFeatures) {
     for (const Normaliser normaliser : {Normaliser::add_eps, Normaliser::none}) {
       // a.z of unit vectors may come near 0, where differences say little.
       if (feature == Feature::unit && normaliser == Normaliser::add_eps) continue;

@@ -2,8 +2,8 @@
 
 #include "kernels/linear_attention/layout.h"
 #include "kernels/vector/aligned_buffer.h"
-#include "tests/kernels/kernel_case.h"
 #include "tests/kernels/linear_attention/linear_attention_reference.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -15,16 +15,10 @@ namespace linear_attention_test {
 
 namespace la = linear_attention;
 using la::Feature;
+using la::kAllFeatures;
+using la::name_of;
 using la::Normaliser;
-
-constexpr Feature kFeatures[] = {Feature::elu_plus_one, Feature::relu,       Feature::unit,
-                                 Feature::exp,          Feature::exp_pair,   Feature::softmax_pair,
-                                 Feature::softmax_both, Feature::exp_centred};
-
-la::Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width, std::int64_t head_dim) {
-  const Normaliser rule = feature == Feature::unit ? Normaliser::none : Normaliser::add_eps;
-  return {heads, width, head_dim, feature, rule, 1e-6F, 1e-6F};
-}
+using la::shape_of;
 
 /// Memory for a kernel to work in: all NaN, with bytes behind it that must stay.
 class Workspace {
@@ -44,29 +38,11 @@ class Workspace {
   AlignedBuffer<std::byte> memory_;
 };
 
-/// Rows of values with NaN between and around them.
-template <class T>
-struct Rows {
-  std::int64_t stride;
-  Guarded<T> values;
-  Rows(std::int64_t rows, std::int64_t dim, std::int64_t gap)
-      : stride(dim + gap), values(static_cast<std::size_t>(rows * (dim + gap))) {}
-  Rows(std::int64_t rows, std::int64_t dim, std::int64_t gap, Fill how, unsigned seed)
-      : Rows(rows, dim, gap) {
-    std::vector<T> inside(static_cast<std::size_t>(rows * dim));
-    fill(inside, how, seed);
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t i = 0; i < dim; ++i)
-        at(r, i) = inside[static_cast<std::size_t>(r * dim + i)];
-  }
-  T& at(std::int64_t r, std::int64_t i) { return values[static_cast<std::size_t>(r * stride + i)]; }
-};
-
 template <class T>
 struct Image {
   la::Shape shape;
   std::int64_t rows;
-  Rows<T> q, k, v, y;
+  StridedRows<T> q, k, v, y;
   std::int64_t num_prefix = 0;
   float prefix_weight = 1;
   float patch_weight = 1;
@@ -90,36 +66,30 @@ struct Image {
       float* of_tile = sums.data() + static_cast<std::size_t>(i) * size;
       la::clear(shape, of_tile);
       const std::int64_t first = i * tile;
-      la::accumulate(la::AccumulateParams<T>{
-          shape, &k.at(first, 0), k.stride, &v.at(first, 0), v.stride, std::min(tile, rows - first),
-          num_prefix - first, prefix_weight, patch_weight, of_tile, scratch.data()});
+      la::accumulate(la::AccumulateParams<T>{shape, k.row(first), k.stride, v.row(first), v.stride,
+                                             std::min(tile, rows - first), num_prefix - first,
+                                             prefix_weight, patch_weight, of_tile, scratch.data()});
     }
     for (std::int64_t head = 0; head < shape.num_heads; ++head)
       la::combine<T>(shape, sums.data(), count, head, 1, state.data());
     for (std::int64_t first = 0; first < rows; first += tile)
-      la::read_out(la::ReadOutParams<T>{shape, &q.at(first, 0), q.stride,
-                                        std::min(tile, rows - first), state.data(), &y.at(first, 0),
-                                        y.stride, scratch.data()});
-    EXPECT_TRUE(sums.intact() && scratch.intact() && state.intact() && y.values.intact());
-    const std::int64_t dim = shape.num_heads * shape.head_dim;
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t i = dim; i < y.stride; ++i)
-        EXPECT_TRUE(std::isnan(static_cast<float>(y.at(r, i))));
+      la::read_out(la::ReadOutParams<T>{shape, q.row(first), q.stride, std::min(tile, rows - first),
+                                        state.data(), y.row(first), y.stride, scratch.data()});
+    EXPECT_TRUE(sums.intact() && scratch.intact() && state.intact() && y.intact());
   }
 
   /// Compares every `step`th row.
   void compare(std::int64_t step) {
-    const la::Tokens<T> tokens{shape,         q.values.data(), q.stride, rows, k.values.data(),
-                               k.stride,      v.values.data(), v.stride, rows, num_prefix,
-                               prefix_weight, patch_weight};
+    const la::Tokens<T> tokens{shape,    q.data(),   q.stride,      rows,
+                               k.data(), k.stride,   v.data(),      v.stride,
+                               rows,     num_prefix, prefix_weight, patch_weight};
     const double bound = relative_bound();
     for (std::int64_t r = 0; r < rows; r += step) {
       const la::Mixed expected = la::linear_attention_reference(tokens, r);
       // Exponents are sums of three terms, each rounded to 2^-24 of itself.
       const double relative = bound + expected.largest_exponent * 4e-7;
       for (std::size_t i = 0; i < expected.y.size(); ++i) {
-        const double found =
-            static_cast<double>(static_cast<float>(y.at(r, static_cast<std::int64_t>(i))));
+        const double found = y.of(r, static_cast<std::int64_t>(i));
         const double error = std::abs(found - expected.y[i]);
         ASSERT_LE(error, relative * expected.magnitude[i] + 1e-30)
             << "row " << r << ", column " << i << ": found " << found << ", expected "
@@ -139,8 +109,8 @@ TYPED_TEST_SUITE(LinearAttentionKernel, Stored);
 
 TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForEveryMapAndInstructionSet) {
   for_each_instruction_set([](const std::string& name) {
-    for (const Feature feature : kFeatures) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+    for (const Feature feature : kAllFeatures) {
+      SCOPED_TRACE(name + ", " + name_of(feature));
       for (const std::int64_t rows : {1, 2, 31, 33}) {
         Image<TypeParam> image(shape_of(feature, 2, 64, 64), rows, Fill::normal);
         image.mix(rows);
@@ -152,11 +122,10 @@ TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForEveryMapAndInstructionSet) {
 
 TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForHeadsThatNoVectorDivides) {
   for_each_instruction_set([](const std::string& name) {
-    for (const Feature feature : kFeatures) {
+    for (const Feature feature : kAllFeatures) {
       for (const auto& [width, head_dim] :
            {std::pair<std::int64_t, std::int64_t>{1, 1}, {5, 96}, {24, 24}, {37, 130}, {80, 3}}) {
-        SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)) + ", width " +
-                     std::to_string(width));
+        SCOPED_TRACE(name + ", " + name_of(feature) + ", width " + std::to_string(width));
         Image<TypeParam> image(shape_of(feature, 2, width, head_dim), 9, Fill::normal);
         image.mix(5);
         image.compare(4);
@@ -168,7 +137,7 @@ TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForHeadsThatNoVectorDivides) {
 TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForManyTokensInTiles) {
   for_each_instruction_set([](const std::string& name) {
     for (const Feature feature : {Feature::elu_plus_one, Feature::unit, Feature::exp_pair}) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      SCOPED_TRACE(name + ", " + name_of(feature));
       for (const auto& [rows, tile] :
            {std::pair<std::int64_t, std::int64_t>{197, 197}, {198, 96}, {577, 301}}) {
         Image<TypeParam> image(shape_of(feature, 1, 32, 32), rows, Fill::normal);
@@ -180,10 +149,9 @@ TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForManyTokensInTiles) {
 }
 
 TYPED_TEST(LinearAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
-  for (const Feature feature : kFeatures) {
+  for (const Feature feature : kAllFeatures) {
     for (const Fill how : kAllFills) {
-      SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)) + ", fill " +
-                   std::to_string(static_cast<int>(how)));
+      SCOPED_TRACE(name_of(feature) + ", fill " + std::to_string(static_cast<int>(how)));
       Image<TypeParam> image(shape_of(feature, 2, 32, 48), 32, how);
       image.mix(13);
       image.compare(11);
@@ -194,7 +162,7 @@ TYPED_TEST(LinearAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
 TYPED_TEST(LinearAttentionKernel, TokensWeighTheirKeys) {
   for_each_instruction_set([](const std::string& name) {
     for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      SCOPED_TRACE(name + ", " + name_of(feature));
       Image<TypeParam> image(shape_of(feature, 2, 32, 32), 33, Fill::normal);
       image.num_prefix = 14;
       image.prefix_weight = 0.75F;
@@ -237,8 +205,8 @@ TYPED_TEST(LinearAttentionKernel, SumsAreWhatTheHeaderSays) {
   ASSERT_EQ(sums.size(), 2U * 8 * (4 + 2));
   la::clear(shape, sums.data());
   la::AccumulateParams<TypeParam> params{
-      shape, image.k.values.data(), image.k.stride, image.v.values.data(), image.v.stride, 6, 0, 1,
-      1,     sums.data(),           scratch.data()};
+      shape, image.k.data(), image.k.stride, image.v.data(), image.v.stride, 6, 0, 1,
+      1,     sums.data(),    scratch.data()};
   la::accumulate(params);
   const std::vector<float> once = sums;
   params.rows = 0;
@@ -274,8 +242,8 @@ TYPED_TEST(LinearAttentionKernel, ReadOutOfNoRowsWritesNothing) {
 TYPED_TEST(LinearAttentionKernel, NanReachesWhatDependsOnIt) {
   const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
   for_each_instruction_set([nan](const std::string& name) {
-    for (const Feature feature : kFeatures) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+    for (const Feature feature : kAllFeatures) {
+      SCOPED_TRACE(name + ", " + name_of(feature));
       const la::Shape shape = shape_of(feature, 3, 20, 24);
       Image<TypeParam> image(shape, 17, Fill::normal);
       image.q.at(2, 19) = nan;       // row 2 of head 0
@@ -285,8 +253,7 @@ TYPED_TEST(LinearAttentionKernel, NanReachesWhatDependsOnIt) {
       for (std::int64_t r = 0; r < 17; ++r)
         for (std::int64_t c = 0; c < 72; ++c) {
           const bool expected = c < 24 ? r == 2 : c < 48 || c == 71;
-          ASSERT_EQ(std::isnan(static_cast<float>(image.y.at(r, c))), expected)
-              << "row " << r << ", column " << c;
+          ASSERT_EQ(image.y.is_nan(r, c), expected) << "row " << r << ", column " << c;
         }
     }
   });

@@ -1,7 +1,7 @@
 #include "kernels/local_convolution/local_convolution.h"
 
-#include "tests/kernels/kernel_case.h"
 #include "tests/kernels/local_convolution/local_convolution_reference.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -26,33 +26,23 @@ TYPED_TEST_SUITE(LocalConvolution, Stored);
 /// A grid with NaN between its rows of values, and what is added to it.
 template <class T>
 struct Case {
+  Shape shape;
+  StridedRows<T> v;
+  std::vector<float> weight;
+  std::vector<T> y;
+
   explicit Case(const Shape& its_shape)
       : shape(its_shape),
-        stride(shape.dim + 5),
-        v(size(shape.rows * shape.columns * stride)),
-        weight(size(shape.size * shape.size * shape.dim)),
-        y(size(shape.rows * shape.columns * shape.dim)) {
-    std::vector<T> values(size(shape.rows * shape.columns * shape.dim));
-    fill(values, Fill::normal, 1);
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] = T(std::numeric_limits<float>::quiet_NaN());
-    for (std::int64_t token = 0; token < shape.rows * shape.columns; ++token)
-      for (std::int64_t f = 0; f < shape.dim; ++f)
-        v[size(token * stride + f)] = values[size(token * shape.dim + f)];
+        v(shape.rows * shape.columns, shape.dim, 5, Fill::normal, 1),
+        weight(static_cast<std::size_t>(shape.size * shape.size * shape.dim)),
+        y(static_cast<std::size_t>(v.rows * v.dim)) {
     fill(weight, Fill::normal, 2);
     fill(y, Fill::normal, 3);
   }
-  static std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
   /// Patches first .. first + count; `found` holds y and receives the result.
   AddParams<T> params(std::int64_t first, std::int64_t count, T* found) const {
-    return {shape, v.data(), stride, weight.data(), first, count, found, shape.dim};
+    return {shape, v.data(), v.stride, weight.data(), first, count, found, shape.dim};
   }
-
-  Shape shape;
-  std::int64_t stride;
-  Guarded<T> v;
-  std::vector<float> weight;
-  std::vector<T> y;
 };
 
 template <class T>
@@ -104,8 +94,7 @@ TYPED_TEST(LocalConvolution, TilesGiveTheSameBits) {
 TYPED_TEST(LocalConvolution, NanReachesItsFeatureOfThoseThatSeeIt) {
   Case<TypeParam> problem({4, 9, 20, 3});
   constexpr std::int64_t kPatch = 2 * 9 + 4;
-  problem.v[static_cast<std::size_t>(kPatch * problem.stride + 6)] =
-      TypeParam(std::numeric_limits<float>::quiet_NaN());
+  problem.v.at(kPatch, 6) = TypeParam(std::numeric_limits<float>::quiet_NaN());
   for_each_instruction_set([&](const std::string& name) {
     std::vector<TypeParam> found = problem.y;
     local_convolution::add(problem.params(0, 36, found.data()));

@@ -1,8 +1,8 @@
 #include "kernels/softmax_attention/few_queries.h"
 
-#include "tests/kernels/attention_map/strided_rows.h"
 #include "tests/kernels/kernel_case.h"
 #include "tests/kernels/softmax_attention/softmax_attention_reference.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 

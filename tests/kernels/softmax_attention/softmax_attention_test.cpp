@@ -1,8 +1,8 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
 #include "kernels/vector/aligned_buffer.h"
-#include "tests/kernels/kernel_case.h"
 #include "tests/kernels/softmax_attention/softmax_attention_reference.h"
+#include "tests/kernels/strided_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -28,65 +28,50 @@ TYPED_TEST_SUITE(SoftmaxAttentionKernel, Stored);
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
-std::size_t index(std::int64_t row, std::int64_t stride, std::int64_t column) {
-  return static_cast<std::size_t>(row * stride + column);
-}
-
 /// Queries (N, H d) scaled by 1/sqrt(d), keys and values of one image, and the kernel's memory.
 template <class T>
 struct Image {
   Shape shape;
   std::int64_t width;
-  std::int64_t stride;
-  Guarded<T> q, k, v, keys, values;
-  Guarded<T> y;
+  StridedRows<T> q, k, v;
+  Guarded<T> keys, values;
+  StridedRows<T> y;
 
-  Image(const Shape& of, Fill how, unsigned seed = 1)
+  Image(const Shape& of, Fill how)
       : shape(of),
         width(of.num_heads * of.head_dim),
-        stride(width + kGap),
-        q(index(of.num_tokens, stride, 0)),
-        k(q.size()),
-        v(q.size()),
+        q(of.num_tokens, width, kGap, how, 1),
+        k(of.num_tokens, width, kGap, how, 2),
+        v(of.num_tokens, width, kGap, how, 3),
         keys(softmax_attention::keys_size<T>(of)),
         values(softmax_attention::values_size<T>(of)),
-        y(q.size()) {
+        y(of.num_tokens, width, kGap) {
     const float scale = 1.0F / std::sqrt(static_cast<float>(of.head_dim));
-    for (Guarded<T>* tensor : {&q, &k, &v}) {
-      std::vector<T> inside(index(of.num_tokens, width, 0));
-      fill(inside, how, seed++);
-      for (std::int64_t row = 0; row < of.num_tokens; ++row)
-        for (std::int64_t c = 0; c < width; ++c) {
-          const T x = inside[index(row, width, c)];
-          (*tensor)[index(row, stride, c)] = tensor == &q ? T(static_cast<float>(x) * scale) : x;
-        }
-    }
+    for (std::int64_t row = 0; row < of.num_tokens; ++row)
+      for (std::int64_t c = 0; c < width; ++c)
+        q.at(row, c) = T(static_cast<float>(q.at(row, c)) * scale);
   }
 
   void pack(std::int64_t first, std::int64_t rows) {
-    softmax_attention::pack(PackParams<T>{shape, k.data() + first * stride,
-                                          v.data() + first * stride, stride, first, rows,
+    softmax_attention::pack(PackParams<T>{shape, k.row(first), v.row(first), k.stride, first, rows,
                                           keys.data(), values.data()});
   }
-  void attend(std::int64_t first, std::int64_t rows, T* to) {
+  void attend(std::int64_t first, std::int64_t rows, StridedRows<T>& to) {
     AlignedBuffer<std::byte> scratch(softmax_attention::scratch_bytes<T>(shape) + 64);
     std::memset(scratch.data(), 0xff, scratch.size());  // NaN
-    softmax_attention::attend(AttendParams<T>{shape, q.data() + first * stride, stride, rows,
-                                              keys.data(), values.data(), to + first * stride,
-                                              stride, scratch.data()});
+    softmax_attention::attend(AttendParams<T>{shape, q.row(first), q.stride, rows, keys.data(),
+                                              values.data(), to.row(first), to.stride,
+                                              scratch.data()});
     for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i)
       ASSERT_EQ(scratch[i], std::byte{0xff}) << "scratch is larger than scratch_bytes";
   }
   void run(std::int64_t rows) {
     pack(0, shape.num_tokens);
-    attend(0, rows, y.data());
+    attend(0, rows, y);
   }
   [[nodiscard]] std::vector<double> reference(std::int64_t rows) const {
-    return softmax_attention::softmax_attention_reference(shape, q.data(), stride, rows, k.data(),
-                                                          v.data(), stride);
-  }
-  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
-    return static_cast<float>(y[index(row, stride, column)]);
+    return softmax_attention::softmax_attention_reference(shape, q.data(), q.stride, rows, k.data(),
+                                                          v.data(), k.stride);
   }
 };
 
@@ -101,14 +86,11 @@ double tolerance(const Image<T>& image, std::int64_t rows) {
   for (std::int64_t j = 0; j < image.shape.num_tokens; ++j)
     for (std::int64_t c = 0; c < image.width; c += d) {
       for (std::int64_t i = 0; i < d; ++i)
-        largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(
-                                        image.v[index(j, image.stride, c + i)]))));
+        largest = std::max(largest, std::abs(image.v.of(j, c + i)));
       for (std::int64_t row = 0; row < std::min<std::int64_t>(rows, 4); ++row) {
         double sum = 0;
         for (std::int64_t i = 0; i < d; ++i)
-          sum += std::abs(
-              static_cast<double>(static_cast<float>(image.q[index(row, image.stride, c + i)])) *
-              static_cast<double>(static_cast<float>(image.k[index(j, image.stride, c + i)])));
+          sum += std::abs(image.q.of(row, c + i) * image.k.of(j, c + i));
         magnitude = std::max(magnitude, sum);
       }
     }
@@ -119,18 +101,9 @@ double tolerance(const Image<T>& image, std::int64_t rows) {
 template <class T>
 void compare(Image<T>& image, std::int64_t rows) {
   image.run(rows);
-  std::vector<T> found;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    for (std::int64_t c = 0; c < image.width; ++c)
-      found.push_back(image.y[index(row, image.stride, c)]);
-    for (std::int64_t c = image.width; c < image.stride; ++c)
-      EXPECT_TRUE(std::isnan(image.at(row, c))) << "written behind row " << row;
-  }
-  expect_close(found.data(), image.reference(rows), 0, tolerance(image, rows),
-               static_cast<std::size_t>(image.width),
-               "N " + std::to_string(image.shape.num_tokens) + ", d " +
-                   std::to_string(image.shape.head_dim));
-  EXPECT_TRUE(image.y.intact());
+  expect_rows(image.y, image.reference(rows), 0, tolerance(image, rows),
+              "N " + std::to_string(image.shape.num_tokens) + ", d " +
+                  std::to_string(image.shape.head_dim));
   EXPECT_TRUE(image.keys.intact());
   EXPECT_TRUE(image.values.intact());
 }
@@ -186,12 +159,12 @@ TYPED_TEST(SoftmaxAttentionKernel, TheMaximumMayRiseInEveryBlock) {
       Image<TypeParam> image(Shape{1500, 1, 64}, Fill::normal);
       for (std::int64_t j = 0; j < 1500; ++j)  // scores from -30 to 30, and back
         for (std::int64_t c = 0; c < 64; ++c)
-          image.k[index(j, image.stride, c)] =
+          image.k.at(j, c) =
               TypeParam(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
       for (std::int64_t c = 0; c < 64; ++c) {
-        image.q[index(0, image.stride, c)] = TypeParam(0.125F);
-        image.q[index(1, image.stride, c)] = TypeParam(-0.125F);
-        image.q[index(2, image.stride, c)] = TypeParam(1.0F);  // nearly one-hot
+        image.q.at(0, c) = TypeParam(0.125F);
+        image.q.at(1, c) = TypeParam(-0.125F);
+        image.q.at(2, c) = TypeParam(1.0F);  // nearly one-hot
       }
       compare(image, 9);
     }
@@ -223,12 +196,11 @@ TYPED_TEST(SoftmaxAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWrit
     for (const std::int64_t num_tokens : {197, 601}) {
       Image<TypeParam> image(Shape{num_tokens, 2, 48}, Fill::normal);
       image.run(num_tokens);
-      image.attend(150, 47, image.q.data());
-      image.attend(0, 0, image.q.data());
-      image.attend(0, 150, image.q.data());
+      image.attend(150, 47, image.q);
+      image.attend(0, 0, image.q);
+      image.attend(0, 150, image.q);
       for (std::int64_t row = 0; row < 197; ++row)
-        ASSERT_EQ(0, std::memcmp(&image.q[index(row, image.stride, 0)],
-                                 &image.y[index(row, image.stride, 0)],
+        ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
                                  static_cast<std::size_t>(image.width) * sizeof(TypeParam)))
             << "row " << row;
     }
@@ -242,18 +214,18 @@ TYPED_TEST(SoftmaxAttentionKernel, NanReachesWhatItBelongsTo) {
       const std::int64_t last = num_tokens - 1;
       for (const std::int64_t key : {std::int64_t{5}, last}) {
         Image<TypeParam> image(Shape{num_tokens, 2, 32}, Fill::normal);
-        image.q[index(3, image.stride, 2)] = TypeParam(kNaN);         // a query of head 0
-        image.v[index(key, image.stride, 32 + 7)] = TypeParam(kNaN);  // a column of head 1
+        image.q.at(3, 2) = TypeParam(kNaN);         // a query of head 0
+        image.v.at(key, 32 + 7) = TypeParam(kNaN);  // a column of head 1
         image.run(9);
         for (std::int64_t row = 0; row < 9; ++row)
           for (std::int64_t c = 0; c < 64; ++c)
-            ASSERT_EQ(std::isnan(image.at(row, c)), (row == 3 && c < 32) || c == 32 + 7)
+            ASSERT_EQ(image.y.is_nan(row, c), (row == 3 && c < 32) || c == 32 + 7)
                 << row << ", " << c;
-        image.k[index(key, image.stride, 1)] = TypeParam(kNaN);  // a key of head 0: everybody's sum
+        image.k.at(key, 1) = TypeParam(kNaN);  // a key of head 0: everybody's sum
         image.run(9);
         for (std::int64_t row = 0; row < 9; ++row)
           for (std::int64_t c = 0; c < 64; ++c)
-            ASSERT_EQ(std::isnan(image.at(row, c)), c < 32 || c == 32 + 7) << row << ", " << c;
+            ASSERT_EQ(image.y.is_nan(row, c), c < 32 || c == 32 + 7) << row << ", " << c;
       }
     }
   });
@@ -265,17 +237,16 @@ TYPED_TEST(SoftmaxAttentionKernel, InfiniteScoresAsTheQuotientSays) {
     SCOPED_TRACE(name);
     Image<TypeParam> image(Shape{1100, 1, 16}, Fill::ones);
     for (std::int64_t j = 0; j < 1090; ++j) {  // whole blocks of -inf before the first finite score
-      image.k[index(j, image.stride, 0)] = TypeParam(-infinity);
-      image.v[index(j, image.stride, 4)] = TypeParam(9.0F);
+      image.k.at(j, 0) = TypeParam(-infinity);
+      image.v.at(j, 4) = TypeParam(9.0F);
     }
-    for (std::int64_t c = 0; c < 16; ++c) image.q[index(1, image.stride, c)] = TypeParam(-0.25F);
+    for (std::int64_t c = 0; c < 16; ++c) image.q.at(1, c) = TypeParam(-0.25F);
     image.run(2);
-    EXPECT_NEAR(image.at(0, 4), 1.0F, 1e-5F);
-    EXPECT_TRUE(std::isnan(image.at(1, 4)));  // +inf - inf
-    for (std::int64_t j = 1090; j < 1100; ++j)
-      image.k[index(j, image.stride, 0)] = TypeParam(-infinity);
+    EXPECT_NEAR(image.y.of(0, 4), 1.0F, 1e-5F);
+    EXPECT_TRUE(image.y.is_nan(1, 4));  // +inf - inf
+    for (std::int64_t j = 1090; j < 1100; ++j) image.k.at(j, 0) = TypeParam(-infinity);
     image.run(1);
-    EXPECT_TRUE(std::isnan(image.at(0, 4)));  // no key counts: 0 / 0
+    EXPECT_TRUE(image.y.is_nan(0, 4));  // no key counts: 0 / 0
   });
 }
 

@@ -1,18 +1,14 @@
 #include "kernels/token_rows/token_rows_cuda.h"
 
 #include "kernels/error.h"
-#include "kernels/token_rows/token_rows_geometry.h"
-#include "tests/kernels/device_array.h"
-#include "tests/kernels/fills.h"
+#include "tests/kernels/token_rows.h"
 #include "tests/kernels/token_rows/token_rows_reference.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 namespace hydrascope::kernels::test {
@@ -20,8 +16,6 @@ namespace token_rows_cuda_test {
 
 using token_rows::cuda::MeanOfPatchesParams;
 using token_rows::cuda::PrefixTokensParams;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
 class TokenRowsCuda : public DeviceTest {};
@@ -32,31 +26,23 @@ TYPED_TEST(TokenRowsCuda, EveryImageBeginsWithThePrefix) {
   constexpr std::int64_t kImages = 3;
   for (const std::int64_t num_prefix : {1, 2, 5}) {
     for (const std::int64_t dim : {1, 63, 192, 300}) {
-      const std::int64_t stride = dim + 3;
-      const std::int64_t image_stride = (num_prefix + 2) * stride + 1;
       std::vector<float> prefix(static_cast<std::size_t>(num_prefix * dim));
       fill(prefix, Fill::normal, 1);
       const DeviceArray<float> device_prefix(prefix);
-      PrefixTokensParams<TypeParam> p{nullptr,    stride, image_stride, kImages,
-                                      num_prefix, dim,    prefix.data()};
-      const std::vector<double> expected = token_rows::prefix_tokens_reference(p);
-      p.prefix = device_prefix.data();
       for_each_schedule([&] {
-        DeviceArray<TypeParam> x(static_cast<std::size_t>(kImages * image_stride));
-        p.x = x.data();
+        // Two more tokens follow, which the next image's rows must not reach.
+        TokenRows<TypeParam> x(kImages, num_prefix, dim, {3, 2 * (dim + 3) + 1});
+        PrefixTokensParams<TypeParam> p{x.data(),   x.stride(), x.image_stride(), kImages,
+                                        num_prefix, dim,        prefix.data()};
+        const std::vector<double> expected = token_rows::prefix_tokens_reference(p);
+        p.prefix = device_prefix.data();
         token_rows::cuda::prefix_tokens(p, nullptr);
-        const std::vector<TypeParam> found = x.download();
-        EXPECT_TRUE(x.intact());
-        std::size_t next = 0;
-        for (std::int64_t i = 0; i < kImages * image_stride; ++i) {
-          const auto value = static_cast<float>(found[static_cast<std::size_t>(i)]);
-          const std::int64_t within = i % image_stride;
-          if (within / stride < num_prefix && within % stride < dim)
-            ASSERT_EQ(value, static_cast<float>(TypeParam(static_cast<float>(expected[next++]))));
-          else
-            ASSERT_TRUE(std::isnan(value)) << "written beside the prefix, at " << i;
-        }
-        ASSERT_EQ(next, expected.size());
+        ASSERT_NO_FATAL_FAILURE(x.download());
+        const std::vector<TypeParam> found = x.values();
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+          ASSERT_EQ(static_cast<float>(found[i]),
+                    static_cast<float>(TypeParam(static_cast<float>(expected[i]))));
       });
     }
   }
@@ -84,32 +70,27 @@ struct Case {
   Fill how = Fill::normal;
 };
 
-/// The rows of a case: NaN between them and in the prefix, which the mean must not see.
+/// The rows of a case, NaN in the prefix, which the mean must not see.
 template <class T>
-struct Tokens {
-  explicit Tokens(const Case& c) : stride(c.dim + c.gap), image_stride(c.tokens * stride + c.gap) {
-    all.assign(static_cast<std::size_t>(c.offset + c.images * image_stride), T(kNan));
-    std::vector<T> values(static_cast<std::size_t>(c.images * c.tokens * c.dim));
-    fill(values, c.how, 2);
-    std::size_t next = 0;
-    for (std::int64_t image = 0; image < c.images; ++image)
-      for (std::int64_t token = c.num_prefix; token < c.tokens; ++token)
-        for (std::int64_t i = 0; i < c.dim; ++i)
-          all[static_cast<std::size_t>(c.offset + image * image_stride + token * stride + i)] =
-              values[next++];
-  }
-  std::int64_t stride;
-  std::int64_t image_stride;
-  std::vector<T> all;
-};
+TokenRows<T> tokens_of(const Case& c) {
+  TokenRows<T> x(c.images, c.tokens, c.dim, {c.gap, c.gap, c.offset}, c.how, 2);
+  for (std::int64_t image = 0; image < c.images; ++image)
+    for (std::int64_t token = 0; token < c.num_prefix; ++token)
+      for (std::int64_t i = 0; i < c.dim; ++i) x.at(image, token, i) = TokenRows<T>::nan();
+  x.upload();
+  return x;
+}
 
+/// `y` null: where the twin takes no memory.
 template <class T>
-std::vector<float> mean_of(const Case& c, const Tokens<T>& tokens, const DeviceArray<T>& x) {
+MeanOfPatchesParams<T> params_of(const Case& c, const TokenRows<T>& x, const T* data, float* y) {
+  return {data, x.stride(), x.image_stride(), c.images, c.tokens, c.num_prefix, c.dim, y, c.dim};
+}
+template <class T>
+std::vector<float> mean_of(const Case& c, const TokenRows<T>& x, std::int64_t first_image = 0) {
   DeviceArray<float> y(static_cast<std::size_t>(c.images * c.dim));
   token_rows::cuda::mean_of_patches(
-      MeanOfPatchesParams<T>{x.data() + c.offset, tokens.stride, tokens.image_stride, c.images,
-                             c.tokens, c.num_prefix, c.dim, y.data(), c.dim},
-      nullptr);
+      params_of(c, x, x.data() + first_image * x.image_stride(), y.data()), nullptr);
   EXPECT_TRUE(y.intact());
   return y.download();
 }
@@ -119,13 +100,11 @@ void compare(const Case& c) {
   SCOPED_TRACE(std::to_string(c.images) + "x" + std::to_string(c.tokens) + "x" +
                std::to_string(c.dim) + " gap " + std::to_string(c.gap) + " offset " +
                std::to_string(c.offset));
-  const Tokens<T> tokens(c);
-  const std::vector<double> expected = token_rows::mean_of_patches_reference(
-      MeanOfPatchesParams<T>{tokens.all.data() + c.offset, tokens.stride, tokens.image_stride,
-                             c.images, c.tokens, c.num_prefix, c.dim, nullptr, 0});
-  const DeviceArray<T> x(tokens.all);
+  const TokenRows<T> x = tokens_of<T>(c);
+  const std::vector<double> expected =
+      token_rows::mean_of_patches_reference(params_of<T>(c, x, x.host_of(0), nullptr));
   for_each_schedule([&] {
-    const std::vector<float> found = mean_of(c, tokens, x);
+    const std::vector<float> found = mean_of(c, x);
     // Sums of some fifty values of order one (a hundred for Fill::large), each rounded.
     expect_close(found.data(), expected, rounding<float>(), c.how == Fill::large ? 1e-4 : 1e-6,
                  static_cast<std::size_t>(c.dim), "mean");
@@ -143,11 +122,10 @@ TYPED_TEST(TokenRowsCuda, TheMeanIsOfThePatches) {
 
 TYPED_TEST(TokenRowsCuda, NanStaysInItsColumnAndImage) {
   const Case c{2, 40, 1, 24};
-  Tokens<TypeParam> tokens(c);
-  tokens.all[static_cast<std::size_t>(tokens.image_stride + 33 * tokens.stride + 9)] =
-      TypeParam(kNan);
-  const DeviceArray<TypeParam> x(tokens.all);
-  const std::vector<float> y = mean_of(c, tokens, x);
+  TokenRows<TypeParam> x = tokens_of<TypeParam>(c);
+  x.at(1, 33, 9) = TokenRows<TypeParam>::nan();
+  x.upload();
+  const std::vector<float> y = mean_of(c, x);
   for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(std::isnan(y[i]), i == 24 + 9) << i;
 }
 
@@ -155,15 +133,12 @@ TYPED_TEST(TokenRowsCuda, ABatchEqualsItsImagesInEverySchedule) {
   const Case two{2, 70, 1, 72};
   Case one = two;
   one.images = 1;
-  const Tokens<TypeParam> tokens(two);
-  const DeviceArray<TypeParam> x(tokens.all);
-  const std::vector<float> first = mean_of(two, tokens, x);
+  const TokenRows<TypeParam> x = tokens_of<TypeParam>(two);
+  const std::vector<float> first = mean_of(two, x);
   for_each_schedule([&] {
-    std::vector<float> alone = mean_of(one, tokens, x);
-    one.offset = tokens.image_stride;
-    for (const float value : mean_of(one, tokens, x)) alone.push_back(value);
-    one.offset = 0;
-    const std::vector<float> together = mean_of(two, tokens, x);
+    std::vector<float> alone = mean_of(one, x);
+    for (const float value : mean_of(one, x, 1)) alone.push_back(value);
+    const std::vector<float> together = mean_of(two, x);
     for (std::size_t i = 0; i < first.size(); ++i) {
       ASSERT_EQ(first[i], together[i]);
       ASSERT_EQ(first[i], alone[i]);

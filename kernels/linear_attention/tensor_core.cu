@@ -1,0 +1,167 @@
+// Linear attention on tensor cores: which calls it serves, and the launches of
+// tensor_core_state.cuh, tensor_core_read_out.cuh and tensor_core_backward.cuh.
+#include "kernels/device/launch.cuh"
+#include "kernels/linear_attention/tensor_core.h"
+#include "kernels/linear_attention/tensor_core_backward.cuh"
+#include "kernels/linear_attention/tensor_core_read_out.cuh"
+#include "kernels/linear_attention/tensor_core_state.cuh"
+
+#include <cstdint>
+#include <type_traits>
+
+namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
+
+bool weigh_one(const Extent& extent) {
+  return (extent.num_prefix <= 0 || extent.prefix_weight == 1) && extent.patch_weight == 1;
+}
+bool can_weigh(const Shape& shape, const Extent& extent) {
+  return !is_exponential(shape.feature) ||
+         ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0);
+}
+
+/// Sums over tokens into `to`, by way of `workspace` where there are several runs of them.
+template <class T, Kind kind, bool queries>
+void sum_tokens(StateParams<T> params, const Shape& shape, std::int64_t images, float* workspace,
+                std::int64_t run_stride, float* to, device::Stream stream) {
+  params.tiles = tiles_of(params.tokens);
+  params.splits = static_cast<int>(splits_of(params.tokens, shape.num_heads));
+  params.map = MapParams(shape);
+  float* const sums = params.splits > 1 ? workspace : to;
+  params.sums = State(sums, shape, images);
+  params.run_stride = run_stride;
+  device::launch("tensor_core_state_kernel", tensor_core_state_kernel<T, kind, queries>,
+                 state_geometry(images, shape.num_heads, params.tokens), stream, params);
+  if (params.splits > 1)
+    combine(shape, images, sums, run_stride, params.splits, !queries, to, stream);
+}
+
+template <class T, Kind kind>
+void forward_of(const ForwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
+  const Extent& extent = p.extent;
+  if (extent.images == 0 || extent.tokens == 0) return;
+  const State state(p.state, p.shape, extent.images);
+  StateParams<T> keys{};
+  keys.u = p.k;
+  keys.x = p.v;
+  keys.tokens = extent.tokens;
+  keys.weights = token_weights(extent);
+  keys.weigh_one = weigh_one(extent);
+  sum_tokens<T, kind, false>(keys, p.shape, extent.images, static_cast<float*>(p.workspace),
+                             workspace(p.shape, extent, false).run_stride, p.state, stream);
+  if (extent.queries == 0) return;
+  ReadOutParams<T> read{};
+  read.q = p.q;
+  read.y = p.y;
+  read.queries = extent.queries;
+  read.tiles_a_block =
+      tiles_a_block(extent.images, p.shape.num_heads, extent.queries, multiprocessors);
+  read.blocks = device::ceil_div(tiles_of(extent.queries), read.tiles_a_block);
+  read.map = MapParams(p.shape);
+  read.divides = p.shape.divides();
+  read.eps = p.shape.eps;
+  read.state = state;
+  read.denominator = p.denominator;
+  device::launch("tensor_core_read_out_kernel", tensor_core_read_out_kernel<T, kind>,
+                 rows_geometry(extent.images, p.shape.num_heads, extent.queries, multiprocessors),
+                 stream, read);
+}
+
+template <class T, Kind kind>
+void backward_of(const BackwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
+  const std::int64_t images = p.extent.images;
+  const std::int64_t tokens = p.extent.tokens;
+  if (images == 0 || tokens == 0) return;
+  const State state(p.state, p.shape, images);
+  const Workspace parts = workspace(p.shape, p.extent, true);
+  auto* const memory = static_cast<float*>(p.workspace);
+  float* const gradient = memory + parts.gradient;
+  auto* const terms = reinterpret_cast<Term*>(memory + parts.queries);
+
+  RowsBackwardParams<T> rows{};
+  rows.rows = tokens;
+  rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens, multiprocessors);
+  rows.blocks = device::ceil_div(tiles_of(tokens), rows.tiles_a_block);
+  rows.map = MapParams(p.shape);
+  rows.weights = token_weights(p.extent);
+  rows.weigh_one = weigh_one(p.extent);
+  rows.divides = p.shape.divides();
+  rows.denominator = p.denominator;
+  rows.state = state;
+  rows.terms = terms;
+  const device::Geometry geometry =
+      rows_geometry(images, p.shape.num_heads, tokens, multiprocessors);
+
+  rows.u = p.q;
+  rows.x = p.grad_y;
+  rows.y = p.y;
+  rows.grad_u = p.grad_q;
+  rows.matrix = state;
+  device::launch("tensor_core_backward_kernel", tensor_core_backward_kernel<T, kind, true>,
+                 geometry, stream, rows);
+
+  StateParams<T> queries{};
+  queries.u = p.q;
+  queries.x = p.grad_y;
+  queries.tokens = tokens;
+  queries.terms = terms;
+  queries.state = state;
+  sum_tokens<T, kind, true>(queries, p.shape, images, memory, parts.run_stride, gradient, stream);
+
+  rows.u = p.k;
+  rows.x = p.v;
+  rows.grad_u = p.grad_k;
+  rows.grad_x = p.grad_v;
+  rows.matrix = State(gradient, p.shape, images);
+  device::launch("tensor_core_backward_kernel", tensor_core_backward_kernel<T, kind, false>,
+                 geometry, stream, rows);
+}
+
+template <class T>
+bool serves(const ForwardParams<T>& p) {
+  using device::in_packs;
+  return serves<T>(p.shape) && can_weigh(p.shape, p.extent) && in_packs(p.q) && in_packs(p.k) &&
+         in_packs(p.v) && in_packs(p.y) && device::can_pack(p.state, 0, 4);
+}
+template <class T>
+bool serves(const BackwardParams<T>& p) {
+  using device::in_packs;
+  return serves<T>(p.shape) && can_weigh(p.shape, p.extent) &&
+         p.extent.queries == p.extent.tokens && in_packs(p.q) && in_packs(p.k) && in_packs(p.v) &&
+         in_packs(p.y) && in_packs(p.grad_y) && in_packs(p.grad_q) && in_packs(p.grad_k) &&
+         in_packs(p.grad_v) && device::can_pack(p.state, 0, 4);
+}
+
+/// Calls `function` with an integral_constant: the kind of the map.
+template <class T, class Function>
+void with_kind(Feature feature, const Function& function) {
+  switch (kind_of(feature)) {
+    case Kind::pair: return function(std::integral_constant<Kind, Kind::pair>());
+    case Kind::shifted_pair: return function(std::integral_constant<Kind, Kind::shifted_pair>());
+    case Kind::single: return function(std::integral_constant<Kind, Kind::single>());
+    case Kind::plain:
+      if constexpr (std::is_same_v<T, BFloat16>)
+        return function(std::integral_constant<Kind, Kind::plain>());
+  }
+}
+template <class T>
+void forward(const ForwardParams<T>& params, device::Stream stream, std::int64_t multiprocessors) {
+  with_kind<T>(params.shape.feature,
+               [&](auto kind) { forward_of<T, kind>(params, stream, multiprocessors); });
+}
+template <class T>
+void backward(const BackwardParams<T>& params, device::Stream stream,
+              std::int64_t multiprocessors) {
+  with_kind<T>(params.shape.feature,
+               [&](auto kind) { backward_of<T, kind>(params, stream, multiprocessors); });
+}
+
+template bool serves(const ForwardParams<BFloat16>&);
+template bool serves(const ForwardParams<Float16>&);
+template bool serves(const BackwardParams<BFloat16>&);
+template bool serves(const BackwardParams<Float16>&);
+template void forward(const ForwardParams<BFloat16>&, device::Stream, std::int64_t);
+template void forward(const ForwardParams<Float16>&, device::Stream, std::int64_t);
+template void backward(const BackwardParams<BFloat16>&, device::Stream, std::int64_t);
+template void backward(const BackwardParams<Float16>&, device::Stream, std::int64_t);
+
+}  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core

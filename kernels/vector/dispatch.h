@@ -1,0 +1,18 @@
+// Kernels of both stored types as Highway 1.0 dispatches them: it takes functions, no templates, and
+// those of all kernels share a namespace per instruction set, so that their names say whose they are.
+// To be used after hwy/highway.h, which must follow foreach_target.h and so is not included here.
+#pragma once
+
+#include "kernels/vector/scalar_types.h"
+
+/// In the namespace of an instruction set: name_float32 and name_bfloat16 call `function`.
+#define HYDRASCOPE_STORED_KERNELS(name, function, Params)      \
+  void name##_float32(const Params<float>& p) { function(p); } \
+  void name##_bfloat16(const Params<BFloat16>& p) { function(p); }
+
+/// Once: `function` for both, on the best instruction set of this machine.
+#define HYDRASCOPE_DISPATCH(function, name, Params)                                  \
+  HWY_EXPORT(name##_float32);                                                        \
+  HWY_EXPORT(name##_bfloat16);                                                       \
+  void function(const Params<float>& p) { HWY_DYNAMIC_DISPATCH(name##_float32)(p); } \
+  void function(const Params<BFloat16>& p) { HWY_DYNAMIC_DISPATCH(name##_bfloat16)(p); }
