@@ -50,8 +50,8 @@ BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                                 AttentionTrace* trace, const BranchScales& scales) {
-  return add_branches(x, attn_->forward(normalise(x), grid, kernels, trace), scales);
+                                 const BranchScales& scales) {
+  return add_branches(x, attn_->forward(normalise(x), grid, kernels), scales);
 }
 
 torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& mixed) {

@@ -57,7 +57,7 @@ class BlockImpl : public torch::nn::Module {
             Initialisation initialisation = Initialisation::random);
   /// x (B, N, D) -> (B, N, D)
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                        AttentionTrace* trace, const BranchScales& scales = {});
+                        const BranchScales& scales = {});
 
   /// The parts of `forward`, for whoever needs what lies between: attention's input,
   [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }

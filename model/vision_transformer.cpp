@@ -103,7 +103,6 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
   const TokenGrid grid = grid_of(images);
   torch::Tensor x = embed(images, grid);
   if (options.block_inputs != nullptr) options.block_inputs->clear();
-  if (options.traces != nullptr) options.traces->resize(static_cast<std::size_t>(config_.depth));
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
     if (options.block_inputs != nullptr) options.block_inputs->push_back(x);
     x = forward_block(layer, x, grid, options);
@@ -114,18 +113,15 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
 torch::Tensor VisionTransformerImpl::forward_block(std::int64_t layer, const torch::Tensor& x,
                                                    const TokenGrid& grid,
                                                    const ForwardOptions& options) {
-  const auto index = static_cast<std::size_t>(layer);
-  const auto block = blocks_->ptr<BlockImpl>(index);
+  const auto block = blocks_->ptr<BlockImpl>(static_cast<std::size_t>(layer));
   BranchScales scales;
   if (is_training() && layer > 0) {
     const double share = static_cast<double>(layer) / static_cast<double>(config_.depth - 1);
     scales = draw_branch_scales(share * options.drop_path_rate, x);
   }
-  AttentionTrace* trace = options.traces != nullptr ? &(*options.traces)[index] : nullptr;
-  if (!options.recompute_blocks || trace != nullptr)
-    return block->forward(x, grid, options.kernels, trace, scales);
+  if (!options.recompute_blocks) return block->forward(x, grid, options.kernels, scales);
   const auto run = [block, grid, kernels = options.kernels, scales](const torch::Tensor& input) {
-    return block->forward(input, grid, kernels, nullptr, scales);
+    return block->forward(input, grid, kernels, scales);
   };
   return recomputed_in_backward(run, x, block->parameters());
 }

@@ -29,15 +29,12 @@ TORCH_MODULE(PatchEmbed);
 /// How one forward pass is run; never part of a checkpoint.
 struct ForwardOptions {
   Kernels kernels = Kernels::automatic;
-  /// Empty, or one trace per layer, filled by the pass.
-  std::vector<AttentionTrace>* traces = nullptr;
   /// May be null; becomes the tokens (B, N, D) that enter each block.
   std::vector<torch::Tensor>* block_inputs = nullptr;
   /// The rate of the last block's stochastic depth; it grows linearly from 0 at the first block and
   /// applies in training mode alone.
   double drop_path_rate = 0;
-  /// Blocks keep their input and compute the rest again in the backward pass; those that are traced
-  /// keep everything.
+  /// Blocks keep their input and compute the rest again in the backward pass.
   bool recompute_blocks = false;
 };
 

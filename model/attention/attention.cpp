@@ -66,11 +66,6 @@ torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v) {
       .transpose(0, 1);
 }
 
-torch::Tensor to_compute_type(const torch::Tensor& x) {
-  const bool half = x.scalar_type() == at::kHalf || x.scalar_type() == at::kBFloat16;
-  return half ? x.to(at::kFloat) : x;
-}
-
 AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
                              Initialisation initialisation)
     : layer_index_(layer_index), num_heads_(config.num_heads) {
@@ -110,8 +105,8 @@ torch::Tensor AttentionImpl::project(const torch::Tensor& x, Part part) {
   return split_heads(at::linear(x, qkv_->weight.narrow(0, first, dim), bias), num_heads_);
 }
 
-torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                                     AttentionTrace* trace) {
+AttentionTrace AttentionImpl::trace(const torch::Tensor& x, const TokenGrid& grid,
+                                    Kernels kernels) {
   if (x.dim() != 3 || x.size(1) != grid.num_tokens()) {
     throw Error(ErrorCode::internal,
                 "expected (B, " + std::to_string(grid.num_tokens()) + ", D) tokens, found " +
@@ -119,21 +114,10 @@ torch::Tensor AttentionImpl::forward(const torch::Tensor& x, const TokenGrid& gr
                 "blocks." + std::to_string(layer_index_) + ".attn");
   }
   const auto [q, k, v] = project(x);
-  torch::Tensor mixed;
-  {
-    // Mixers choose their types. Autocast would sum over tokens in a half type, and have the
-    // backward pass, where it is off, meet other types than the forward pass had.
-    const AutocastGuard off(x.device().type(), {});
-    mixed = mixer_->mix(q, k, v, grid, kernels);
-    if (trace != nullptr) {
-      trace->layer_index = layer_index_;
-      trace->q = q;
-      trace->k = k;
-      trace->v = v;
-      trace->output = mixed;
-    }
-  }
-  return project_out(mixed);
+  // Mixers choose their types. Autocast would sum over tokens in a half type, and have the backward
+  // pass, where it is off, meet other types than the forward pass had.
+  const AutocastGuard off(x.device().type(), {});
+  return {q, k, v, mixer_->mix(q, k, v, grid, kernels)};
 }
 
 }  // namespace hydrascope::model

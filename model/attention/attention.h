@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/attention/attention_spec.h"
+#include "model/attention/compute_type.h"
 #include "model/attention/fused_mixing.h"
 #include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
@@ -18,9 +19,8 @@
 
 namespace hydrascope::model {
 
-/// What a layer reveals when asked; asking never changes its output, not by one bit.
+/// What a layer does on its way.
 struct AttentionTrace {
-  std::int64_t layer_index = -1;
   torch::Tensor q, k, v;  ///< (B, H, N, d), as the mixer got them
   torch::Tensor output;   ///< (B, N, D), before proj
 };
@@ -92,18 +92,18 @@ torch::Tensor merge_heads(const torch::Tensor& x);
 torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads);
 /// g_i . v_j of each head: (G, n, D) and (B, H, N, d) -> (G, H, n, N), where G is B or B is one.
 torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v);
-/// float16 and bfloat16 -> float32; everything else stays. Sums over tokens need it: a running sum
-/// of 8161 ones stops at 256 in bfloat16.
-torch::Tensor to_compute_type(const torch::Tensor& x);
-
 /// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and what the mixer adds.
 class AttentionImpl : public torch::nn::Module {
  public:
   AttentionImpl(const VitConfig& config, std::int64_t layer_index,
                 Initialisation initialisation = Initialisation::random);
-  /// x (B, N, D) -> (B, N, D). `trace` may be null.
-  torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                        AttentionTrace* trace);
+  /// x (B, N, D) -> (B, N, D)
+  torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels) {
+    return project_out(trace(x, grid, kernels).output);
+  }
+  /// All but the last part of `forward`.
+  [[nodiscard]] AttentionTrace trace(const torch::Tensor& x, const TokenGrid& grid,
+                                     Kernels kernels);
 
   /// The first part of `forward`: x (B, N, D) -> q, k, v (B, H, N, d) as the mixer gets them.
   struct Projected {

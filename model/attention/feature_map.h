@@ -1,14 +1,15 @@
 // Feature maps phi of linear attention: sim(q, k) = phi(q) . phi(k).
 #pragma once
 
-#include "model/attention/attention.h"
+#include "model/attention/fused_mixing.h"
+#include "model/attention/token_grid.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
-#include <vector>
 
 namespace hydrascope::model {
 
@@ -21,8 +22,9 @@ struct TokenSpan {
   const TokenGrid& grid;
 };
 
-/// A map applied to every token on its own. Immutable once built, apart from the parameters'
-/// values; shared with the autograd graph, hence reference counted.
+/// A map applied to every token on its own: what it learns, if anything, is a network in front of a
+/// formula. The network's u is kept for the backward pass, features are made again. Immutable once
+/// built, apart from the parameters' values; shared with the autograd graph, hence reference counted.
 class FeatureMap : public torch::CustomClassHolder {
  public:
   /// Maps whose features are exponentials give the exponents: only then can the maximum be taken
@@ -30,20 +32,35 @@ class FeatureMap : public torch::CustomClassHolder {
   enum class Values { features, logarithms };
 
   [[nodiscard]] virtual Values values() const { return Values::features; }
-  /// x (B, H, n, d) of float32 or float64 -> (B, H, n, F), differentiable in x and `parameters()`.
-  [[nodiscard]] virtual at::Tensor operator()(const at::Tensor& x, Side side,
+  /// u (B, H, N, w) of x (B, H, N, d), in x's type and by operations that autograd differentiates.
+  [[nodiscard]] virtual at::Tensor network(const at::Tensor& x, Side) const { return x; }
+  /// The formula, without parameters: u (B, H, n, w) of float32 or float64 -> (B, H, n, F),
+  /// differentiable in u.
+  [[nodiscard]] virtual at::Tensor operator()(const at::Tensor& u, Side side,
                                               const TokenSpan& span) const = 0;
-  /// The features of x in its own type, where none of them exceeds 1 and no exponent has to be
-  /// taken out; undefined for other maps. Differentiable as above.
-  [[nodiscard]] virtual at::Tensor bounded_features(const at::Tensor&, Side) const { return {}; }
+  /// dL/du for dL/d(features); by autograd unless the map knows better.
+  [[nodiscard]] virtual at::Tensor vjp(const at::Tensor& u, const at::Tensor& gradient, Side side,
+                                       const TokenSpan& span) const;
   /// The kernels' name for this map, if they have one.
   [[nodiscard]] virtual std::optional<FusedFeature> fused() const { return std::nullopt; }
   /// w_t, where keys are weighted by their token.
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
-  /// What the map learns.
-  [[nodiscard]] virtual std::vector<at::Tensor> parameters() const { return {}; }
 };
 
 using FeatureMapPtr = c10::intrusive_ptr<FeatureMap>;
+
+/// u = scale * (x W + b), in x's type.
+at::Tensor head_network(const HeadNetwork& network, const at::Tensor& x);
+
+/// A map that the kernels know, in ATen's operations: kernels/linear_attention/linear_attention.h.
+FeatureMapPtr kernel_map(FusedFeature map);
+
+/// The features of u in u's own type, where none of them exceeds 1 and no exponent has to be taken
+/// out; undefined for other maps.
+at::Tensor bounded_features(kernels::linear_attention::Feature feature, const at::Tensor& u);
+
+/// A map of one formula, the same for queries and keys wherever the token lies.
+FeatureMapPtr formula_map(FeatureMap::Values values,
+                          std::function<at::Tensor(const at::Tensor&)> formula);
 
 }  // namespace hydrascope::model

@@ -1,11 +1,12 @@
 #include "model/attention/hydra_attention.h"
 
-#include "model/attention/feature_recomputation.h"
+#include "kernels/error.h"
+#include "model/ops/hydra_attention.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -13,16 +14,7 @@ namespace hydrascope::model {
 namespace {
 
 using at::Tensor;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-/// sum_t w_t x_t over the tokens of x (B, N, D): (B, 1, D).
-Tensor weighted_sum(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
-  const Tensor patches =
-      x.narrow(1, num_prefix, x.size(1) - num_prefix).sum(1, /*keepdim=*/true) * weights.patch;
-  if (num_prefix == 0) return patches;
-  return x.narrow(1, 0, num_prefix).sum(1, /*keepdim=*/true) * weights.prefix + patches;
-}
+using kernels::hydra::Norm;
 
 /// w_t x_t; x itself where all weights are one.
 Tensor weighted(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
@@ -32,72 +24,52 @@ Tensor weighted(const Tensor& x, std::int64_t num_prefix, const TokenWeights& we
                  1);
 }
 
-class HydraFunction : public torch::autograd::Function<HydraFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
-                        std::int64_t num_prefix, const TokenWeights& weights,
-                        const HydraSettings& settings) {
-    const Tensor kh = settings.phi_k.forward(to_compute_type(k), settings.kernel);
-    const Tensor c = weighted_sum(kh * to_compute_type(v), num_prefix, weights);
-    context->save_for_backward({q, k, v, c});
-    auto& data = context->saved_data;
-    data["num_prefix"] = num_prefix;
-    data["weights"] = std::vector<double>{weights.prefix, weights.patch};
-    data["phi_q"] = std::string(settings.phi_q.name);
-    data["phi_k"] = std::string(settings.phi_k.name);
-    data["policy"] = static_cast<std::int64_t>(settings.kernel.policy);
-    data["eps"] = settings.kernel.eps;
-    data["constant_small_tokens"] = settings.kernel.constant_small_tokens;
-    return (settings.phi_q.forward(to_compute_type(q), settings.kernel) * c).to(v.scalar_type());
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    refuse_second_derivatives();
-    const variable_list saved = context->get_saved_variables();
-    auto& data = context->saved_data;
-    const std::int64_t num_prefix = data["num_prefix"].toInt();
-    const std::vector<double> w = data["weights"].toDoubleVector();
-    const TokenWeights weights{w[0], w[1]};
-    const HydraKernel& phi_q = find_hydra_kernel(data["phi_q"].toStringRef());
-    const HydraKernel& phi_k = find_hydra_kernel(data["phi_k"].toStringRef());
-    const HydraKernelSettings settings{static_cast<EpsPolicy>(data["policy"].toInt()),
-                                       data["eps"].toDouble(),
-                                       data["constant_small_tokens"].toBool()};
-    const Tensor q = to_compute_type(saved[0]);
-    const Tensor k = to_compute_type(saved[1]);
-    const Tensor v = to_compute_type(saved[2]);
-    const Tensor& c = saved[3];
-    const Tensor g = to_compute_type(gradients[0]);
-    const Tensor qh = phi_q.forward(q, settings);
-    const Tensor dc = (qh * g).sum(1, /*keepdim=*/true);
-    const Tensor dq = phi_q.vjp(q, qh, g * c, settings);
-    const Tensor kh = phi_k.forward(k, settings);
-    const Tensor dv = weighted(dc * kh, num_prefix, weights);
-    const Tensor dk = phi_k.vjp(k, kh, weighted(dc * v, num_prefix, weights), settings);
-    return {dq.to(saved[0].scalar_type()),
-            dk.to(saved[1].scalar_type()),
-            dv.to(saved[2].scalar_type()),
-            Tensor(),
-            Tensor(),
-            Tensor()};
-  }
-};
-
 }  // namespace
 
-Tensor hydra_attention_reference(const Tensor& q, const Tensor& k, const Tensor& v,
-                                 const TokenGrid& grid, const TokenWeights& weights,
-                                 const HydraSettings& settings) {
-  const Tensor qh = settings.phi_q.forward(to_compute_type(q), settings.kernel);
-  const Tensor kh = settings.phi_k.forward(to_compute_type(k), settings.kernel);
-  return (qh * weighted_sum(kh * to_compute_type(v), grid.num_prefix, weights)).to(v.scalar_type());
+const std::vector<HydraKernel>& hydra_kernels() {
+  static const std::vector<HydraKernel> kernels{
+      {"cosine", Norm::l2},
+      {"l1", Norm::l1},
+      {"mean",
+       {},
+       [](const Tensor& x) { return x / std::sqrt(static_cast<double>(x.size(1))); },
+       0.5},
+      {"tanh", {}, [](const Tensor& x) { return x.tanh(); }},
+      {"sigmoid", {}, [](const Tensor& x) { return x.sigmoid(); }},
+      {"relu", {}, [](const Tensor& x) { return x.relu(); }},
+      {"softmax_token", {}, [](const Tensor& x) { return x.softmax(1); }, 1},
+      {"softmax_feature", {}, [](const Tensor& x) { return x.softmax(-1); }},
+  };
+  return kernels;
+}
+
+const HydraKernel& find_hydra_kernel(std::string_view name) {
+  const auto found = std::ranges::find(hydra_kernels(), name, &HydraKernel::name);
+  if (found == hydra_kernels().end())
+    throw Error(ErrorCode::internal, "there is no Hydra kernel '" + std::string(name) + "'");
+  return *found;
 }
 
 Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                       const TokenWeights& weights, const HydraSettings& settings) {
-  if (wants_gradient({q, k, v}))
-    return HydraFunction::apply(q, k, v, grid.num_prefix, weights, settings);
-  return hydra_attention_reference(q, k, v, grid, weights, settings);
+                       const TokenWeights& weights, const HydraSettings& settings,
+                       const Tensor& feature_scale) {
+  ops::HydraOptions options;
+  options.norm_q = settings.phi_q.norm.value_or(Norm::none);
+  options.norm_k = settings.phi_k.norm.value_or(Norm::none);
+  options.eps_rule = settings.eps_rule;
+  options.eps = settings.eps;
+  options.num_prefix = grid.num_prefix;
+  options.weights = weights;
+  const auto scale = feature_scale.defined() ? std::optional(feature_scale) : std::nullopt;
+  if (settings.phi_q.norm && settings.phi_k.norm)
+    return merge_heads(ops::attend({q, k, v, scale}, options));
+  const auto phi = [](const HydraKernel& kernel, const Tensor& x) {
+    const Tensor exact = to_compute_type(x);
+    return kernel.norm ? exact : split_heads(kernel.formula(merge_heads(exact)), x.size(1));
+  };
+  const Tensor y = ops::attend(
+      {phi(settings.phi_q, q), phi(settings.phi_k, k), to_compute_type(v), scale}, options);
+  return merge_heads(y).to(v.scalar_type());
 }
 
 HydraMixer::HydraMixer(const HydraSettings& settings, TokenScale scale,
@@ -113,38 +85,24 @@ TokenWeights HydraMixer::token_weights(const TokenGrid& grid) const {
 }
 
 FusedMixing HydraMixer::fused() const {
-  const auto norm_of = [](const HydraKernel& kernel) {
-    return kernel.name == "cosine" ? kernels::hydra::Norm::l2 : kernels::hydra::Norm::l1;
-  };
-  for (const HydraKernel* kernel : {&settings_.phi_q, &settings_.phi_k}) {
-    if (kernel->name != "cosine" && kernel->name != "l1") return {};
-  }
+  if (!settings_.phi_q.norm || !settings_.phi_k.norm) return {};
   FusedHydra hydra;
-  hydra.kernel.norm_q = norm_of(settings_.phi_q);
-  hydra.kernel.norm_k = norm_of(settings_.phi_k);
-  hydra.kernel.eps = static_cast<float>(settings_.kernel.eps);
-  switch (settings_.kernel.policy) {
-    case EpsPolicy::max: hydra.kernel.eps_rule = kernels::hydra::Eps::max; break;
-    case EpsPolicy::rsqrt: hydra.kernel.eps_rule = kernels::hydra::Eps::rsqrt; break;
-    case EpsPolicy::add: hydra.kernel.eps_rule = kernels::hydra::Eps::add; break;
-  }
+  hydra.kernel = {*settings_.phi_q.norm, *settings_.phi_k.norm, settings_.eps_rule,
+                  static_cast<float>(settings_.eps)};
   hydra.feature_scale = feature_scale_;
   return hydra;
 }
 
+Tensor HydraMixer::phi(const HydraKernel& kernel, const Tensor& x) const {
+  const Tensor tokens = to_compute_type(merge_heads(x));
+  return kernel.norm ? unit_rows(tokens, {*kernel.norm, settings_.eps_rule, settings_.eps})
+                     : kernel.formula(tokens);
+}
+
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                        Kernels kernels) {
-  const TokenWeights weights = token_weights(grid);
-  const auto attention =
-      kernels == Kernels::reference ? hydra_attention_reference : hydra_attention;
-  const Tensor values = merge_heads(v);
-  if (!feature_scale_.defined())
-    return attention(merge_heads(q), merge_heads(k), values, grid, weights, settings_);
-  // In the type of the computation until the scale is in: a large c may be what it makes small.
-  return (attention(merge_heads(q), merge_heads(k), to_compute_type(values), grid, weights,
-                    settings_) *
-          feature_scale_)
-      .to(v.scalar_type());
+  if (kernels == Kernels::reference) return mix_rows(q, k, v, grid, 0, q.size(2));
+  return hydra_attention(q, k, v, grid, token_weights(grid), settings_, feature_scale_);
 }
 
 Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,
@@ -154,7 +112,7 @@ Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&
 
 Tensor HydraMixer::terms(const Tensor& k, const Tensor& v, const TokenGrid& grid) const {
   const TokenWeights weights = token_weights(grid);
-  const Tensor kh = settings_.phi_k.forward(to_compute_type(merge_heads(k)), settings_.kernel);
+  const Tensor kh = phi(settings_.phi_k, k);
   const Tensor values = to_compute_type(merge_heads(v));
   if (wants_gradient({kh, values})) return weighted(kh * values, grid.num_prefix, weights);
   // In place: at 8161 tokens of 768 features each copy takes 25 MB.
@@ -171,8 +129,7 @@ Tensor HydraMixer::global_terms(const Tensor& k, const Tensor& v, const TokenGri
 }
 
 Tensor HydraMixer::gates(const Tensor& q, std::int64_t first, std::int64_t count) const {
-  const Tensor qh = settings_.phi_q.forward(to_compute_type(merge_heads(q)), settings_.kernel)
-                        .narrow(1, first, count);
+  const Tensor qh = phi(settings_.phi_q, q).narrow(1, first, count);
   return feature_scale_.defined() ? qh * feature_scale_ : qh;
 }
 

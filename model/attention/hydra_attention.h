@@ -1,36 +1,45 @@
 // Attention with as many heads as features, each one wide (Hydra Attention, Bolya et al. 2022,
 // arXiv 2209.07484, equation 7; not the bidirectional state-space model of the same name):
 //   c = sum_t w_t phi_k(k_t) * v_t   (one D-vector for all tokens)      y_i = phi_q(q_i) * c
-// AFT-Simple and PolyNL are the same with other phi. All tensors are (B, N, D).
+// AFT-Simple and PolyNL are the same with other phi.
 #pragma once
 
 #include "model/attention/attention.h"
-#include "model/attention/hydra_kernel.h"
 #include "model/attention/registry.h"
 #include "model/attention/token_scale.h"
+#include "model/attention/unit_rows.h"
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace hydrascope::model {
 
+/// A kernel phi. It acts on whole tokens, x (B, N, D): the cosine of two scalars is only a sign.
+struct HydraKernel {
+  std::string_view name;
+  std::optional<kernels::hydra::Norm> norm = {};  ///< x / |x|, which the operator knows; else
+  at::Tensor (*formula)(const at::Tensor& x) = nullptr;
+  double token_exponent = 0;  ///< e where phi already holds N^-e: `mean` 1/2, `softmax_token` 1
+};
+
+/// All kernels: cosine, l1, mean, tanh, sigmoid, relu, softmax_token, softmax_feature.
+const std::vector<HydraKernel>& hydra_kernels();
+const HydraKernel& find_hydra_kernel(std::string_view name);
+
 struct HydraSettings {
   const HydraKernel& phi_q;
   const HydraKernel& phi_k;
-  HydraKernelSettings kernel;
+  kernels::hydra::Eps eps_rule = kernels::hydra::Eps::max;
+  double eps = 1e-6;
 };
 
-/// y (B, N, D) in v's dtype. Keeps q, k, v and c for the backward pass and computes phi again:
-///   dc = sum_i phi_q(q_i) * g_i    dv_t = w_t dc * phi_k(k_t)    dphi_k = w_t dc * v_t
-///   dphi_q = g_i * c               then through phi
+/// y (B, N, D) of q, k, v (B, H, N, d), in v's dtype: the operator of model/ops/hydra_attention.h, and
+/// other kernels than norms in front of it. `feature_scale` (D) may be undefined.
 at::Tensor hydra_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const TokenGrid& grid, const TokenWeights& weights,
-                           const HydraSettings& settings);
-
-/// The same in plain operations that autograd differentiates.
-at::Tensor hydra_attention_reference(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                     const TokenGrid& grid, const TokenWeights& weights,
-                                     const HydraSettings& settings);
+                           const HydraSettings& settings, const at::Tensor& feature_scale = {});
 
 /// A mechanism of this family; `feature_scale` (D), when defined, multiplies c.
 class HydraMixer : public TokenMixer {
@@ -65,6 +74,8 @@ class HydraMixer : public TokenMixer {
   /// What multiplies c: rows of phi_q(q), and the feature scale (B, count, D).
   [[nodiscard]] torch::Tensor gates(const torch::Tensor& q, std::int64_t first,
                                     std::int64_t count) const;
+  /// phi of q or k (B, H, N, d): (B, N, D) in the type of the computation.
+  [[nodiscard]] torch::Tensor phi(const HydraKernel& kernel, const torch::Tensor& x) const;
 
   HydraSettings settings_;
   TokenScale scale_;

@@ -61,74 +61,25 @@ Tensor initial_weight(std::int64_t num_heads, std::int64_t head_dim,
   return weight;
 }
 
-class LearnedFeatureMap final : public FeatureMap {
- public:
-  LearnedFeatureMap(const TokenMixerArguments& arguments, const LearnedMapSettings& settings,
-                    double noise, const LearnedFormula& formula)
-      : formula_(formula), shared_(settings.share_qk) {
-    const auto add = [&](const std::string& prefix) {
-      Network network;
-      network.weight = arguments.add_parameter(
-          prefix + ".weight",
-          initial_weight(arguments.num_heads, arguments.head_dim, settings, noise));
-      if (settings.bias) {
-        network.bias = arguments.add_parameter(
-            prefix + ".bias", settings.per_head ? at::zeros({arguments.num_heads, settings.width})
-                                                : at::zeros({settings.width}));
-      }
-      return network;
-    };
-    query_ = add(shared_ ? "feature_map" : "feature_map.q");
-    key_ = shared_ ? query_ : add("feature_map.k");
+/// Registers W and b as `prefix`.weight and `prefix`.bias.
+HeadNetwork add_network(const TokenMixerArguments& arguments, const std::string& prefix,
+                        const LearnedMapSettings& settings, double noise) {
+  HeadNetwork network;
+  network.weight = arguments.add_parameter(
+      prefix + ".weight", initial_weight(arguments.num_heads, arguments.head_dim, settings, noise));
+  if (settings.bias) {
+    network.bias = arguments.add_parameter(
+        prefix + ".bias", settings.per_head ? at::zeros({arguments.num_heads, settings.width})
+                                            : at::zeros({settings.width}));
   }
-
-  [[nodiscard]] Values values() const override { return formula_.values; }
-  Tensor operator()(const Tensor& x, Side side, const TokenSpan&) const override {
-    return formula_.of(network(x, side));
-  }
-  [[nodiscard]] Tensor bounded_features(const Tensor& x, Side side) const override {
-    return formula_.bounded == nullptr ? Tensor() : formula_.bounded(network(x, side));
-  }
-  [[nodiscard]] std::optional<FusedFeature> fused() const override {
-    return FusedFeature{
-        formula_.fused, 0, {query_.weight, query_.bias, 1}, {key_.weight, key_.bias, 1}};
-  }
-  [[nodiscard]] std::vector<Tensor> parameters() const override {
-    std::vector<Tensor> list;
-    for (const Network& network : {query_, key_}) {
-      for (const Tensor& tensor : {network.weight, network.bias}) {
-        if (tensor.defined()) list.push_back(tensor);
-      }
-      if (shared_) break;
-    }
-    return list;
-  }
-
- private:
-  struct Network {
-    Tensor weight;
-    Tensor bias;
-  };
-
-  /// u (B, H, n, d') of x (B, H, n, d).
-  [[nodiscard]] Tensor network(const Tensor& x, Side side) const {
-    const Network& chosen = side == Side::query ? query_ : key_;
-    const Tensor u = x.matmul(chosen.weight.to(x.scalar_type()));
-    if (!chosen.bias.defined()) return u;
-    return u + chosen.bias.to(x.scalar_type()).unsqueeze(-2);
-  }
-
-  const LearnedFormula& formula_;
-  Network query_;
-  Network key_;  ///< the same tensors when shared
-  bool shared_;
-};
+  return network;
+}
 
 }  // namespace
 
 MechanismEntry learned_mechanism(
     MechanismEntry entry, double noise,
-    std::function<const LearnedFormula&(const MechanismOptions&)> formula) {
+    std::function<kernels::linear_attention::Feature(const MechanismOptions&)> feature) {
   for (const MechanismOption& option : std::vector<MechanismOption>{
            width_option(), share_option(), per_head_option(), bias_option()}) {
     entry.options.push_back(option);
@@ -151,15 +102,22 @@ MechanismEntry learned_mechanism(
   };
   return linear_mechanism(
       std::move(entry),
-      {.map = [=](const TokenMixerArguments& arguments) -> FeatureMapPtr {
-         return c10::make_intrusive<LearnedFeatureMap>(
-             arguments, LearnedMapSettings(arguments.options, arguments.head_dim), noise,
-             formula(arguments.options));
-       },
+      {.map =
+           [=](const TokenMixerArguments& arguments) {
+             const LearnedMapSettings settings(arguments.options, arguments.head_dim);
+             const auto add = [&](const char* prefix) {
+               return add_network(arguments, prefix, settings, noise);
+             };
+             FusedFeature map{feature(arguments.options), 0, {}, {}};
+             map.query = add(settings.share_qk ? "feature_map" : "feature_map.q");
+             map.key = settings.share_qk ? map.query : add("feature_map.k");
+             return kernel_map(std::move(map));
+           },
        .feature_dim =
            [=](const MixerSize& size, const MechanismOptions& options) {
-             return static_cast<double>(formula(options).features_per_column *
-                                        LearnedMapSettings(options, size.head_dim()).width);
+             const LearnedMapSettings settings(options, size.head_dim());
+             return static_cast<double>(
+                 kernels::linear_attention::feature_dim(feature(options), settings.width));
            },
        .map_multiply_adds =
            [](const MixerSize& size, const MechanismOptions& options) {

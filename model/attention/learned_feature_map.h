@@ -1,4 +1,5 @@
-// Learned feature maps (T2R, Hedgehog): a one-layer network u = x W + b and a formula of u.
+// Learned feature maps (T2R, Hedgehog): a one-layer network u = x W + b and a formula of u that the
+// kernels know.
 #pragma once
 
 #include "model/attention/linear_mechanism.h"
@@ -7,22 +8,12 @@
 
 namespace hydrascope::model {
 
-/// The formula behind the network.
-struct LearnedFormula {
-  FeatureMap::Values values;
-  at::Tensor (*of)(const at::Tensor& u);  ///< (B, H, n, d') -> (B, H, n, F)
-  std::int64_t features_per_column;       ///< F / d'
-  kernels::linear_attention::Feature fused;
-  /// `FeatureMap::bounded_features` of u, if there are such.
-  at::Tensor (*bounded)(const at::Tensor& u) = nullptr;
-};
-
 /// The mechanism with the options `width`, `share_qk`, `per_head` and `bias` behind those of `entry`,
 /// and the parameters feature_map.{q,k}.{weight,bias}, or feature_map.{weight,bias} when shared. W
 /// starts as the identity, plus normal noise of that standard deviation: the first d' columns, or,
 /// where d' > d, the identity and Kaiming-normal columns after it; b starts as 0.
 MechanismEntry learned_mechanism(
     MechanismEntry entry, double noise,
-    std::function<const LearnedFormula&(const MechanismOptions&)> formula);
+    std::function<kernels::linear_attention::Feature(const MechanismOptions&)> feature);
 
 }  // namespace hydrascope::model

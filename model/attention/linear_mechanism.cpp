@@ -49,31 +49,13 @@ class LinearMixer final : public TokenMixer {
   Normaliser normaliser_;
 };
 
-class FormulaMap final : public FeatureMap {
- public:
-  FormulaMap(Values values, std::function<at::Tensor(const at::Tensor&)> formula,
-             std::optional<FusedFeature> fused)
-      : values_(values), formula_(std::move(formula)), fused_(std::move(fused)) {}
-
-  [[nodiscard]] Values values() const override { return values_; }
-  at::Tensor operator()(const at::Tensor& x, Side, const TokenSpan&) const override {
-    return formula_(x);
-  }
-  [[nodiscard]] std::optional<FusedFeature> fused() const override { return fused_; }
-
- private:
-  Values values_;
-  std::function<at::Tensor(const at::Tensor&)> formula_;
-  std::optional<FusedFeature> fused_;
-};
+MechanismEntry elementwise(MechanismEntry entry, FeatureMapPtr map) {
+  entry.map_definition = "A_ij = phi(q_i).phi(k_j) / (phi(q_i).sum_t phi(k_t) + 1e-6)";
+  return linear_mechanism(std::move(entry),
+                          {.map = [=](const TokenMixerArguments&) { return map; }});
+}
 
 }  // namespace
-
-FeatureMapPtr formula_map(FeatureMap::Values values,
-                          std::function<at::Tensor(const at::Tensor&)> formula,
-                          std::optional<FusedFeature> fused) {
-  return c10::make_intrusive<FormulaMap>(values, std::move(formula), std::move(fused));
-}
 
 MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts) {
   entry.former_options.emplace("form", "bidirectional");
@@ -96,14 +78,13 @@ MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts) {
   return with_local_term(std::move(entry));
 }
 
-MechanismEntry elementwise_mechanism(MechanismEntry entry, at::Tensor (*phi)(const at::Tensor&),
-                                     std::optional<kernels::linear_attention::Feature> fused) {
-  entry.map_definition = "A_ij = phi(q_i).phi(k_j) / (phi(q_i).sum_t phi(k_t) + 1e-6)";
-  return linear_mechanism(
-      std::move(entry), {.map = [=](const TokenMixerArguments&) {
-        return formula_map(FeatureMap::Values::features, phi,
-                           fused ? std::optional(FusedFeature{*fused, 0, {}, {}}) : std::nullopt);
-      }});
+MechanismEntry elementwise_mechanism(MechanismEntry entry, at::Tensor (*phi)(const at::Tensor&)) {
+  return elementwise(std::move(entry), formula_map(FeatureMap::Values::features, phi));
+}
+
+MechanismEntry elementwise_mechanism(MechanismEntry entry,
+                                     kernels::linear_attention::Feature feature) {
+  return elementwise(std::move(entry), kernel_map({feature, 0, {}, {}}));
 }
 
 MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds) {

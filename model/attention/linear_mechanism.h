@@ -1,11 +1,11 @@
 // Mechanisms that are nothing but a feature map: linear attention (linear_attention.h) does the rest.
 #pragma once
 
+#include "model/attention/attention.h"
 #include "model/attention/linear_attention.h"
 #include "model/attention/registry.h"
 
 #include <functional>
-#include <optional>
 
 namespace hydrascope::model {
 
@@ -26,15 +26,11 @@ struct LinearParts {
 /// signed ones, and without a division rows have no sum.
 MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts);
 
-/// A mechanism whose map applies `phi` >= 0 to every element; `fused` is the kernels' name for it.
-MechanismEntry elementwise_mechanism(
-    MechanismEntry entry, at::Tensor (*phi)(const at::Tensor&),
-    std::optional<kernels::linear_attention::Feature> fused = std::nullopt);
-
-/// A map of one formula, the same for queries and keys wherever the token lies.
-FeatureMapPtr formula_map(FeatureMap::Values values,
-                          std::function<at::Tensor(const at::Tensor&)> formula,
-                          std::optional<FusedFeature> fused = std::nullopt);
+/// A mechanism whose map applies `phi` >= 0 to every element.
+MechanismEntry elementwise_mechanism(MechanismEntry entry, at::Tensor (*phi)(const at::Tensor&));
+/// The same of a map that the kernels know.
+MechanismEntry elementwise_mechanism(MechanismEntry entry,
+                                     kernels::linear_attention::Feature feature);
 
 /// 2 N D F (S) + 2 N D F (y) + the map's multiply-adds, as FLOPs; 4 N D s bytes and the state.
 MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds);

@@ -1,6 +1,6 @@
 #include "model/explain/rollout.h"
 
-#include "model/attention/hydra_kernel.h"
+#include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -57,8 +57,8 @@ Tensor pull_through_map(const MechanismEntry& mechanism, TokenMixer& mixer,
 }
 
 Tensor pull_through_cosine(const MixerInputs& inputs, const Tensor& r) {
-  const Tensor qh = unit_vectors(merge_heads(inputs.q)).squeeze(0);  // (N, D)
-  const Tensor kh = unit_vectors(merge_heads(inputs.k)).squeeze(0);
+  const Tensor qh = unit_rows(merge_heads(inputs.q)).squeeze(0);  // (N, D)
+  const Tensor kh = unit_rows(merge_heads(inputs.k)).squeeze(0);
   // sum_t (1 + cos(q_i, k_t)): 0 only where every key is opposite to the query.
   constexpr double kEps = 1e-6;
   const Tensor m = qh.mv(kh.sum(0)) + static_cast<double>(kh.size(0)) + kEps;

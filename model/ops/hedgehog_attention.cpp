@@ -11,8 +11,7 @@
 // the identity. Tensors: q, k (B, H, N, d), v (B, H, N, d_v); W (H, d, w), or (d, w) for all heads;
 // b (H, w) or (w). The networks are PyTorch's own operations, in q's dtype, with PyTorch's
 // gradients.
-#include "model/ops/choices.h"
-#include "model/ops/token_rows.h"
+#include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
 #include <torch/library.h>
@@ -25,17 +24,9 @@ namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
+using kernels::linear_attention::Feature;
 
 constexpr const char* kOperator = "hedgehog_attention";
-
-/// linear_attention's name of a variant's map.
-std::string_view feature_of(std::string_view variant) {
-  constexpr std::string_view kNames[]{"exp_pair", "softmax_pair", "softmax_both", "exp_centred",
-                                      "exp"};
-  return kNames[choice_of<int>(
-      kOperator, "variant", variant,
-      {{"exp", 0}, {"softmax2", 1}, {"softmax1", 2}, {"expdim", 3}, {"exp_pos", 4}})];
-}
 
 void check_network(const char* side, const Tensor& x, const std::optional<Tensor>& weight,
                    const std::optional<Tensor>& bias) {
@@ -58,39 +49,27 @@ void check_network(const char* side, const Tensor& x, const std::optional<Tensor
               width);
 }
 
-/// u (B, H, N, w) = x W + b, in x's dtype whatever autocast makes of products.
-Tensor network(const Tensor& x, const std::optional<Tensor>& weight,
-               const std::optional<Tensor>& bias) {
-  Tensor u = x;
-  if (weight.has_value()) {
-    const Tensor w = weight->to(x.scalar_type());
-    // One network for all heads keeps tokens as rows, which is how the kernels read them.
-    u = w.dim() == 2 ? x.transpose(1, 2).matmul(w).transpose(1, 2)
-                     : at::einsum("bhnd,hdw->bhnw", {x, w});
-  }
-  if (bias.has_value()) {
-    const Tensor b = bias->to(x.scalar_type());
-    u = u + (b.dim() == 1 ? b : b.unsqueeze(1));
-  }
-  return u.to(x.scalar_type());
-}
-
 Tensor hedgehog_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const std::optional<Tensor>& weight_q,
                           const std::optional<Tensor>& bias_q,
                           const std::optional<Tensor>& weight_k,
                           const std::optional<Tensor>& bias_k, std::string_view variant) {
-  using Signature = Tensor(const Tensor&, const Tensor&, const Tensor&, std::string_view,
-                           std::string_view, double, double, std::int64_t, double, double);
-  static const auto linear_attention = c10::Dispatcher::singleton()
-                                           .findSchemaOrThrow("hydrascope::linear_attention", "")
-                                           .typed<Signature>();
-  const std::string_view feature = feature_of(variant);
+  LinearOptions options;
+  options.feature = choice_of<Feature>(kOperator, "variant", variant,
+                                       {{"exp", Feature::exp_pair},
+                                        {"softmax2", Feature::softmax_pair},
+                                        {"softmax1", Feature::softmax_both},
+                                        {"expdim", Feature::exp_centred},
+                                        {"exp_pos", Feature::exp}});
   check_tokens(kOperator, q, k, v, /*one_width=*/false);
   check_network("q", q, weight_q, bias_q);
   check_network("k", k, weight_k, bias_k);
-  return linear_attention.call(network(q, weight_q, bias_q), network(k, weight_k, bias_k), v,
-                               feature, "add_eps", 1e-6, 1e-6, 0, 1, 1);
+  const auto network = [](const Tensor& x, const std::optional<Tensor>& weight,
+                          const std::optional<Tensor>& bias) {
+    return head_network({weight.value_or(Tensor()), bias.value_or(Tensor())}, x);
+  };
+  return attend({network(q, weight_q, bias_q), network(k, weight_k, bias_k), v, std::nullopt},
+                options);
 }
 
 }  // namespace

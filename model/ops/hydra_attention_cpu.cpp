@@ -3,8 +3,7 @@
 // neither on the batch nor on the number of threads.
 #include "kernels/hydra/hydra.h"
 #include "kernels/vector/aligned_buffer.h"
-#include "model/ops/hydra_formula.h"
-#include "model/ops/token_rows.h"
+#include "model/ops/hydra_attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -24,11 +23,10 @@ constexpr std::int64_t kTileTokens = 64;
 constexpr std::int64_t kGrainValues = 1 << 15;
 
 template <class T>
-HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v,
-                        const Tensor& feature_scale, const HydraOptions& options) {
-  const Tensor q = with_token_rows(any_q);
-  Tensor k = with_token_rows(any_k);
-  Tensor v = with_token_rows(any_v);
+AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions& options) {
+  const Tensor q = with_token_rows(in.q);
+  Tensor k = with_token_rows(in.k);
+  Tensor v = with_token_rows(in.v);
   if (token_stride(k) != token_stride(v)) {  // the kernel reads both by one stride
     k = empty_token_rows(k).copy_(k);
     v = empty_token_rows(v).copy_(v);
@@ -65,8 +63,8 @@ HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& 
     p.dim = dim;
     p.kernel = options.kernel();
     p.num_prefix = std::clamp<std::int64_t>(options.num_prefix - first, 0, rows);
-    p.prefix_weight = static_cast<float>(options.prefix_weight);
-    p.patch_weight = static_cast<float>(options.patch_weight);
+    p.prefix_weight = static_cast<float>(options.weights.prefix);
+    p.patch_weight = static_cast<float>(options.weights.patch);
     p.q_hat = values + (image * tokens + first) * dim;  // y's place, until c is known
     p.q_hat_stride = dim;
     p.sum = sums.data() + item * dim;
@@ -77,31 +75,28 @@ HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& 
   for (std::int64_t image = 0; image < images; ++image)
     hydra::combine(sums.data() + image * tiles * dim, tiles, dim, 1, nullptr,
                    c.mutable_data_ptr<float>() + image * dim);
-  const Tensor g = (feature_scale.defined() ? c * feature_scale.to(at::kFloat) : c);
+  const Tensor g = in.feature_scale ? c * in.feature_scale->to(at::kFloat) : c;
   const float* const global = g.const_data_ptr<float>();
 
   for_tiles([&](std::int64_t image, std::int64_t, std::int64_t first, std::int64_t rows) {
     T* const place = values + (image * tokens + first) * dim;
     hydra::gate(place, dim, global + image * dim, rows, dim, place, dim);
   });
-  return {y, c};
+  return {y, c, at::empty({0}, c.options())};
 }
 
-HydraForward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& feature_scale,
-                     const HydraOptions& options) {
-  check_cpu_type("hydra_attention", q);
-  if (q.scalar_type() == at::kDouble || q.numel() == 0)
-    return hydra_formula(q, k, v, feature_scale, options);
-  return q.scalar_type() == at::kFloat
-             ? forward_of<float>(q, k, v, feature_scale, options)
-             : forward_of<kernels::BFloat16>(q, k, v, feature_scale, options);
+AttentionForward hydra_on_cpu(const AttentionInputs& in, bool save, const HydraOptions& options) {
+  if (in.q.numel() > 0 && in.q.scalar_type() == at::kFloat)
+    return hydra_forward_of<float>(in, options);
+  if (in.q.numel() > 0 && in.q.scalar_type() == at::kBFloat16)
+    return hydra_forward_of<kernels::BFloat16>(in, options);
+  return hydra_formula(in, save, options);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, CPU, library) {
-  library.impl("_hydra_attention_forward", hydra_forward_operator<forward>);
-  library.impl("_hydra_attention_backward", hydra_backward_operator<hydra_formula_backward>);
+  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_on_cpu>);
 }
 
 }  // namespace hydrascope::model::ops

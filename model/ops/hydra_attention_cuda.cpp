@@ -1,12 +1,9 @@
 // Hydra attention on a GPU: kernels/hydra/hydra_cuda.h with PyTorch's memory and stream.
 #include "kernels/hydra/hydra_cuda.h"
-#include "model/ops/device_key.h"
 #include "model/ops/device_stream.h"
-#include "model/ops/hydra_formula.h"
-#include "model/ops/token_rows.h"
+#include "model/ops/hydra_attention.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 namespace hydrascope::model::ops {
@@ -20,31 +17,30 @@ const float* floats_of(const Tensor& x) {
 }
 
 /// feature_scale as the kernels read it, undefined where there is none.
-Tensor single_precision(const Tensor& feature_scale) {
-  return feature_scale.defined() ? feature_scale.to(at::kFloat).contiguous() : Tensor();
+Tensor single_precision(const std::optional<Tensor>& feature_scale) {
+  return feature_scale ? feature_scale->to(at::kFloat).contiguous() : Tensor();
 }
 
-cuda::Shape shape_of(const Tensor& q, const HydraOptions& options) {
+cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
   return {q.size(0),
           q.size(2),
           q.size(2),
           q.size(1) * q.size(3),
           options.kernel(),
           options.num_prefix,
-          static_cast<float>(options.prefix_weight),
-          static_cast<float>(options.patch_weight)};
+          static_cast<float>(options.weights.prefix),
+          static_cast<float>(options.weights.patch)};
 }
 
 template <class T>
-HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v,
-                        const Tensor& feature_scale, const HydraOptions& options) {
-  const Tensor q = with_token_rows(any_q);
-  const Tensor k = with_token_rows(any_k);
-  const Tensor v = with_token_rows(any_v);
-  const Tensor scale = single_precision(feature_scale);
+AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions& options) {
+  const Tensor q = with_token_rows(in.q);
+  const Tensor k = with_token_rows(in.k);
+  const Tensor v = with_token_rows(in.v);
+  const Tensor scale = single_precision(in.feature_scale);
   const Tensor y = empty_token_rows(q);
   cuda::ForwardParams<T> p{};
-  p.shape = shape_of(q, options);
+  p.shape = hydra_shape(q, options);
   const Tensor c = at::empty({p.shape.images, p.shape.dim}, q.options().dtype(at::kFloat));
   const Tensor g = scale.defined() ? at::empty_like(c) : c;
   const Tensor workspace =
@@ -58,25 +54,25 @@ HydraForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& 
   set_rows(p.y, y);
   p.workspace = workspace.mutable_data_ptr();
   cuda::forward(p, stream_of(q));
-  return {y, c};
+  return {y, c, at::empty({0}, c.options())};
 }
 
 template <class T>
-HydraBackward backward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v,
-                          const Tensor& feature_scale, const Tensor& c, const Tensor& any_grad_y,
-                          bool with_feature_scale, const HydraOptions& options) {
-  const Tensor q = with_token_rows(any_q);
-  const Tensor k = with_token_rows(any_k);
-  const Tensor v = with_token_rows(any_v);
-  const Tensor grad_y = with_token_rows(any_grad_y);
-  const Tensor scale = single_precision(feature_scale);
+AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSaved& saved,
+                                    const HydraOptions& options) {
+  const Tensor q = with_token_rows(in.q);
+  const Tensor k = with_token_rows(in.k);
+  const Tensor v = with_token_rows(in.v);
+  const Tensor grad_y = with_token_rows(saved.grad_y);
+  const Tensor& c = saved.sums;
+  const Tensor scale = single_precision(in.feature_scale);
   const Tensor g = scale.defined() ? c * scale : c;
   const Tensor dq = empty_token_rows(q);
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
-  const Tensor dscale = with_feature_scale ? at::empty_like(c) : at::empty({0}, c.options());
+  const Tensor dscale = saved.with_feature_scale ? at::empty_like(c) : at::empty({0}, c.options());
   cuda::BackwardParams<T> p{};
-  p.shape = shape_of(q, options);
+  p.shape = hydra_shape(q, options);
   const Tensor workspace =
       workspace_for(q, cuda::workspace_bytes(p.shape), cuda::workspace_zero_bytes(p.shape));
   set_rows(p.q, q);
@@ -89,46 +85,42 @@ HydraBackward backward_of(const Tensor& any_q, const Tensor& any_k, const Tensor
   set_rows(p.grad_q, dq);
   set_rows(p.grad_k, dk);
   set_rows(p.grad_v, dv);
-  p.grad_feature_scale = with_feature_scale ? dscale.mutable_data_ptr<float>() : nullptr;
+  p.grad_feature_scale = saved.with_feature_scale ? dscale.mutable_data_ptr<float>() : nullptr;
   p.workspace = workspace.mutable_data_ptr();
   cuda::backward(p, stream_of(q));
-  return {dq, dk, dv, with_feature_scale ? dscale.sum(0).to(feature_scale.scalar_type()) : dscale};
+  return {dq, dk, dv,
+          saved.with_feature_scale ? dscale.sum(0).to(in.feature_scale->scalar_type()) : dscale};
 }
 
 /// The kernels have no float64, and nothing to do for no values.
-bool by_formula(const Tensor& q) { return q.scalar_type() == at::kDouble || q.numel() == 0; }
+bool hydra_by_formula(const Tensor& q) { return q.scalar_type() == at::kDouble || q.numel() == 0; }
 
-HydraForward forward(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& feature_scale,
-                     const HydraOptions& options) {
-  const c10::DeviceGuard guard(q.device());
-  if (by_formula(q)) return hydra_formula(q, k, v, feature_scale, options);
-  switch (q.scalar_type()) {
-    case at::kFloat: return forward_of<float>(q, k, v, feature_scale, options);
-    case at::kHalf: return forward_of<kernels::Float16>(q, k, v, feature_scale, options);
-    default: return forward_of<kernels::BFloat16>(q, k, v, feature_scale, options);
+AttentionForward hydra_on_gpu(const AttentionInputs& in, bool save, const HydraOptions& options) {
+  const c10::DeviceGuard guard(in.q.device());
+  if (hydra_by_formula(in.q)) return hydra_formula(in, save, options);
+  switch (in.q.scalar_type()) {
+    case at::kFloat: return hydra_forward_of<float>(in, options);
+    case at::kHalf: return hydra_forward_of<kernels::Float16>(in, options);
+    default: return hydra_forward_of<kernels::BFloat16>(in, options);
   }
 }
 
-HydraBackward backward(const Tensor& q, const Tensor& k, const Tensor& v,
-                       const Tensor& feature_scale, const Tensor& saved, const Tensor& grad_y,
-                       bool with_feature_scale, const HydraOptions& options) {
-  const c10::DeviceGuard guard(q.device());
-  const auto by = [&](auto call) {
-    return call(q, k, v, feature_scale, saved, grad_y, with_feature_scale, options);
-  };
-  if (by_formula(q)) return by(hydra_formula_backward);
-  switch (q.scalar_type()) {
-    case at::kFloat: return by(backward_of<float>);
-    case at::kHalf: return by(backward_of<kernels::Float16>);
-    default: return by(backward_of<kernels::BFloat16>);
+AttentionBackward hydra_gradient_on_gpu(const AttentionInputs& in, const AttentionSaved& saved,
+                                        const HydraOptions& options) {
+  const c10::DeviceGuard guard(in.q.device());
+  if (hydra_by_formula(in.q)) return hydra_formula_backward(in, saved, options);
+  switch (in.q.scalar_type()) {
+    case at::kFloat: return hydra_backward_of<float>(in, saved, options);
+    case at::kHalf: return hydra_backward_of<kernels::Float16>(in, saved, options);
+    default: return hydra_backward_of<kernels::BFloat16>(in, saved, options);
   }
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, HYDRASCOPE_DEVICE_KEY, library) {
-  library.impl("_hydra_attention_forward", hydra_forward_operator<forward>);
-  library.impl("_hydra_attention_backward", hydra_backward_operator<backward>);
+  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_on_gpu>);
+  library.impl("_hydra_attention_backward", backward_operator<HydraOptions, hydra_gradient_on_gpu>);
 }
 
 }  // namespace hydrascope::model::ops

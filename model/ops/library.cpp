@@ -1,8 +1,11 @@
 // The operators' names and signatures. What begins with an underscore is the machinery of autograd
 // and torch.compile: a forward that also gives what the backward pass reads, and the backward pass,
-// as operators of their own so that both can be traced. Enumerations are numbers there.
+// as operators of their own so that both can be traced (attention_operator.h).
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
+
+#include <string>
+#include <vector>
 
 TORCH_LIBRARY(hydrascope, library) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
@@ -22,28 +25,18 @@ TORCH_LIBRARY(hydrascope, library) {
       "-> Tensor",
       tags);
 
-  library.def(
-      "_hydra_attention_forward(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, int norm_q, "
-      "int norm_k, int eps_rule, float eps, int num_prefix, float prefix_weight, "
-      "float patch_weight) -> (Tensor y, Tensor saved)",
-      tags);
-  library.def(
-      "_hydra_attention_backward(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, "
-      "Tensor saved, Tensor grad_y, bool with_feature_scale, int norm_q, int norm_k, int eps_rule, "
-      "float eps, int num_prefix, float prefix_weight, float patch_weight) "
-      "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_feature_scale)",
-      tags);
-  library.def(
-      "_linear_attention_forward(Tensor q, Tensor k, Tensor v, bool save, int feature, "
-      "int normaliser, float eps, float unit_eps, int num_prefix, float prefix_weight, "
-      "float patch_weight) -> (Tensor y, Tensor state, Tensor denominator)",
-      tags);
-  library.def(
-      "_linear_attention_backward(Tensor q, Tensor k, Tensor v, Tensor y, Tensor state, "
-      "Tensor denominator, Tensor grad_y, int feature, int normaliser, float eps, float unit_eps, "
-      "int num_prefix, float prefix_weight, float patch_weight) "
-      "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v)",
-      tags);
+  for (const std::string family : {"_hydra_attention", "_linear_attention"}) {
+    const std::string inputs =
+        "(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, int[] choices, float[] numbers, ";
+    const std::string forward =
+        family + "_forward" + inputs + "bool save) -> (Tensor y, Tensor sums, Tensor denominator)";
+    const std::string backward =
+        family + "_backward" + inputs +
+        "Tensor y, Tensor sums, Tensor denominator, Tensor grad_y, bool with_feature_scale) "
+        "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_feature_scale)";
+    library.def(forward.c_str(), tags);
+    library.def(backward.c_str(), tags);
+  }
 }
 
 TORCH_LIBRARY_IMPL(hydrascope, Autograd, library) {

@@ -1,160 +1,136 @@
 #include "model/ops/linear_attention.h"
 
-#include "model/ops/choices.h"
-#include "model/ops/token_rows.h"
-
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
-
-#include <string_view>
 
 namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
 using kernels::linear_attention::Feature;
-using kernels::linear_attention::Normaliser;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
-constexpr const char* kOperator = "linear_attention";
-
-LinearOptions parse(std::string_view feature, std::string_view normaliser, double eps,
-                    double unit_eps, std::int64_t num_prefix, double prefix_weight,
-                    double patch_weight) {
-  TORCH_CHECK(eps >= 0, "hydrascope::", kOperator, ": eps is ", eps, ", expected at least 0");
-  TORCH_CHECK(unit_eps >= 0, "hydrascope::", kOperator, ": unit_eps is ", unit_eps,
+Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view feature,
+                        std::string_view normaliser, double eps, double unit_eps,
+                        std::int64_t num_prefix, double prefix_weight, double patch_weight) {
+  constexpr const char* kName = LinearOptions::kName;
+  TORCH_CHECK(eps >= 0, "hydrascope::", kName, ": eps is ", eps, ", expected at least 0");
+  TORCH_CHECK(unit_eps >= 0, "hydrascope::", kName, ": unit_eps is ", unit_eps,
               ", expected at least 0");
-  return {choice_of<Feature>(kOperator, "feature", feature,
-                             {{"elu", Feature::elu_plus_one},
-                              {"elu_plus_one", Feature::elu_plus_one},
-                              {"relu", Feature::relu},
-                              {"unit", Feature::unit},
-                              {"exp", Feature::exp},
-                              {"exp_pair", Feature::exp_pair},
-                              {"softmax_pair", Feature::softmax_pair},
-                              {"softmax_both", Feature::softmax_both},
-                              {"exp_centred", Feature::exp_centred}}),
-          choice_of<Normaliser>(kOperator, "normaliser", normaliser,
-                                {{"add_eps", Normaliser::add_eps}, {"none", Normaliser::none}}),
-          eps,
-          unit_eps,
-          num_prefix,
-          prefix_weight,
-          patch_weight};
-}
-
-LinearForward call_forward(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
-                           const LinearOptions& o) {
-  using Signature = LinearForward(const Tensor&, const Tensor&, const Tensor&, bool, std::int64_t,
-                                  std::int64_t, double, double, std::int64_t, double, double);
-  static const auto forward = c10::Dispatcher::singleton()
-                                  .findSchemaOrThrow("hydrascope::_linear_attention_forward", "")
-                                  .typed<Signature>();
-  return forward.call(q, k, v, save, o.feature, o.normaliser, o.eps, o.unit_eps, o.num_prefix,
-                      o.prefix_weight, o.patch_weight);
-}
-
-LinearBackward call_backward(const LinearSaved& saved, const Tensor& grad_y,
-                             const LinearOptions& o) {
-  using Signature = LinearBackward(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                   const Tensor&, const Tensor&, const Tensor&, std::int64_t,
-                                   std::int64_t, double, double, std::int64_t, double, double);
-  static const auto backward = c10::Dispatcher::singleton()
-                                   .findSchemaOrThrow("hydrascope::_linear_attention_backward", "")
-                                   .typed<Signature>();
-  return backward.call(saved.q, saved.k, saved.v, saved.y, saved.state, saved.denominator, grad_y,
-                       o.feature, o.normaliser, o.eps, o.unit_eps, o.num_prefix, o.prefix_weight,
-                       o.patch_weight);
-}
-
-class LinearFunction : public torch::autograd::Function<LinearFunction> {
- public:
-  static constexpr bool is_traceable = true;
-
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const LinearOptions& o) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [y, state, denominator] = call_forward(q, k, v, /*save=*/true, o);
-    context->save_for_backward({q, k, v, y, state, denominator});
-    auto& data = context->saved_data;
-    data["choices"] = std::vector<std::int64_t>{o.feature, o.normaliser, o.num_prefix};
-    data["numbers"] = std::vector<double>{o.eps, o.unit_eps, o.prefix_weight, o.patch_weight};
-    return y;
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const variable_list saved = context->get_saved_variables();
-    const auto choices = context->saved_data["choices"].toIntVector();
-    const auto numbers = context->saved_data["numbers"].toDoubleVector();
-    const auto [dq, dk, dv] = call_backward(
-        {saved[0], saved[1], saved[2], saved[3], saved[4], saved[5]}, gradients[0],
-        {choices[0], choices[1], numbers[0], numbers[1], choices[2], numbers[2], numbers[3]});
-    return {dq, dk, dv, Tensor()};
-  }
-};
-
-Tensor attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view feature,
-                 std::string_view normaliser, double eps, double unit_eps, std::int64_t num_prefix,
-                 double prefix_weight, double patch_weight) {
-  return std::get<0>(call_forward(
-      q, k, v, /*save=*/false,
-      parse(feature, normaliser, eps, unit_eps, num_prefix, prefix_weight, patch_weight)));
-}
-
-Tensor differentiable(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view feature,
-                      std::string_view normaliser, double eps, double unit_eps,
-                      std::int64_t num_prefix, double prefix_weight, double patch_weight) {
-  if (at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad()))
-    return LinearFunction::apply(
-        q, k, v,
-        parse(feature, normaliser, eps, unit_eps, num_prefix, prefix_weight, patch_weight));
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return attention(q, k, v, feature, normaliser, eps, unit_eps, num_prefix, prefix_weight,
-                   patch_weight);
+  LinearOptions options;
+  options.feature = choice_of<Feature>(kName, "feature", feature,
+                                       {{"elu", Feature::elu_plus_one},
+                                        {"elu_plus_one", Feature::elu_plus_one},
+                                        {"relu", Feature::relu},
+                                        {"unit", Feature::unit},
+                                        {"exp", Feature::exp},
+                                        {"exp_pair", Feature::exp_pair},
+                                        {"softmax_pair", Feature::softmax_pair},
+                                        {"softmax_both", Feature::softmax_both},
+                                        {"exp_centred", Feature::exp_centred}});
+  options.normaliser.rule = choice_of<Normaliser::Rule>(
+      kName, "normaliser", normaliser,
+      {{"add_eps", Normaliser::Rule::add_eps}, {"none", Normaliser::Rule::none}});
+  options.normaliser.eps = eps;
+  options.unit_eps = unit_eps;
+  options.num_prefix = num_prefix;
+  options.weights = {prefix_weight, patch_weight};
+  return attend({q, k, v, std::nullopt}, options);
 }
 
 /// Shapes and dtypes alone.
-LinearForward meta_forward(const Tensor& q, const Tensor&, const Tensor& v, bool save,
-                           const LinearOptions& options) {
-  return empty_linear_outputs(q, v, save, options);
+AttentionBackward linear_gradient_shapes(const AttentionInputs& in, const AttentionSaved& saved,
+                                         const LinearOptions&) {
+  return {empty_token_rows(in.q), empty_token_rows(in.k), empty_token_rows(in.v),
+          at::empty({0}, saved.sums.options())};
 }
 
-LinearBackward meta_backward(const LinearSaved& saved, const Tensor&, const LinearOptions&) {
-  return {empty_token_rows(saved.q), empty_token_rows(saved.k), empty_token_rows(saved.v)};
+/// `call(formula)` with the equations for `options`' map.
+template <class Call>
+auto with_formula(const AttentionInputs& in, const LinearOptions& options, const Call& call) {
+  const FeatureMapPtr map = kernel_map({options.feature, options.unit_eps, {}, {}});
+  const TokenGrid grid{options.num_prefix, in.k.size(2) - options.num_prefix, 1};
+  return call(LinearFormula(*map, options.normaliser, grid, options.weights));
 }
 
 }  // namespace
 
-void check_linear(const Tensor& q, const Tensor& k, const Tensor& v, const LinearOptions& options) {
-  check_tokens(kOperator, q, k, v, /*one_width=*/false);
-  check_prefix(kOperator, k, options.num_prefix);
+LinearOptions::LinearOptions(Choices choices, Numbers numbers)
+    : feature(static_cast<Feature>(choices[0])),
+      normaliser{static_cast<Normaliser::Rule>(choices[1]), numbers[0]},
+      unit_eps(numbers[1]),
+      num_prefix(choices[2]),
+      weights{numbers[2], numbers[3]} {}
+
+std::vector<std::int64_t> LinearOptions::choices() const {
+  return {static_cast<std::int64_t>(feature), static_cast<std::int64_t>(normaliser.rule),
+          num_prefix};
 }
 
-LinearForward empty_linear_outputs(const Tensor& q, const Tensor& v, bool save,
-                                   const LinearOptions& options) {
+std::vector<double> LinearOptions::numbers() const {
+  return {normaliser.eps, unit_eps, weights.prefix, weights.patch};
+}
+
+void LinearOptions::check(const AttentionInputs& in) const {
+  check_tokens(kName, in.q, in.k, in.v, /*one_width=*/false);
+  check_prefix(kName, in.k, num_prefix);
+}
+
+kernels::linear_attention::Shape LinearOptions::shape(std::int64_t heads, const Tensor& q,
+                                                      const Tensor& v) const {
+  using Rule = kernels::linear_attention::Normaliser;
+  return {heads,
+          q.size(3),
+          v.size(3),
+          feature,
+          normaliser.rule == Normaliser::Rule::none ? Rule::none : Rule::add_eps,
+          static_cast<float>(normaliser.eps),
+          static_cast<float>(unit_eps)};
+}
+
+AttentionForward empty_linear_outputs(const AttentionInputs& in, bool save,
+                                      const LinearOptions& options) {
+  const Tensor &q = in.q, &v = in.v;
   const Tensor y = empty_token_rows(v);
   const at::TensorOptions sums = q.options().dtype(compute_type(q));
   const at::TensorOptions single = q.options().dtype(at::kFloat);
   if (!save) return {y, at::empty({0}, sums), at::empty({0}, single)};
   const c10::SymInt width = q.sym_size(3);
   const c10::SymInt features =
-      kernels::linear_attention::feature_dim(options.map(), 1) == 2 ? width * 2 : width;
+      kernels::linear_attention::feature_dim(options.feature, 1) == 2 ? width * 2 : width;
   const c10::SymInt heads = q.sym_size(0) * q.sym_size(1);
   return {y, at::empty_symint({heads * features * (v.sym_size(3) + 2)}, sums),
           at::empty_symint({q.sym_size(0), q.sym_size(1), q.sym_size(2)}, single)};
 }
 
-TORCH_LIBRARY_IMPL(hydrascope, CompositeExplicitAutograd, library) {
-  library.impl("linear_attention", attention);
+AttentionForward linear_by_formula(const AttentionInputs& in, bool save,
+                                   const LinearOptions& options) {
+  return with_formula(in, options, [&](const LinearFormula& formula) -> AttentionForward {
+    const auto [empty_y, empty_sums, denominator] = empty_linear_outputs(in, save, options);
+    const auto [y, sums] = formula.forward(in.q, in.k, in.v);
+    return {y, save && sums.numel() > 0 ? sums : empty_sums, denominator.zero_()};
+  });
 }
-TORCH_LIBRARY_IMPL(hydrascope, Autograd, library) {
-  library.impl("linear_attention", differentiable);
+
+AttentionBackward linear_gradient_by_formula(const AttentionInputs& in, const AttentionSaved& saved,
+                                             const LinearOptions& options) {
+  return with_formula(in, options, [&](const LinearFormula& formula) -> AttentionBackward {
+    const auto [dq, dk, dv] = formula.backward(in.q, in.k, in.v, saved.sums, saved.grad_y);
+    return {dq, dk, dv, at::empty({0}, saved.sums.options())};
+  });
+}
+
+TORCH_LIBRARY_IMPL(hydrascope, CompositeImplicitAutograd, library) {
+  library.impl("linear_attention", linear_attention);
+}
+TORCH_LIBRARY_IMPL(hydrascope, CompositeExplicitAutograd, library) {
+  library.impl("_linear_attention_forward", forward_operator<LinearOptions, linear_by_formula>);
+  library.impl("_linear_attention_backward",
+               backward_operator<LinearOptions, linear_gradient_by_formula>);
 }
 TORCH_LIBRARY_IMPL(hydrascope, Meta, library) {
-  library.impl("_linear_attention_forward", linear_forward_operator<meta_forward>);
-  library.impl("_linear_attention_backward", linear_backward_operator<meta_backward>);
+  library.impl("_linear_attention_forward", forward_operator<LinearOptions, empty_linear_outputs>);
+  library.impl("_linear_attention_backward",
+               backward_operator<LinearOptions, linear_gradient_shapes>);
 }
 
 }  // namespace hydrascope::model::ops

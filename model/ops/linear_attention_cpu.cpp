@@ -3,8 +3,7 @@
 // order, so a result depends neither on the batch nor on the number of threads.
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/vector/aligned_buffer.h"
-#include "model/ops/linear_formula.h"
-#include "model/ops/token_rows.h"
+#include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -33,13 +32,19 @@ struct Tile {
   std::int64_t rows;
 };
 
+/// x (B, H, N, w), or a copy of it, with the values of a head side by side.
+Tensor with_head_rows(const Tensor& x) {
+  return x.size(3) <= 1 || x.stride(3) == 1 ? x : x.contiguous();
+}
+
 template <class T>
-class Forward {
+class LinearForwardOnCpu {
  public:
-  Forward(const Tensor& q, const Tensor& k, const Tensor& v, const LinearOptions& options)
-      : q_(with_token_rows(q)),
-        k_(with_token_rows(k)),
-        v_(with_token_rows(v)),
+  LinearForwardOnCpu(const Tensor& q, const Tensor& k, const Tensor& v,
+                     const LinearOptions& options)
+      : q_(with_head_rows(q)),
+        k_(with_head_rows(k)),
+        v_(with_head_rows(v)),
         options_(options),
         shape_(options.shape(1, q, v)),
         heads_(q.size(1)),
@@ -58,7 +63,7 @@ class Forward {
     return read_queries();
   }
 
-  /// S, z and M of all heads in one vector, as LinearForward has them.
+  /// S, z and M of all heads in one vector (`empty_linear_outputs`).
   [[nodiscard]] Tensor state() const;
 
  private:
@@ -79,7 +84,8 @@ class Forward {
         });
   }
   static const T* begin_of(const Tensor& x, const Tile& tile) {
-    return tokens_of<T>(x, tile.image) + tile.first * token_stride(x) + tile.head * x.size(3);
+    return static_cast<const T*>(x.const_data_ptr()) + tile.image * x.stride(0) +
+           tile.head * x.stride(1) + tile.first * x.stride(2);
   }
 
   void sum_keys() {
@@ -87,13 +93,13 @@ class Forward {
       linear::AccumulateParams<T> p{};
       p.shape = shape_;
       p.k = begin_of(k_, tile);
-      p.k_stride = token_stride(k_);
+      p.k_stride = k_.stride(2);
       p.v = begin_of(v_, tile);
-      p.v_stride = token_stride(v_);
+      p.v_stride = v_.stride(2);
       p.rows = tile.rows;
       p.num_prefix = std::clamp<std::int64_t>(options_.num_prefix - tile.first, 0, tile.rows);
-      p.prefix_weight = static_cast<float>(options_.prefix_weight);
-      p.patch_weight = static_cast<float>(options_.patch_weight);
+      p.prefix_weight = static_cast<float>(options_.weights.prefix);
+      p.patch_weight = static_cast<float>(options_.weights.patch);
       p.sums = sums_.data() + static_cast<std::size_t>(tile.index) * sums_size_;
       p.scratch = scratch;
       linear::clear(shape_, p.sums);
@@ -117,7 +123,7 @@ class Forward {
       linear::ReadOutParams<T> p{};
       p.shape = shape_;
       p.q = begin_of(q_, tile);
-      p.q_stride = token_stride(q_);
+      p.q_stride = q_.stride(2);
       p.rows = tile.rows;
       p.state = states_.data() +
                 static_cast<std::size_t>(tile.image * heads_ + tile.head) * state_stride_;
@@ -140,7 +146,7 @@ class Forward {
 };
 
 template <class T>
-Tensor Forward<T>::state() const {
+Tensor LinearForwardOnCpu<T>::state() const {
   // (B H, tiles, S | z | M); tiles are brought to one maximum as `combine` does.
   const Tensor sums =
       at::from_blob(const_cast<float*>(sums_.data()),
@@ -152,7 +158,7 @@ Tensor Forward<T>::state() const {
   Tensor s = sums.narrow(2, 0, products).unflatten(2, {features, shape_.head_dim});
   Tensor z = sums.narrow(2, products, features);
   Tensor maximum;
-  if (options_.exponential()) {
+  if (is_exponential(options_.feature)) {
     maximum = maxima.amax(1);
     const Tensor factor = (maxima - maximum.unsqueeze(1)).exp();
     s = s * factor.unsqueeze(3);
@@ -164,29 +170,28 @@ Tensor Forward<T>::state() const {
 }
 
 template <class T>
-LinearForward forward_of(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
-                         const LinearOptions& options) {
-  Forward<T> forward(q, k, v, options);
+AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
+                                   const LinearOptions& options) {
+  LinearForwardOnCpu<T> forward(in.q, in.k, in.v, options);
   const Tensor y = forward.run();
-  const at::TensorOptions single = q.options().dtype(at::kFloat);
+  const at::TensorOptions single = in.q.options().dtype(at::kFloat);
   if (!save) return {y, at::empty({0}, single), at::empty({0}, single)};
-  return {y, forward.state(), at::zeros({q.size(0), q.size(1), q.size(2)}, single)};
+  return {y, forward.state(), at::zeros({in.q.size(0), in.q.size(1), in.q.size(2)}, single)};
 }
 
-LinearForward forward(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
-                      const LinearOptions& options) {
-  check_cpu_type("linear_attention", q);
-  if (q.scalar_type() == at::kDouble || q.numel() == 0 || v.numel() == 0)
-    return linear_formula(q, k, v, save, options);
-  return q.scalar_type() == at::kFloat ? forward_of<float>(q, k, v, save, options)
-                                       : forward_of<kernels::BFloat16>(q, k, v, save, options);
+AttentionForward linear_on_cpu(const AttentionInputs& in, bool save, const LinearOptions& options) {
+  const bool empty = in.q.numel() == 0 || in.v.numel() == 0;
+  if (!empty && in.q.scalar_type() == at::kFloat)
+    return linear_forward_of<float>(in, save, options);
+  if (!empty && in.q.scalar_type() == at::kBFloat16)
+    return linear_forward_of<kernels::BFloat16>(in, save, options);
+  return linear_by_formula(in, save, options);
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, CPU, library) {
-  library.impl("_linear_attention_forward", linear_forward_operator<forward>);
-  library.impl("_linear_attention_backward", linear_backward_operator<linear_formula_backward>);
+  library.impl("_linear_attention_forward", forward_operator<LinearOptions, linear_on_cpu>);
 }
 
 }  // namespace hydrascope::model::ops

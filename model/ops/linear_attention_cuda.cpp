@@ -2,13 +2,10 @@
 // and stream.
 #include "kernels/linear_attention/linear_attention_cuda.h"
 
-#include "model/ops/device_key.h"
 #include "model/ops/device_stream.h"
-#include "model/ops/linear_formula.h"
-#include "model/ops/token_rows.h"
+#include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 namespace hydrascope::model::ops {
@@ -22,18 +19,18 @@ cuda::Extent extent_of(const Tensor& q, const LinearOptions& options) {
           q.size(2),
           q.size(2),
           options.num_prefix,
-          static_cast<float>(options.prefix_weight),
-          static_cast<float>(options.patch_weight)};
+          static_cast<float>(options.weights.prefix),
+          static_cast<float>(options.weights.patch)};
 }
 
 template <class T>
-LinearForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor& any_v, bool save,
-                         const LinearOptions& options) {
-  const Tensor q = with_token_rows(any_q);
-  const Tensor k = with_token_rows(any_k);
-  const Tensor v = with_token_rows(any_v);
+AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
+                                   const LinearOptions& options) {
+  const Tensor q = with_token_rows(in.q);
+  const Tensor k = with_token_rows(in.k);
+  const Tensor v = with_token_rows(in.v);
   // The kernels keep their sums in `state`, whether anybody reads them later or not.
-  const auto [y, state, denominator] = empty_linear_outputs(q, v, /*save=*/true, options);
+  const auto [y, state, denominator] = empty_linear_outputs(in, /*save=*/true, options);
   cuda::ForwardParams<T> p{};
   p.shape = options.shape(q.size(1), q, v);
   p.extent = extent_of(q, options);
@@ -54,13 +51,13 @@ LinearForward forward_of(const Tensor& any_q, const Tensor& any_k, const Tensor&
 }
 
 template <class T>
-LinearBackward backward_of(const LinearSaved& saved, const Tensor& any_grad_y,
-                           const LinearOptions& options) {
-  const Tensor q = with_token_rows(saved.q);
-  const Tensor k = with_token_rows(saved.k);
-  const Tensor v = with_token_rows(saved.v);
+AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionSaved& saved,
+                                     const LinearOptions& options) {
+  const Tensor q = with_token_rows(in.q);
+  const Tensor k = with_token_rows(in.k);
+  const Tensor v = with_token_rows(in.v);
   const Tensor y = with_token_rows(saved.y);
-  const Tensor grad_y = with_token_rows(any_grad_y);
+  const Tensor grad_y = with_token_rows(saved.grad_y);
   const Tensor dq = empty_token_rows(q);
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
@@ -72,7 +69,7 @@ LinearBackward backward_of(const LinearSaved& saved, const Tensor& any_grad_y,
   set_rows(p.k, k);
   set_rows(p.v, v);
   set_rows(p.y, y);
-  p.state = saved.state.const_data_ptr<float>();
+  p.state = saved.sums.const_data_ptr<float>();
   p.denominator = saved.denominator.const_data_ptr<float>();
   set_rows(p.grad_y, grad_y);
   set_rows(p.grad_q, dq);
@@ -80,41 +77,41 @@ LinearBackward backward_of(const LinearSaved& saved, const Tensor& any_grad_y,
   set_rows(p.grad_v, dv);
   p.workspace = workspace.mutable_data_ptr();
   cuda::backward(p, stream_of(q));
-  return {dq, dk, dv};
+  return {dq, dk, dv, at::empty({0}, saved.sums.options())};
 }
 
 /// The kernels have no float64, and nothing to do for no values.
-bool by_formula(const Tensor& q, const Tensor& v) {
-  return q.scalar_type() == at::kDouble || q.numel() == 0 || v.numel() == 0;
+bool without_kernels(const AttentionInputs& in) {
+  return in.q.scalar_type() == at::kDouble || in.q.numel() == 0 || in.v.numel() == 0;
 }
 
-LinearForward forward(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
-                      const LinearOptions& options) {
-  const c10::DeviceGuard guard(q.device());
-  if (by_formula(q, v)) return linear_formula(q, k, v, save, options);
-  switch (q.scalar_type()) {
-    case at::kFloat: return forward_of<float>(q, k, v, save, options);
-    case at::kHalf: return forward_of<kernels::Float16>(q, k, v, save, options);
-    default: return forward_of<kernels::BFloat16>(q, k, v, save, options);
+AttentionForward linear_on_gpu(const AttentionInputs& in, bool save, const LinearOptions& options) {
+  const c10::DeviceGuard guard(in.q.device());
+  if (without_kernels(in)) return linear_by_formula(in, save, options);
+  switch (in.q.scalar_type()) {
+    case at::kFloat: return linear_forward_of<float>(in, save, options);
+    case at::kHalf: return linear_forward_of<kernels::Float16>(in, save, options);
+    default: return linear_forward_of<kernels::BFloat16>(in, save, options);
   }
 }
 
-LinearBackward backward(const LinearSaved& saved, const Tensor& grad_y,
-                        const LinearOptions& options) {
-  const c10::DeviceGuard guard(saved.q.device());
-  if (by_formula(saved.q, saved.v)) return linear_formula_backward(saved, grad_y, options);
-  switch (saved.q.scalar_type()) {
-    case at::kFloat: return backward_of<float>(saved, grad_y, options);
-    case at::kHalf: return backward_of<kernels::Float16>(saved, grad_y, options);
-    default: return backward_of<kernels::BFloat16>(saved, grad_y, options);
+AttentionBackward linear_gradient_on_gpu(const AttentionInputs& in, const AttentionSaved& saved,
+                                         const LinearOptions& options) {
+  const c10::DeviceGuard guard(in.q.device());
+  if (without_kernels(in)) return linear_gradient_by_formula(in, saved, options);
+  switch (in.q.scalar_type()) {
+    case at::kFloat: return linear_backward_of<float>(in, saved, options);
+    case at::kHalf: return linear_backward_of<kernels::Float16>(in, saved, options);
+    default: return linear_backward_of<kernels::BFloat16>(in, saved, options);
   }
 }
 
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, HYDRASCOPE_DEVICE_KEY, library) {
-  library.impl("_linear_attention_forward", linear_forward_operator<forward>);
-  library.impl("_linear_attention_backward", linear_backward_operator<backward>);
+  library.impl("_linear_attention_forward", forward_operator<LinearOptions, linear_on_gpu>);
+  library.impl("_linear_attention_backward",
+               backward_operator<LinearOptions, linear_gradient_on_gpu>);
 }
 
 }  // namespace hydrascope::model::ops

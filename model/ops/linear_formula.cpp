@@ -1,6 +1,5 @@
 #include "model/ops/linear_formula.h"
 
-#include "model/ops/linear_features.h"
 #include "model/ops/token_rows.h"
 
 #include <ATen/ATen.h>
@@ -12,139 +11,163 @@ namespace {
 
 using at::Tensor;
 
-/// Calls `body(first, count)` for chunks of tokens: features of some 256 KB per head, and never so
-/// few tokens that the products get thin.
-template <class Body>
-void for_chunks(std::int64_t tokens, std::int64_t features, const Body& body) {
-  constexpr std::int64_t kValues = std::int64_t{1} << 16;
-  const std::int64_t chunk = std::max<std::int64_t>(64, kValues / features);
-  for (std::int64_t first = 0; first < tokens; first += chunk)
-    body(first, std::min(chunk, tokens - first));
-}
+/// S, z and M as views of the vector that holds them.
+struct SumViews {
+  SumViews(const Tensor& sums, const Tensor& q, const Tensor& v) {
+    const std::int64_t heads = q.size(0) * q.size(1);
+    const std::int64_t columns = v.size(3);
+    const std::int64_t features = sums.numel() / (heads * (columns + 2));
+    const auto part = [&](std::int64_t first, std::int64_t width) {
+      return sums.narrow(0, heads * features * first, heads * features * width);
+    };
+    s = part(0, columns).view({q.size(0), q.size(1), features, columns});
+    z = part(columns, 1).view({q.size(0), q.size(1), features});
+    maximum = part(columns + 1, 1).view({q.size(0), q.size(1), features});
+  }
+  Tensor s;        ///< (B, H, F, d)
+  Tensor z;        ///< (B, H, F)
+  Tensor maximum;  ///< (B, H, F)
+};
 
 /// Tokens first .. first + count, to compute with.
 Tensor chunk_of(const Tensor& x, std::int64_t first, std::int64_t count) {
-  return x.narrow(2, first, count).to(compute_type(x));
+  return to_compute_type(x.narrow(2, first, count));
 }
 
-/// w_t of a chunk's tokens, (n, 1).
-Tensor token_weights(std::int64_t first, std::int64_t count, const LinearOptions& options,
-                     const at::TensorOptions& kind) {
-  Tensor weights = at::full({count, 1}, options.patch_weight, kind);
-  weights.narrow(0, 0, std::clamp<std::int64_t>(options.num_prefix - first, 0, count))
-      .fill_(options.prefix_weight);
-  return weights;
-}
-
-/// w_t phi(k_t) (B, H, n, F) of exponents or features.
-Tensor key_features(const Tensor& values, std::int64_t first, const StateViews& state,
-                    const LinearOptions& options) {
-  Tensor b = options.exponential() ? (values - state.maximum.unsqueeze(2)).exp() : values;
-  return options.weighs() ? b * token_weights(first, values.size(2), options, values.options()) : b;
-}
-
-Tensor query_features(const Tensor& values, const StateViews& state, const LinearOptions& options) {
-  if (!options.exponential()) return values;
-  const Tensor shifted = values + state.maximum.unsqueeze(2);
-  return (shifted - shifted.amax(-1, /*keepdim=*/true)).exp();
-}
-
-/// m (B, H, n, 1)
-Tensor denominator_of(const Tensor& a, const StateViews& state, const LinearOptions& options) {
-  const Tensor az = a.matmul(state.k_sum.unsqueeze(-1));
-  return options.exponential() ? az : az + options.eps;
-}
-
-void sum_keys(const Tensor& k, const Tensor& v, const StateViews& state,
-              const LinearOptions& options) {
-  const std::int64_t features = state.k_sum.size(2);
-  // Exponents are made twice, so that sums need no rescaling.
-  state.maximum.zero_();
-  if (options.exponential()) {
-    for_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
-      const Tensor most = map_features(chunk_of(k, first, count), options).amax(2);
-      state.maximum.copy_(first == 0 ? most : at::maximum(state.maximum, most));
-    });
-  }
-  state.kv_sum.zero_();
-  state.k_sum.zero_();
-  for_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
-    const Tensor b =
-        key_features(map_features(chunk_of(k, first, count), options), first, state, options);
-    state.kv_sum.add_(b.transpose(-2, -1).matmul(chunk_of(v, first, count)));
-    state.k_sum.add_(b.sum(2));
-  });
-}
+/// a (B, H, n, F) times z (B, H, F) -> (B, H, n, 1).
+Tensor times_column(const Tensor& a, const Tensor& z) { return a.matmul(z.unsqueeze(-1)); }
 
 }  // namespace
 
-StateViews views_of_state(const Tensor& state, const Tensor& q, const Tensor& v,
-                          const LinearOptions& options) {
-  const std::int64_t features = kernels::linear_attention::feature_dim(options.map(), q.size(3));
-  const std::int64_t rows = q.size(0) * q.size(1) * features;
-  return {state.narrow(0, 0, rows * v.size(3)).view({q.size(0), q.size(1), features, v.size(3)}),
-          state.narrow(0, rows * v.size(3), rows).view({q.size(0), q.size(1), features}),
-          state.narrow(0, rows * (v.size(3) + 1), rows).view({q.size(0), q.size(1), features})};
+LinearFormula::LinearFormula(const FeatureMap& map, const Normaliser& normaliser,
+                             const TokenGrid& grid, const TokenWeights& weights)
+    : map_(map),
+      normaliser_(normaliser),
+      grid_(grid),
+      weights_(weights),
+      exponential_(map.values() == FeatureMap::Values::logarithms),
+      divides_(exponential_ || normaliser.rule != Normaliser::Rule::none) {}
+
+Tensor LinearFormula::values(const Tensor& u, Side side, std::int64_t first) const {
+  return map_(to_compute_type(u), side, {first, grid_});
 }
 
-LinearForward linear_formula(const Tensor& q, const Tensor& k, const Tensor& v, bool save,
-                             const LinearOptions& options) {
-  auto [y, state, denominator] = empty_linear_outputs(q, v, /*save=*/true, options);
-  const StateViews views = views_of_state(state, q, v, options);
-  sum_keys(k, v, views, options);
-  for_chunks(q.size(2), views.k_sum.size(2), [&](std::int64_t first, std::int64_t count) {
-    const Tensor a =
-        query_features(map_features(chunk_of(q, first, count), options), views, options);
-    Tensor part = a.matmul(views.kv_sum);
-    if (options.divides()) part = part / denominator_of(a, views, options);
-    y.narrow(2, first, count).copy_(part);
+Tensor LinearFormula::maximum(const Tensor& values) const {
+  return exponential_ ? values.detach().amax(2) : Tensor();
+}
+
+Tensor LinearFormula::weighted(const Tensor& b, std::int64_t first) const {
+  if (weights_.prefix == 1 && weights_.patch == 1) return b;
+  const std::int64_t count = b.size(2);
+  Tensor weights = at::full({count, 1}, weights_.patch, b.options());
+  weights.narrow(0, 0, std::clamp<std::int64_t>(grid_.num_prefix - first, 0, count))
+      .fill_(weights_.prefix);
+  return b * weights;
+}
+
+Tensor LinearFormula::key_features(const Tensor& values, const Tensor& maximum,
+                                   std::int64_t first) const {
+  return weighted(exponential_ ? (values - maximum.unsqueeze(2)).exp() : values, first);
+}
+
+Tensor LinearFormula::query_features(const Tensor& values, const Tensor& maximum) const {
+  if (!exponential_) return values;
+  const Tensor shifted = values + maximum.unsqueeze(2);
+  return (shifted - shifted.detach().amax(-1, /*keepdim=*/true)).exp();
+}
+
+Tensor LinearFormula::denominator(const Tensor& az) const {
+  if (exponential_) return az;
+  switch (normaliser_.rule) {
+    case Normaliser::Rule::add_eps: return az + normaliser_.eps;
+    case Normaliser::Rule::signed_clamp: {
+      const Tensor eps = at::full_like(az, normaliser_.eps);
+      return at::where(az.abs() < normaliser_.eps, at::where(az < 0, -eps, eps), az);
+    }
+    case Normaliser::Rule::none: break;
+  }
+  return {};
+}
+
+Tensor LinearFormula::normalised(const Tensor& numerators, const Tensor& a, const Tensor& z) const {
+  return divides_ ? numerators / denominator(times_column(a, z)) : numerators;
+}
+
+std::tuple<Tensor, Tensor> LinearFormula::forward(const Tensor& q, const Tensor& k,
+                                                  const Tensor& v) const {
+  Tensor y = empty_token_rows(v);
+  const at::TensorOptions kind = q.options().dtype(compute_type(q));
+  if (q.numel() == 0 || v.numel() == 0) return {y.zero_(), at::zeros({0}, kind)};
+  // Of no tokens, to know F.
+  const std::int64_t features = values(k.narrow(2, 0, 0), Side::key, 0).size(-1);
+  const Tensor sums = at::zeros({q.size(0) * q.size(1) * features * (v.size(3) + 2)}, kind);
+  const SumViews views(sums, q, v);
+  for_token_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
+    const Tensor chunk = values(k.narrow(2, first, count), Side::key, first);
+    if (exponential_) {
+      Tensor most = maximum(chunk);
+      if (first > 0) {  // a raised maximum rescales what is there
+        most = at::maximum(views.maximum, most);
+        const Tensor factor = (views.maximum - most).exp();
+        views.s.mul_(factor.unsqueeze(-1));
+        views.z.mul_(factor);
+      }
+      views.maximum.copy_(most);
+    }
+    const Tensor b = key_features(chunk, views.maximum, first);
+    views.s.add_(b.transpose(-2, -1).matmul(chunk_of(v, first, count)));
+    views.z.add_(b.sum(2));
   });
-  if (!save) return {y, at::empty({0}, state.options()), at::empty({0}, denominator.options())};
-  return {y, state, denominator.zero_()};
+  for_token_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
+    const Tensor a =
+        query_features(values(q.narrow(2, first, count), Side::query, first), views.maximum);
+    y.narrow(2, first, count).copy_(normalised(a.matmul(views.s), a, views.z));
+  });
+  return {y, sums};
 }
 
-LinearBackward linear_formula_backward(const LinearSaved& saved, const Tensor& grad_y,
-                                       const LinearOptions& options) {
-  const Tensor &q = saved.q, &k = saved.k, &v = saved.v;
-  const StateViews views = views_of_state(saved.state, q, v, options);
-  const std::int64_t features = views.k_sum.size(2);
+std::tuple<Tensor, Tensor, Tensor> LinearFormula::backward(const Tensor& q, const Tensor& k,
+                                                           const Tensor& v, const Tensor& sums,
+                                                           const Tensor& grad_y) const {
   Tensor dq = empty_token_rows(q);
   Tensor dk = empty_token_rows(k);
   Tensor dv = empty_token_rows(v);
-  Tensor d_kv_sum = at::zeros_like(views.kv_sum);
-  Tensor d_k_sum = at::zeros_like(views.k_sum);
-  // dL/d(exponents), where features are their exponentials.
-  const auto before_map = [&](const Tensor& values, const Tensor& gradient) {
-    return options.exponential() ? values * gradient : gradient;
-  };
+  if (q.numel() == 0 || v.numel() == 0) return {dq.zero_(), dk.zero_(), dv.zero_()};
+  const SumViews views(sums, q, v);
+  const std::int64_t features = views.z.size(2);
+  const Tensor ds = at::zeros_like(views.s);
+  const Tensor dz = at::zeros_like(views.z);
 
-  for_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
+    const TokenSpan span{first, grid_};
     const Tensor u = chunk_of(q, first, count);
-    const Tensor a = query_features(map_features(u, options), views, options);
-    const Tensor m = options.divides() ? denominator_of(a, views, options) : Tensor();
+    const Tensor a = query_features(map_(u, Side::query, span), views.maximum);
+    const Tensor az = divides_ ? times_column(a, views.z) : Tensor();
+    const Tensor m = divides_ ? denominator(az) : Tensor();
     Tensor gh = chunk_of(grad_y, first, count);
-    if (options.divides()) gh = gh / m;
-    Tensor da = gh.matmul(views.kv_sum.transpose(-2, -1));
-    d_kv_sum.add_(a.transpose(-2, -1).matmul(gh));
-    if (options.divides()) {
+    if (divides_) gh = gh / m;
+    Tensor da = gh.matmul(views.s.transpose(-2, -1));
+    ds.add_(a.transpose(-2, -1).matmul(gh));
+    if (divides_) {
       // g . y, with an y that no half type has rounded: 1 / m may enlarge what is left of da.
-      const Tensor delta = (gh * (a.matmul(views.kv_sum) / m)).sum(-1, /*keepdim=*/true);
-      da.sub_(delta * views.k_sum.unsqueeze(2));
-      d_k_sum.sub_((delta * a).sum(2));
+      Tensor delta = (gh * (a.matmul(views.s) / m)).sum(-1, /*keepdim=*/true);
+      if (!exponential_ && normaliser_.rule == Normaliser::Rule::signed_clamp)
+        delta = delta.masked_fill(az.abs() < normaliser_.eps, 0);  // there m is a constant
+      da.sub_(delta * views.z.unsqueeze(2));
+      dz.sub_((delta * a).sum(2));
     }
-    dq.narrow(2, first, count).copy_(map_features_vjp(u, before_map(a, da), options));
+    dq.narrow(2, first, count).copy_(map_.vjp(u, exponential_ ? a * da : da, Side::query, span));
   });
 
-  for_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
+    const TokenSpan span{first, grid_};
     const Tensor u = chunk_of(k, first, count);
-    const Tensor b = key_features(map_features(u, options), first, views, options);
-    Tensor db =
-        chunk_of(v, first, count).matmul(d_kv_sum.transpose(-2, -1)).add_(d_k_sum.unsqueeze(2));
+    const Tensor b = key_features(map_(u, Side::key, span), views.maximum, first);
+    const Tensor db = chunk_of(v, first, count).matmul(ds.transpose(-2, -1)).add_(dz.unsqueeze(2));
+    dv.narrow(2, first, count).copy_(b.matmul(ds));
     // Exponentials hold w_t already; plain features get it here.
-    if (options.weighs() && !options.exponential())
-      db.mul_(token_weights(first, count, options, db.options()));
-    dv.narrow(2, first, count).copy_(b.matmul(d_kv_sum));
-    dk.narrow(2, first, count).copy_(map_features_vjp(u, before_map(b, db), options));
+    const Tensor gradient = exponential_ ? b * db : weighted(db, first);
+    dk.narrow(2, first, count).copy_(map_.vjp(u, gradient, Side::key, span));
   });
   return {dq, dk, dv};
 }

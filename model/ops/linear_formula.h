@@ -1,25 +1,86 @@
-// Linear attention in ATen's operations: the forward of float64 and the CPU's backward.
+// Linear attention for any feature map in ATen's operations: the equations of linear_attention.h,
+// written once for the plain form, the rows of the map and the chunked form with its gradient.
 #pragma once
 
-#include "model/ops/linear_attention.h"
+#include "model/attention/compute_type.h"
+#include "model/attention/feature_map.h"
+#include "model/attention/token_scale.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+
+namespace hydrascope::model {
+
+/// What a query's weights are divided by. Maps that give logarithms ignore it, but for eps when they
+/// are trained in bfloat16 on the CPU.
+struct Normaliser {
+  enum class Rule : std::int64_t {
+    add_eps,       ///< a.z + eps: a query without any weight gives 0
+    signed_clamp,  ///< a.z, moved away from 0 to +-eps: for signed features
+    none           ///< 1
+  };
+  Rule rule = Rule::add_eps;
+  double eps = 1e-6;
+};
+
+}  // namespace hydrascope::model
 
 namespace hydrascope::model::ops {
 
-/// S, z and M as views of the vector that holds them.
-struct StateViews {
-  at::Tensor kv_sum;   ///< S (B, H, F, d)
-  at::Tensor k_sum;    ///< z (B, H, F)
-  at::Tensor maximum;  ///< M (B, H, F)
-};
-StateViews views_of_state(const at::Tensor& state, const at::Tensor& q, const at::Tensor& v,
-                          const LinearOptions& options);
+/// The sums of a map over the tokens of a grid. Tensors in the type of the computation; u are what
+/// the map's network gave.
+class LinearFormula {
+ public:
+  LinearFormula(const FeatureMap& map, const Normaliser& normaliser, const TokenGrid& grid,
+                const TokenWeights& weights);
 
-/// The equations of linear_attention.h in `compute_type`, on any device, features of some hundred
-/// tokens at a time. Chunks depend on F alone, so a result depends neither on the batch nor on the
-/// threads' number.
-LinearForward linear_formula(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             bool save, const LinearOptions& options);
-LinearBackward linear_formula_backward(const LinearSaved& saved, const at::Tensor& grad_y,
-                                       const LinearOptions& options);
+  /// Features, or their logarithms, of tokens first .. first + u.size(2).
+  [[nodiscard]] at::Tensor values(const at::Tensor& u, Side side, std::int64_t first) const;
+  /// M (B, H, F) of the values of keys, a constant of the gradient; undefined for plain features.
+  [[nodiscard]] at::Tensor maximum(const at::Tensor& values) const;
+  /// b (B, H, n, F) and a (B, H, n, F) of values.
+  [[nodiscard]] at::Tensor key_features(const at::Tensor& values, const at::Tensor& maximum,
+                                        std::int64_t first) const;
+  [[nodiscard]] at::Tensor query_features(const at::Tensor& values,
+                                          const at::Tensor& maximum) const;
+  /// numerators (B, H, n, any) / m of queries a and z (B, H, F).
+  [[nodiscard]] at::Tensor normalised(const at::Tensor& numerators, const at::Tensor& a,
+                                      const at::Tensor& z) const;
+
+  /// y (B, H, N, d) in v's dtype, tokens as rows, and the sums as `empty_linear_outputs` lays them
+  /// out. Chunks of tokens depend on F alone, so a result depends neither on the batch nor on the
+  /// threads' number. Memory O(N d + F d).
+  [[nodiscard]] std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& q, const at::Tensor& k,
+                                                           const at::Tensor& v) const;
+  /// The gradients of q, k and v; features are made again.
+  [[nodiscard]] std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
+      const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& sums,
+      const at::Tensor& grad_y) const;
+
+ private:
+  /// m (B, H, n, 1) from a.z; undefined when there is no division.
+  [[nodiscard]] at::Tensor denominator(const at::Tensor& az) const;
+  /// w_t b_t; b itself where all weights are one.
+  [[nodiscard]] at::Tensor weighted(const at::Tensor& b, std::int64_t first) const;
+
+  const FeatureMap& map_;
+  Normaliser normaliser_;
+  TokenGrid grid_;
+  TokenWeights weights_;
+  bool exponential_;
+  bool divides_;  ///< whether there is an m at all
+};
+
+/// Calls `body(first, count)` for chunks of `num_tokens`: features of some 256 KB per head, and never
+/// so few tokens that the products get thin.
+template <class Body>
+void for_token_chunks(std::int64_t num_tokens, std::int64_t feature_dim, const Body& body) {
+  constexpr std::int64_t kValues = std::int64_t{1} << 16;
+  const std::int64_t chunk =
+      std::max<std::int64_t>(64, kValues / std::max<std::int64_t>(1, feature_dim));
+  for (std::int64_t first = 0; first < num_tokens; first += chunk)
+    body(first, std::min(chunk, num_tokens - first));
+}
 
 }  // namespace hydrascope::model::ops

@@ -27,10 +27,6 @@ std::int64_t token_stride(const Tensor& x) {
   return x.size(2) <= 1 ? x.size(1) * x.size(3) : x.stride(2);
 }
 
-at::ScalarType compute_type(const Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 void check_tokens(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
                   bool one_width) {
   TORCH_CHECK(q.dim() == 4, "hydrascope::", op, ": q has shape ", q.sym_sizes(),
@@ -64,11 +60,6 @@ void check_prefix(const char* op, const Tensor& k, std::int64_t num_prefix) {
   TORCH_CHECK(num_prefix >= 0 && (num_prefix == 0 || k.sym_size(2) >= num_prefix),
               "hydrascope::", op, ": num_prefix is ", num_prefix,
               ", expected 0 to the number of tokens, ", k.sym_size(2));
-}
-
-void check_cpu_type(const char* op, const Tensor& q) {
-  TORCH_CHECK(q.scalar_type() != at::kHalf, "hydrascope::", op,
-              ": q is Half on the CPU, expected Float, Double or BFloat16");
 }
 
 }  // namespace hydrascope::model::ops

@@ -3,6 +3,8 @@
 // which is what a projection writes: such tensors are taken as they are, others are copied.
 #pragma once
 
+#include "model/attention/compute_type.h"
+
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
@@ -42,9 +44,6 @@ void set_rows(Rows& rows, const at::Tensor& x) {
   }
 }
 
-/// What sums over tokens are computed and kept in: float64 for float64, else float32.
-at::ScalarType compute_type(const at::Tensor& x);
-
 /// q (B, H, N, w), k (B, H, N, w), v (B, H, N, d) of one floating dtype and one device, w = d if
 /// `one_width`; else an error that names `op`. Sizes may be symbols.
 void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -52,8 +51,5 @@ void check_tokens(const char* op, const at::Tensor& q, const at::Tensor& k, cons
 
 /// An error that names `op` unless 0 <= num_prefix <= N.
 void check_prefix(const char* op, const at::Tensor& k, std::int64_t num_prefix);
-
-/// An error that names `op` for a dtype that the CPU has no kernel for.
-void check_cpu_type(const char* op, const at::Tensor& q);
 
 }  // namespace hydrascope::model::ops

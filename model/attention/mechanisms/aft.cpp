@@ -19,7 +19,7 @@ const MechanismRegistration kAft({
     .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 3); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<HydraMixer>(
-          HydraSettings{find_hydra_kernel("sigmoid"), find_hydra_kernel("softmax_token"), {}},
+          HydraSettings{find_hydra_kernel("sigmoid"), find_hydra_kernel("softmax_token")},
           TokenScale::none, arguments.training_grid);
     },
 });

@@ -1,8 +1,8 @@
 // Linear attention with sim(q, k) = 1 + cos(q, k), the first-order Taylor form of softmax on unit
 // vectors: phi(x) = [1, x / |x|], F = 1 + d, weights in [0, 2]. The denominator is 0 only when
 // every key is opposite to the query: eps.
-#include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_mechanism.h"
+#include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>
 
@@ -10,7 +10,7 @@ namespace hydrascope::model {
 namespace {
 
 at::Tensor one_and_unit_vector(const at::Tensor& x) {
-  return at::constant_pad_nd(unit_vectors(x), {1, 0}, 1);
+  return at::constant_pad_nd(unit_rows(x), {1, 0}, 1);
 }
 
 const MechanismRegistration kCos(linear_mechanism(

@@ -16,9 +16,7 @@ const MechanismRegistration kExp(linear_mechanism(
      .map_definition = "A_ij = sum_f exp(t q_if + t k_jf), rows normalised"},
     {.map = [](const TokenMixerArguments& arguments) {
       const double t = kT(arguments.options);
-      return formula_map(
-          FeatureMap::Values::logarithms, [t](const at::Tensor& x) { return x * t; },
-          FusedFeature{kernels::linear_attention::Feature::exp, 0, {{}, {}, t}, {{}, {}, t}});
+      return kernel_map({kernels::linear_attention::Feature::exp, 0, {{}, {}, t}, {{}, {}, t}});
     }}));
 
 }  // namespace

@@ -10,50 +10,18 @@
 // All are exponentials, so linear_attention stabilises them from both sides, without an eps.
 #include "model/attention/learned_feature_map.h"
 
-#include <ATen/ATen.h>
-
 namespace hydrascope::model {
 namespace {
 
-using at::Tensor;
 using kernels::linear_attention::Feature;
 
-constexpr auto kLogarithms = FeatureMap::Values::logarithms;
-
-const ChoiceOption<LearnedFormula> kVariant(
-    "variant",
-    {{"exp",
-      {kLogarithms,
-       [](const Tensor& u) {
-         return at::cat({u, -u}, -1);
-       },
-       2, Feature::exp_pair}},
-     {"softmax2",
-      {kLogarithms,
-       [](const Tensor& u) {
-         return at::cat({u.log_softmax(-1), (-u).log_softmax(-1)}, -1);
-       },
-       2, Feature::softmax_pair,
-       [](const Tensor& u) {
-         return at::cat({u.softmax(-1), (-u).softmax(-1)}, -1);
-       }}},
-     {"softmax1",
-      {kLogarithms,
-       [](const Tensor& u) {
-         return at::cat({2 * u, -2 * u}, -1).log_softmax(-1);
-       },
-       2, Feature::softmax_both,
-       [](const Tensor& u) {
-         return at::cat({2 * u, -2 * u}, -1).softmax(-1);
-       }}},
-     {"exp_pos", {kLogarithms, [](const Tensor& u) { return u; }, 1, Feature::exp}},
-     {"expdim",
-      {kLogarithms,
-       [](const Tensor& u) {
-         return at::cat({u - u.amax(-1, true), u.amin(-1, true) - u}, -1);
-       },
-       2, Feature::exp_centred}}},
-    "which of the five functions; part of what the weights mean");
+const ChoiceOption<Feature> kVariant("variant",
+                                     {{"exp", Feature::exp_pair},
+                                      {"softmax2", Feature::softmax_pair},
+                                      {"softmax1", Feature::softmax_both},
+                                      {"exp_pos", Feature::exp},
+                                      {"expdim", Feature::exp_centred}},
+                                     "which of the five functions; part of what the weights mean");
 
 const MechanismRegistration kHedgehog(learned_mechanism(
     {.name = "hedgehog",
@@ -63,8 +31,7 @@ const MechanismRegistration kHedgehog(learned_mechanism(
                  "with Softmax Mimicry, arXiv 2402.04347",
      .options = {kVariant},
      .map_definition = "A_ij = phi(q_i).phi(k_j) / sum_t phi(q_i).phi(k_t), learned phi"},
-    /*noise=*/0,
-    [](const MechanismOptions& options) -> const LearnedFormula& { return kVariant(options); }));
+    /*noise=*/0, [](const MechanismOptions& options) { return kVariant(options); }));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -17,6 +17,8 @@
 namespace hydrascope::model {
 namespace {
 
+using kernels::hydra::Eps;
+
 ChoiceOption<const HydraKernel*> kernel_option(std::string key, std::string help) {
   std::vector<std::pair<std::string, const HydraKernel*>> choices;
   for (const HydraKernel& kernel : hydra_kernels()) choices.emplace_back(kernel.name, &kernel);
@@ -26,13 +28,10 @@ ChoiceOption<const HydraKernel*> kernel_option(std::string key, std::string help
 const auto kPhiQ = kernel_option("phi_q", "kernel of the queries");
 const auto kPhiK = kernel_option("phi_k", "kernel of the keys");
 const auto kHydraScale = token_scale_option();
-const ChoiceOption<EpsPolicy> kEpsPolicy(
-    "eps_policy", {{"max", EpsPolicy::max}, {"rsqrt", EpsPolicy::rsqrt}, {"add", EpsPolicy::add}},
-    "what replaces the norm of a token");
+const ChoiceOption<Eps> kEpsPolicy("eps_policy",
+                                   {{"max", Eps::max}, {"rsqrt", Eps::rsqrt}, {"add", Eps::add}},
+                                   "what replaces the norm of a token");
 const NumberOption kHydraEps("eps", "1e-6", 1e-12, 1, "smallest norm");
-const ChoiceOption<bool> kConstantSmallTokens("small_tokens",
-                                              {{"constant", true}, {"exact", false}},
-                                              "gradient of tokens whose norm is below eps");
 const SwitchOption kFeatureScale("feature_scale", false,
                                  "learn a scale for each feature of the global vector");
 
@@ -42,8 +41,8 @@ const MechanismRegistration kHydra(with_local_term({
     .summary = "one global feature vector gated by each token, O(N D)",
     .citation = "Bolya et al. 2022, Hydra Attention: Efficient Attention with Many Heads, arXiv "
                 "2209.07484",
-    .options = {kPhiQ, kPhiK, kHydraScale, kEpsPolicy, kHydraEps, kConstantSmallTokens,
-                kFeatureScale},
+    .options = {kPhiQ, kPhiK, kHydraScale, kEpsPolicy, kHydraEps, kFeatureScale},
+    .former_options = {{"small_tokens", "constant"}},
     .parameters = {{"feature_scale", "(D), with feature_scale=on", "ones"}},
     .map_definition = "none (every feature has a rank-one map); contribution of token t to token "
                       "i: phi_q(q_i) * w_t phi_k(k_t) * v_t",
@@ -56,10 +55,8 @@ const MechanismRegistration kHydra(with_local_term({
         feature_scale = arguments.add_parameter(
             "feature_scale", at::ones({arguments.num_heads * arguments.head_dim}));
       }
-      const HydraSettings settings{
-          *kPhiQ(options),
-          *kPhiK(options),
-          {kEpsPolicy(options), kHydraEps(options), kConstantSmallTokens(options)}};
+      const HydraSettings settings{*kPhiQ(options), *kPhiK(options), kEpsPolicy(options),
+                                   kHydraEps(options)};
       return std::make_unique<HydraMixer>(settings, kHydraScale(options), arguments.training_grid,
                                           feature_scale);
     },

@@ -3,34 +3,26 @@
 //   y_h = qh_h (kh_h^T v_h)      qh, kh unit vectors
 // `norm_scope=full` takes the norm over all D features, `head` over the d of a head. Like Hydra's
 // sum, the product grows with N, and the same scale policies apply.
-#include "model/attention/hydra_kernel.h"
 #include "model/attention/linear_mechanism.h"
 #include "model/attention/token_scale.h"
+#include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>
 
 namespace hydrascope::model {
 namespace {
 
-class UnitMap : public FeatureMap {
+class UnitMap final : public FeatureMap {
  public:
   UnitMap(bool over_all_heads, TokenScale scale, const TokenGrid& training_grid)
       : over_all_heads_(over_all_heads), scale_(scale), training_grid_(training_grid) {}
 
-  at::Tensor operator()(const at::Tensor& x, Side side, const TokenSpan& span) const override {
-    const at::Tensor unit =
-        over_all_heads_ ? split_heads(unit_vectors(merge_heads(x)), x.size(1)) : unit_vectors(x);
-    if (side == Side::query) return unit;
-    const TokenWeights weights = token_weights(span.grid);
-    const at::Tensor token = at::arange(span.first, span.first + x.size(2), x.options());
-    const at::Tensor weight = at::full_like(token, weights.patch)
-                                  .masked_fill(token < span.grid.num_prefix, weights.prefix);
-    return unit * weight.unsqueeze(-1);
+  at::Tensor operator()(const at::Tensor& x, Side, const TokenSpan&) const override {
+    return over_all_heads_ ? split_heads(unit_rows(merge_heads(x)), x.size(1)) : unit_rows(x);
   }
   [[nodiscard]] std::optional<FusedFeature> fused() const override {
     if (over_all_heads_) return std::nullopt;
-    return FusedFeature{
-        kernels::linear_attention::Feature::unit, HydraKernelSettings{}.eps, {}, {}};
+    return FusedFeature{kernels::linear_attention::Feature::unit, UnitRule{}.eps, {}, {}};
   }
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
     return model::token_weights(scale_, training_grid_, grid);

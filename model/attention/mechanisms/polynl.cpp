@@ -22,7 +22,7 @@ const MechanismRegistration kPolynl({
     .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 0); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<HydraMixer>(
-          HydraSettings{find_hydra_kernel("mean"), find_hydra_kernel("mean"), {}}, TokenScale::none,
+          HydraSettings{find_hydra_kernel("mean"), find_hydra_kernel("mean")}, TokenScale::none,
           arguments.training_grid);
     },
 });

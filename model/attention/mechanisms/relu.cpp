@@ -2,8 +2,6 @@
 // to nothing and gives 0 = 0 / (0 + eps), never NaN.
 #include "model/attention/linear_mechanism.h"
 
-#include <ATen/ATen.h>
-
 namespace hydrascope::model {
 namespace {
 
@@ -12,7 +10,7 @@ const MechanismRegistration kRelu(elementwise_mechanism(
      .aliases = {"relu_linear"},
      .summary = "linear attention with phi = ReLU, O(N D d)",
      .citation = "Zhang et al. 2024, The Hedgehog & the Porcupine, arXiv 2402.04347, section 3"},
-    at::relu, kernels::linear_attention::Feature::relu));
+    kernels::linear_attention::Feature::relu));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -3,8 +3,8 @@
 // whose product estimates exp(-|q - k|^2 / (2 sigma^2)), that is exp(q.k / sigma^2) up to a
 // constant that cancels. Weights are signed and a row's sum may come close to 0: it is kept away
 // from 0 with its sign. The variance is sigma^-2; some surveys print sigma^2.
-#include "model/attention/hydra_kernel.h"
 #include "model/attention/random_projection.h"
+#include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>
 
@@ -31,7 +31,7 @@ const MechanismRegistration kRfa(random_mechanism(
       return formula_map(
           FeatureMap::Values::features, [=, sigma = kGaussianWidth(options)](const at::Tensor& x) {
             const at::Tensor u =
-                unit_vectors(x).matmul(projection.to(x.scalar_type()).t()) * (1 / sigma);
+                unit_rows(x).matmul(projection.to(x.scalar_type()).t()) * (1 / sigma);
             return at::cat({u.sin(), u.cos()}, -1) * factor;
           });
     },

@@ -4,13 +4,8 @@
 // initialisation, identity plus small noise, is this project's.
 #include "model/attention/learned_feature_map.h"
 
-#include <ATen/ATen.h>
-
 namespace hydrascope::model {
 namespace {
-
-const LearnedFormula kReluFormula{FeatureMap::Values::features, at::relu, 1,
-                                  kernels::linear_attention::Feature::relu};
 
 const MechanismRegistration kT2r(learned_mechanism(
     {.name = "t2r",
@@ -18,7 +13,8 @@ const MechanismRegistration kT2r(learned_mechanism(
      .summary = "linear attention with a learned phi = ReLU(x W + b), O(N D d)",
      .citation = "Kasai et al. 2021, Finetuning Pretrained Transformers into RNNs, EMNLP",
      .map_definition = "A_ij = phi(q_i).phi(k_j) / (sum_t phi(q_i).phi(k_t) + 1e-6), learned phi"},
-    /*noise=*/0.01, [](const MechanismOptions&) -> const LearnedFormula& { return kReluFormula; }));
+    /*noise=*/0.01,
+    [](const MechanismOptions&) { return kernels::linear_attention::Feature::relu; }));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -1,7 +1,5 @@
 #include "model/training/distillation/teacher.h"
 
-#include "model/autocast_guard.h"
-
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
@@ -27,18 +25,7 @@ std::int64_t num_class_tokens(const VitConfig& config) {
 AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
                                const at::Tensor& tokens, const TokenGrid& grid) {
   BlockImpl& block = model.block(layer);
-  AttentionImpl& attention = block.attention();
-  auto [q, k, v] = attention.project(block.normalise(tokens));
-  AttentionTrace trace;
-  trace.layer_index = layer;
-  {
-    const AutocastGuard off(tokens.device().type(), {});  // as in AttentionImpl::forward
-    trace.output = attention.mixer().mix(q, k, v, grid, Kernels::automatic);
-  }
-  trace.q = std::move(q);
-  trace.k = std::move(k);
-  trace.v = std::move(v);
-  return trace;
+  return block.attention().trace(block.normalise(tokens), grid, Kernels::automatic);
 }
 
 at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
@@ -46,7 +33,7 @@ at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at:
   BlockImpl& block = model.block(layer);
   const std::int64_t read = num_read_tokens(model.config(), grid);
   if (layer + 1 < model.config().depth || read == grid.num_tokens())
-    return block.forward(tokens, grid, Kernels::automatic, nullptr);
+    return block.forward(tokens, grid, Kernels::automatic);
   const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
   return block.complete(tokens.narrow(1, 0, read), mixed.narrow(1, 0, read));
 }

@@ -78,9 +78,9 @@ TEST(ExactValuesTest, AttentionCase04HydraSumsAndIgnoresZeroKeys) {
   const Rows values{{1, 2}, {5, 7}, {1e9, -1e9}};
   EXPECT_TRUE(all_near(mixed(as_published, queries, with_zero, values).narrow(0, 0, 2), two, 0));
   const model::HydraKernel& cosine = model::find_hydra_kernel("cosine");
-  const at::Tensor y = model::hydra_attention(
-      matrix(queries).unsqueeze(0), matrix(with_zero).unsqueeze(0), matrix(values).unsqueeze(0),
-      line(3), {}, {cosine, cosine, {model::EpsPolicy::max, /*eps=*/0}});
+  const at::Tensor y =
+      model::hydra_attention(one_head(queries), one_head(with_zero), one_head(values), line(3), {},
+                             {.phi_q = cosine, .phi_k = cosine, .eps = 0});
   EXPECT_TRUE(at::isnan(y).all().item<bool>());
 }
 

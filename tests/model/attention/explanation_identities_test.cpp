@@ -34,9 +34,12 @@ class LastBlock {
     head_ = at::randn({kDim}, at::kDouble);
   }
 
-  /// The logit of one class from the class token; `trace` may be null.
-  at::Tensor logit(Kernels kernels, AttentionTrace* trace) {
-    return head_.dot(at::layer_norm(block_->forward(x_, kGrid, kernels, trace)[0][0], {kDim}));
+  AttentionTrace trace(Kernels kernels) {
+    return block_->attention().trace(block_->normalise(x_), kGrid, kernels);
+  }
+  /// The logit of one class from the class token.
+  at::Tensor logit(const AttentionTrace& trace) {
+    return head_.dot(at::layer_norm(block_->complete(x_, trace.output)[0][0], {kDim}));
   }
 
   /// What each token gives to the class token.
@@ -83,8 +86,8 @@ TEST_P(HeatTest, AttentionCase36HeatIsTheDerivativeByTheShareOfAToken) {
   for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
     at::manual_seed(1);
     LastBlock block(spec_of(entry().name));
-    AttentionTrace trace;
-    const at::Tensor logit = block.logit(kernels, &trace);
+    const AttentionTrace trace = block.trace(kernels);
+    const at::Tensor logit = block.logit(trace);
     const auto gradients = grad({logit}, {trace.output, trace.v});
     const at::Tensor g = gradients[0][0];
     const at::NoGradGuard no_grad;

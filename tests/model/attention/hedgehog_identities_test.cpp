@@ -9,7 +9,6 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,7 +18,6 @@ namespace hedgehog_identities_test {
 
 using model::FeatureMapPtr;
 using model::Kernels;
-using model::LinearState;
 using model::Side;
 using model::TokenGrid;
 using model::TokenSpan;
@@ -109,11 +107,13 @@ TEST(HedgehogIdentitiesTest, AttentionCase23DenominatorsLieBetweenOneAndFN) {
     Tokens tokens = tokens_of(2);
     tokens.q = (scale * tokens.q).clamp(-65, 65).to(at::kFloat);
     tokens.k = (scale * tokens.k).clamp(-65, 65).to(at::kFloat);
-    LinearState state;
-    accumulate(*hedgehog_exponents(), tokens.k, tokens.v.to(at::kFloat), {0, kGrid}, state);
-    const at::Tensor exponents = both_signs(tokens.q) + state.maximum.unsqueeze(2);
-    const at::Tensor a = (exponents - exponents.amax(-1, true)).exp();
-    const at::Tensor denominators = (a * state.k_sum.unsqueeze(2)).sum(-1);
+    const FeatureMapPtr map = hedgehog_exponents();
+    const model::ops::LinearFormula formula(*map, {}, kGrid, {});
+    const at::Tensor keys = formula.values(tokens.k, Side::key, 0);
+    const at::Tensor maximum = formula.maximum(keys);
+    const at::Tensor z = formula.key_features(keys, maximum, 0).sum(2);
+    const at::Tensor a = formula.query_features(formula.values(tokens.q, Side::query, 0), maximum);
+    const at::Tensor denominators = (a * z.unsqueeze(2)).sum(-1);
     EXPECT_GE(denominators.min().item<double>(), 1);
     EXPECT_LE(denominators.max().item<double>(),
               static_cast<double>(2 * kShape.head_dim * kGrid.num_tokens()));
@@ -135,39 +135,14 @@ TEST(HedgehogIdentitiesTest, AttentionCase23LargeExponentsInFloat) {
   }
 }
 
-TEST(HedgehogIdentitiesTest, AttentionCase23ShiftsAreConstantsOfTheBackwardPass) {
-  const Tokens tokens = tokens_of(4).leaves();
-  const at::Tensor weights = both_signs(tokens.q).exp().matmul(both_signs(tokens.k).exp().mT());
-  const at::Tensor expected =
-      model::merge_heads((weights / weights.sum(-1, true)).matmul(tokens.v));
-  const at::Tensor g = at::randn_like(expected);
-  const auto slopes = grad({expected}, {tokens.q, tokens.k, tokens.v}, {g});
-  const MixerUnderTest mixer = plain_mixer(spec_of("hedgehog"), kGrid, kShape);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    const auto found =
-        grad({mixer.mix(tokens, kGrid, kernels)}, {tokens.q, tokens.k, tokens.v}, {g});
-    for (std::size_t i = 0; i < 3; ++i)
-      EXPECT_TRUE(all_near(found[i], slopes[i], 1e-10)) << "qkv"[i];
-  }
-}
-
 TEST(HedgehogIdentitiesTest, AttentionCase23ARunningMaximumGivesTheSameSums) {
-  Tokens tokens = tokens_of(5);
-  tokens.k = tokens.k * at::arange(1, kGrid.num_tokens() + 1).view({1, 1, -1, 1});  // it rises
+  const TokenGrid grid{1, 100, 100};  // more than a chunk of tokens
+  Tokens tokens = tokens_of(5, grid);
+  tokens.k = tokens.k * at::linspace(0.1, 30, grid.num_tokens()).view({1, 1, -1, 1});  // it rises
   const FeatureMapPtr map = hedgehog_exponents();
-  LinearState at_once;
-  accumulate(*map, tokens.k, tokens.v, {0, kGrid}, at_once);
-  LinearState in_pieces;
-  for (std::int64_t first = 0; first < kGrid.num_tokens(); first += 7) {
-    const std::int64_t count = std::min<std::int64_t>(7, kGrid.num_tokens() - first);
-    accumulate(*map, tokens.k.narrow(2, first, count), tokens.v.narrow(2, first, count),
-               {first, kGrid}, in_pieces);
-  }
-  EXPECT_TRUE(all_near(in_pieces.maximum, at_once.maximum, 0));
-  EXPECT_TRUE(all_near(in_pieces.k_sum, at_once.k_sum, 1e-12));
-  EXPECT_TRUE(all_near(in_pieces.kv_sum, at_once.kv_sum, 1e-12));
-  EXPECT_TRUE(all_near(read_out(*map, tokens.q, {0, kGrid}, in_pieces, {}),
-                       linear_attention(map, tokens.q, tokens.k, tokens.v, kGrid, {}), 1e-10));
+  EXPECT_TRUE(all_near(linear_attention(map, tokens.q, tokens.k, tokens.v, grid, {}),
+                       linear_attention_reference(map, tokens.q, tokens.k, tokens.v, grid, {}),
+                       1e-10));
 }
 
 at::Tensor hedgehog_map(const std::string& variant, const Tokens& tokens) {

@@ -165,24 +165,6 @@ TEST(RandomFeaturesTest, AttentionCase27ManyFeaturesApproachSoftmax) {
   EXPECT_LT(relative_l2(performer.map(tokens, grid), softmax), 0.05);
 }
 
-TEST(RandomFeaturesTest, AttentionCase28CosinesEstimateTheGaussianKernel) {
-  const c10::InferenceMode inference;
-  constexpr std::int64_t kMany = 65536;
-  at::manual_seed(8);
-  const at::Tensor w = at::randn({kMany, kDim}, at::kDouble);
-  for (const Pair& pair : pairs()) {
-    const at::Tensor difference = pair.x - pair.y;
-    for (const double sigma : {0.5, 2.0}) {
-      const double squared = difference.dot(difference).item<double>() / (sigma * sigma);
-      const at::Tensor cosines = (w.matmul(difference) / sigma).cos();
-      EXPECT_LT(std::abs(deviation(cosines, std::exp(-squared / 2))), 4);
-      // The survey's variance sigma^2 estimates another kernel.
-      const at::Tensor misprint = (w.matmul(difference) * sigma).cos();
-      EXPECT_GT(std::abs(deviation(misprint, std::exp(-squared / 2))), 20);
-    }
-  }
-}
-
 TEST(RandomFeaturesTest, AttentionCase28RfaApproachesItsKernel) {
   const c10::InferenceMode inference;
   at::manual_seed(5);

@@ -1,4 +1,4 @@
-// What the twins of all families are functions of.
+// What the files of twins share: a twin's arguments and the products that all of them are made of.
 #pragma once
 
 #include "model/attention/registry.h"
@@ -14,6 +14,7 @@
 
 namespace hydrascope::testing {
 
+/// What a twin is a function of.
 struct Problem {
   model::MechanismOptions options;
   at::Tensor q, k, v;

@@ -1,12 +1,9 @@
-#include "tests/model/attention/twins.h"
-
 #include "tests/model/attention/twin_problem.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numbers>
 #include <vector>
 

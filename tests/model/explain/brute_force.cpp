@@ -210,7 +210,7 @@ Tensor BruteForce::derivative_by_share(std::int64_t index, std::int64_t class_in
                                         grid_, model::Kernels::reference);
   Tensor x = model_->block(index).complete(l.x.detach(), mixed);
   for (std::int64_t next = index + 1; next < config().depth; ++next)
-    x = model_->block(next).forward(x, grid_, model::Kernels::reference, nullptr);
+    x = model_->block(next).forward(x, grid_, model::Kernels::reference);
   const Tensor logits = model_->forward_head(model_->forward_norm(x)).squeeze(0);
   return torch::autograd::grad({logits[class_index]}, {alpha})[0].squeeze(1);
 }

@@ -169,8 +169,7 @@ TEST(DiagnosticsTest, AgainstALayerWithTheSameWeights) {
   auto& student = hedgehog.modules->block(layer);
   auto& teacher = softmax.modules->block(layer);
   const auto out = [&](model::BlockImpl& block) {
-    return block.attention().forward(block.normalise(tokens), grid, model::Kernels::reference,
-                                     nullptr);
+    return block.attention().forward(block.normalise(tokens), grid, model::Kernels::reference);
   };
   const double error = ((out(student) - out(teacher)).norm() / out(teacher).norm()).item<double>();
   EXPECT_GT(error, 0.01);

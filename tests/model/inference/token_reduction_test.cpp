@@ -31,7 +31,7 @@ at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hyd
   const at::Tensor v = split_heads(parts[2], 3);
   if (hydra) {
     const auto& mixer = dynamic_cast<const HydraMixer&>(attention.mixer());
-    const at::Tensor gate = unit_vectors(merge_heads(q)).narrow(1, 0, 1);
+    const at::Tensor gate = unit_rows(merge_heads(q)).narrow(1, 0, 1);
     return (gate * mixer.global_terms(k, v, grid)).square().sum(-1).squeeze(0);
   }
   return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten();
@@ -50,12 +50,12 @@ at::Tensor reduced_logits(VisionTransformer& model, const at::Tensor& image, std
   for (std::int64_t l = 0; l < config.depth; ++l) {
     BlockImpl& block = model->block(l);
     if (l != layer) {
-      x = block.forward(x, grid, Kernels::reference, nullptr);
+      x = block.forward(x, grid, Kernels::reference);
       continue;
     }
     const at::Tensor rows = child<torch::nn::LayerNormImpl>(block, "norm1")->forward(x);
     const at::Tensor heat = class_heat(block.attention(), rows, hydra, grid);
-    x = x + block.attention().forward(rows, grid, Kernels::reference, nullptr);
+    x = x + block.attention().forward(rows, grid, Kernels::reference);
     const at::Tensor best = std::get<1>(heat.narrow(0, 1, heat.size(0) - 1).topk(patches)) + 1;
     const at::Tensor order = std::get<0>(at::cat({at::zeros({1}, best.options()), best}).sort());
     x = x.index_select(1, order);

@@ -138,11 +138,11 @@ TEST(StochasticDepthTest, ScalesTheBranches) {
   const TokenGrid grid{1, 4, 4};
   BlockImpl& block = model->block(0);
   const at::Tensor none = at::zeros({2, 1, 1});
-  EXPECT_TRUE(at::equal(block.forward(x, grid, Kernels::reference, nullptr, {none, none}), x));
+  EXPECT_TRUE(at::equal(block.forward(x, grid, Kernels::reference, {none, none}), x));
   const at::Tensor attended =
-      x + 2 * block.attention().forward(block.normalise(x), grid, Kernels::reference, nullptr);
+      x + 2 * block.attention().forward(block.normalise(x), grid, Kernels::reference);
   const at::Tensor found =
-      block.forward(x, grid, Kernels::reference, nullptr, {at::full({2, 1, 1}, 2.0F), none});
+      block.forward(x, grid, Kernels::reference, {at::full({2, 1, 1}, 2.0F), none});
   EXPECT_TRUE(at::allclose(found, attended, 1e-5, 1e-6));
 }
 

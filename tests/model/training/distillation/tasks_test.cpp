@@ -119,8 +119,9 @@ TEST(Teacher, SeesWhatTheModelComputes) {
     EXPECT_FALSE(seen.logits.requires_grad());
 
     std::vector<AttentionTrace> traces;
-    options.traces = &traces;
-    model->forward(images, options);
+    for (std::int64_t layer = 0; layer < 3; ++layer)
+      traces.push_back(trace_attention(*model, layer, inputs[static_cast<std::size_t>(layer)],
+                                       model->grid_of(images)));
     const TeacherAttention attention = teacher.look_at_attention(images, {0, 2});
     ASSERT_EQ(attention.layers.size(), 2);
     for (const TeacherAttention::Layer& layer : attention.layers) {
@@ -284,8 +285,8 @@ TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
     BlockImpl& of_teacher = teacher.model().block(layer.index);
     BlockImpl& of_student = student->block(layer.index);
     const auto attend = [&](BlockImpl& block) {
-      return block.attention().forward(block.normalise(layer.tokens), seen.grid, Kernels::automatic,
-                                       nullptr);
+      return block.attention().forward(block.normalise(layer.tokens), seen.grid,
+                                       Kernels::automatic);
     };
     at::Tensor wanted = attend(of_teacher);
     at::Tensor found = attend(of_student);
@@ -333,7 +334,7 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
     kl = logit_divergence(student->forward(images, forward), wanted, 2).item<double>();
     const TokenGrid grid = student->grid_of(images);
     const auto output_of_last = [&](VisionTransformerImpl& model, const at::Tensor& tokens) {
-      return model.block(2).forward(tokens, grid, Kernels::automatic, nullptr).narrow(1, 0, 1);
+      return model.block(2).forward(tokens, grid, Kernels::automatic).narrow(1, 0, 1);
     };
     blocks = token_error(students[2], teachers[2], 1, 0.5).item<double>() +
              relative_error(output_of_last(*student, students[2]),
