@@ -15,7 +15,7 @@
 #include "model/device.h"
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
-#include "model/training/parallel/shared_weights.h"
+#include "model/training/parallel/gradient_reducer.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"

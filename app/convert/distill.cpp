@@ -21,7 +21,7 @@
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/distillation/converted_layers.h"
-#include "model/training/parallel/shared_weights.h"
+#include "model/training/parallel/gradient_reducer.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 
@@ -218,7 +218,8 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
   if (transform_request_.is_printed) console_.note(shown_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
-                " steps in all, on " + device_.str() + ", " + std::string(name(chosen.autocast)));
+                " steps in all, on " + device_.str() + ", " +
+                std::string(name(chosen.trainer.autocast)));
   for (const std::string& source : pictures_.sources)
     console_.detail("pictures (learned from + held out): " + source);
 }
@@ -364,7 +365,8 @@ int Distillation::run() {
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);
-  recipe_ = conversion_recipe(options_, architecture_, chosen.autocast, group_->world_size());
+  recipe_ =
+      conversion_recipe(options_, architecture_, chosen.trainer.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run(recipe_, about_, pictures_.training);

@@ -99,10 +99,10 @@ training::ConversionOptions conversion_options(const ParsedOptions& options, con
   outputs.warmup_steps = warmup(options, outputs.steps, kOutputsWarmup);
   training::StageOptions& finetune = conversion.finetune;
   finetune.batch_size = options.integer("batch-size");
-  conversion.accumulation = options.integer("grad-accum-steps");
+  conversion.trainer.accumulation = options.integer("grad-accum-steps");
   if (stage != "maps") {
-    const auto of_a_step =
-        static_cast<double>(finetune.batch_size * conversion.accumulation * run.launch.world_size);
+    const auto of_a_step = static_cast<double>(
+        finetune.batch_size * conversion.trainer.accumulation * run.launch.world_size);
     const double steps = options.number("epochs") * static_cast<double>(pictures) / of_a_step;
     finetune.steps = options.number("epochs") == 0
                          ? 0
@@ -131,22 +131,22 @@ training::ConversionOptions conversion_options(const ParsedOptions& options, con
   conversion.outputs_rate_scale = options.number("outputs-lr-scale");
   conversion.hydra_start_batches = options.integer("hydra-start-batches");
   conversion.trains_head = options.flag("train-head");
-  conversion.layer_decay = options.number("layer-decay");
+  conversion.groups.layer_decay = options.number("layer-decay");
   maps.evaluations = options.integer("evaluations-maps");
   outputs.evaluations = options.integer("evaluations-outputs");
   conversion.hydra_start = {options.number("hydra-deviation"), options.number("hydra-offset")};
   conversion.starts_hydra = !options.flag("no-hydra-start");
-  conversion.temperature = options.number("temperature");
-  conversion.logits_weight = options.number("kl-weight");
-  conversion.blocks_weight = options.number("blocks-weight");
-  conversion.cls_weight = options.number("cls-weight");
-  conversion.mixup = mixing_of(options);
+  conversion.of_finetune.temperature = options.number("temperature");
+  conversion.of_finetune.logits_weight = options.number("kl-weight");
+  conversion.of_finetune.blocks_weight = options.number("blocks-weight");
+  conversion.of_finetune.cls_weight = options.number("cls-weight");
+  conversion.of_finetune.mixup = mixing_of(options);
   if (options.given("train-from")) conversion.train_from = options.integer("train-from");
   if (options.flag("model-ema")) conversion.average_decay = options.number("model-ema-decay");
   conversion.optimizer = optimizer_of(options);
-  conversion.weight_decay = options.number("weight-decay");
-  conversion.mechanism_rate_scale = options.number("mechanism-lr-scale");
-  conversion.clip_norm = options.number("clip-grad");
+  conversion.groups.weight_decay = options.number("weight-decay");
+  conversion.groups.mechanism_rate_scale = options.number("mechanism-lr-scale");
+  conversion.trainer.clip_norm = options.number("clip-grad");
   conversion.patience = options.integer("patience");
   constexpr double kSecondsOfAMinute = 60;
   if (options.given("max-minutes"))
@@ -154,10 +154,10 @@ training::ConversionOptions conversion_options(const ParsedOptions& options, con
 
   conversion.loader = loader_of(options, run, transform);
   conversion.loader.sampler.balance_sources = options.flag("balance-sources");
-  conversion.seed = run.seed;
-  conversion.device = device;
-  conversion.autocast = autocast_of(options, device);
-  conversion.log_every = options.integer("log-interval");
+  conversion.trainer.seed = run.seed;
+  conversion.trainer.device = device;
+  conversion.trainer.autocast = autocast_of(options, device);
+  conversion.trainer.log_every = options.integer("log-interval");
   conversion.steps_between_states = options.integer("recovery-interval");
   conversion.recent_states = static_cast<int>(options.integer("checkpoint-hist"));
   return conversion;

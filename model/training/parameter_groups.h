@@ -21,8 +21,8 @@ struct ParameterGroupOptions {
   double mechanism_rate_scale = 1;
   /// Patterns of names: `blocks.10.*`, `head`; a name alone means everything below it. Trained is
   /// what any of `train` matches (all when empty) and none of `freeze`.
-  std::vector<std::string> train;
-  std::vector<std::string> freeze;
+  std::vector<std::string> train = {};
+  std::vector<std::string> freeze = {};
 };
 
 /// Groups in the order in which the model's parameters first need them. Vectors, biases, tokens and

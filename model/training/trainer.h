@@ -42,7 +42,7 @@ class TrainingTask {
 };
 
 struct TrainerOptions {
-  ScheduleOptions schedule;       ///< its `steps` are the run's
+  ScheduleOptions schedule = {};  ///< its `steps` are the run's
   std::int64_t accumulation = 1;  ///< batches of one update (`--grad-accum-steps`)
   double clip_norm = 0;           ///< 0: none
   Autocast autocast = Autocast::off;

@@ -2,17 +2,14 @@
 
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
-#include "model/training/distillation/finetune_task.h"
-#include "model/training/distillation/maps_task.h"
+#include "model/training/distillation/conversion_stages.h"
 #include "model/training/distillation/outputs_task.h"
-#include "model/training/parameter_groups.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -35,21 +32,6 @@ const std::string& entry_of(const checkpoint::Metadata& fields, const std::strin
   return found->second;
 }
 
-std::vector<std::string> names_of(const NamedTensors& tensors) {
-  std::vector<std::string> names;
-  for (const auto& [name, tensor] : tensors) names.push_back(name);
-  return names;
-}
-
-/// `layers` without those that an earlier conversion has begun.
-ConvertedLayers not_begun(ConvertedLayers layers, const std::vector<std::int64_t>& begun) {
-  for (std::vector<std::int64_t>* list : {&layers.all, &layers.maps, &layers.hydra}) {
-    std::erase_if(
-        *list, [&](std::int64_t layer) { return std::ranges::find(begun, layer) != begun.end(); });
-  }
-  return layers;
-}
-
 }  // namespace
 
 struct Conversion::State {
@@ -59,12 +41,11 @@ struct Conversion::State {
   const HeldOutImages& held_out;
   ProcessGroup& group;
   checkpoint::Metadata about;
-  ConversionOptions options;
-  ConvertedLayers layers;
-  ConvertedLayers fresh;  ///< of `layers`, those of the first two stages
+  ConversionStages stages;
+  const ConversionOptions& options;
+  const ConvertedLayers& layers;
   StateFolder states;
   std::optional<AgreementMeter> meter;  ///< against the teacher as it is compiled
-  std::vector<Stage> stages;            ///< those with steps and something to train
 
   ConversionHistory history;
   std::int64_t renumbered = 0;          ///< steps done beyond those that the steps' numbers count
@@ -85,50 +66,24 @@ struct Conversion::State {
         held_out(its_held_out),
         group(its_group),
         about(std::move(its_about)),
-        options(std::move(its_options)),
-        layers(converted_layers(teacher.config(), student)),
-        fresh(not_begun(layers, options.begun)),
+        stages(teacher, student, group, std::move(its_options)),
+        options(stages.options()),
+        layers(stages.layers()),
         states(std::move(folder), options.recent_states) {
-    history.held_out_images = sum_of_all(group, options.device, held_out.count());
+    history.held_out_images = sum_of_all(group, device(), held_out.count());
     if (history.held_out_images == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
-    options.of_maps.seed = options.seed;
-    if (options.train_from < 0) options.train_from = layers.first();
-    if (!layers.all.empty() && options.train_from > layers.first()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "layer " + std::to_string(layers.first()) + " is converted and has to learn",
-                  "--train-from " + std::to_string(options.train_from));
-    }
-    if (options.device.is_cpu())
-      teacher.compile(options.autocast == Autocast::off ? at::kFloat : at::kBFloat16,
-                      options.train_from);
+    if (device().is_cpu())
+      teacher.compile(autocast() == Autocast::off ? at::kFloat : at::kBFloat16, options.train_from);
     LoaderOptions shown = options.loader;
     if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
-    meter.emplace(teacher, held_out, group, options.device, options.autocast, shown);
-    for (const Stage candidate : {Stage::maps, Stage::outputs, Stage::finetune, Stage::sizes}) {
-      const bool has_work = candidate == Stage::maps       ? !fresh.maps.empty()
-                            : candidate == Stage::outputs  ? !fresh.all.empty()
-                            : candidate == Stage::finetune ? !layers.all.empty()
-                                                           : !options.resolutions.sizes.empty();
-      if (has_work && options.of(candidate).steps > 0) stages.push_back(candidate);
-    }
+    meter.emplace(teacher, held_out, group, device(), autocast(), shown);
     student.train();
   }
 
+  [[nodiscard]] c10::Device device() const { return options.trainer.device; }
+  [[nodiscard]] Autocast autocast() const { return options.trainer.autocast; }
   [[nodiscard]] double seconds() const { return earlier_seconds + seconds_since(started); }
-  /// Steps of the stages before `index`.
-  [[nodiscard]] std::int64_t steps_before(std::size_t index) const {
-    std::int64_t steps = 0;
-    for (std::size_t i = 0; i < index; ++i) steps += options.of(stages[i]).steps;
-    return steps;
-  }
-
-  LoaderOptions loader_options(Stage of) const;
-  std::unique_ptr<TrainingTask> make_task(Stage of);
-  std::vector<ParameterGroup> groups_of(Stage of);
-  [[nodiscard]] std::vector<ParameterGroup> with_rates_of_outputs(
-      std::vector<ParameterGroup> groups) const;
-  TrainerOptions trainer_options(Stage of) const;
 
   void begin();
   void start_hydra(Stage of);
@@ -140,112 +95,10 @@ struct Conversion::State {
   void finish(bool is_complete);
   [[nodiscard]] std::vector<double> errors_of_layers() {
     if (layers.all.empty()) return {};
-    return attention_errors(teacher, student, layers.all, held_out, kFidelityImages, options.device,
-                            options.autocast, group);
+    return attention_errors(teacher, student, layers.all, held_out, kFidelityImages, device(),
+                            autocast(), group);
   }
 };
-
-LoaderOptions Conversion::State::loader_options(Stage of) const {
-  LoaderOptions loader = options.loader;
-  if (of == Stage::sizes) loader.resolutions = options.resolutions;
-  loader.sampler.batch_size = options.of(of).batch_size;
-  // Another order in every stage.
-  loader.sampler.seed = options.seed + static_cast<std::uint64_t>(of);
-  loader.sampler.rank = group.rank();
-  loader.sampler.world_size = group.world_size();
-  return loader;
-}
-
-std::unique_ptr<TrainingTask> Conversion::State::make_task(Stage of) {
-  switch (of) {
-    case Stage::maps:
-      return std::make_unique<MapsTask>(teacher, student, fresh.maps, options.of_maps);
-    case Stage::outputs:
-      return std::make_unique<OutputsTask>(teacher, student, fresh.all, options.outputs_cls_weight);
-    case Stage::sizes: return std::make_unique<SizesTask>(teacher, student);
-    case Stage::finetune: break;
-  }
-  FinetuneOptions finetune;
-  finetune.temperature = options.temperature;
-  finetune.logits_weight = options.logits_weight;
-  finetune.blocks_weight = options.blocks_weight;
-  finetune.cls_weight = options.cls_weight;
-  finetune.first_layer = options.train_from;
-  finetune.mixup = options.mixup;
-  finetune.seed = options.seed;
-  finetune.rank = group.rank();
-  return std::make_unique<FinetuneTask>(teacher, student, finetune);
-}
-
-std::vector<ParameterGroup> Conversion::State::groups_of(Stage of) {
-  ParameterGroupOptions chosen;
-  const auto add = [&](const NamedTensors& tensors) {
-    for (std::string& name : names_of(tensors)) chosen.train.push_back(std::move(name));
-  };
-  switch (of) {
-    case Stage::maps:
-      chosen.weight_decay = 0;
-      for (const std::int64_t layer : fresh.maps) add(mechanism_parameters(student, layer));
-      break;
-    case Stage::outputs:
-      chosen.weight_decay = 0;
-      for (const std::int64_t layer : fresh.all) add(attention_parameters(student, layer));
-      break;
-    case Stage::finetune:
-      chosen.weight_decay = options.weight_decay;
-      chosen.layer_decay = options.layer_decay;
-      chosen.mechanism_rate_scale = options.mechanism_rate_scale;
-      for (std::int64_t layer = options.train_from; layer < teacher.config().depth; ++layer)
-        chosen.train.push_back("blocks." + std::to_string(layer));
-      chosen.train.push_back(teacher.config().fc_norm ? "fc_norm" : "norm");
-      if (options.trains_head) chosen.train.push_back("head");
-      if (options.trains_head && teacher.config().distilled) chosen.train.push_back("head_dist");
-      break;
-    case Stage::sizes:  // embeddings, too: patches of a large picture show other things
-      chosen.weight_decay = options.weight_decay;
-      chosen.layer_decay = options.layer_decay;
-      chosen.mechanism_rate_scale = options.mechanism_rate_scale;
-      break;
-  }
-  std::vector<ParameterGroup> groups = parameter_groups(student, chosen);
-  return of == Stage::outputs ? with_rates_of_outputs(std::move(groups)) : groups;
-}
-
-/// The groups, those of layers other than Hydra's apart.
-std::vector<ParameterGroup> Conversion::State::with_rates_of_outputs(
-    std::vector<ParameterGroup> groups) const {
-  const auto is_of_hydra = [&](const auto& parameter) {
-    return std::ranges::any_of(layers.hydra, [&](std::int64_t layer) {
-      return parameter.first.starts_with("blocks." + std::to_string(layer) + ".");
-    });
-  };
-  std::vector<ParameterGroup> parted;
-  for (ParameterGroup& of_hydra : groups) {
-    ParameterGroup others = of_hydra;
-    std::erase_if(others.parameters, is_of_hydra);
-    others.learning_rate_scale *= options.outputs_rate_scale;
-    std::erase_if(of_hydra.parameters, std::not_fn(is_of_hydra));
-    for (ParameterGroup* part : {&of_hydra, &others})
-      if (!part->parameters.empty()) parted.push_back(std::move(*part));
-  }
-  return parted;
-}
-
-TrainerOptions Conversion::State::trainer_options(Stage of) const {
-  const StageOptions& chosen = options.of(of);
-  TrainerOptions trainer;
-  trainer.schedule.learning_rate = chosen.learning_rate;
-  trainer.schedule.min_learning_rate = chosen.min_learning_rate;
-  trainer.schedule.steps = chosen.steps;
-  trainer.schedule.warmup_steps = std::min(chosen.warmup_steps, chosen.steps - 1);
-  trainer.accumulation = options.accumulation;
-  trainer.clip_norm = options.clip_norm;
-  trainer.autocast = options.autocast;
-  trainer.device = options.device;
-  trainer.seed = options.seed + static_cast<std::uint64_t>(of);
-  trainer.log_every = options.log_every;
-  return trainer;
-}
 
 void Conversion::State::begin() {
   const std::vector<double> errors = errors_of_layers();
@@ -258,16 +111,16 @@ void Conversion::State::begin() {
 }
 
 void Conversion::State::start_hydra(Stage of) {
-  if (!options.starts_hydra || fresh.hydra.empty()) return;
-  LoaderOptions chosen = loader_options(of);
+  if (!options.starts_hydra || stages.fresh().hydra.empty()) return;
+  LoaderOptions chosen = stages.loader(of);
   chosen.cache_bytes = 0;
   BatchLoader loader(pictures, chosen);
   const auto images = [&](std::int64_t index) -> std::optional<at::Tensor> {
     if (index == 0) loader.seek(0, 0);
     if (index == options.hydra_start_batches) return std::nullopt;
-    return loader.next().images.to(options.device);
+    return loader.next().images.to(device());
   };
-  start_hydra_layers(teacher, student, fresh.hydra, options.hydra_start, images, group);
+  start_hydra_layers(teacher, student, stages.fresh().hydra, options.hydra_start, images, group);
   evaluate("hydra start", 0);
 }
 
@@ -278,10 +131,10 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
                        agreement.is_better_than(history.best_evaluation().agreement);
   if (is_best) {
     history.best = static_cast<std::int64_t>(history.evaluations.size()) - 1;
-    if (group.is_first()) states.save_best(student, about, steps_before(stage) + step);
+    if (group.is_first()) states.save_best(student, about, stages.steps_before(stage) + step);
   }
   if (events.on_evaluation)
-    events.on_evaluation(history.evaluations.back(), steps_before(stage) + step, is_best);
+    events.on_evaluation(history.evaluations.back(), stages.steps_before(stage) + step, is_best);
 }
 
 bool Conversion::State::has_stalled(Stage of) const {
@@ -303,7 +156,7 @@ bool Conversion::State::has_stalled(Stage of) const {
 void Conversion::State::save(NamedTensors tensors) {
   if (!group.is_first()) return;
   TrainingState state;
-  state.step = steps_before(stage) + position.step;
+  state.step = stages.steps_before(stage) + position.step;
   state.tensors = std::move(tensors);
   history.seconds = seconds();
   state.fields[kIdentityField] = options.identity;
@@ -316,17 +169,17 @@ void Conversion::State::save(NamedTensors tensors) {
 }
 
 bool Conversion::State::run_stage() {
-  const Stage current = stages[stage];
+  const Stage current = stages.all()[stage];
   const StageOptions& chosen = options.of(current);
   const std::string stage_name(name(current));
-  const std::unique_ptr<TrainingTask> task = make_task(current);
-  BatchLoader loader(pictures, loader_options(current));
-  Optimizer optimizer(groups_of(current), options.optimizer);
+  const std::unique_ptr<TrainingTask> task = stages.make_task(current);
+  BatchLoader loader(pictures, stages.loader(current));
+  Optimizer optimizer(stages.parameters(current), options.optimizer);
   std::unique_ptr<ParameterAverage> average;
   if (current >= Stage::finetune && options.average_decay > 0)
     average = std::make_unique<ParameterAverage>(optimizer.named_parameters(),
                                                  options.average_decay, true);
-  Trainer trainer(*task, loader, optimizer, average.get(), group, trainer_options(current));
+  Trainer trainer(*task, loader, optimizer, average.get(), group, stages.trainer(current));
   if (resumed) {
     optimizer.load_state(*resumed);
     if (average) average->load_state(*resumed);
@@ -345,7 +198,8 @@ bool Conversion::State::run_stage() {
     if (std::isfinite(loss)) {
       history.losses.push_back({stage_name, record.step, seconds(), loss, record.learning_rate});
     }
-    if (events.on_record) events.on_record(current, steps_before(stage) + record.step, record);
+    if (events.on_record)
+      events.on_record(current, stages.steps_before(stage) + record.step, record);
   };
   trainer.keep_going = [&] {
     if (events.keep_going && !events.keep_going())
@@ -355,7 +209,7 @@ bool Conversion::State::run_stage() {
     return answer == go_on;
   };
   if (events.on_stage)
-    events.on_stage({current, stage + 1, stages.size(), position.step, chosen.steps});
+    events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps});
 
   // Looks at the held-out images at steps that depend on nothing but the options.
   const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
@@ -383,7 +237,7 @@ bool Conversion::State::run_stage() {
     position = trainer.position();
     summary.steps = position.step;
     summary.seconds = position.seconds;
-    answer = number_of_first(group, options.device, answer);
+    answer = number_of_first(group, device(), answer);
     if (position.step < next_look && answer != out_of_time) {
       save(state_of(optimizer, average.get()));
       if (answer == stop) return false;
@@ -434,7 +288,7 @@ std::optional<std::filesystem::path> Conversion::newest_state() const {
 }
 
 std::int64_t Conversion::planned_steps() const {
-  return state_->steps_before(state_->stages.size());
+  return state_->stages.steps_before(state_->stages.all().size());
 }
 
 void Conversion::forget_states() {
@@ -452,15 +306,15 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
   state.history = history_from_json(entry_of(loaded.fields, kHistoryField, name), name);
   ConversionHistory& history = state.history;
   const bool is_within = state.position.step > 0;
-  if (stage < 0 || stage > std::ssize(state.stages) || state.position.step < 0 ||
+  if (stage < 0 || stage > std::ssize(state.stages.all()) || state.position.step < 0 ||
       history.layers.size() != state.layers.all.size() ||
-      (is_within && (history.stages.empty() || stage == std::ssize(state.stages))))
+      (is_within && (history.stages.empty() || stage == std::ssize(state.stages.all()))))
     throw Error(ErrorCode::decode_failed, "the state contradicts itself", name);
   state.stage = static_cast<std::size_t>(stage);
   state.earlier_seconds = history.seconds;
   if (is_within) {
     // Other processes, other steps: those at which the same pictures have been seen.
-    const std::int64_t steps = state.options.of(state.stages[state.stage]).steps;
+    const std::int64_t steps = state.options.of(state.stages.all()[state.stage]).steps;
     std::int64_t& planned = history.stages.back().planned_steps;
     if (planned < 1) throw Error(ErrorCode::decode_failed, "the state's stage has no steps", name);
     const auto renumber = [&](std::int64_t& step) {
@@ -476,7 +330,7 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
       planned = steps;
     }
   }
-  const std::int64_t step = state.steps_before(state.stage) + state.position.step;
+  const std::int64_t step = state.stages.steps_before(state.stage) + state.position.step;
   // What older versions wrote has no such field.
   const std::int64_t steps_done = loaded.fields.contains(kStepsDoneField)
                                       ? integer_field(loaded.fields, kStepsDoneField, name)
@@ -498,11 +352,11 @@ const ConversionHistory& Conversion::run(const ConversionEvents& events) {
   state.started = Clock::now();
   if (state.history.evaluations.empty()) {
     state.begin();
-    state.start_hydra(state.stages.empty() ? Stage::outputs : state.stages.front());
+    state.start_hydra(state.stages.all().empty() ? Stage::outputs : state.stages.all().front());
   }
   bool goes_on = true;
-  while (goes_on && state.stage < state.stages.size()) goes_on = state.run_stage();
-  state.finish(/*is_complete=*/state.stage == state.stages.size());
+  while (goes_on && state.stage < state.stages.all().size()) goes_on = state.run_stage();
+  state.finish(/*is_complete=*/state.stage == state.stages.all().size());
   return state.history;
 }
 

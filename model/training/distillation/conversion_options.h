@@ -2,14 +2,13 @@
 // (app/convert/options.cpp).
 #pragma once
 
-#include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
+#include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/hydra_start.h"
 #include "model/training/distillation/maps_task.h"
-#include "model/training/mixup.h"
 #include "model/training/optimizer.h"
-
-#include <c10/core/Device.h>
+#include "model/training/parameter_groups.h"
+#include "model/training/trainer.h"
 
 #include <cstdint>
 #include <string>
@@ -51,24 +50,16 @@ struct ConversionOptions {
   std::vector<std::int64_t> begun;
   std::int64_t hydra_start_batches = 4;
 
-  double temperature = 1;
-  double logits_weight = 1;
-  double blocks_weight = 4;
-  double cls_weight = 0;
-  MixupOptions mixup;             ///< in the last stage
+  FinetuneOptions of_finetune{.blocks_weight = 4};
   ResolutionOptions resolutions;  ///< of the last stage, which all parameters learn in
   /// First block that the finetune stage trains; -1: the first converted one, after which it must not
   /// lie. What comes before the blocks is never trained.
   std::int64_t train_from = -1;
   bool trains_head = false;  ///< the classifier too, in the last stage
-  double layer_decay = 1;    ///< `ParameterGroupOptions`, in the last stage
   double average_decay = 0;  ///< of the moving average of the weights in the last stage; 0: none
-
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};
-  double weight_decay = 0.02;       ///< in the last stage
-  double mechanism_rate_scale = 3;  ///< learning rate of maps and feature scales there, times this
-  double clip_norm = 1;
-  std::int64_t accumulation = 1;
+  /// Of the last stages: learning rates of maps and feature scales, of layers, weight decay.
+  ParameterGroupOptions groups{.weight_decay = 0.02, .mechanism_rate_scale = 3};
 
   /// A stage ends after so many evaluations in a row without a better one; 0: never.
   std::int64_t patience = 0;
@@ -78,10 +69,9 @@ struct ConversionOptions {
 
   /// How pictures are loaded; batch size, seed, rank and number of processes are filled in.
   LoaderOptions loader;
-  std::uint64_t seed = 42;
-  c10::Device device{c10::kCPU};
-  Autocast autocast = Autocast::off;
-  std::int64_t log_every = 20;
+  /// Of every stage, whose own schedule and seed are filled in; the seed is that of pictures and mixing,
+  /// too.
+  TrainerOptions trainer{.clip_norm = 1};
   int recent_states = 1;
   std::int64_t steps_between_states = 0;  ///< besides those at looks; 0: none
 

@@ -1,14 +1,15 @@
 #include "model/training/log/event_file.h"
 
 #include "kernels/error.h"
-#include "model/training/log/kept_records.h"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
 #include <concepts>
+#include <iterator>
 #include <optional>
+#include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::model::training {
@@ -169,6 +170,28 @@ std::string scalars_event(double wall_time, std::int64_t step, const Scalars& sc
   append_varint(event, static_cast<std::uint64_t>(step));
   append_bytes(event, kSummary, summary);
   return event;
+}
+
+std::string keep_records(const std::filesystem::path& file,
+                         const std::function<std::size_t(std::string_view)>& kept) {
+  if (!std::filesystem::exists(file)) return {};
+  std::string bytes;
+  {
+    std::ifstream in(file, std::ios::binary);
+    bytes.assign(std::istreambuf_iterator<char>(in), {});
+    if (in.bad() || !in.is_open()) throw Error(ErrorCode::failed, "cannot be read", file.native());
+  }
+  const std::size_t size = kept(bytes);
+  if (size == bytes.size()) return bytes;
+  std::error_code error;
+  std::filesystem::resize_file(file, size, error);
+  if (error) {
+    throw Error(ErrorCode::failed,
+                "cannot be cut to its first " + std::to_string(size) + " bytes: " + error.message(),
+                file.native());
+  }
+  bytes.resize(size);
+  return bytes;
 }
 
 EventFile::EventFile(const fs::path& folder, std::int64_t resumed_step) {

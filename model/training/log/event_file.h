@@ -1,9 +1,11 @@
 // TensorBoard's event files, written by hand: three messages and a frame are less than protobuf.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +26,12 @@ std::string tfrecord(std::string_view data);
 /// since 1970; values become float32.
 std::string version_event(double wall_time);
 std::string scalars_event(double wall_time, std::int64_t step, const Scalars& scalars);
+
+/// What a resumed run keeps of a file that the interrupted one appended to: cuts `file` after its
+/// first `kept(bytes)` bytes and returns them; a file that is not there stays so. Throws
+/// Error(failed).
+std::string keep_records(const std::filesystem::path& file,
+                         const std::function<std::size_t(std::string_view)>& kept);
 
 class EventFile {
  public:

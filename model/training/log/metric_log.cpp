@@ -1,7 +1,6 @@
 #include "model/training/log/metric_log.h"
 
 #include "kernels/error.h"
-#include "model/training/log/kept_records.h"
 
 #include <nlohmann/json.hpp>
 

@@ -8,9 +8,8 @@
 // virtual tables that libtorch_cpu.so exports. Every stand-in is abstract, so a LibTorch whose
 // header held one by value would fail to compile instead of getting its size wrong.
 #define USE_C10D_GLOO
-#include "model/training/parallel/gloo_group.h"
-
 #include "kernels/error.h"
+#include "model/training/parallel/rendezvous.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 

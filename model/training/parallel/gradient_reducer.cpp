@@ -1,6 +1,7 @@
 #include "model/training/parallel/gradient_reducer.h"
 
 #include "kernels/error.h"
+#include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/GradMode.h>
@@ -200,6 +201,13 @@ struct GradientReducer::State {
   std::size_t launched = 0;  ///< buckets
   bool is_exchanging = false;
 };
+
+void share_weights(VisionTransformerImpl& model, ProcessGroup& group) {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named_tensors(model)) tensors.push_back(tensor);
+  group.broadcast(tensors);
+}
 
 GradientReducer::GradientReducer(NamedTensors parameters, ProcessGroup& group,
                                  std::int64_t bucket_bytes) {

@@ -1,4 +1,4 @@
-// Gradients of all ranks, averaged while the backward pass still runs (Li et al. 2020, PyTorch
+// One model on all ranks: its weights, and its gradients, averaged while the backward pass still runs (Li et al. 2020, PyTorch
 // Distributed, arXiv 2006.15704): fixed buckets, filled as gradients become ready, summed
 // asynchronously.
 #pragma once
@@ -12,7 +12,16 @@
 #include <memory>
 #include <vector>
 
+namespace hydrascope::model {
+class VisionTransformerImpl;
+}
+
 namespace hydrascope::model::training {
+
+/// Rank 0's values of all that a checkpoint holds replace everybody's: what is frozen or no
+/// parameter too, which GradientReducer knows nothing of. Initial values are drawn from one seed on
+/// all ranks, but not by one processor. Call it before something copies the weights.
+void share_weights(VisionTransformerImpl& model, ProcessGroup& group);
 
 class GradientReducer {
  public:

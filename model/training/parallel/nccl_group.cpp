@@ -1,10 +1,8 @@
 // NCCL through its C interface. c10d's ProcessGroupNCCL would do, but its header needs those of
 // CUDA and NCCL, its size is known from that header alone, and its watchdog ends the process
 // instead of reporting an error.
-#include "model/training/parallel/nccl_group.h"
-
 #include "kernels/error.h"
-#include "model/training/parallel/nccl_library.h"
+#include "model/training/parallel/rendezvous.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/DeviceGuard.h>
@@ -12,10 +10,90 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <array>
+#include <dlfcn.h>
+#include <string>
 #include <thread>
 
 namespace hydrascope::model::training {
 namespace {
+
+// NCCL's C interface, as far as it is used here. libtorch_cuda.so brings the library along; it is
+// looked up at run time because no build, and no run on the CPU, shall need CUDA.
+// https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html (stable within version 2)
+
+struct NcclUniqueId {
+  std::array<char, 128> bytes;
+};
+using NcclComm = void*;
+using NcclStream = void*;  ///< cudaStream_t
+using NcclResult = int;
+
+inline constexpr NcclResult kNcclSuccess = 0;
+inline constexpr NcclResult kNcclInProgress = 7;
+inline constexpr int kNcclSum = 0;
+
+/// Values of ncclDataType_t.
+enum class NcclType : int {
+  int8 = 0,
+  uint8 = 1,
+  int32 = 2,
+  int64 = 4,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9,
+};
+
+struct NcclLibrary {
+  NcclResult (*get_unique_id)(NcclUniqueId* id) = nullptr;
+  NcclResult (*comm_init_rank)(NcclComm* comm, int ranks, NcclUniqueId id, int rank) = nullptr;
+  NcclResult (*comm_destroy)(NcclComm comm) = nullptr;
+  NcclResult (*comm_abort)(NcclComm comm) = nullptr;
+  NcclResult (*comm_async_error)(NcclComm comm, NcclResult* error) = nullptr;
+  NcclResult (*all_reduce)(const void* send, void* receive, std::size_t count, NcclType type,
+                           int operation, NcclComm comm, NcclStream stream) = nullptr;
+  NcclResult (*broadcast)(const void* send, void* receive, std::size_t count, NcclType type,
+                          int root, NcclComm comm, NcclStream stream) = nullptr;
+  const char* (*error_string)(NcclResult result) = nullptr;
+};
+
+constexpr const char* kNcclFile = "libnccl.so.2";
+
+template <typename Function>
+void look_up(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(dlsym(library, name));
+  if (function == nullptr)
+    throw Error(ErrorCode::failed, std::string("has no function ") + name, kNcclFile);
+}
+
+NcclLibrary load_nccl() {
+  // First the one that LibTorch itself runs with.
+  void* library = dlopen(kNcclFile, RTLD_NOW | RTLD_NOLOAD);
+  if (library == nullptr) library = dlopen(kNcclFile, RTLD_NOW);
+  if (library == nullptr) {
+    const char* reason = dlerror();
+    throw Error(ErrorCode::failed,
+                std::string("NCCL does not load: ") + (reason != nullptr ? reason : "unknown"),
+                kNcclFile, "several processes on GPUs need it; --device cpu does not");
+  }
+  NcclLibrary result;
+  look_up(library, "ncclGetUniqueId", result.get_unique_id);
+  look_up(library, "ncclCommInitRank", result.comm_init_rank);
+  look_up(library, "ncclCommDestroy", result.comm_destroy);
+  look_up(library, "ncclCommAbort", result.comm_abort);
+  look_up(library, "ncclCommGetAsyncError", result.comm_async_error);
+  look_up(library, "ncclAllReduce", result.all_reduce);
+  look_up(library, "ncclBroadcast", result.broadcast);
+  look_up(library, "ncclGetErrorString", result.error_string);
+  return result;
+}
+
+/// Loaded once. Throws Error(failed) where it cannot be.
+const NcclLibrary& nccl_library() {
+  static const NcclLibrary library = load_nccl();
+  return library;
+}
 
 constexpr const char* kIdKey = "nccl/unique_id";
 

@@ -1,7 +1,6 @@
 #include "model/training/parallel/process_group.h"
 
-#include "model/training/parallel/gloo_group.h"
-#include "model/training/parallel/nccl_group.h"
+#include "model/training/parallel/rendezvous.h"
 
 #include <ATen/ATen.h>
 

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,12 @@ class Rendezvous {
   std::chrono::milliseconds timeout_;
   c10::intrusive_ptr<c10d::Store> store_;
 };
+
+/// Processes that exchange tensors on the CPU, and between GPUs: `device` is one that no other rank
+/// uses.
+std::unique_ptr<ProcessGroup> make_gloo_group(std::unique_ptr<Rendezvous> rendezvous);
+std::unique_ptr<ProcessGroup> make_nccl_group(std::unique_ptr<Rendezvous> rendezvous,
+                                              c10::Device device);
 
 /// What an exception says, in one line: LibTorch's without the stack.
 std::string plain_message(const std::exception& error);

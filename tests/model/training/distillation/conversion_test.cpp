@@ -47,7 +47,7 @@ class ConversionTest : public ::testing::Test {
     chosen.hydra_start_batches = 1;
     chosen.loader.augment.size = {32, 32};
     chosen.loader.augment.scale = {0.5, 1};
-    chosen.log_every = 2;
+    chosen.trainer.log_every = 2;
     return chosen;
   }
 
@@ -139,7 +139,7 @@ TEST_F(ConversionTest, FrozenParametersStay) {
 TEST_F(ConversionTest, AResumedRunIsTheUninterruptedOneBitForBit) {
   ConversionOptions chosen = options();
   chosen.average_decay = 0.9;
-  chosen.mixup.mixup_alpha = 0.8;
+  chosen.of_finetune.mixup.mixup_alpha = 0.8;
   const auto weights = [&](const std::string& name) {
     return read_bytes(folder_.path() / name / "last.safetensors");
   };
@@ -273,7 +273,7 @@ TEST_F(ConversionTest, WorksForEveryMechanism) {
   chosen.outputs.steps = 2;
   chosen.finetune.steps = 2;
   for (const Autocast autocast : {Autocast::off, Autocast::bfloat16}) {
-    chosen.autocast = autocast;
+    chosen.trainer.autocast = autocast;
     for (const MechanismEntry* entry : mechanisms()) {
       if (entry->name == "softmax") continue;
       VisionTransformer model = student(entry->name + ":1-2");

@@ -1,0 +1,55 @@
+// What the stages of a conversion are made of: which of them a student needs, and of each its task,
+// its pictures, what it trains and how.
+#pragma once
+
+#include "model/training/distillation/conversion_options.h"
+#include "model/training/distillation/converted_layers.h"
+#include "model/training/distillation/teacher.h"
+#include "model/training/parallel/process_group.h"
+#include "model/training/trainer.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace hydrascope::model::training {
+
+class ConversionStages {
+ public:
+  /// Settles the options that depend on the models. Throws what `converted_layers` throws and
+  /// Error(invalid_argument) for a `train_from` that leaves a converted layer out. All must outlive
+  /// this.
+  ConversionStages(Teacher& teacher, VisionTransformerImpl& student, const ProcessGroup& group,
+                   ConversionOptions options);
+
+  [[nodiscard]] const ConversionOptions& options() const noexcept { return options_; }
+  [[nodiscard]] const ConvertedLayers& layers() const noexcept { return layers_; }
+  /// Of the layers, those that no earlier conversion has begun.
+  [[nodiscard]] const ConvertedLayers& fresh() const noexcept { return fresh_; }
+
+  /// In their order, those with steps and something to train.
+  [[nodiscard]] const std::vector<Stage>& all() const noexcept { return stages_; }
+  /// Steps of the stages before the one at position `index` of `all`.
+  [[nodiscard]] std::int64_t steps_before(std::size_t index) const;
+
+  [[nodiscard]] LoaderOptions loader(Stage stage) const;
+  [[nodiscard]] TrainerOptions trainer(Stage stage) const;
+  std::unique_ptr<TrainingTask> make_task(Stage stage);
+  std::vector<ParameterGroup> parameters(Stage stage);
+
+ private:
+  [[nodiscard]] bool has_work(Stage stage) const;
+  /// The groups, those of layers other than Hydra's apart, at `outputs_rate_scale`.
+  [[nodiscard]] std::vector<ParameterGroup> with_rates_of_outputs(
+      std::vector<ParameterGroup> groups) const;
+
+  Teacher& teacher_;
+  VisionTransformerImpl& student_;
+  const ProcessGroup& group_;
+  ConversionOptions options_;
+  ConvertedLayers layers_;
+  ConvertedLayers fresh_;
+  std::vector<Stage> stages_;
+};
+
+}  // namespace hydrascope::model::training
