@@ -61,6 +61,10 @@ bool plan_serves(const InferenceOptions& options) {
 }  // namespace
 
 struct Classifier::State {
+  explicit State(const InferenceOptions& chosen) : options(chosen) {
+    options.threads = at::get_num_threads();
+  }
+
   InferenceOptions options;
   checkpoint::LoadReport report;
   std::unique_ptr<Engine> engine;
@@ -68,8 +72,7 @@ struct Classifier::State {
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
                        const InferenceOptions& options, const checkpoint::HeadOptions& head)
-    : Engine(config), state_(std::make_unique<State>()) {
-  state_->options = options;
+    : Engine(config), state_(std::make_unique<State>(options)) {
   const inference::OneTorchThread of_small_blocks(!inference::has_large_blocks(config));
   VisionTransformer modules(config, Initialisation::for_loading);
   const checkpoint::Loading loading = weights.start_loading(*modules, head);
@@ -78,14 +81,12 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
 }
 
 Classifier::Classifier(const VitConfig& config, const InferenceOptions& options)
-    : Engine(config), state_(std::make_unique<State>()) {
-  state_->options = options;
+    : Engine(config), state_(std::make_unique<State>(options)) {
   VisionTransformer modules(config, Initialisation::for_loading);
   make_engine({modules, random_block_linears(*modules)});
 }
 
 void Classifier::make_engine(const inference::EngineSource& source) {
-  state_->options.threads = at::get_num_threads();
   const PrecisionGuard guard(options().precision.tf32, options().deterministic);
   const bool has_plan = plan_serves(options());
   with_torch_errors("the model", options().device.str(), less_memory(options()), [&] {

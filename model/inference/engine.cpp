@@ -3,15 +3,29 @@
 #include "kernels/error.h"
 #include "model/inference/inference_options.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 #include <ATen/ops/stack.h>
 
 #include <utility>
 
 namespace hydrascope::model::inference {
 
+namespace {
+
+/// Nothing is drawn for what is filled: whoever draws later draws the same.
+VisionTransformer unfilled(const VitConfig& config) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor before = generator.get_state();
+  VisionTransformer modules(config, Initialisation::for_loading);
+  generator.set_state(before);
+  return modules;
+}
+
+}  // namespace
+
 EngineSource::EngineSource(const VisionTransformer& filled)
-    : EngineSource(VisionTransformer(filled->config(), Initialisation::for_loading),
-                   tensors_of(*filled)) {}
+    : EngineSource(unfilled(filled->config()), tensors_of(*filled)) {}
 
 EngineSource::EngineSource(VisionTransformer modules, TensorSource source)
     : model(std::move(modules)), weights(std::move(source)) {
