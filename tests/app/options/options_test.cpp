@@ -91,7 +91,7 @@ TEST(Options, TakeNegativeNumbersForValues) {
             (std::vector<double>{-.5, -1e-2, -3}));
   EXPECT_EQ(parsed({"--mean", "-1,-2,-3"}).numbers("mean"), (std::vector<double>{-1, -2, -3}));
   EXPECT_EQ(parsed({"--attn", "-5"}).text("attn"), "-5");
-  EXPECT_ERROR(parsed({"--workers", "-5"}), invalid_argument, "at least 0, found -5");
+  EXPECT_ERROR(parsed({"--workers", "-5"}), invalid_argument, "at least 1, found -5");
 }
 
 TEST(Options, EndAtTheDoubleDash) {
