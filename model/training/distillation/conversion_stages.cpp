@@ -37,7 +37,7 @@ ConversionStages::ConversionStages(Teacher& teacher, VisionTransformerImpl& stud
   if (!layers_.all.empty() && train_from > layers_.first()) {
     throw Error(ErrorCode::invalid_argument,
                 "layer " + std::to_string(layers_.first()) + " is converted and has to learn",
-                "--train-from " + std::to_string(train_from));
+                "`train_from` " + std::to_string(train_from));
   }
   options_.of_maps.seed = options_.of_finetune.seed = options_.trainer.seed;
   options_.of_finetune.first_layer = train_from;

@@ -75,7 +75,7 @@ NcclLibrary load_nccl() {
     const char* reason = dlerror();
     throw Error(ErrorCode::failed,
                 std::string("NCCL does not load: ") + (reason != nullptr ? reason : "unknown"),
-                kNcclFile, "several processes on GPUs need it; --device cpu does not");
+                kNcclFile, "several processes on GPUs need it; `device` cpu does not");
   }
   NcclLibrary result;
   look_up(library, "ncclGetUniqueId", result.get_unique_id);
