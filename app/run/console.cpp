@@ -80,6 +80,7 @@ std::string with_flags(std::string_view text) {
       Spelling{"reset_head", "--reset-head"},
       Spelling{"resume", "--resume"},
       Spelling{"start", "--start"},
+      Spelling{"train_from", "--train-from"},
       Spelling{"use_ema", "--use-ema"},
   };
   std::string result;
