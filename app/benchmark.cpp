@@ -10,6 +10,7 @@
 #include "app/command.h"
 #include "app/model/assets.h"
 #include "app/model/auto_precision.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
@@ -231,7 +232,7 @@ int run_benchmark(const ParsedOptions& options) {
     const image::Size size = fitted(subject.transform);
     row.model = subject.name;
     row.attention = model::to_text(subject.config.attention);
-    row.attention_options = joined(model::attention_options(subject.config));
+    row.attention_options = joined(computed_options(subject.config));
     row.approximations = joined(subject.classifier.approximations());
     row.img_size = {size.height, size.width};
     row.tokens = subject.classifier.num_tokens(size.height, size.width);

@@ -1,6 +1,7 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
 #include "app/command.h"
 #include "app/model/auto_precision.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/input_count.h"
@@ -91,7 +92,7 @@ int run_classify(const ParsedOptions& options) {
   if (options.given("save-input")) input_file.emplace(team.own_file(options.text("save-input")));
 
   const std::string attention = model::to_text(source.config.attention);
-  const auto attention_options = model::attention_options(source.config);
+  const auto attention_options = computed_options(source.config);
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);

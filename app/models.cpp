@@ -4,6 +4,7 @@
 #include "app/model/assets.h"
 #include "app/model/hub_cache.h"
 #include "app/model/mechanism_listing.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"
 #include "app/results/table.h"
@@ -106,7 +107,7 @@ int info(const ParsedOptions& options, OutputFile& output) {
   report.add("arch", source.config.arch);
   report.add("parameters", parameter_count(source.weights));
   report.add("attention", model::to_text(source.config.attention));
-  if (const auto values = model::attention_options(source.config); !values.empty())
+  if (const auto values = computed_options(source.config); !values.empty())
     report.add("attention_options", values);
   report.add_size("img_size", size.height, size.width);
   report.add("tokens", grid.num_tokens());

@@ -1,6 +1,7 @@
 // hydrascope visualize: which tokens a prediction rests on, drawn over the pictures and videos.
 #include "app/command.h"
 #include "app/model/auto_precision.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/input_count.h"
@@ -57,7 +58,7 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
 MapRecord facts_of_run(const model::Classifier& classifier) {
   MapRecord run;
   run.attention = model::to_text(classifier.config().attention);
-  run.attention_options = model::attention_options(classifier.config());
+  run.attention_options = computed_options(classifier.config());
   run.approximations = classifier.approximations();
   run.device = classifier.options().device.str();
   run.precision = classifier.options().precision.name();

@@ -291,7 +291,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.output = output_.string();
   report.before = model::to_text(source_.trained.attention);
   report.after = model::to_text(source_.config.attention);
-  report.attention_options = model::attention_options(source_.config);
+  report.attention_options = computed_options(source_.config);
   report.sources = pictures_.sources;
   report.recipe = recipe_;
   report.history = history;

@@ -1,6 +1,7 @@
 #include "app/evaluate/reference_model.h"
 
 #include "app/evaluate/evaluated_set.h"
+#include "app/model/model_metadata.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
 
@@ -69,7 +70,7 @@ void ReferenceModel::add_facts(Summary& summary) const {
   const image::TransformConfig& transform = transform_.config;
   summary.add("against", source_.name);
   summary.add("against_attention", model::to_text(source_.config.attention));
-  if (const auto values = model::attention_options(source_.config); !values.empty())
+  if (const auto values = computed_options(source_.config); !values.empty())
     summary.add("against_attention_options", values);
   summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(classifier_->options().precision.name()));

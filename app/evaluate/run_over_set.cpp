@@ -7,6 +7,7 @@
 #include "app/evaluate/evaluation_results.h"
 #include "app/evaluate/faithfulness.h"
 #include "app/evaluate/reference_model.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/pipeline/pipeline.h"
 #include "app/run/console.h"
@@ -26,7 +27,7 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
              const model::Classifier& classifier, const PipelineTiming& timing) {
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
-  if (const auto values = model::attention_options(source.config); !values.empty())
+  if (const auto values = computed_options(source.config); !values.empty())
     summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.native);

@@ -45,4 +45,11 @@ checkpoint::Metadata describe_descendant(const ModelSource& source, const std::s
   return metadata;
 }
 
+std::map<std::string, std::string> computed_options(const model::VitConfig& config) {
+  std::map<std::string, std::string> options = model::attention_options(config.attention);
+  if (config.pos_interp != model::PosInterp::timm) options["pos_interp"] = name(config.pos_interp);
+  if (config.overview) options["overview"] = "on";
+  return options;
+}
+
 }  // namespace hydrascope::app

@@ -1,5 +1,5 @@
-// What a file that this program writes says of itself besides its configuration: where it came
-// from, how pictures become its input, what its classes are called, under which licence it is.
+// What files and records that this program writes say of a model besides its configuration: where it
+// came from, how pictures become its input, what its classes are called, under which licence it is.
 #pragma once
 
 #include "app/model/model_source.h"
@@ -7,6 +7,7 @@
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/image/labels.h"
 
+#include <map>
 #include <string>
 
 namespace hydrascope::app {
@@ -16,5 +17,9 @@ namespace hydrascope::app {
 checkpoint::Metadata describe_descendant(const ModelSource& source, const std::string& command,
                                          const ResolvedTransform& transform,
                                          const ResolvedLabels& labels);
+
+/// What a model computes beside its weights: the options of its layers (attention_spec.h), and
+/// "pos_interp" and "overview" where they are not those of timm.
+std::map<std::string, std::string> computed_options(const model::VitConfig& config);
 
 }  // namespace hydrascope::app

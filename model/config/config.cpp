@@ -265,11 +265,4 @@ std::string to_text(const VitConfig& config) {
   return text;
 }
 
-std::map<std::string, std::string> attention_options(const VitConfig& config) {
-  std::map<std::string, std::string> options = attention_options(config.attention);
-  if (config.pos_interp != PosInterp::timm) options["pos_interp"] = name(config.pos_interp);
-  if (config.overview) options["overview"] = "on";
-  return options;
-}
-
 }  // namespace hydrascope::model

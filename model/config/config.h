@@ -5,7 +5,6 @@
 #include "model/attention/attention_spec.h"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -92,10 +91,6 @@ struct VitConfig {
   }
   [[nodiscard]] TokenGrid training_grid() const {
     return {num_prefix_tokens(), grid_rows(), grid_columns()};
-
-    /// What the layers compute beside the weights: the options of their mechanisms (attention_spec.h),
-    /// and "pos_interp" and "overview" where they are not those of timm.
-    std::map<std::string, std::string> attention_options(const VitConfig& config);
   }
   /// The tokens of a picture of `rows` x `columns` patches. With `overview`, a picture that is larger
   /// than the training grid in both directions comes a second time, reduced until it just covers

@@ -159,16 +159,5 @@ TEST(VitConfigTest, ValidateNamesTheField) {
   EXPECT_NO_THROW(validate(VitConfig{}));
 }
 
-TEST(VitConfigTest, OptionsOfARunSayHowItReadsALargerPicture) {
-  VitConfig config;
-  config.attention.assign(12, {"hydra", {}});
-  EXPECT_EQ(attention_options(config), attention_options(config.attention));
-  config.pos_interp = PosInterp::tile;
-  config.overview = true;
-  const auto options = attention_options(config);
-  EXPECT_EQ(options.at("pos_interp"), "tile");
-  EXPECT_EQ(options.at("overview"), "on");
-}
-
 }  // namespace
 }  // namespace hydrascope::model
