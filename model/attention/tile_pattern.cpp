@@ -14,15 +14,17 @@ using at::Tensor;
 
 class TilePattern final : public KeyPattern {
  public:
-  TilePattern(const GridExtent& size, KeysOfTile keys) : size_(size), keys_(std::move(keys)) {}
+  TilePattern(const GridExtent& size, std::function<KeysOfTile(const Tiles&)> keys_of)
+      : size_(size), keys_of_(std::move(keys_of)) {}
 
   [[nodiscard]] Tensor rows(const TokenGrid& grid, std::int64_t first,
                             std::int64_t count) const override {
     Tensor sees = at::zeros({count, grid.num_patches()}, at::kBool);
     bool* const values = sees.mutable_data_ptr<bool>();
     const Tiles tiles(grid, size_);
+    const KeysOfTile keys_of_tile = keys_of_(tiles);
     for (std::int64_t t = 0; t < tiles.count(); ++t) {
-      const std::vector<std::int64_t> keys = keys_(tiles, t);
+      const std::vector<std::int64_t> keys = keys_of_tile(t);
       for (const std::int64_t query : tiles.patches(t)) {
         if (query < first || query >= first + count) continue;
         for (const std::int64_t key : keys)
@@ -38,9 +40,10 @@ class TilePattern final : public KeyPattern {
     };
     std::map<std::pair<std::size_t, std::size_t>, Tensors> by_shape;
     const Tiles tiles(grid, size_);
+    const KeysOfTile keys_of_tile = keys_of_(tiles);
     for (std::int64_t t = 0; t < tiles.count(); ++t) {
       const std::vector<std::int64_t> queries = tiles.patches(t);
-      const std::vector<std::int64_t> keys = keys_(tiles, t);
+      const std::vector<std::int64_t> keys = keys_of_tile(t);
       Tensors& alike = by_shape[{queries.size(), keys.size()}];
       alike.queries.push_back(at::tensor(queries, at::kLong));
       alike.keys.push_back(at::tensor(keys, at::kLong));
@@ -53,15 +56,16 @@ class TilePattern final : public KeyPattern {
 
   [[nodiscard]] double num_pairs(const TokenGrid& grid) const override {
     const Tiles tiles(grid, size_);
+    const KeysOfTile keys_of_tile = keys_of_(tiles);
     double pairs = 0;
     for (std::int64_t t = 0; t < tiles.count(); ++t)
-      pairs += static_cast<double>(tiles.patches(t).size() * keys_(tiles, t).size());
+      pairs += static_cast<double>(tiles.patches(t).size() * keys_of_tile(t).size());
     return pairs;
   }
 
  private:
   GridExtent size_;
-  KeysOfTile keys_;
+  std::function<KeysOfTile(const Tiles&)> keys_of_;
 };
 
 }  // namespace
@@ -97,8 +101,9 @@ std::vector<std::int64_t> Tiles::central_patches(std::int64_t t, std::int64_t co
   return list;
 }
 
-std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size, KeysOfTile keys) {
-  return std::make_unique<TilePattern>(size, std::move(keys));
+std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size,
+                                         std::function<KeysOfTile(const Tiles& tiles)> keys_of) {
+  return std::make_unique<TilePattern>(size, std::move(keys_of));
 }
 
 }  // namespace hydrascope::model

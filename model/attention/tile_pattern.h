@@ -31,8 +31,10 @@ class Tiles {
 };
 
 /// What the patches of tile t see, each patch once.
-using KeysOfTile = std::function<std::vector<std::int64_t>(const Tiles& tiles, std::int64_t t)>;
+using KeysOfTile = std::function<std::vector<std::int64_t>(std::int64_t t)>;
 
-std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size, KeysOfTile keys);
+/// `keys_of` is asked once for a grid; what it returns refers to those tiles.
+std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size,
+                                         std::function<KeysOfTile(const Tiles& tiles)> keys_of);
 
 }  // namespace hydrascope::model

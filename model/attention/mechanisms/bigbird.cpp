@@ -56,7 +56,9 @@ std::unique_ptr<KeyPattern> bigbird_pattern(const MechanismOptions& options, std
     return list;
   };
   const std::int64_t side = kBigBirdBlock(options);
-  return tile_pattern({side, side}, keys);
+  return tile_pattern({side, side}, [keys](const Tiles& tiles) -> KeysOfTile {
+    return [&tiles, keys](std::int64_t t) { return keys(tiles, t); };
+  });
 }
 
 std::vector<HeadPattern> bigbird_heads(const MechanismOptions& options, const SparseLayer& layer) {

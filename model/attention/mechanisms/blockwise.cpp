@@ -20,8 +20,8 @@ std::vector<HeadPattern> blockwise_heads(const MechanismOptions& options,
                                          const SparseLayer& layer) {
   const GridExtent size = kTile(options, layer.training_grid);
   const auto shifted = [&](std::int64_t by) {
-    return tile_pattern(size, [by](const Tiles& tiles, std::int64_t t) {
-      return tiles.patches((t + by) % tiles.count());
+    return tile_pattern(size, [by](const Tiles& tiles) -> KeysOfTile {
+      return [&tiles, by](std::int64_t t) { return tiles.patches((t + by) % tiles.count()); };
     });
   };
   const std::int64_t asked = kIdentityHeads(options);

@@ -16,17 +16,22 @@ const ExtentOption kFixedBlock("block", "patches of a tile, at most; 0: the trai
 const IntegerOption kSummary("summary", 12, 1, 65536, "patches of every tile that all patches see");
 
 std::vector<HeadPattern> fixed_heads(const MechanismOptions& options, const SparseLayer& layer) {
-  const auto keys = [summary = kSummary(options)](const Tiles& tiles, std::int64_t t) {
-    std::vector<std::int64_t> list = tiles.patches(t);
-    for (std::int64_t other = 0; other < tiles.count(); ++other) {
-      if (other == t) continue;
-      const std::vector<std::int64_t> central = tiles.central_patches(other, summary);
-      list.insert(list.end(), central.begin(), central.end());
-    }
-    return list;
+  const auto keys_of = [summary = kSummary(options)](const Tiles& tiles) -> KeysOfTile {
+    std::vector<std::vector<std::int64_t>> central;
+    for (std::int64_t t = 0; t < tiles.count(); ++t)
+      central.push_back(tiles.central_patches(t, summary));
+    return [&tiles, central](std::int64_t t) {
+      std::vector<std::int64_t> list = tiles.patches(t);
+      for (std::int64_t other = 0; other < tiles.count(); ++other) {
+        const std::vector<std::int64_t>& more = central[static_cast<std::size_t>(other)];
+        if (other != t) list.insert(list.end(), more.begin(), more.end());
+      }
+      return list;
+    };
   };
   std::vector<HeadPattern> heads;
-  heads.push_back({layer.num_heads, tile_pattern(kFixedBlock(options, layer.training_grid), keys)});
+  heads.push_back(
+      {layer.num_heads, tile_pattern(kFixedBlock(options, layer.training_grid), keys_of)});
   return heads;
 }
 

@@ -25,15 +25,11 @@ const ::testing::Environment* const kOneThread =
 /// Numbers that differ enough from the defaults to show, and suit all grids of the suite.
 std::string other_number(const MechanismOption& option) {
   static const std::map<std::string, std::string> chosen{
-      {"block", "3"},      {"dilated_heads", "1"},
-      {"eps", "0.01"},     {"features", "24"},
-      {"halo", "1"},       {"identity_heads", "1"},
-      {"iterations", "9"}, {"landmarks", "9"},
-      {"length", "9"},     {"seed", "7"},
-      {"sigma", "2"},      {"size", "3x4"},
-      {"summary", "2"},    {"t", "2"},
-      {"tile", "3x4"},     {"width", "5"},
-      {"window", "4x3"}};
+      {"block", "5"},  {"dilated_heads", "1"},  {"eps", "0.01"},        {"features", "24"},
+      {"halo", "1"},   {"identity_heads", "1"}, {"iterations", "9"},    {"landmarks", "9"},
+      {"length", "9"}, {"random_blocks", "1"},  {"window_blocks", "5"}, {"seed", "7"},
+      {"sigma", "2"},  {"size", "3x4"},         {"summary", "2"},       {"t", "2"},
+      {"tile", "3x4"}, {"width", "5"},          {"window", "4x3"}};
   if (const auto found = chosen.find(option.key); found != chosen.end()) return found->second;
   const double value = std::stod(option.default_value);
   const double other = std::clamp(2 * value, option.minimum, option.maximum);
@@ -43,7 +39,7 @@ std::string other_number(const MechanismOption& option) {
 /// An eps that does nothing, a resized projection of length one image and the like need company.
 const std::vector<AttentionSpec>& combinations() {
   static const std::vector<AttentionSpec> list{
-      spec_of("bigbird", {{"block", "3"}, {"window_blocks", "1"}, {"random", "head"}}),
+      spec_of("bigbird", {{"block", "5"}, {"window_blocks", "1"}, {"random", "head"}}),
       spec_of("blockwise", {{"tile", "4"}, {"identity_heads", "1"}}),
       spec_of("fixed", {{"block", "4x3"}, {"summary", "3"}}),
       spec_of("hedgehog", {{"share_qk", "on"}, {"per_head", "off"}, {"bias", "off"}}),
