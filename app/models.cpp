@@ -10,9 +10,9 @@
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
+#include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>

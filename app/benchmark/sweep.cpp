@@ -1,7 +1,7 @@
 #include "app/benchmark/sweep.h"
 
 #include "kernels/error.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 #include <set>

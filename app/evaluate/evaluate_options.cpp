@@ -7,8 +7,8 @@
 #include "app/pictures/inputs.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
-#include "model/explain/measure.h"
-#include "model/explain/method.h"
+#include "model/registry/map_methods.h"
+#include "model/registry/measures.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -3,7 +3,7 @@
 #include "app/command.h"
 #include "app/results/json.h"
 #include "kernels/error.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <fstream>
 #include <ostream>
@@ -106,7 +106,7 @@ int write_registrations(const std::filesystem::path& file) {
   std::ofstream out(file);
   const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
   out << "// Written by the build, by hydrascope-engine.\n#include "
-         "\"model/attention/registry.h\"\n\n"
+         "\"model/registry/mechanisms.h\"\n\n"
          "namespace hydrascope::model {\nnamespace {\n\nconst MechanismRegistration kAll[] = {\n";
   for (const model::MechanismEntry* entry : model::mechanisms()) {
     out << "    MechanismRegistration({.name = " << quoted(entry->name) << ", .options = {";

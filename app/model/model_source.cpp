@@ -9,8 +9,8 @@
 #include "app/train/training_options.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
-#include "model/attention/registry.h"
 #include "model/config/architectures.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

@@ -3,10 +3,10 @@
 #pragma once
 
 #include "app/options/options.h"
-#include "model/attention/attention_spec.h"
 #include "model/config/config.h"
 #include "model/image/decode.h"
 #include "model/image/transform_plan.h"
+#include "model/registry/attention_spec.h"
 #include "model/training/parallel/launch_environment.h"
 
 #include <array>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/config/config.h"
-#include "model/explain/method.h"
+#include "model/registry/map_methods.h"
 
 #include <cstdint>
 #include <string>

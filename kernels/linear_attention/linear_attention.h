@@ -4,7 +4,7 @@
 //   combine      S, z of all tiles
 //   read_out     y_t = (a_t^T S) / m_t,  a_t = phi(q_t),  m_t = a_t . z by the normaliser's rule
 // Exponential maps are stabilised from both sides, exactly, as the modules do
-// (model/attention/linear_attention.h): with W the exponents of the keys and U of the queries,
+// (model/attention/linear/linear_attention.h): with W the exponents of the keys and U of the queries,
 //   M_f = max_t W_tf    b_tf = exp(W_tf - M_f)    a_tf = exp(U_tf + M_f - max_f(U_tf + M_f))
 // and tiles with different M are brought to one when combined.
 //

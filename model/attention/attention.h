@@ -2,13 +2,13 @@
 // what the registry serves; everything else is the same for all mechanisms.
 #pragma once
 
-#include "model/attention/attention_spec.h"
 #include "model/attention/compute_type.h"
 #include "model/attention/fused_mixing.h"
-#include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
+#include "model/registry/attention_spec.h"
+#include "model/registry/mechanisms.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>

@@ -5,9 +5,9 @@
 #pragma once
 
 #include "model/attention/attention.h"
-#include "model/attention/registry.h"
 #include "model/attention/token_scale.h"
 #include "model/attention/unit_rows.h"
+#include "model/registry/mechanisms.h"
 
 #include <cstdint>
 #include <optional>

@@ -2,8 +2,8 @@
 
 #include "model/attention/attention.h"
 #include "model/attention/local_convolution.h"
-#include "model/attention/sparse_softmax.h"
-#include "model/attention/window_pattern.h"
+#include "model/attention/sparse/sparse_softmax.h"
+#include "model/attention/sparse/window_pattern.h"
 
 #include <ATen/ATen.h>
 

@@ -4,7 +4,7 @@
 // `with_local_term`.
 #pragma once
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 

@@ -3,8 +3,8 @@
 // (unit variance; tests/model/attention/hydra_growth_test.cpp).
 #pragma once
 
-#include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 

@@ -1,10 +1,10 @@
 // Checkpoint::deduce_config: what metadata and a configuration beside the file say, corrected by
 // what the shapes of the tensors prove.
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/config/architectures.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 #include <charconv>

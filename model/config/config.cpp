@@ -2,8 +2,8 @@
 
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
-#include "model/attention/registry.h"
 #include "model/checkpoint/formats/json_fields.h"
+#include "model/registry/mechanisms.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 // holds and how the forward pass uses them.
 #pragma once
 
-#include "model/attention/attention_spec.h"
+#include "model/registry/attention_spec.h"
 
 #include <cstdint>
 #include <optional>

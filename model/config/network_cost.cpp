@@ -1,6 +1,6 @@
 #include "model/config/network_cost.h"
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 

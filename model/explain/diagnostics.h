@@ -24,8 +24,8 @@
 // Test: tests/model/explain/diagnostics_test.cpp.
 #pragma once
 
-#include "model/attention/registry.h"
 #include "model/block.h"
+#include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>

@@ -30,7 +30,7 @@
 #pragma once
 
 #include "model/attention/token_grid.h"
-#include "model/explain/method.h"
+#include "model/registry/map_methods.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>

@@ -17,9 +17,9 @@
 // Test: tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
-#include "model/explain/measure.h"
 #include "model/explain/substrate.h"
 #include "model/inference/engine.h"
+#include "model/registry/measures.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,6 +1,6 @@
 #include "model/explain/gradient_sweep.h"
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>

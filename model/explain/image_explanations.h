@@ -2,11 +2,11 @@
 // its keys and values, requests of all tokens' gradients share one sweep.
 #pragma once
 
-#include "model/attention/registry.h"
 #include "model/explain/explainer.h"
 #include "model/explain/gradient_sweep.h"
 #include "model/explain/mixer_inputs.h"
 #include "model/explain/readout.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/core/Tensor.h>
 

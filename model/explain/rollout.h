@@ -2,10 +2,10 @@
 // is multiplied by one layer's map at a time, r <- r^T At, and no map is ever stored.
 #pragma once
 
-#include "model/attention/registry.h"
 #include "model/attention/token_grid.h"
-#include "model/explain/method.h"
 #include "model/explain/mixer_inputs.h"
+#include "model/registry/map_methods.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/core/Tensor.h>
 

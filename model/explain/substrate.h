@@ -2,7 +2,7 @@
 // Test: tests/model/explain/substrate_test.cpp.
 #pragma once
 
-#include "model/explain/measure.h"
+#include "model/registry/measures.h"
 
 #include <ATen/core/Tensor.h>
 

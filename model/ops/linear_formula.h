@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/attention/compute_type.h"
-#include "model/attention/feature_map.h"
+#include "model/attention/linear/feature_map.h"
 #include "model/attention/token_scale.h"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // The model on a GPU against timm's logits. Skipped, with the reason, where there is none.
-#include "model/attention/registry.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
+#include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/model/deterministic_weights.h"
 #include "tests/model/tensor_match.h"

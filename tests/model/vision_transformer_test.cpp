@@ -1,7 +1,7 @@
 #include "model/vision_transformer.h"
 
-#include "model/attention/registry.h"
 #include "model/position_embedding.h"
+#include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"
 

@@ -2,7 +2,7 @@
 //   y_i = sigmoid(q_i) * sum_t exp(k_t) * v_t / sum_t exp(k_t)      per feature
 // which is Hydra with phi_q = sigmoid and phi_k = softmax over the tokens.
 #include "model/attention/hydra_attention.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 namespace {

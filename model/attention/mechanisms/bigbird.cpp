@@ -3,8 +3,8 @@
 // blocks around it, as many others at random, and the prefix tokens, which are its global tokens.
 // Draws are made from the seed, the layer and the block alone, so a picture of any size has its
 // blocks. Blocks are the balanced windows of window.cpp, of the paper's 64 tokens.
-#include "model/attention/registry.h"
-#include "model/attention/tile_pattern.h"
+#include "model/attention/sparse/tile_pattern.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,8 +3,8 @@
 // and the prefix tokens. pi_h is the identity in most heads, as the paper found best, and a cyclic
 // shift of the tiles in row-major order by 1, 2, .. in the others. Tiles are the balanced windows of
 // window.cpp.
-#include "model/attention/registry.h"
-#include "model/attention/tile_pattern.h"
+#include "model/attention/sparse/tile_pattern.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 #include <vector>

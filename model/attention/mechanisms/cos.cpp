@@ -1,7 +1,7 @@
 // Linear attention with sim(q, k) = 1 + cos(q, k), the first-order Taylor form of softmax on unit
 // vectors: phi(x) = [1, x / |x|], F = 1 + d, weights in [0, 2]. The denominator is 0 only when
 // every key is opposite to the query: eps.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 #include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>

@@ -6,7 +6,7 @@
 // Prefix tokens have no position: the factor is 1 to and from them. Three groups of features say
 // that: geometric (patch to patch), plain (prefix keys for patch queries), plain (all keys for
 // prefix queries).
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 #include <ATen/ATen.h>
 

@@ -4,7 +4,7 @@
 // A = rho_q rho_k^T sum to one without a denominator. A2-Nets' double attention (Chen et al. 2018,
 // arXiv 1810.11579, equation 3) is the same equation.
 #include "model/attention/attention.h"
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 #include <ATen/ATen.h>
 

@@ -1,6 +1,6 @@
 // Linear attention with phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236, equation
 // 7): x + 1 above 0, exp(x) below. F = d. exp(x) underflows below -87, hence the eps.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 namespace hydrascope::model {
 namespace {

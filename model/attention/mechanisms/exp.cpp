@@ -1,6 +1,6 @@
 // Linear attention with phi_f(x) = exp(t x_f) (Zhang et al. 2024, arXiv 2402.04347, section 3.1):
 // spiky for t = 2, not monotone in q.k. F = d; stabilised from both sides, so no eps.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 namespace hydrascope::model {
 namespace {

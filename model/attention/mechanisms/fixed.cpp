@@ -3,8 +3,8 @@
 // summary patches of every tile, into which a layer writes what others are to know of it. The paper's
 // summaries are the last c of a block's l positions, c / l from 1/16 to 1/4; here they are the patches
 // nearest to a tile's centre. Tiles are the balanced windows of window.cpp.
-#include "model/attention/registry.h"
-#include "model/attention/tile_pattern.h"
+#include "model/attention/sparse/tile_pattern.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 #include <vector>

@@ -8,7 +8,7 @@
 //   softmax1  softmax([2u, -2u])                flash-linear-attention
 //   expdim    [exp(u - max u), exp(-u + min u)] LoLCATs' exp_dim
 // All are exponentials, so linear_attention stabilises them from both sides, without an eps.
-#include "model/attention/learned_feature_map.h"
+#include "model/attention/linear/learned_feature_map.h"
 
 namespace hydrascope::model {
 namespace {

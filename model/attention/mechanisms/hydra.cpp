@@ -6,7 +6,7 @@
 // optional learned s (`feature_scale`) for converted models.
 #include "model/attention/hydra_attention.h"
 #include "model/attention/local_term.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 

@@ -9,7 +9,7 @@
 #include "kernels/error.h"
 #include "model/attention/attention.h"
 #include "model/attention/patch_pooling.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 

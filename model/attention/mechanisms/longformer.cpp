@@ -5,8 +5,8 @@
 //   w_l = 2 floor((w_0 + (w - w_0) l / (L - 1)) / 2) + 1
 // along each axis. The paper's second projection for global tokens, which starts as a copy of the
 // first one, is left out: a class token is one row.
-#include "model/attention/neighborhood_pattern.h"
-#include "model/attention/registry.h"
+#include "model/attention/sparse/neighborhood_pattern.h"
+#include "model/registry/mechanisms.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 //   y_h = qh_h (kh_h^T v_h)      qh, kh unit vectors
 // `norm_scope=full` takes the norm over all D features, `head` over the d of a head. Like Hydra's
 // sum, the product grows with N, and the same scale policies apply.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 #include "model/attention/token_scale.h"
 #include "model/attention/unit_rows.h"
 

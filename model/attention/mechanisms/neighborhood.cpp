@@ -7,8 +7,8 @@
 // At the picture's edge the neighbourhood moves inwards, so that every patch has as many keys;
 // border=clip cuts the centred one off instead (Vision Longformer, Zhang et al. 2021, arXiv
 // 2103.15358). With the training grid as its window the layer is softmax there.
-#include "model/attention/neighborhood_pattern.h"
-#include "model/attention/registry.h"
+#include "model/attention/sparse/neighborhood_pattern.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 namespace {

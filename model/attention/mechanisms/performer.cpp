@@ -5,7 +5,7 @@
 // W (M, d) has standard normal rows, orthogonal in blocks of d, drawn from a recorded seed and
 // saved with the checkpoint. Constant factors, and exp(-|q|^2 / 2) on the queries, cancel. No
 // constant is added to phi: the two-sided form of linear_attention needs none.
-#include "model/attention/random_projection.h"
+#include "model/attention/linear/random_projection.h"
 
 #include <ATen/ATen.h>
 

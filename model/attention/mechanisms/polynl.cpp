@@ -3,7 +3,7 @@
 // X takes the place of the query; the block's own residual is the skip connection, the layer's
 // `proj` the output matrix. Equal to Hydra with phi(x) = x / sqrt(N) on both sides and q = X.
 #include "model/attention/hydra_attention.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 namespace hydrascope::model {
 namespace {

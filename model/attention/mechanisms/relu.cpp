@@ -1,6 +1,6 @@
 // Linear attention with phi(x) = max(x, 0). F = d. A query whose features are all negative attends
 // to nothing and gives 0 = 0 / (0 + eps), never NaN.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 namespace hydrascope::model {
 namespace {

@@ -3,7 +3,7 @@
 // whose product estimates exp(-|q - k|^2 / (2 sigma^2)), that is exp(q.k / sigma^2) up to a
 // constant that cancels. Weights are signed and a row's sum may come close to 0: it is kept away
 // from 0 with its sign. The variance is sigma^-2; some surveys print sigma^2.
-#include "model/attention/random_projection.h"
+#include "model/attention/linear/random_projection.h"
 #include "model/attention/unit_rows.h"
 
 #include <ATen/ATen.h>

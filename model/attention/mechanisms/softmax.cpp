@@ -4,8 +4,8 @@
 // it stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
 // logit_scale=log multiplies the scores of larger pictures by `log_scale` (token_scale.h).
 #include "model/attention/attention.h"
-#include "model/attention/registry.h"
 #include "model/attention/token_scale.h"
+#include "model/registry/mechanisms.h"
 
 #include <cmath>
 

@@ -7,9 +7,9 @@
 //           heads    the first half of the heads sees rows, the others columns
 //           rows, columns   one of them, to be interleaved by layer
 // `band` widens the row to 2 b + 1 of them.
-#include "model/attention/axis_pattern.h"
-#include "model/attention/registry.h"
-#include "model/attention/sparse_softmax.h"
+#include "model/attention/sparse/axis_pattern.h"
+#include "model/attention/sparse/sparse_softmax.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 

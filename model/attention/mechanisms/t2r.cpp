@@ -2,7 +2,7 @@
 // equation 5): linear attention with a learned map phi(x) = relu(x W + b). Trained by swapping the
 // map in and fine-tuning everything, or by Hedgehog's distillation first ("T2R-HH"). The
 // initialisation, identity plus small noise, is this project's.
-#include "model/attention/learned_feature_map.h"
+#include "model/attention/linear/learned_feature_map.h"
 
 namespace hydrascope::model {
 namespace {

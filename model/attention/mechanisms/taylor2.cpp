@@ -4,7 +4,7 @@
 // so the denominator is at least N / 2 and needs no eps. Features [1, x, x_i^2 / sqrt(2), x_i x_j
 // (i < j)], F = 1 + d + d (d + 1) / 2. The paper's listing lacks the 1/2 (`taylor2_raw`:
 // 1 + s + s^2) and keeps both x_i x_j and x_j x_i, which is the same function.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 
 #include <ATen/ATen.h>
 

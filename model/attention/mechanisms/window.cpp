@@ -10,9 +10,9 @@
 // axis of one interval stays whole, as in Swin.
 // order=raster is Image Transformer's one-dimensional form: the patches are one row, read line by
 // line, and a window is as many of them as one of the grid holds.
-#include "model/attention/registry.h"
-#include "model/attention/sparse_softmax.h"
-#include "model/attention/window_pattern.h"
+#include "model/attention/sparse/sparse_softmax.h"
+#include "model/attention/sparse/window_pattern.h"
+#include "model/registry/mechanisms.h"
 
 #include <memory>
 #include <optional>

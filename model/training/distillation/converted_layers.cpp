@@ -1,8 +1,8 @@
 #include "model/training/distillation/converted_layers.h"
 
 #include "kernels/error.h"
-#include "model/attention/registry.h"
 #include "model/checkpoint/hub/key_map.h"
+#include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
 
 #include <string>

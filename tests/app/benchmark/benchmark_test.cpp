@@ -5,7 +5,7 @@
 #include "app/benchmark/statistics.h"
 #include "app/benchmark/sweep.h"
 #include "app/command.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 

@@ -1,7 +1,7 @@
 // A mechanism is one file: this one is registered here, in the tests alone, and nothing else names it.
 // Being linked is all it takes for `--attn` to know it and for every suite over the registry to run
 // on it.
-#include "model/attention/linear_mechanism.h"
+#include "model/attention/linear/linear_mechanism.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>

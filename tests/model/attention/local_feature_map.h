@@ -1,7 +1,7 @@
 // Feature maps written in a test, for identities that need one that no mechanism has.
 #pragma once
 
-#include "model/attention/feature_map.h"
+#include "model/attention/linear/feature_map.h"
 
 #include <ATen/ATen.h>
 

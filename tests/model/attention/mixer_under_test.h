@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/attention/attention.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "tests/model/attention/contributions.h"
 #include "tests/model/attention/twins.h"
 

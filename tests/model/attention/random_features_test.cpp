@@ -1,7 +1,7 @@
 // Random features: cases 27 and 28 of the mathematical reference. Seeds are fixed, so the
 // statistics are numbers that either hold or do not.
-#include "model/attention/linear_attention.h"
-#include "model/attention/random_projection.h"
+#include "model/attention/linear/linear_attention.h"
+#include "model/attention/linear/random_projection.h"
 #include "tests/model/attention/local_feature_map.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"

@@ -1,7 +1,7 @@
 // Test suites with a case for each entry of the registry.
 #pragma once
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // What the files of twins share: a twin's arguments and the products that all of them are made of.
 #pragma once
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "tests/model/attention/twins.h"
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
 #include "tests/model/explain/brute_force.h"
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "tests/model/attention/contributions.h"
 
 #include <ATen/ATen.h>

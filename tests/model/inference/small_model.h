@@ -1,8 +1,8 @@
 // A small model whose every parameter matters, and its modules' answer, for tests of the plan.
 #pragma once
 
-#include "model/attention/registry.h"
 #include "model/inference/inference_plan.h"
+#include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

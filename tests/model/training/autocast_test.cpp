@@ -1,6 +1,6 @@
 #include "model/training/autocast.h"
 
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "model/training/losses.h"
 #include "tests/model/training/distillation/small_models.h"
 

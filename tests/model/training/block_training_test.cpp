@@ -1,6 +1,6 @@
 // What a block does differently in training: autocast, stochastic depth, recomputed activations.
 #include "model/activation_recomputation.h"
-#include "model/attention/registry.h"
+#include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 

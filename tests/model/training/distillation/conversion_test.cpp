@@ -1,7 +1,7 @@
 #include "model/training/distillation/conversion.h"
 
-#include "model/attention/registry.h"
 #include "model/checkpoint/formats/safetensors.h"
+#include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
 #include "tests/picture_files.h"

@@ -1,0 +1,119 @@
+// Softmax attention in which a patch sees some of the patches:
+//   y_i = sum_j a_ij v_j,    a_i. = softmax over j in S_i of q_i . k_j / sqrt(d)
+//   S_i = all tokens                     for prefix tokens (class, distillation, registers)
+//   S_i = prefix tokens and pattern(i)   for patches; i itself is in its pattern
+//   S_i = prefix tokens and overview     for patches of the overview (token_grid.h)
+// Patches are computed in groups that share their keys, groups of one shape as one batch of
+// LibTorch's scaled_dot_product_attention; nothing of size N x N is made, forward or backward.
+// Where no group holds all keys of a patch, there are passes with disjoint keys, whose softmaxes are
+// merged by their sums of exponentials:
+//   y_i = sum_p e^(m_p - m) n_p / sum_p e^(m_p - m) z_p,    m = max_p m_p
+// of the numerators n_p and denominators z_p that pass p has beneath its own maximum m_p.
+// Reference: masked rows of the whole map.
+#pragma once
+
+#include "model/attention/attention.h"
+#include "model/registry/mechanisms.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// G groups of n queries that see m keys, all patches in row-major order; on the CPU.
+struct KeyGroups {
+  at::Tensor queries;  ///< (G, n) int64
+  at::Tensor keys;     ///< (G, m) int64
+  at::Tensor sees;     ///< (n, m) bool, the same for all groups; undefined: all see all
+};
+
+/// Which patches a patch sees. Prefix tokens and the overview are the mixer's business.
+class KeyPattern {
+ public:
+  KeyPattern() = default;
+  KeyPattern(const KeyPattern&) = delete;
+  KeyPattern& operator=(const KeyPattern&) = delete;
+  virtual ~KeyPattern() = default;
+
+  /// The definition: whether patches first .. first + count see each patch, (count, patches) bool
+  /// on the CPU.
+  [[nodiscard]] virtual at::Tensor rows(const TokenGrid& grid, std::int64_t first,
+                                        std::int64_t count) const = 0;
+  /// The same as work, in passes: in each of them every patch is a query of exactly one group, and no
+  /// two passes have a key of a patch in common. A patch may see nothing in all passes but the first.
+  [[nodiscard]] virtual std::vector<std::vector<KeyGroups>> passes(const TokenGrid& grid) const = 0;
+  /// How many pairs of patches see each other.
+  [[nodiscard]] virtual double num_pairs(const TokenGrid& grid) const = 0;
+};
+
+/// Consecutive heads that share a pattern.
+struct HeadPattern {
+  std::int64_t num_heads;
+  std::unique_ptr<KeyPattern> pattern;
+};
+
+/// `prefix_rows=plain|scaled|learned`: prefix tokens alone see more keys in a larger picture, and see
+/// it twice where there is an overview. scaled: their scores are multiplied by
+/// 1 + g max(0, ln N / ln N_train - 1), and ln(patches / overview) + b is added to those of overview
+/// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
+/// parameters of each head.
+enum class PrefixRows { plain, scaled, learned };
+
+/// Where a pattern lies in a model: what its size and its seeds may depend on.
+struct SparseLayer {
+  TokenGrid training_grid;
+  std::int64_t num_heads;
+  std::int64_t layer_index;
+  std::int64_t depth;
+};
+
+using HeadPatterns = std::function<std::vector<HeadPattern>(const MechanismOptions& options,
+                                                            const SparseLayer& layer)>;
+
+/// The mechanism of these patterns, with the option `prefix_rows`. `windows`: their size, if all
+/// heads of a layer see the windows of FusedWindow; may be empty.
+MechanismEntry sparse_mechanism(
+    MechanismEntry entry, HeadPatterns heads,
+    std::function<std::optional<GridExtent>(const MechanismOptions&, const SparseLayer&)> windows =
+        {});
+
+class SparseSoftmaxMixer final : public TokenMixer {
+ public:
+  /// `heads`: of all heads, in their order. `windows`: their size where all heads see the windows of
+  /// FusedWindow.
+  SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenMixerArguments& arguments,
+                     PrefixRows prefix_rows, std::optional<GridExtent> windows = std::nullopt);
+  torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                    const TokenGrid& grid, Kernels kernels) override;
+  torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
+                               const TokenGrid& grid, std::int64_t first,
+                               std::int64_t count) override;
+  [[nodiscard]] FusedMixing fused() const override;
+  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override;
+
+ private:
+  /// ln N / ln N_train - 1, at least 0; 0 for plain rows.
+  [[nodiscard]] double excess(const TokenGrid& grid) const;
+  /// Scores of prefix rows (B, H, n, N), weighed as `prefix_rows` says.
+  [[nodiscard]] at::Tensor weighed(const at::Tensor& scores, const TokenGrid& grid) const;
+  /// Whether tokens first .. first + count see each token: (H or 1, count, N) bool on the CPU.
+  [[nodiscard]] at::Tensor sees(const TokenGrid& grid, std::int64_t first,
+                                std::int64_t count) const;
+
+  std::vector<HeadPattern> heads_;
+  std::optional<GridExtent> windows_;
+  TokenGrid training_;
+  bool scales_prefix_rows_;
+  at::Tensor gain_;      ///< g of each head (H), where it is learned
+  at::Tensor overview_;  ///< b of each head (H), where it is learned
+};
+
+/// 4 D FLOPs per pair of tokens; 4 N D elements moved when fused.
+MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& heads);
+
+}  // namespace hydrascope::model

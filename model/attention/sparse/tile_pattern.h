@@ -1,0 +1,40 @@
+// Patterns of whole tiles of the patch grid: all patches of a tile see the same patches
+// (mechanisms/fixed.cpp, blockwise.cpp, bigbird.cpp).
+#pragma once
+
+#include "model/attention/sparse/balanced_intervals.h"
+#include "model/attention/sparse/sparse_softmax.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// The patch grid cut into tiles of at most `size`, numbered in row-major order, as are patches.
+class Tiles {
+ public:
+  Tiles(const TokenGrid& grid, const GridExtent& size)
+      : rows_{grid.rows, size.rows}, columns_{grid.columns, size.columns} {}
+  [[nodiscard]] std::int64_t count() const { return rows_.count() * columns_.count(); }
+  [[nodiscard]] GridExtent extent() const { return {rows_.count(), columns_.count()}; }
+  /// Patches of tile t in increasing order.
+  [[nodiscard]] std::vector<std::int64_t> patches(std::int64_t t) const;
+  /// The `count` of them nearest to the tile's centre, or all, in increasing order; of two equally
+  /// near ones the first.
+  [[nodiscard]] std::vector<std::int64_t> central_patches(std::int64_t t, std::int64_t count) const;
+
+ private:
+  BalancedIntervals rows_;
+  BalancedIntervals columns_;
+};
+
+/// What the patches of tile t see, each patch once.
+using KeysOfTile = std::function<std::vector<std::int64_t>(std::int64_t t)>;
+
+/// `keys_of` is asked once for a grid; what it returns refers to those tiles.
+std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size,
+                                         std::function<KeysOfTile(const Tiles& tiles)> keys_of);
+
+}  // namespace hydrascope::model

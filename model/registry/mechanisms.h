@@ -1,0 +1,193 @@
+// The list of attention mechanisms. An entry is one file under mechanisms/ that defines a
+// MechanismRegistration; the command line, config validation, benchmark, tests and help enumerate
+// this list and nothing else needs editing.
+#pragma once
+
+#include "model/attention/token_grid.h"
+#include "model/registry/attention_spec.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model {
+
+class TokenMixer;
+struct TokenMixerArguments;
+
+/// One `--attn-opt mechanism.key=value`.
+struct MechanismOption {
+  std::string key;
+  std::string default_value;
+  std::vector<std::string> choices;  ///< empty = a number between `minimum` and `maximum`
+  std::string help;
+  double minimum = 0;
+  double maximum = 0;
+  bool integer = false;  ///< of a number: no fraction
+  /// Patches along both axes of the grid: one integer, or two as 14x24; 0 is the training grid's.
+  bool is_extent = false;
+  /// It says how tensors that a checkpoint holds were made: where they are, it cannot be changed.
+  bool of_stored_tensors = false;
+};
+
+/// A tensor that a mechanism adds below `attn.` of its layer.
+struct MechanismParameter {
+  std::string name;            ///< "feature_map.weight"
+  std::string shape;           ///< in letters: "(H, d, F)"
+  std::string initialisation;  ///< "identity"
+};
+
+/// Size of one layer's problem, for costs.
+struct MixerSize {
+  TokenGrid grid;
+  std::int64_t embed_dim = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t bytes_per_element = 4;
+  TokenGrid training_grid = {};  ///< what options that are 0 for it stand for
+  std::int64_t layer_index = 0;
+  std::int64_t depth = 1;
+  [[nodiscard]] std::int64_t num_tokens() const { return grid.num_tokens(); }
+  [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
+};
+
+/// Per image and layer, qkv and proj excluded. FLOPs = 2 x multiply-adds; bytes are those of a
+/// fused operation: q, k, v read once, the output written once, and the state.
+struct MixerCost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+/// The options of one layer with the defaults filled in: what decides the function it computes.
+class MechanismOptions {
+ public:
+  /// Throws what `check_option` throws.
+  MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
+  [[nodiscard]] const std::string& text(const std::string& key) const;
+  [[nodiscard]] double number(const std::string& key) const;
+  [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
+  [[nodiscard]] std::int64_t integer(const std::string& key) const;
+  /// At least one patch each; 0 is `training`'s.
+  [[nodiscard]] GridExtent extent(const std::string& key, const TokenGrid& training) const;
+  [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+/// What a mechanism is; the command line, the documentation and the conformance tests believe it.
+struct MechanismEntry {
+  std::string name;
+  std::vector<std::string> aliases = {};
+  std::string summary = {};
+  std::string citation = {};
+  std::vector<MechanismOption> options = {};
+  /// Options of earlier versions with the one value that is left of each: checkpoints name them.
+  std::map<std::string, std::string> former_options = {};
+  std::vector<MechanismParameter> parameters = {};
+  std::string map_definition = {};  ///< what A_ij is, one line
+  bool has_map = true;              ///< false: each feature has its own
+  bool rows_sum_to_one = false;     ///< of its attention map
+  bool non_negative = false;        ///< the weights of its attention map
+  bool normalised = false;          ///< repeating every token changes nothing
+  bool permutation_equivariant = true;
+  bool quadratic = false;         ///< its definition needs N x N weights
+  bool sparse = false;            ///< a query sees some of the tokens
+  bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
+  bool query_is_input = false;    ///< q is the layer's input, no query projection
+  std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};
+  /// Elements of the tensors that it adds to a layer trained at that size; empty = none.
+  std::function<double(const MixerSize&, const MechanismOptions&)> added_elements = {};
+  std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
+};
+
+/// All entries, sorted by name.
+const std::vector<const MechanismEntry*>& mechanisms();
+
+/// By name or alias; nullptr when there is none.
+const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
+
+/// By name or alias; throws Error(invalid_argument) that lists what exists.
+const MechanismEntry& find_mechanism(std::string_view name_or_alias);
+
+/// Throws Error(invalid_argument) when `entry` has no option `key` or `value` is outside what it
+/// takes; `subject` is what the message names.
+void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject);
+
+// Options of the usual kinds. A mechanism makes one object of each, lists it in its entry and reads
+// a layer's value by calling it, so a key is spelt once.
+
+class NumberOption : public MechanismOption {
+ public:
+  NumberOption(std::string key, std::string default_value, double minimum, double maximum,
+               std::string help);
+  double operator()(const MechanismOptions& options) const { return options.number(key); }
+};
+
+class IntegerOption : public MechanismOption {
+ public:
+  IntegerOption(std::string key, std::int64_t default_value, std::int64_t minimum,
+                std::int64_t maximum, std::string help);
+  std::int64_t operator()(const MechanismOptions& options) const { return options.integer(key); }
+};
+
+/// `MechanismOption::is_extent` of 0 to 65536 patches, by default the training grid.
+class ExtentOption : public IntegerOption {
+ public:
+  ExtentOption(std::string key, std::string help);
+  GridExtent operator()(const MechanismOptions& options, const TokenGrid& training) const {
+    return options.extent(key, training);
+  }
+};
+
+/// Of several words, the first one by default; each stands for a value.
+template <class T>
+class ChoiceOption : public MechanismOption {
+ public:
+  ChoiceOption(std::string of_key, std::vector<std::pair<std::string, T>> of_words,
+               std::string of_help)
+      : values_(std::move(of_words)) {
+    key = std::move(of_key);
+    help = std::move(of_help);
+    for (const auto& [word, value] : values_) choices.push_back(word);
+    default_value = values_.front().first;
+  }
+  const T& operator()(const MechanismOptions& options) const {
+    const std::string& chosen = options.text(key);
+    std::size_t index = 0;
+    while (values_[index].first != chosen) ++index;  // `check_option` has let it pass
+    return values_[index].second;
+  }
+
+ private:
+  std::vector<std::pair<std::string, T>> values_;
+};
+
+class SwitchOption : public ChoiceOption<bool> {
+ public:
+  SwitchOption(std::string key, bool default_value, std::string help);
+};
+
+/// The same option, of tensors that a checkpoint holds.
+template <class Option>
+Option of_stored_tensors(Option option) {
+  option.of_stored_tensors = true;
+  return option;
+}
+/// "exp|softmax2" or "1 to 8": what the option takes.
+std::string describe_values(const MechanismOption& option);
+
+/// Static objects of this type fill the registry; a second entry of a name or alias stops the
+/// program's start with Error(internal).
+class MechanismRegistration {
+ public:
+  explicit MechanismRegistration(MechanismEntry entry);
+};
+
+}  // namespace hydrascope::model
