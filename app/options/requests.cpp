@@ -105,6 +105,12 @@ TransformRequest transform_request(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "--native keeps the picture's own size",
                 "--native with --img-size");
   }
+  const bool cuts_tiles = request.views && request.views->value == image::Tiling::tiles;
+  if ((request.native || cuts_tiles) && (request.crop_pct || request.crop_mode)) {
+    throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
+                (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
+                    " with " + (request.native ? request.native->origin : request.views->origin));
+  }
   return request;
 }
 

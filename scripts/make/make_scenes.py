@@ -10,7 +10,8 @@ The size `fill` is no scene: the photograph is enlarged until it covers all of 1
 --part evaluation (default): FOLDER of photographs has images.csv with the columns file and class_index.
 --part train: photographs are all pictures below the folder. Where each lies in a folder named by a synset (n01440764), the scenes
 do so as well and labels.csv has a column synset; otherwise they have no labels, which `hydrascope convert` does not need.
---held-out names the evaluation photographs, none of which may then be among the others, whatever its name.
+--held-out names the evaluation photographs; a file with the bytes of one of them, whatever its name, is refused among the others. A
+picture that was encoded again is not recognised.
 
 Which backgrounds belong to which part is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
 its own number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places.

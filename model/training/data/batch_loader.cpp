@@ -2,8 +2,8 @@
 
 #include "kernels/error.h"
 #include "model/training/data/augment.h"
-#include "model/training/data/picture_cache.h"
 #include "model/training/data/random_stream.h"
+#include "model/training/data/readable_pictures.h"
 
 #include <ATen/ops/empty.h>
 
@@ -15,7 +15,6 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <unordered_set>
 #include <utility>
 
 namespace hydrascope::model::training {
@@ -23,26 +22,6 @@ namespace {
 
 constexpr std::uint64_t kAugmentStream = 0x61756776;     // "augm": not the stream of the order
 constexpr std::uint64_t kResolutionStream = 0x73697a65;  // "size"
-
-/// Files that were found unreadable, each reported once.
-class UnreadableFiles {
- public:
-  explicit UnreadableFiles(FailureReport report) : report_(std::move(report)) {}
-
-  [[nodiscard]] bool holds(const std::filesystem::path& file) const {
-    const std::lock_guard lock(mutex_);
-    return files_.contains(file.native());
-  }
-  void add(const std::filesystem::path& file, const Error& error) {
-    const std::lock_guard lock(mutex_);
-    if (files_.insert(file.native()).second && report_) report_(file.string(), error.what());
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::unordered_set<std::string> files_;
-  FailureReport report_;
-};
 
 /// The smallest crop of a square picture has sqrt(area / aspect) of its side.
 std::int64_t largest_shorter_side(const LoaderOptions& options) {
@@ -68,6 +47,12 @@ struct PendingBatch {
   [[nodiscard]] bool is_over() const { return failure != nullptr || done == items; }
 };
 
+std::vector<std::filesystem::path> files_of(const std::vector<TrainingPicture>& pictures) {
+  std::vector<std::filesystem::path> files;
+  for (const TrainingPicture& picture : pictures) files.push_back(picture.file);
+  return files;
+}
+
 }  // namespace
 
 struct BatchLoader::State {
@@ -75,9 +60,10 @@ struct BatchLoader::State {
       : pictures(std::move(the_pictures)),
         options(std::move(the_options)),
         sampler(pictures, options.sampler),
-        cache(options.cache_bytes, largest_shorter_side(options), options.decode),
-        backgrounds(options.cache_bytes, /*side=*/0, options.decode),
-        unreadable(options.on_failure),
+        readable(files_of(pictures), "pictures of the training set", options.cache_bytes,
+                 largest_shorter_side(options), options.decode, options.on_failure),
+        backgrounds(options.resolutions.backgrounds, "backgrounds of scenes", options.cache_bytes,
+                    /*side=*/0, options.decode, options.on_failure),
         has_labels(std::all_of(pictures.begin(), pictures.end(),
                                [](const TrainingPicture& p) { return p.target >= 0; })) {
     check_augmentation(options.augment);
@@ -85,26 +71,14 @@ struct BatchLoader::State {
     options.batches_ahead = std::max(1, options.batches_ahead);
   }
 
-  /// The picture at `position` of the set, or the next one that can be read.
   struct Loaded {
     std::shared_ptr<const image::Picture> pixels;
     std::int64_t target;
   };
+  /// The picture at `position` of the set, or the next one that can be read.
   Loaded load(std::int64_t position) {
-    const auto count = static_cast<std::int64_t>(pictures.size());
-    for (std::int64_t step = 0; step < count; ++step) {
-      const TrainingPicture& picture = pictures[(position + step) % count];
-      if (unreadable.holds(picture.file)) continue;
-      try {
-        return {cache.load(picture.file), picture.target};
-      } catch (const Error& error) {
-        // Says nothing about the picture: another time it might be read.
-        if (error.code() == ErrorCode::out_of_memory) throw;
-        unreadable.add(picture.file, error);
-      }
-    }
-    throw Error(ErrorCode::failed, "none of the " + std::to_string(count) +
-                                       " pictures of the training set can be read");
+    const auto [found, pixels] = readable.load(static_cast<std::size_t>(position));
+    return {pixels, pictures[found].target};
   }
 
   void prepare(PendingBatch& pending, std::size_t item) {
@@ -139,8 +113,8 @@ struct BatchLoader::State {
     }
     std::shared_ptr<const image::Picture> background;
     if (step.is_scene) {
-      const auto& files = options.resolutions.backgrounds;
-      background = backgrounds.load(files[stream.below(files.size())]);
+      const std::size_t count = options.resolutions.backgrounds.size();
+      background = backgrounds.load(static_cast<std::size_t>(stream.below(count))).pixels;
     }
     at::Tensor& images = pending.batch.images;
     const std::int64_t of_a_view = images.numel() / step.views;
@@ -235,9 +209,8 @@ struct BatchLoader::State {
   const std::vector<TrainingPicture> pictures;
   LoaderOptions options;
   Sampler sampler;
-  PictureCache cache;
-  PictureCache backgrounds;
-  UnreadableFiles unreadable;
+  ReadablePictures readable;
+  ReadablePictures backgrounds;
   const bool has_labels;
 
   std::mutex mutex;  ///< of what follows, and of the sampler's order

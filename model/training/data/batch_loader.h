@@ -3,13 +3,13 @@
 #pragma once
 
 #include "model/image/decode.h"
+#include "model/training/data/readable_pictures.h"
 #include "model/training/data/resolution_views.h"
 #include "model/training/data/training_set.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,9 +26,6 @@ struct Batch {
   /// first, and `targets` theirs.
   at::Tensor views = {};
 };
-
-/// Told of a picture that cannot be read.
-using FailureReport = std::function<void(const std::string& file, const std::string& message)>;
 
 /// In which order pictures are drawn.
 struct SamplerOptions {
@@ -79,8 +76,8 @@ struct LoaderOptions {
   /// magnified; 0: any. Larger ones are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
   image::DecodeOptions decode = kAsStored;
-  /// Once per file, one call at a time, from any thread; the next picture of the set that can be
-  /// read takes its place.
+  /// Once per file, one call at a time, from any thread; the next picture of the set, or the next
+  /// background, that can be read takes its place.
   FailureReport on_failure = {};
 };
 

@@ -27,7 +27,8 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
       autocast_(autocast),
       augment_(loader.augment),
       resolutions_(loader.resolutions),
-      backgrounds_(loader.cache_bytes, /*side=*/0, loader.decode) {
+      backgrounds_(resolutions_.backgrounds, "backgrounds of scenes", loader.cache_bytes,
+                   /*side=*/0, loader.decode, loader.on_failure) {
   for (const image::Size size : resolutions_.sizes) {
     views_.push_back({size});
     if (has_scenes(resolutions_, size, augment_.size)) views_.push_back({size, true});
@@ -63,10 +64,8 @@ at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view, std
     for (const at::Tensor& image : some.unbind()) {
       // The same scenes at every look, backgrounds in turns.
       RandomStream stream{static_cast<std::uint64_t>(group_.rank()), scenes};
-      const auto& files = resolutions_.backgrounds;
-      made.push_back(scene_of(image, augment_, resolutions_,
-                              *backgrounds_.load(files[scenes++ % files.size()]), *view.size,
-                              stream));
+      made.push_back(scene_of(image, augment_, resolutions_, *backgrounds_.load(scenes++).pixels,
+                              *view.size, stream));
     }
     return at::stack(made).to(device_);
   }

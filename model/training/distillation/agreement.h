@@ -3,7 +3,6 @@
 
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
-#include "model/training/data/picture_cache.h"
 #include "model/training/distillation/conversion_history.h"
 #include "model/training/distillation/teacher.h"
 #include "model/training/parallel/process_group.h"
@@ -49,7 +48,7 @@ class AgreementMeter {
   Autocast autocast_;
   AugmentOptions augment_;
   ResolutionOptions resolutions_;
-  PictureCache backgrounds_;
+  ReadablePictures backgrounds_;
   std::vector<View> views_;
   std::vector<at::Tensor> wanted_;  ///< logits by batch
 };

@@ -77,6 +77,11 @@ TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
                "own size");
   EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
                "two answers");
+  for (const char* views : {"native", "tiles"}) {
+    EXPECT_ERROR(transform_request(classify({"--views", views, "--crop-pct", "1"})),
+                 invalid_argument, "nothing is resized and cropped");
+  }
+  EXPECT_TRUE(transform_request(classify({"--views", "pyramid", "--crop-pct", "1"})).crop_pct);
   EXPECT_ERROR(transform_request(classify({"--img-size", "0"})), invalid_argument, "HxW");
   EXPECT_ERROR(classify({"--threads", "1025"}), invalid_argument, "1024");
 }

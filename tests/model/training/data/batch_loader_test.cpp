@@ -174,6 +174,26 @@ TEST(BatchLoader, UnreadablePicturesAreToldOnceAndReplacedByTheNext) {
   }
 }
 
+TEST(BatchLoader, UnreadableBackgroundsAreToldOnceAndReplacedByTheNext) {
+  const TemporaryFolder folder;
+  const auto pictures = write_pictures(folder, 8);
+  LoaderOptions options = small_batches();
+  options.augment.size = {16, 16};
+  options.resolutions = {.sizes = {{64, 64}}, .scene_share = 1, .least_part = 16};
+  for (const char* name : {"absent.ppm", "background.ppm"})
+    options.resolutions.backgrounds.push_back(folder.path() / name);
+  folder.write("background.ppm", ppm(90, 80, 1));
+  std::vector<std::string> told;
+  options.on_failure = [&](const std::string& file, const std::string&) { told.push_back(file); };
+  const Batch drawn = BatchLoader(pictures, options).next();
+  EXPECT_TRUE(drawn.views.defined());
+  options.resolutions.backgrounds[0] = options.resolutions.backgrounds[1];
+  EXPECT_TRUE(at::equal(BatchLoader(pictures, options).next().views, drawn.views));
+  EXPECT_EQ(told, std::vector{(folder.path() / "absent.ppm").string()});
+  options.resolutions.backgrounds = {folder.path() / "absent.ppm"};
+  EXPECT_ERROR(BatchLoader(pictures, options).next(), failed, "none of the 1 backgrounds");
+}
+
 TEST(BatchLoader, NothingToReadReachesNext) {
   LoaderOptions options = small_batches();
   options.workers = 2;
