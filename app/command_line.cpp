@@ -20,6 +20,9 @@
 namespace hydrascope::app {
 namespace {
 
+/// Asked by the scripts of `completion`; no command.
+constexpr std::string_view kCompleteWord = "complete-word";
+
 int print_version() {
   std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
             << kCompiler << ")\n";
@@ -66,7 +69,7 @@ int print_completion(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "name a shell", "completion",
                 "hydrascope completion bash|zsh|fish");
   }
-  std::cout << completion_script(options.positionals().front(), command_specs());
+  std::cout << completion_script(options.positionals().front());
   return kExitOk;
 }
 
@@ -101,6 +104,11 @@ std::vector<std::string> with_command(std::vector<std::string> words) {
 }
 
 std::optional<int> answer_from_tables(std::span<const std::string> words) {
+  if (words.front() == kCompleteWord) {
+    for (const std::string& line : completions(command_specs(), words.subspan(1)))
+      std::cout << line << '\n';
+    return kExitOk;
+  }
   const CommandSpec& command = command_named(words.front(), "hydrascope");
   words = words.subspan(1);
   const ParsedOptions options = parse(command, words, ConfigFile::left_alone);

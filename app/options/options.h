@@ -1,6 +1,5 @@
 // The command line, declared once: a table of options per command yields parsing, --help, shell
-// completion, the man page, the keys of --config files and --dump-config. This is the one place
-// that knows cxxopts and its habits (docs in options.cpp).
+// completion, the man page, the keys of --config files and --dump-config.
 #pragma once
 
 #include <cstdint>
@@ -153,8 +152,14 @@ std::string help_text(const CommandSpec& command, int columns = 100);
 std::string brief_help_text(const CommandSpec& command, int columns = 100);
 /// Text of `hydrascope help`.
 std::string overview_text(std::span<const CommandSpec> commands, int columns = 100);
-/// Completion script for "bash", "zsh" or "fish"; throws Error(invalid_argument) otherwise.
-std::string completion_script(std::string_view shell, std::span<const CommandSpec> commands);
+/// What the word at the cursor may become, a line each: the word, a tab, what it means; "<files>"
+/// where any file may stand. `words` are those before the cursor, without the program's name, and the
+/// one at the cursor.
+std::vector<std::string> completions(std::span<const CommandSpec> commands,
+                                     std::span<const std::string> words);
+/// The script for "bash", "zsh" or "fish", which asks `hydrascope complete-word` for these lines;
+/// throws Error(invalid_argument) otherwise.
+std::string completion_script(std::string_view shell);
 /// troff man page (section 1) of all commands, for `hydrascope help --man`.
 std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 

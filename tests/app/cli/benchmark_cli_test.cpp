@@ -12,18 +12,12 @@ namespace {
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-const std::vector<std::string> kQuick{"benchmark", "-m", "vit_tiny_patch32_224", "--warmup", "0",
-                                      "--iters",   "1",  "--img-size",           "64"};
+const Words kQuick{"benchmark -m vit_tiny_patch32_224 --warmup 0 --iters 1 --img-size 64"};
 
-Outcome benchmark(std::vector<std::string> more) {
-  std::vector<std::string> words = kQuick;
-  words.insert(words.end(), more.begin(), more.end());
-  return run(words);
-}
+Outcome benchmark(Words more) { return run(kQuick + more); }
 
 TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
-  const Outcome outcome =
-      benchmark({"--attn", "softmax,hydra", "--stage", "both", "--format", "json"});
+  const Outcome outcome = benchmark({"--attn softmax,hydra --stage both --format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json.at("schema"), 1);
@@ -50,8 +44,8 @@ TEST(BenchmarkCliTest, JsonHoldsHeaderAndTheContractsRow) {
 }
 
 TEST(BenchmarkCliTest, PrecisionIsTheFasterOneUnlessItIsNamed) {
-  const auto precisions = [](std::vector<std::string> more) {
-    more.insert(more.end(), {"--format", "json", "--device", "cpu"});
+  const auto precisions = [](Words more) {
+    more += Words{"--format json --device cpu"};
     const Outcome outcome = benchmark(more);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::set<std::string> found;
@@ -62,8 +56,8 @@ TEST(BenchmarkCliTest, PrecisionIsTheFasterOneUnlessItIsNamed) {
   using Names = std::set<std::string>;
   EXPECT_THAT(precisions({}), ::testing::AnyOf(Names{"float32"}, Names{"bfloat16"}));
   EXPECT_EQ(precisions({"--deterministic"}), Names{"float32"});
-  EXPECT_EQ(precisions({"--stage", "train_step"}), Names{"float32"});
-  EXPECT_EQ(precisions({"--precision", "float32,int8"}), (Names{"int8", "float32"}));
+  EXPECT_EQ(precisions({"--stage train_step"}), Names{"float32"});
+  EXPECT_EQ(precisions({"--precision float32,int8"}), (Names{"int8", "float32"}));
 }
 
 TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
@@ -80,23 +74,23 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   Json row = Json::parse(line);
   row["ms_mean"] = row.at("ms_mean").get<double>() / 4;
   const std::string four = folder.write("four.jsonl", header + "\n" + row.dump() + "\n").string();
-  const Outcome compared = run({"benchmark", "--compare", file, four, "--format", "json"});
+  const Outcome compared = run({"benchmark --compare", file, four, "--format json"});
   ASSERT_EQ(compared.code, 0) << compared.err;
   EXPECT_NEAR(compared.json().at("rows").at(0).at("ratio").get<double>(), 4.0, 1e-3);
   // A baseline that nothing can reach.
   row["images_per_second"] = 1e9;
   folder.write("fast.jsonl", header + "\n" + row.dump() + "\n");
-  const Outcome slower = benchmark({"--baseline", (folder.path() / "fast.jsonl").string()});
+  const Outcome slower = benchmark({"--baseline", folder.path() / "fast.jsonl"});
   EXPECT_EQ(slower.code, 4);
   EXPECT_THAT(slower.err, HasSubstr("check failed"));
   row["images_per_second"] = 1e-9;
   folder.write("slow.jsonl", header + "\n" + row.dump() + "\n");
-  EXPECT_EQ(benchmark({"--baseline", (folder.path() / "slow.jsonl").string()}).code, 0);
+  EXPECT_EQ(benchmark({"--baseline", folder.path() / "slow.jsonl"}).code, 0);
 }
 
 TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
   const Outcome outcome =
-      benchmark({"--precision", "int8,fp32", "--kernels", "auto,reference", "--format", "json"});
+      benchmark({"--precision int8,fp32 --kernels auto,reference --format json"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.err, HasSubstr("error: the reference modules have no 8-bit form"));
   const Json rows = outcome.json().at("rows");
@@ -104,12 +98,12 @@ TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
   EXPECT_EQ(rows[0].at("precision"), "int8");
   EXPECT_EQ(rows[0].at("kernels"), "fused");
   EXPECT_EQ(rows[2].at("kernels"), "reference");
-  EXPECT_EQ(benchmark({"--precision", "int8", "--kernels", "reference"}).code, 2);
+  EXPECT_EQ(benchmark({"--precision int8 --kernels reference"}).code, 2);
 }
 
 TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
-  const Outcome outcome = benchmark(
-      {"--keep-tokens", "0.5,1", "--attn", "hydra", "--img-size", "224", "--format", "json"});
+  const Outcome outcome =
+      benchmark({"--keep-tokens 0.5,1 --attn hydra --img-size 224 --format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json rows = outcome.json().at("rows");
   ASSERT_EQ(rows.size(), 2U);
@@ -119,19 +113,19 @@ TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
 }
 
 TEST(BenchmarkCliTest, WrongUseIsTwo) {
-  EXPECT_EQ(benchmark({"--attn", "hydrra"}).code, 2);
-  EXPECT_EQ(benchmark({"--plot", "a.png"}).code, 2);
-  EXPECT_EQ(run({"benchmark", "-m", "no_such_model"}).code, 2);
-  EXPECT_EQ(benchmark({"--attn", "softmax", "--attn-opt", "hydra.scale=none"}).code, 2);
+  EXPECT_EQ(benchmark({"--attn hydrra"}).code, 2);
+  EXPECT_EQ(benchmark({"--plot a.png"}).code, 2);
+  EXPECT_EQ(run({"benchmark -m no_such_model"}).code, 2);
+  EXPECT_EQ(benchmark({"--attn softmax --attn-opt hydra.scale=none"}).code, 2);
 }
 
 TEST(MechanismCliTest, EveryMechanismClassifiesAndIsInTheRecord) {
   const TemporaryFolder folder;
   const std::string picture = folder.write("a.ppm", ppm(40, 30)).string();
-  const Json listing = run({"models", "list", "--format", "json"}).json();
+  const Json listing = run({"models list --format json"}).json();
   ASSERT_GT(listing.at("mechanisms").size(), 1U);
   for (const std::string name : listing.at("mechanisms")) {
-    const Outcome outcome = run({"classify", picture, "--attn", name, "--format", "jsonl"});
+    const Outcome outcome = run({"classify", picture, "--attn", name, "--format jsonl"});
     ASSERT_EQ(outcome.code, 0) << name << outcome.err;
     const Json record = outcome.records().at(0);
     EXPECT_EQ(record.at("attention"), name);
@@ -145,14 +139,15 @@ TEST(MechanismCliTest, EveryMechanismClassifiesAndIsInTheRecord) {
 TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "h.safetensors").string();
-  ASSERT_EQ(run({"models", "create", "--arch", "vit_tiny_patch32_224", "--attn", "hydra:last4",
-                 "--attn-opt", "hydra.scale=sqrt", "-o", file})
+  ASSERT_EQ(run({"models create --arch vit_tiny_patch32_224 --attn hydra:last4 --attn-opt "
+                 "hydra.scale=sqrt -o",
+                 file})
                 .code,
             0);
-  const Json info = run({"models", "info", file, "--format", "json"}).json();
+  const Json info = run({"models info", file, "--format json"}).json();
   EXPECT_EQ(info.at("attention"), "softmax:0-7,hydra:8-11");
   EXPECT_EQ(info.at("attention_options").at("hydra.scale"), "sqrt");
-  const Json config = Json::parse(run({"inspect", file, "--format", "json"})
+  const Json config = Json::parse(run({"inspect", file, "--format json"})
                                       .json()
                                       .at("metadata")
                                       .at("hydrascope.config")
@@ -164,25 +159,25 @@ TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
 TEST(MechanismCliTest, ASeedOfStoredDirectionsCannotBeChanged) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "p.safetensors").string();
-  ASSERT_EQ(run({"models", "create", "--arch", "vit_tiny_patch32_224", "--attn", "performer",
-                 "--attn-opt", "performer.seed=3", "-o", file})
+  ASSERT_EQ(run({"models create --arch vit_tiny_patch32_224 --attn performer --attn-opt "
+                 "performer.seed=3 -o",
+                 file})
                 .code,
             0);
-  const Outcome refused =
-      run({"models", "info", file, "--attn-opt", "performer.seed=4", "--format", "json"});
+  const Outcome refused = run({"models info", file, "--attn-opt performer.seed=4 --format json"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("seed=3"));
-  EXPECT_EQ(run({"models", "info", file, "--attn-opt", "performer.seed=3"}).code, 0);
+  EXPECT_EQ(run({"models info", file, "--attn-opt performer.seed=3"}).code, 0);
 }
 
 TEST(MechanismCliTest, InfoDescribesAMechanism) {
-  const Json info = run({"models", "info", "hh", "--format", "json"}).json();
+  const Json info = run({"models info hh --format json"}).json();
   EXPECT_EQ(info.at("mechanism"), "hedgehog");
   EXPECT_EQ(info.at("options").at(0).at("choices").size(), 5U);
-  EXPECT_THAT(run({"classify", "--help"}).out, HasSubstr("taylor2"));
-  EXPECT_THAT(run({"completion", "bash"}).out, HasSubstr("hedgehog.variant=softmax1"));
-  const Outcome refused =
-      run({"classify", "x.jpg", "--attn", "hedgehog", "--attn-opt", "hedgehog.width=1.5"});
+  EXPECT_THAT(run({"classify --help"}).out, HasSubstr("taylor2"));
+  EXPECT_THAT(run({"complete-word classify --attn-opt h"}).out,
+              HasSubstr("hedgehog.variant=softmax1"));
+  const Outcome refused = run({"classify x.jpg --attn hedgehog --attn-opt hedgehog.width=1.5"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("an integer from 0 to 4096"));
 }

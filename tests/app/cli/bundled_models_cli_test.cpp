@@ -46,8 +46,8 @@ TEST_P(BundledModels, SayWhatTheyAreAndWhereTheyComeFrom) {
 }
 
 TEST_P(BundledModels, StillKnowTheirClasses) {
-  const Outcome outcome = run({"classify", asset("images/oakland-zoo-otters.jpg").string(), "-m",
-                               name_, "--device", "cpu", "--format", "jsonl"});
+  const Outcome outcome = run({"classify", asset("images/oakland-zoo-otters.jpg"), "-m", name_,
+                               "--device cpu --format jsonl"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json record = Json::parse(outcome.out);
   EXPECT_NE(record.at("attention"), "softmax");

@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 const std::string kOtters = asset("images/oakland-zoo-otters.jpg").string();
 
 TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
-  const Outcome outcome = run({"classify", kOtters, "--format", "jsonl", "--device", "cpu"});
+  const Outcome outcome = run({"classify", kOtters, "--format jsonl --device cpu"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const auto record = nlohmann::ordered_json::parse(outcome.out);
@@ -44,8 +44,8 @@ TEST(ClassifyCliTest, RecordsHaveTheSchemaOfTheContract) {
 }
 
 TEST(ClassifyCliTest, PrecisionIsTheFasterOneUnlessItIsPinned) {
-  const auto record = [](std::vector<std::string> more) {
-    more.insert(more.begin(), {"classify", kOtters, "--format", "jsonl", "--device", "cpu"});
+  const auto record = [](Words more) {
+    more = Words{"classify", kOtters, "--format jsonl --device cpu"} + more;
     const Outcome outcome = run(more);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return std::pair(Json::parse(outcome.out).at("precision").get<std::string>(), outcome.err);
@@ -59,9 +59,9 @@ TEST(ClassifyCliTest, PrecisionIsTheFasterOneUnlessItIsPinned) {
                               "precision: float32 (this processor has no instructions for "
                               "bfloat16)")
       << reason;
-  for (const std::vector<std::string>& pinned : {std::vector<std::string>{"--deterministic", "-v"},
-                                                 {"--precision", "float32", "-v"},
-                                                 {"--kernels", "reference", "-v"}}) {
+  for (const Words& pinned : {Words{"--deterministic -v"},
+                              {"--precision", "float32", "-v"},
+                              {"--kernels", "reference", "-v"}}) {
     const auto [precision, silent] = record(pinned);
     EXPECT_EQ(precision, "float32") << pinned.front();
     EXPECT_EQ(silent.find("precision: "), std::string::npos) << silent;
@@ -80,18 +80,18 @@ TEST(ClassifyCliTest, ModelsOfHuggingFaceLieInItsCache) {
   fs::create_symlink("../../blobs/0", model / "snapshots/abc123/model.safetensors");
   const RunOptions cache{"", {}, {{"HF_HUB_CACHE", folder.path().string()}}};
   for (const char* word : {"hf-hub:org/tiny", "org/tiny", "hf-hub:org/tiny@abc123"}) {
-    const Outcome found = run({"classify", kOtters, "-m", word, "--format", "jsonl"}, cache);
+    const Outcome found = run({"classify", kOtters, "-m", word, "--format jsonl"}, cache);
     ASSERT_EQ(found.code, 0) << found.err;
     EXPECT_EQ(found.records().at(0).at("top").at(0).at("label"), "otter");
   }
-  EXPECT_EQ(run({"inspect", "hf-hub:org/tiny", "--format", "json"}, cache).code, 0);
-  EXPECT_EQ(run({"models", "path", "hf-hub:org/tiny"}, cache).out,
+  EXPECT_EQ(run({"inspect hf-hub:org/tiny --format json"}, cache).code, 0);
+  EXPECT_EQ(run({"models path hf-hub:org/tiny"}, cache).out,
             (model / "snapshots/abc123").string() + "\n");
-  const Outcome missing = run({"classify", kOtters, "-m", "hf-hub:org/large@v2"}, cache);
+  const Outcome missing = run({"classify", kOtters, "-m hf-hub:org/large@v2"}, cache);
   EXPECT_EQ(missing.code, 2);
   EXPECT_NE(missing.err.find("hf download org/large --revision v2"), std::string::npos)
       << missing.err;
-  EXPECT_NE(run({"classify", kOtters, "-m", "org/large"}, cache).err.find("hf download org/large"),
+  EXPECT_NE(run({"classify", kOtters, "-m org/large"}, cache).err.find("hf download org/large"),
             std::string::npos);
 }
 
@@ -114,7 +114,7 @@ TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
       {folder.write("wide.ppm", ppm(30000, 1)).string(), "too_large"},
       {folder.write("huge.png", huge).string(), "too_large"},
   };
-  std::vector<std::string> arguments{"classify", "--format", "jsonl", good};
+  Words arguments{"classify --format jsonl", good};
   for (const auto& [path, code] : cases) {
     arguments.push_back(path);
     arguments.push_back(good);
@@ -143,7 +143,7 @@ TEST(ClassifyCliTest, UnreadableFile) {
     file = folder.path() / "memory.jpg";
     fs::create_symlink("/proc/self/mem", file);
   }
-  const Outcome outcome = run({"classify", "--format", "jsonl", file.string()});
+  const Outcome outcome = run({"classify --format jsonl", file});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_EQ(outcome.records().at(0).at("error").at("code"), "unreadable") << outcome.out;
 }
@@ -151,8 +151,8 @@ TEST(ClassifyCliTest, UnreadableFile) {
 TEST(ClassifyCliTest, FailsFastWhenAsked) {
   const TemporaryFolder folder;
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
-  const Outcome outcome = run({"classify", "--format", "jsonl", "--on-error", "fail",
-                               (folder.path() / "missing").string(), good});
+  const Outcome outcome =
+      run({"classify --format jsonl --on-error fail", folder.path() / "missing", good});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.records().size(), 1U);
 }
@@ -163,8 +163,8 @@ TEST(ClassifyCliTest, InputForms) {
     folder.write(name, ppm(40, 40));
   folder.write("list.txt", "b.ppm\nsub/c.ppm\n");
   const RunOptions here{"", folder.path(), {}};
-  const auto inputs = [&](std::vector<std::string> arguments, const RunOptions& options) {
-    arguments.insert(arguments.begin(), {"classify", "--format", "jsonl", "--topk", "1"});
+  const auto inputs = [&](Words arguments, const RunOptions& options) {
+    arguments = Words{"classify --format jsonl --topk 1"} + arguments;
     const Outcome outcome = run(arguments, options);
     EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
     std::vector<std::string> names;
@@ -173,11 +173,12 @@ TEST(ClassifyCliTest, InputForms) {
   };
   using Names = std::vector<std::string>;
   EXPECT_EQ(inputs({"."}, here), (Names{"./-dash.ppm", "./a,b c.ppm", "./b.ppm"}));
-  EXPECT_EQ(inputs({".", "--recursive"}, here).size(), 4U);
+  EXPECT_EQ(inputs({". --recursive"}, here).size(), 4U);
   EXPECT_EQ(inputs({"**/*.ppm"}, here).size(), 4U);
   EXPECT_EQ(inputs({"@list.txt"}, here), (Names{"b.ppm", "sub/c.ppm"}));
-  EXPECT_EQ(inputs({"-i", "b.ppm", "--source", "a,b c.ppm"}, here), (Names{"b.ppm", "a,b c.ppm"}));
-  EXPECT_EQ(inputs({"--", "-dash.ppm"}, here), (Names{"-dash.ppm"}));
+  EXPECT_EQ(inputs({"-i b.ppm --source", std::string("a,b c.ppm")}, here),
+            (Names{"b.ppm", "a,b c.ppm"}));
+  EXPECT_EQ(inputs({"-- -dash.ppm"}, here), (Names{"-dash.ppm"}));
   EXPECT_EQ(inputs({"-"}, {"sub/c.ppm\nb.ppm\n", folder.path(), {}}),
             (Names{"sub/c.ppm", "b.ppm"}));
 }
@@ -187,22 +188,22 @@ TEST(ClassifyCliTest, FormatsAndOutputFiles) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const std::string missing = (folder.path() / "missing.jpg").string();
   const fs::path json_file = folder.path() / "r.json";
-  EXPECT_EQ(run({"classify", good, missing, "-o", json_file.string(), "--topk", "3"}).code, 3);
+  EXPECT_EQ(run({"classify", good, missing, "-o", json_file, "--topk 3"}).code, 3);
   const Json array = Json::parse(read_bytes(json_file));
   ASSERT_EQ(array.size(), 2U);
   EXPECT_EQ(array[0].at("top").size(), 3U);
   EXPECT_TRUE(array[1].contains("error"));
-  const Outcome csv = run({"classify", good, "--format", "csv", "--topk", "2"});
+  const Outcome csv = run({"classify", good, "--format csv --topk 2"});
   EXPECT_EQ(csv.lines().size(), 3U);
   EXPECT_TRUE(csv.lines().at(0).starts_with("input,"));
   const Outcome text = run({"classify", good});
   EXPECT_EQ(text.lines().size(), 6U);
   EXPECT_EQ(text.out.find('\x1b'), std::string::npos) << "no colours into a file";
-  EXPECT_NE(run({"classify", good, "--color", "always"}).out.find('\x1b'), std::string::npos);
-  const Outcome nowhere = run({"classify", good, "-o", "/nonexistent/x.json"});
+  EXPECT_NE(run({"classify", good, "--color always"}).out.find('\x1b'), std::string::npos);
+  const Outcome nowhere = run({"classify", good, "-o /nonexistent/x.json"});
   EXPECT_EQ(nowhere.code, 1);
   EXPECT_NE(nowhere.err.find("No such file or directory"), std::string::npos) << nowhere.err;
-  const Outcome onto_folder = run({"classify", good, "-o", folder.path().string()});
+  const Outcome onto_folder = run({"classify", good, "-o", folder.path()});
   EXPECT_EQ(onto_folder.code, 1);
   EXPECT_NE(onto_folder.err.find("Is a directory"), std::string::npos) << onto_folder.err;
 }
@@ -213,13 +214,13 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   const fs::path file = folder.write("r.jsonl", "of the other run");
   {
     const LockOfAnother other(file);
-    const Outcome outcome = run({"classify", good, "-o", file.string()});
+    const Outcome outcome = run({"classify", good, "-o", file});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.err.find("another run is writing this file"), std::string::npos)
         << outcome.err;
     EXPECT_EQ(read_bytes(file), "of the other run");
   }
-  EXPECT_EQ(run({"classify", good, "-o", file.string()}).code, 0);
+  EXPECT_EQ(run({"classify", good, "-o", file}).code, 0);
   EXPECT_TRUE(read_bytes(file).starts_with("{\"schema\":1,")) << "what it held is replaced";
 }
 
@@ -228,8 +229,8 @@ TEST(ClassifyCliTest, SavesLogitsAndInputs) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const fs::path logits_file = folder.path() / "logits.npy";
   const fs::path input_file = folder.path() / "input.npy";
-  EXPECT_EQ(run({"classify", "missing.jpg", good, "--save-logits", logits_file.string(),
-                 "--save-input", input_file.string(), "--format", "jsonl"})
+  EXPECT_EQ(run({"classify missing.jpg", good, "--save-logits", logits_file, "--save-input",
+                 input_file, "--format jsonl"})
                 .code,
             3);
   const Npy logits(logits_file);
@@ -245,8 +246,8 @@ TEST(ClassifyCliTest, SavesLogitsAndInputs) {
 TEST(ClassifyCliTest, NativeSizeAndFit) {
   const TemporaryFolder folder;
   const std::string picture = folder.write("p.ppm", ppm(100, 60)).string();
-  const auto record = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"classify", "--format", "jsonl", picture});
+  const auto record = [&](Words arguments) {
+    arguments = Words{"classify --format jsonl", picture} + arguments;
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
     return outcome.records().at(0);
@@ -257,19 +258,19 @@ TEST(ClassifyCliTest, NativeSizeAndFit) {
   EXPECT_NE(padded.at("note").get<std::string>().find("padded 60x100 to 64x112 (HxW)"),
             std::string::npos)
       << padded.dump();
-  const Json cropped = record({"--native", "--fit", "crop"});
+  const Json cropped = record({"--native --fit crop"});
   EXPECT_EQ(cropped.at("model_size"), Json({48, 96}));
   EXPECT_TRUE(cropped.contains("note"));
-  const Json resized = record({"--native", "--fit=resize"});
+  const Json resized = record({"--native --fit=resize"});
   EXPECT_EQ(resized.at("model_size"), Json({64, 96}));
   EXPECT_TRUE(resized.contains("note"));
-  EXPECT_EQ(record({"--img-size", "96x160"}).at("model_size"), Json({96, 160}));
-  EXPECT_EQ(record({"--input-size", "3", "96", "160"}).at("model_size"), Json({96, 160}));
-  EXPECT_EQ(record({"--img-size", "100"}).at("model_size"), Json({112, 112}));
+  EXPECT_EQ(record({"--img-size 96x160"}).at("model_size"), Json({96, 160}));
+  EXPECT_EQ(record({"--input-size 3 96 160"}).at("model_size"), Json({96, 160}));
+  EXPECT_EQ(record({"--img-size 100"}).at("model_size"), Json({112, 112}));
 }
 
 TEST(ClassifyCliTest, FullHdStaysFullHd) {
-  const Outcome outcome = run({"classify", "--native", "--format", "jsonl", kOtters});
+  const Outcome outcome = run({"classify --native --format jsonl", kOtters});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json record = outcome.records().at(0);
   EXPECT_EQ(record.at("model_size"), Json({1088, 1920}));
@@ -284,11 +285,10 @@ TEST(ClassifyCliTest, FullHdStaysFullHd) {
 TEST(ClassifyCliTest, LargeSizesHaveOneNote) {
   const TemporaryFolder folder;
   const std::string small = (folder.path() / "small.safetensors").string();
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch16_32", "-o", small}).code, 0);
+  ASSERT_EQ(run({"models create --arch deit_tiny_patch16_32 -o", small}).code, 0);
   const std::string picture = folder.write("a.ppm", ppm(96, 96)).string();
-  const auto notes = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{"classify", "-m", small, picture, picture, "-b", "1"};
-    words.insert(words.end(), more.begin(), more.end());
+  const auto notes = [&](const Words& more) {
+    Words words = Words{"classify -m", small, picture, picture, "-b 1"} + more;
     const Outcome outcome = run(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     const std::string_view text = outcome.err;
@@ -297,20 +297,19 @@ TEST(ClassifyCliTest, LargeSizesHaveOneNote) {
     return text.find("was trained at", at + 1) == std::string_view::npos ? 1 : 2;
   };
   EXPECT_EQ(notes({"--native"}), 1);
-  EXPECT_EQ(notes({"--img-size", "96"}), 1);
-  EXPECT_EQ(notes({"--img-size", "80"}), 0) << "2.5 times the edge is not far";
-  EXPECT_EQ(notes({"--native", "-q"}), 0);
+  EXPECT_EQ(notes({"--img-size 96"}), 1);
+  EXPECT_EQ(notes({"--img-size 80"}), 0) << "2.5 times the edge is not far";
+  EXPECT_EQ(notes({"--native -q"}), 0);
 }
 
 TEST(ClassifyCliTest, PrintsTheTransformAndWhereItComesFrom) {
-  const Outcome bundled = run({"classify", "--print-transform"});
+  const Outcome bundled = run({"classify --print-transform"});
   EXPECT_EQ(bundled.code, 0);
   EXPECT_NE(bundled.out.find("transform: resize 256 (bicubic, antialias) -> centre crop 224"),
             std::string::npos)
       << bundled.out;
   EXPECT_NE(bundled.out.find("[from metadata of deit_tiny"), std::string::npos) << bundled.out;
-  const Outcome changed =
-      run({"classify", "--print-transform", "--crop_pct", "1.0", "--mean", ".5", ".5", ".5"});
+  const Outcome changed = run({"classify --print-transform --crop_pct 1.0 --mean .5 .5 .5"});
   EXPECT_NE(changed.out.find("crop_pct from --crop"), std::string::npos) << changed.out;
   EXPECT_NE(changed.out.find("mean from --mean"), std::string::npos) << changed.out;
   EXPECT_NE(changed.out.find("(0.5, 0.5, 0.5)"), std::string::npos) << changed.out;
@@ -321,56 +320,52 @@ TEST(ClassifyCliTest, ConfigFilesAreOverruledByFlags) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const std::string config = folder.write("c.json", R"({"topk": 2, "img_size": "96"})").string();
   const Json record =
-      run({"classify", good, "--format", "jsonl", "-c", config, "--topk", "4"}).records().at(0);
+      run({"classify", good, "--format jsonl -c", config, "--topk 4"}).records().at(0);
   EXPECT_EQ(record.at("top").size(), 4U);
   EXPECT_EQ(record.at("model_size"), Json({96, 96}));
-  const Outcome unknown =
-      run({"classify", good, "-c", folder.write("d.json", R"({"topkk": 2})").string()});
+  const Outcome unknown = run({"classify", good, "-c", folder.write("d.json", R"({"topkk": 2})")});
   EXPECT_EQ(unknown.code, 2);
   EXPECT_NE(unknown.err.find("topk"), std::string::npos);
-  const Outcome dumped = run({"classify", "--dump-config", "--topk", "4"});
+  const Outcome dumped = run({"classify --dump-config --topk 4"});
   EXPECT_EQ(dumped.json().at("topk"), 4);
 }
 
 TEST(ClassifyCliTest, Int8AndFewerTokensAreInTheRecord) {
-  const auto record = [](std::vector<std::string> more) {
-    std::vector<std::string> words{"classify", kOtters, "--format", "jsonl", "--device", "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
+  const auto record = [](Words more) {
+    Words words = Words{"classify", kOtters, "--format jsonl --device cpu"} + more;
     const Outcome outcome = run(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return Json::parse(outcome.out);
   };
-  const Json int8 = record({"--precision", "int8"});
+  const Json int8 = record({"--precision int8"});
   EXPECT_EQ(int8.at("precision"), "int8");
   EXPECT_EQ(int8.at("approximations"), Json({{"calibration", "bundled"}}));
   EXPECT_EQ(int8.at("top")[0].at("index"), 360);
-  EXPECT_EQ(record({"--precision", "int8", "--calibration", "none"}).at("approximations"),
+  EXPECT_EQ(record({"--precision int8 --calibration none"}).at("approximations"),
             Json({{"calibration", "none"}}));
-  const Json fewer = record({"--precision", "bf16", "--keep-tokens", "0.7"});
+  const Json fewer = record({"--precision bf16 --keep-tokens 0.7"});
   EXPECT_EQ(fewer.at("precision"), "bfloat16");
   EXPECT_EQ(fewer.at("approximations"), Json({{"keep_tokens", "0.7"}, {"keep_layer", "3"}}));
   EXPECT_EQ(fewer.at("top")[0].at("index"), 360);
   EXPECT_FALSE(fewer.contains("kernels"));
-  EXPECT_EQ(record({"--attn", "aft:11"}).at("kernels"), "fused+modules");
+  EXPECT_EQ(record({"--attn aft:11"}).at("kernels"), "fused+modules");
 }
 
 TEST(ClassifyCliTest, CalibrationNamesWhatItCannotRead) {
   const TemporaryFolder folder;
   std::ofstream(folder.path() / "broken.jpg") << "no picture";
   const std::string calibration = folder.path().string();
-  const Outcome none =
-      run({"classify", kOtters, "--precision", "int8", "--calibration", calibration});
+  const Outcome none = run({"classify", kOtters, "--precision int8 --calibration", calibration});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("no picture to calibrate on"), std::string::npos) << none.err;
   fs::copy_file(kOtters, folder.path() / "a.jpg");
-  const Outcome some =
-      run({"classify", kOtters, "--precision", "int8", "--calibration", calibration});
+  const Outcome some = run({"classify", kOtters, "--precision int8 --calibration", calibration});
   EXPECT_EQ(some.code, 0);
   EXPECT_NE(some.err.find("broken.jpg"), std::string::npos) << some.err;
 }
 
 TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+  const std::vector<std::pair<Words, std::string>> cases = {
       {{"classify", kOtters, "--img-sise", "3"}, "--img-size"},
       {{"clasify"}, "classify"},
       {{"classify"}, "no input"},
@@ -416,8 +411,7 @@ TEST(ClassifyCliTest, BrokenWeightsAreOneClearLine) {
       {"", "empty"},
   };
   for (const auto& [bytes, expected] : cases) {
-    const Outcome outcome =
-        run({"classify", kOtters, "-m", folder.write("w.safetensors", bytes).string()});
+    const Outcome outcome = run({"classify", kOtters, "-m", folder.write("w.safetensors", bytes)});
     EXPECT_EQ(outcome.code, 1) << outcome.err;
     EXPECT_TRUE(outcome.err.starts_with("error: ")) << outcome.err;
     const std::string line = outcome.err.substr(0, outcome.err.find('\n') + 1);
@@ -431,20 +425,19 @@ TEST(ClassifyCliTest, BrokenWeightsAreOneClearLine) {
 
 TEST(ClassifyCliTest, RunsFromAnyFolderAndWithOtherAssets) {
   const TemporaryFolder folder;
-  EXPECT_EQ(run({"classify", kOtters, "--topk", "1"}, {"", folder.path(), {}}).code, 0);
+  EXPECT_EQ(run({"classify", kOtters, "--topk 1"}, {"", folder.path(), {}}).code, 0);
   const Outcome elsewhere =
-      run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path().string()}}});
+      run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path()}}});
   EXPECT_EQ(elsewhere.code, 1);
   EXPECT_NE(elsewhere.err.find("HYDRASCOPE_ASSETS"), std::string::npos);
   fs::create_directory_symlink(asset(""), folder.path() / "assets");
-  EXPECT_EQ(run({"classify", kOtters},
-                {"", {}, {{"HYDRASCOPE_ASSETS", (folder.path() / "assets").string()}}})
-                .code,
-            0);
+  EXPECT_EQ(
+      run({"classify", kOtters}, {"", {}, {{"HYDRASCOPE_ASSETS", folder.path() / "assets"}}}).code,
+      0);
 }
 
 TEST(ClassifyCliTest, StopsOnSigintAfterWritingWhatIsFinished) {
-  Program program({"classify", "--format", "jsonl", "-"}, {});
+  Program program({"classify --format jsonl -"}, {});
   program.type(kOtters + "\n");
   Program::wait_until("a record", [&] { return program.output_so_far().ends_with('\n'); });
   program.signal(SIGINT);
@@ -455,19 +448,19 @@ TEST(ClassifyCliTest, StopsOnSigintAfterWritingWhatIsFinished) {
 
 TEST(ClassifyCliTest, ResultsDoNotDependOnBatchWorkersOrThreads) {
   const TemporaryFolder folder;
-  std::vector<std::string> base{"classify", "--format", "jsonl"};
+  Words base{"classify --format jsonl"};
   for (unsigned i = 0; i < 9; ++i)
     base.push_back(
         folder.write(std::to_string(i) + ".ppm", ppm(50 + static_cast<int>(i), 40, i)).string());
-  const auto logits = [&](std::vector<std::string> more) {
+  const auto logits = [&](Words more) {
     const fs::path file = folder.path() / "l.npy";
     more.insert(more.begin(), base.begin(), base.end());
-    more.insert(more.end(), {"--save-logits", file.string()});
+    more += Words{"--save-logits", file};
     EXPECT_EQ(run(more).code, 0);
     return Npy(file).values;
   };
-  const std::vector<float> one = logits({"-b", "1", "-j", "1", "--threads", "1"});
-  const std::vector<float> many = logits({"-b", "4", "-j", "3", "--threads", "2"});
+  const std::vector<float> one = logits({"-b 1 -j 1 --threads 1"});
+  const std::vector<float> many = logits({"-b 4 -j 3 --threads 2"});
   ASSERT_EQ(one.size(), many.size());
   for (std::size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], many[i], 2e-4) << i;
 }

@@ -55,23 +55,21 @@ struct Answer {
   std::string err;
 };
 
-Answer classify(const fs::path& model, const std::vector<std::string>& more = {}) {
+Answer classify(const fs::path& model, const Words& more = {}) {
   const TemporaryFolder folder;
   const std::string picture = folder.write("a.ppm", ppm(70, 50)).string();
   const std::string logits = (folder.path() / "l.npy").string();
-  std::vector<std::string> arguments{"classify", "-m",    model.string(),  picture,
-                                     "--format", "jsonl", "--device",      "cpu",
-                                     "--topk",   "3",     "--save-logits", logits};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+  Words arguments = Words{"classify -m", model, picture,
+                          "--format jsonl --device cpu --topk 3 --save-logits", logits} +
+                    more;
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   return {read_bytes(logits), outcome.code == 0 ? outcome.records().at(0).at("top") : Json(),
           outcome.err};
 }
 
-std::string transform_of(const fs::path& model, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"classify", "-m", model.string(), "--print-transform"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
+std::string transform_of(const fs::path& model, const Words& more = {}) {
+  Words arguments = Words{"classify -m", model, "--print-transform"} + more;
   const Outcome outcome = run(arguments);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   return outcome.out;
@@ -82,11 +80,8 @@ void expect_text(const std::string& all, std::initializer_list<const char*> text
     EXPECT_NE(all.find(text), std::string::npos) << text << "\n" << all;
 }
 
-Outcome convert(const fs::path& from, const fs::path& to,
-                const std::vector<std::string>& more = {}) {
-  std::vector<std::string> arguments{"convert", "--format-only", from.string(), to.string()};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return run(arguments);
+Outcome convert(const fs::path& from, const fs::path& to, const Words& more = {}) {
+  return run(Words{"convert --format-only", from, to} + more);
 }
 
 TEST(ConvertCliTest, ATrainingCheckpointBecomesOurOwnFile) {
@@ -129,9 +124,10 @@ TEST(ConvertCliTest, FoldersOfHuggingFaceKeepEverything) {
     const TemporaryFolder hub;
     make_hugging_face_folder(timm, hub, names);
     const Answer answer = classify(hub.path(), {"--print-transform"});
-    EXPECT_EQ(answer.logits, classify(timm, {"--crop-mode", "squash", "--crop-pct", "1", "--mean",
-                                             "0.4", "0.5", "0.6", "--std", "0.25", "0.25", "0.25"})
-                                 .logits);
+    EXPECT_EQ(
+        answer.logits,
+        classify(timm, {"--crop-mode squash --crop-pct 1 --mean 0.4 0.5 0.6 --std 0.25 0.25 0.25"})
+            .logits);
     expect_text(answer.err, {"squash to 32x32 (bicubic", "[from preprocessor_config.json]"});
     const auto labels = {"ant", "bee", "cat", "dog", "eel"};
     EXPECT_NE(std::ranges::find(labels, answer.top.at(0).at("label")), labels.end());
@@ -166,8 +162,7 @@ TEST(ConvertCliTest, PrecisionAttentionAndArchitectureAreStored) {
     for (const TensorView& view : file.tensors()) EXPECT_EQ(view.dtype, dtype);
   }
   for (const auto& [words, dtype] :
-       {std::pair(std::vector<std::string>{"--force", "--precision", "float32"},
-                  checkpoint::Dtype::F32),
+       {std::pair(Words{"--force --precision float32"}, checkpoint::Dtype::F32),
         {{"--force", "--fp16"}, checkpoint::Dtype::F16}}) {
     ASSERT_EQ(convert(source, out, words).code, 0);
     EXPECT_EQ(SafetensorsFile::open(out).find("head.weight")->dtype, dtype) << words.back();
@@ -185,22 +180,19 @@ TEST(ConvertCliTest, TheModelIsMAndWasFrom) {
   const TemporaryFolder folder;
   const std::string in = training_checkpoint("deit_legacy.pth").string();
   const std::string out = (folder.path() / "a.safetensors").string();
-  const auto converted = [&](std::vector<std::string> words) {
-    words.insert(words.begin(), {"convert", "--force"});
-    return run(words);
-  };
+  const auto converted = [&](Words words) { return run(Words{"convert --force"} + words); };
   // Two names without an attention are IN and OUT.
-  for (const std::vector<std::string>& words : {std::vector<std::string>{in, out},
-                                                {"--format-only", "-m", in, "-o", out},
-                                                {"--format-only", "--from", in, "-o", out}}) {
+  for (const Words& words : {Words{in, out},
+                             {"--format-only", "-m", in, "-o", out},
+                             {"--format-only", "--from", in, "-o", out}}) {
     const Outcome outcome = converted(words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     expect_text(outcome.err, {"wrote"});
     EXPECT_EQ(outcome.err.find("note: -m"), std::string::npos);
   }
   // Where the model is named elsewhere, -m is its architecture, as it was.
-  for (const std::vector<std::string>& words :
-       {std::vector<std::string>{in, out, "-m", "deit_tiny_patch16_224"},
+  for (const Words& words :
+       {Words{in, out, "-m deit_tiny_patch16_224"},
         {"--format-only", "--from", in, "-o", out, "-m", "deit_tiny_patch16_224"}}) {
     const Outcome outcome = converted(words);
     EXPECT_EQ(outcome.code, 1);
@@ -208,7 +200,7 @@ TEST(ConvertCliTest, TheModelIsMAndWasFrom) {
                               "deit_tiny_patch16_224\n",
                               "does not fit deit_tiny_patch16_224"});
   }
-  const Outcome pictures = converted({"-m", in, "-i", folder.path().string(), "-o", out});
+  const Outcome pictures = converted({"-m", in, "-i", folder.path(), "-o", out});
   EXPECT_EQ(pictures.code, 2);
   expect_text(pictures.err, {"expected the attention to convert to"});
 }
@@ -217,10 +209,8 @@ TEST(ConvertCliTest, RefusesWithAReason) {
   const TemporaryFolder folder;
   const std::string in = training_checkpoint("deit_legacy.pth").string();
   const std::string out = folder.write("a.safetensors", "precious").string();
-  const auto expect = [&](const std::vector<std::string>& more, int code,
-                          std::initializer_list<const char*> texts) {
-    std::vector<std::string> arguments{"convert"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto expect = [&](const Words& more, int code, std::initializer_list<const char*> texts) {
+    Words arguments = Words{"convert"} + more;
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, code) << outcome.err;
     expect_text(outcome.err, texts);
@@ -229,16 +219,16 @@ TEST(ConvertCliTest, RefusesWithAReason) {
   EXPECT_EQ(read_bytes(out), "precious");
   expect({"--format-only", in}, 2, {"expected a checkpoint and the file to write"});
   expect({"--format-only", in, "b.pth"}, 2, {"safetensors", "b.safetensors"});
-  expect({"--format-only", "/nonexistent", out, "--force"}, 1, {"/nonexistent"});
-  expect({"--format-only", in, out, "--force", "--use-ema"}, 2, {"averaged"});
-  expect({"--format-only", "--from", in, "-o", out, "--force"}, 0, {"wrote"});
-  expect({"--format-only", "--use-ema", out, out, "--force"}, 2, {"one set of weights"});
+  expect({"--format-only /nonexistent", out, "--force"}, 1, {"/nonexistent"});
+  expect({"--format-only", in, out, "--force --use-ema"}, 2, {"averaged"});
+  expect({"--format-only --from", in, "-o", out, "--force"}, 0, {"wrote"});
+  expect({"--format-only --use-ema", out, out, "--force"}, 2, {"one set of weights"});
   expect({"--format-only", out, out, "--force"}, 0, {"wrote"});
 }
 
 TEST(InspectCliTest, ShowsTorchFilesAndOtherLayouts) {
   const fs::path file = training_checkpoint("timm_training.pth");
-  const Json json = run({"inspect", file.string(), "--format", "json"}).json();
+  const Json json = run({"inspect", file, "--format json"}).json();
   EXPECT_EQ(json.at("format"), "torch_zip");
   EXPECT_EQ(json.at("arch"), "vit");
   EXPECT_EQ(json.at("attention"), "softmax");
@@ -248,11 +238,10 @@ TEST(InspectCliTest, ShowsTorchFilesAndOtherLayouts) {
   EXPECT_EQ(json.at("tensors").at(0).at("name"), "module.cls_token");
   EXPECT_EQ(json.at("tensors").at(0).at("dtype"), "F16");
   EXPECT_EQ(json.at("tensors").at(0).at("bytes"), 128);
-  EXPECT_EQ(run({"inspect", training_checkpoint("deit_legacy.pth").string(), "--format", "json"})
-                .json()
-                .at("format"),
-            "torch_legacy");
-  expect_text(run({"inspect", file.string(), "--use-ema"}).out,
+  EXPECT_EQ(
+      run({"inspect", training_checkpoint("deit_legacy.pth"), "--format json"}).json().at("format"),
+      "torch_legacy");
+  expect_text(run({"inspect", file, "--use-ema"}).out,
               {"format torch_zip", "names of timm", "'state_dict_ema'", "stripped 'module.'"});
 
   const TemporaryFolder folder;
@@ -260,11 +249,11 @@ TEST(InspectCliTest, ShowsTorchFilesAndOtherLayouts) {
   ASSERT_EQ(convert(training_checkpoint("deit_legacy.pth"), timm).code, 0);
   const TemporaryFolder hub;
   make_hugging_face_folder(timm, hub, Names::hugging_face_4);
-  expect_text(run({"inspect", hub.path().string()}).out,
+  expect_text(run({"inspect", hub.path()}).out,
               {"vit.encoder.layer.0.attention.attention.query.weight\tF16\t64x64\t8192",
                "names of Hugging Face 4", "architecture vit, attention softmax"});
   hub.write("config.json", R"({"model_type": "swin"})");
-  const Outcome other = run({"inspect", hub.path().string()});
+  const Outcome other = run({"inspect", hub.path()});
   EXPECT_EQ(other.code, 0);
   expect_text(other.out, {"no vision transformer: model_type 'swin'", "config.json"});
 }
@@ -282,9 +271,8 @@ TEST(ConfigurationBesideCliTest, TheTransformSaysWhereEveryValueComesFrom) {
   expect_text(beside,
               {"resize 64 (bilinear, antialias) -> centre crop 32x32 -> mean (0.1, 0.2, 0.3)",
                "[from config.json]"});
-  expect_text(
-      transform_of(model, {"--crop-pct", "1"}),
-      {"resize 32", "crop_pct from --crop-pct", "interpolation, mean, std from config.json"});
+  expect_text(transform_of(model, {"--crop-pct 1"}), {"resize 32", "crop_pct from --crop-pct",
+                                                      "interpolation, mean, std from config.json"});
 
   // Metadata of our own file win over a configuration that says something else.
   const fs::path own = folder.path() / "own" / "a.safetensors";
@@ -296,7 +284,7 @@ TEST(ConfigurationBesideCliTest, TheTransformSaysWhereEveryValueComesFrom) {
   const std::string options = folder.write("o.json", R"({"crop-pct": 0.8})").string();
   expect_text(transform_of(own, {"--config", options}),
               {"resize 40", "crop_pct from o.json", "from metadata of a.safetensors"});
-  expect_text(transform_of(own, {"--config", options, "--crop-pct", "1"}),
+  expect_text(transform_of(own, {"--config", options, "--crop-pct 1"}),
               {"resize 32", "crop_pct from --crop-pct"});
 }
 
@@ -305,7 +293,7 @@ TEST(ConfigurationBesideCliTest, WrongFilesAreErrorsThatNameThem) {
   fs::copy(training_checkpoint("deit_legacy.pth"), folder.path() / "pytorch_model.bin");
   const auto expect = [&](const char* config, int code, std::initializer_list<const char*> texts) {
     folder.write("config.json", config);
-    const Outcome outcome = run({"classify", "-m", folder.path().string(), "--print-transform"});
+    const Outcome outcome = run({"classify -m", folder.path(), "--print-transform"});
     EXPECT_EQ(outcome.code, code) << outcome.err;
     expect_text(outcome.err, texts);
   };
@@ -319,11 +307,11 @@ TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole.safetensors";
   ASSERT_EQ(convert(training_checkpoint("deit_legacy.pth"), whole).code, 0);
-  const Answer resized = classify(whole, {"--num-classes", "3"});
+  const Answer resized = classify(whole, {"--num-classes 3"});
   expect_text(resized.err, {"newly initialised, not from the file: head.weight, head.bias"});
   EXPECT_EQ(resized.top.size(), 3U);
-  EXPECT_EQ(resized.logits, classify(whole, {"--num-classes", "3"}).logits) << "seeded";
-  EXPECT_EQ(classify(whole, {"--num-classes", "5"}).logits, classify(whole).logits);
+  EXPECT_EQ(resized.logits, classify(whole, {"--num-classes 3"}).logits) << "seeded";
+  EXPECT_EQ(classify(whole, {"--num-classes 5"}).logits, classify(whole).logits);
   EXPECT_NE(classify(whole, {"--reset-head"}).logits, classify(whole).logits);
 
   const SafetensorsFile file = SafetensorsFile::open(whole);
@@ -331,10 +319,10 @@ TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   std::erase_if(views, [](const TensorView& view) { return view.name.starts_with("head."); });
   const fs::path headless = folder.path() / "headless.safetensors";
   checkpoint::write_safetensors(headless, views, file.metadata());
-  const Outcome outcome = run({"classify", "-m", headless.string(), "--print-transform"});
+  const Outcome outcome = run({"classify -m", headless, "--print-transform"});
   EXPECT_EQ(outcome.code, 1);
   expect_text(outcome.err, {"head.weight is missing", "--num-classes", "--reset-head"});
-  EXPECT_EQ(classify(headless, {"--num-classes", "4"}).top.size(), 3U);
+  EXPECT_EQ(classify(headless, {"--num-classes 4"}).top.size(), 3U);
 }
 
 }  // namespace

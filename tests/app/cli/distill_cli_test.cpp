@@ -24,44 +24,22 @@ class DistillCli : public ::testing::Test {
       const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i) + ".ppm";
       folder_.write("pictures/" + name, ppm(20, 20, i * 37));
     }
-    const Outcome made = run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes",
-                              "2", "--seed", "1", "-o", in("teacher.safetensors").string()});
+    const Outcome made =
+        run({"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o",
+             in("teacher.safetensors")});
     EXPECT_EQ(made.code, 0) << made.err;
   }
 
-  std::vector<std::string> command(const std::string& output,
-                                   const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> words{"convert",
-                                   "-m",
-                                   in("teacher.safetensors").string(),
-                                   "-i",
-                                   in("pictures").string(),
-                                   "-o",
-                                   in(output).string(),
-                                   "--held-out",
-                                   "6",
-                                   "-b",
-                                   "4",
-                                   "--batch-size-maps",
-                                   "2",
-                                   "--steps-maps",
-                                   "4",
-                                   "--steps-outputs",
-                                   "4",
-                                   "--epochs",
-                                   "2",
-                                   "--evaluations",
-                                   "2",
-                                   "--log-interval",
-                                   "2",
-                                   "--threads",
-                                   "1",
-                                   "--workers",
-                                   "1",
-                                   "--device",
-                                   "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words command(const std::string& output, const Words& more = {}) const {
+    return Words{"convert -m",
+                 in("teacher.safetensors"),
+                 "-i",
+                 in("pictures"),
+                 "-o",
+                 in(output),
+                 "--held-out 6 -b 4 --batch-size-maps 2 --steps-maps 4 --steps-outputs 4 --epochs "
+                 "2 --evaluations 2 --log-interval 2 --threads 1 --workers 1 --device cpu"} +
+           more;
   }
   fs::path in(const std::string& name) const { return folder_.path() / name; }
 
@@ -71,10 +49,10 @@ class DistillCli : public ::testing::Test {
 TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   const std::string html = in("report.html").string();
   const std::string json = in("report.json").string();
-  const Outcome outcome = run(command(
-      "out.safetensors", {"--attn", "hedgehog,hydra:last2", "--format", "json", "--report", html,
-                          "--report", json, "--eval", in("pictures").string(), "--labels",
-                          folder_.write("labels.txt", "even\nodd\n").string()}));
+  const Outcome outcome =
+      run(command("out.safetensors", {"--attn hedgehog,hydra:last2 --format json --report", html,
+                                      "--report", json, "--eval", in("pictures"), "--labels",
+                                      folder_.write("labels.txt", "even\nodd\n")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json report = outcome.json();
   EXPECT_EQ(report["attention_before"], "softmax");
@@ -114,17 +92,15 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_NE(file.metadata().at("transform"), "");
   for (const char* name : {"metrics.jsonl", "summary.csv", "best.safetensors"})
     EXPECT_TRUE(fs::exists(in("out.safetensors.training") / name)) << name;
-  const Outcome classified =
-      run({"classify", "-m", in("out.safetensors").string(), in("pictures/even/0.ppm").string(),
-           "--format", "jsonl", "--device", "cpu"});
+  const Outcome classified = run({"classify -m", in("out.safetensors"), in("pictures/even/0.ppm"),
+                                  "--format jsonl --device cpu"});
   ASSERT_EQ(classified.code, 0) << classified.err;
   EXPECT_EQ(classified.records().at(0)["attention"], "hedgehog:0-9,hydra:10-11");
 }
 
 // What depends on the model stays open: as a configuration it would count as the user's choice.
 TEST_F(DistillCli, DumpedConfigurationsHoldWhatIsDecided) {
-  const Json dumped =
-      run({"convert", "--attn", "hedgehog", "--epochs", "2", "-b", "4", "--dump-config"}).json();
+  const Json dumped = run({"convert --attn hedgehog --epochs 2 -b 4 --dump-config"}).json();
   EXPECT_EQ(dumped.at("epochs"), 2);
   EXPECT_EQ(dumped.at("batch-size"), 4);
   EXPECT_EQ(dumped.at("steps-maps"), 1600);
@@ -133,9 +109,9 @@ TEST_F(DistillCli, DumpedConfigurationsHoldWhatIsDecided) {
 }
 
 TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
-  const Outcome outcome = run(command(
-      "half.safetensors", {"--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=off",
-                           "--precision", "float16", "--stage", "maps", "--balance-sources"}));
+  const Outcome outcome =
+      run(command("half.safetensors", {"--attn hydra:last1 --attn-opt hydra.feature_scale=off "
+                                       "--precision float16 --stage maps --balance-sources"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("agreement before"));
   EXPECT_THAT(outcome.out, HasSubstr("images/s\noutputs"));
@@ -150,19 +126,19 @@ TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
   EXPECT_EQ(recipe["scale"], Json({0.3, 1.0}));
   EXPECT_EQ(recipe["batch-size"], 4);
   // Its weights are where another run starts.
-  const Outcome tuned = run(command(
-      "tuned.safetensors", {"--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=off",
-                            "--stage", "finetune", "--start", in("half.safetensors").string()}));
+  const Outcome tuned =
+      run(command("tuned.safetensors",
+                  {"--attn hydra:last1 --attn-opt hydra.feature_scale=off --stage finetune --start",
+                   in("half.safetensors")}));
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   EXPECT_THAT(tuned.out, HasSubstr("finetune"));
   EXPECT_THAT(tuned.err, ::testing::Not(HasSubstr("hydra start")));
 }
 
 TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
-  ASSERT_EQ(run(command("one.safetensors", {"--attn", "hydra:last1"})).code, 0);
-  const Outcome outcome =
-      run(command("two.safetensors", {"--attn", "hydra:last2", "--stage", "maps", "--start",
-                                      in("one.safetensors").string()}));
+  ASSERT_EQ(run(command("one.safetensors", {"--attn hydra:last1"})).code, 0);
+  const Outcome outcome = run(command(
+      "two.safetensors", {"--attn hydra:last2 --stage maps --start", in("one.safetensors")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("hydra start"));
   const auto teacher = checkpoint::SafetensorsFile::open(in("teacher.safetensors"));
@@ -188,12 +164,11 @@ TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
 }
 
 TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
-  ASSERT_EQ(run(command("hydra.safetensors", {"--attn", "hydra:last1"})).code, 0);
-  ASSERT_EQ(run(command("hedgehog.safetensors", {"--attn", "hedgehog:last2"})).code, 0);
-  const Outcome outcome =
-      run(command("mixed.safetensors", {"--attn", "hedgehog:10,hydra:11", "--epochs", "0",
-                                        "--start", in("hedgehog.safetensors").string(), "--start",
-                                        in("hydra.safetensors").string()}));
+  ASSERT_EQ(run(command("hydra.safetensors", {"--attn hydra:last1"})).code, 0);
+  ASSERT_EQ(run(command("hedgehog.safetensors", {"--attn hedgehog:last2"})).code, 0);
+  const Outcome outcome = run(command(
+      "mixed.safetensors", {"--attn hedgehog:10,hydra:11 --epochs 0 --start",
+                            in("hedgehog.safetensors"), "--start", in("hydra.safetensors")}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("hydra start")));  // nothing is left to train
   const auto hedgehog = checkpoint::SafetensorsFile::open(in("hedgehog.safetensors"));
@@ -215,25 +190,23 @@ TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
 }
 
 TEST_F(DistillCli, StartsThatWouldSpoilTheModelAreRefused) {
-  const Outcome none = run(command(
-      "out.safetensors", {"--attn", "hydra:last1", "--start", in("teacher.safetensors").string()}));
+  const Outcome none =
+      run(command("out.safetensors", {"--attn hydra:last1 --start", in("teacher.safetensors")}));
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_THAT(none.err, HasSubstr("holds no layer"));
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2",
-                 "--attn", "hydra:last1", "--attn-opt", "hydra.feature_scale=on", "--seed", "2",
-                 "-o", in("stranger.safetensors").string()})
+  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 --attn hydra:last1 "
+                 "--attn-opt hydra.feature_scale=on --seed 2 -o",
+                 in("stranger.safetensors")})
                 .code,
             0);
-  const Outcome other = run(command("out.safetensors", {"--attn", "hydra:last1", "--start",
-                                                        in("stranger.safetensors").string()}));
+  const Outcome other =
+      run(command("out.safetensors", {"--attn hydra:last1 --start", in("stranger.safetensors")}));
   EXPECT_EQ(other.code, 2) << other.err;
   EXPECT_THAT(other.err, HasSubstr("from another model"));
 }
 
 TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
-  const std::vector<std::string> more{
-      "--attn", "hedgehog:10,hydra:11", "--epochs", "4", "--evaluations",
-      "1",      "--recovery-interval",  "3"};
+  const Words more{"--attn hedgehog:10,hydra:11 --epochs 4 --evaluations 1 --recovery-interval 3"};
   ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
   {
     Program program(command("parts.safetensors", more), {});
@@ -241,8 +214,7 @@ TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
     program.signal(SIGKILL);
     ASSERT_EQ(program.wait().code, 128 + SIGKILL);
   }
-  std::vector<std::string> again = more;
-  again.insert(again.end(), {"--resume", "auto"});
+  Words again = more + Words{"--resume auto"};
   const Outcome resumed = run(command("parts.safetensors", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
@@ -250,22 +222,20 @@ TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
 }
 
 TEST_F(DistillCli, AStateOfAnotherRunIsRefusedBeforeAnythingIsComputed) {
-  ASSERT_EQ(run(command("one.safetensors", {"--attn", "hydra:last1", "--stage", "maps"})).code, 0);
+  ASSERT_EQ(run(command("one.safetensors", {"--attn hydra:last1 --stage maps"})).code, 0);
   const fs::path states = in("one.safetensors.training");
   for (const auto& [file, text] :
        {std::pair("step-4.state.safetensors", "is no state of the run in"),
         std::pair("best.safetensors", "expected a state")}) {
-    const Outcome outcome =
-        run(command("two.safetensors", {"--attn", "hydra:last1", "--stage", "maps", "--resume",
-                                        (states / file).string()}));
+    const Outcome outcome = run(
+        command("two.safetensors", {"--attn hydra:last1 --stage maps --resume", states / file}));
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
   }
 }
 
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
-  const std::vector<std::string> more{
-      "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--evaluations", "8", "--model-ema"};
+  const Words more{"--attn hedgehog:10,hydra:11 --epochs 8 --evaluations 8 --model-ema"};
   ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
   {
     Program program(command("parts.safetensors", more), {});
@@ -276,8 +246,7 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
     EXPECT_THAT(outcome.err, HasSubstr("--resume auto"));
   }
   EXPECT_TRUE(fs::exists(in("parts.safetensors")));
-  std::vector<std::string> again = more;
-  again.insert(again.end(), {"--resume", "auto"});
+  Words again = more + Words{"--resume auto"};
   const Outcome resumed = run(command("parts.safetensors", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
@@ -290,9 +259,8 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
 }
 
 TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
-  const std::vector<std::string> more{
-      "--attn", "hedgehog:10,hydra:11", "--epochs", "8", "--mixup", "1", "--resume",
-      "auto",   "--evaluations",        "8"};
+  const Words more{
+      "--attn hedgehog:10,hydra:11 --epochs 8 --mixup 1 --resume auto --evaluations 8"};
   ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
   {
     Program program(command("parts.safetensors", more), {});
@@ -307,16 +275,13 @@ TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
 }
 
 TEST_F(DistillCli, AnOlderStateGoesOnWithTheBestWeightsOfItsTime) {
-  const std::vector<std::string> more{"--attn", "hydra:last2",   "--checkpoint-hist",
-                                      "20",     "--evaluations", "4"};
+  const Words more{"--attn hydra:last2 --checkpoint-hist 20 --evaluations 4"};
   ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
   const std::string whole = read_bytes(in("whole.safetensors"));
   const fs::path states = in("whole.safetensors.training");
-  std::vector<std::string> again = more;
-  again.insert(again.end(), {"--resume", (states / "step-4.state.safetensors").string()});
+  Words again = more + Words{"--resume", states / "step-4.state.safetensors"};
   // Stopped at once: what it leaves is of the state and not of the run that was abandoned.
-  std::vector<std::string> stopped = again;
-  stopped.insert(stopped.end(), {"--max-minutes", "0.00001"});
+  Words stopped = again + Words{"--max-minutes 0.00001"};
   const Outcome outcome = run(command("whole.safetensors", stopped));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_FALSE(whole == read_bytes(in("whole.safetensors")));
@@ -326,12 +291,11 @@ TEST_F(DistillCli, AnOlderStateGoesOnWithTheBestWeightsOfItsTime) {
 
 TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
   fs::copy_file(in("teacher.safetensors"), in("mine.safetensors"));
-  const Outcome outcome =
-      run(command("mine.safetensors", {"--attn", "hydra:last1", "--resume", "auto"}));
+  const Outcome outcome = run(command("mine.safetensors", {"--attn hydra:last1 --resume auto"}));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("the file exists"));
   EXPECT_TRUE(read_bytes(in("mine.safetensors")) == read_bytes(in("teacher.safetensors")));
-  const Outcome parent = run(command("teacher.safetensors", {"--attn", "hydra:last1", "--force"}));
+  const Outcome parent = run(command("teacher.safetensors", {"--attn hydra:last1 --force"}));
   EXPECT_EQ(parent.code, 2) << parent.err;
   EXPECT_THAT(parent.err, HasSubstr("a model to convert from"));
 }
@@ -339,9 +303,8 @@ TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
 TEST_F(DistillCli, MeasuresWhatCanBeReadAndSaysTheRest) {
   const std::string labels = folder_.write("labels.txt", "even\nodd\n").string();
   folder_.write("judged/even/broken.ppm", "P6 no picture");
-  const std::vector<std::string> quick{"--attn",   "hydra:last1", "--stage", "maps",
-                                       "--labels", labels,        "--eval",  in("judged").string(),
-                                       "--format", "json",        "--force"};
+  const Words quick{"--attn hydra:last1 --stage maps --labels", labels, "--eval", in("judged"),
+                    "--format json --force"};
   const Outcome none = run(command("out.safetensors", quick));
   EXPECT_EQ(none.code, 3) << none.err;
   EXPECT_THAT(none.err, HasSubstr("none of the labelled pictures"));
@@ -358,69 +321,65 @@ TEST_F(DistillCli, MeasuresWhatCanBeReadAndSaysTheRest) {
 TEST_F(DistillCli, PicturesThatCannotBeReadAreNoDivergence) {
   for (unsigned i = 0; i < 24; ++i)
     folder_.write("broken/" + std::to_string(i) + ".ppm", "P6 no picture");
-  const Outcome outcome =
-      run({"convert", "--from", in("teacher.safetensors").string(), "--attn", "hydra:last1", "-i",
-           in("broken").string(), "-o", in("out.safetensors").string(), "--device", "cpu"});
+  const Outcome outcome = run({"convert --from", in("teacher.safetensors"), "--attn hydra:last1 -i",
+                               in("broken"), "-o", in("out.safetensors"), "--device cpu"});
   EXPECT_NE(outcome.code, 0);
   EXPECT_EQ(outcome.err.find("smaller --lr"), std::string::npos) << outcome.err;
 }
 
 TEST_F(DistillCli, ADivergingRunLeavesTheBestStateBeforeThat) {
-  const Outcome outcome = run(command(
-      "out.safetensors", {"--attn", "hydra:last2", "--steps-outputs", "20", "--lr-outputs", "1e30",
-                          "--clip-grad", "0", "--report", in("report.json").string()}));
+  const Outcome outcome =
+      run(command("out.safetensors",
+                  {"--attn hydra:last2 --steps-outputs 20 --lr-outputs 1e30 --clip-grad 0 --report",
+                   in("report.json")}));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
   EXPECT_EQ(Json::parse(read_bytes(in("report.json")))["complete"], false);
-  const Outcome classified = run({"classify", in("pictures/odd/1.ppm").string(), "-m",
-                                  in("out.safetensors").string(), "--format", "jsonl"});
+  const Outcome classified =
+      run({"classify", in("pictures/odd/1.ppm"), "-m", in("out.safetensors"), "--format jsonl"});
   ASSERT_EQ(classified.code, 0) << classified.err;
   EXPECT_GT(classified.records().at(0)["top"][0]["prob"].get<double>(), 0.4);
 }
 
 TEST_F(DistillCli, SaysWhichPicturesCannotBeRead) {
   folder_.write("pictures/odd/broken.ppm", "P6 no picture");
-  const Outcome outcome =
-      run(command("out.safetensors", {"--attn", "hydra:last1", "--format", "json"}));
+  const Outcome outcome = run(command("out.safetensors", {"--attn hydra:last1 --format json"}));
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   const std::size_t first = outcome.err.find("broken.ppm");
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
   const Outcome strict =
-      run(command("strict.safetensors", {"--attn", "hydra:last1", "--strict", "--epochs", "20"}));
+      run(command("strict.safetensors", {"--attn hydra:last1 --strict --epochs 20"}));
   EXPECT_EQ(strict.code, 1) << strict.err;
   EXPECT_THAT(strict.err, HasSubstr("broken.ppm"));
 }
 
 TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
-  const std::vector<std::string> quick{"--attn", "hydra:last1", "--stage", "maps"};
-  const auto with = [&](std::initializer_list<const char*> more) {
-    std::vector<std::string> words = quick;
-    words.insert(words.end(), more.begin(), more.end());
-    return command("out.safetensors", words);
+  const Words quick{"--attn hydra:last1 --stage maps"};
+  const auto with = [&](const Words& more) {
+    return command("out.safetensors", quick + more);
   };
-  ASSERT_EQ(run(with({"--lr-outputs", "1e-4"})).code, 0);
-  const Outcome same = run(with({"--lr-outputs", "0.0001", "--resume", "auto"}));
+  ASSERT_EQ(run(with({"--lr-outputs 1e-4"})).code, 0);
+  const Outcome same = run(with({"--lr-outputs 0.0001 --resume auto"}));
   EXPECT_EQ(same.code, 0) << same.err;
-  const Outcome other = run(with({"--lr-outputs", "2e-4", "--resume", "auto"}));
+  const Outcome other = run(with({"--lr-outputs 2e-4 --resume auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: lr-outputs"));
-  const Outcome transform =
-      run(with({"--lr-outputs", "1e-4", "--mean", "0.1", "0.2", "0.3", "--resume", "auto"}));
+  const Outcome transform = run(with({"--lr-outputs 1e-4 --mean 0.1 0.2 0.3 --resume auto"}));
   EXPECT_EQ(transform.code, 2);
   EXPECT_THAT(transform.err, HasSubstr("other settings: transform"));
 }
 
 // Sizes alone are learned without another attention, too; interrupted and resumed it is the same run.
 TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
-  const std::vector<std::string> sizes{
-      "--sizes", "16,24,16x32", "--scenes", in("pictures").string(), "--steps-sizes", "6"};
-  const auto with = [&](std::vector<std::string> words) {
-    words.insert(words.end(), sizes.begin(), sizes.end());
+  const Words sizes{"--sizes", "16,24,16x32", "--scenes", in("pictures").string(), "--steps-sizes",
+                    "6"};
+  const auto with = [&](Words words) {
+    words += sizes;
     return words;
   };
-  const Outcome outcome = run(command("sizes.safetensors", with({"--format", "json"})));
+  const Outcome outcome = run(command("sizes.safetensors", with({"--format json"})));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json report = outcome.json();
   ASSERT_EQ(report["stages"].size(), 1);
@@ -433,21 +392,19 @@ TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
   EXPECT_EQ(report["complete"], true);
   EXPECT_LE(report["divergence"], report["divergence_before"]);
 
-  const Outcome both =
-      run(command("both.safetensors", with({"--attn", "hydra:last1", "--format", "json"})));
+  const Outcome both = run(command("both.safetensors", with({"--attn hydra:last1 --format json"})));
   ASSERT_EQ(both.code, 0) << both.err;
   const Json stages = both.json()["stages"];
   ASSERT_EQ(stages.size(), 3);
   EXPECT_EQ(stages[2]["stage"], "sizes");
-  const Outcome stopped = run(command(
-      "parts.safetensors",
-      with({"--attn", "hydra:last1", "--recovery-interval", "1", "--max-minutes", "0.0001"})));
+  const Outcome stopped =
+      run(command("parts.safetensors",
+                  with({"--attn hydra:last1 --recovery-interval 1 --max-minutes 0.0001"})));
   ASSERT_EQ(stopped.code, 0) << stopped.err;
   EXPECT_EQ(checkpoint::SafetensorsFile::open(in("parts.safetensors")).metadata().at("complete"),
             "no");
   const Outcome resumed =
-      run(command("parts.safetensors",
-                  with({"--attn", "hydra:last1", "--resume", "auto", "--format", "json"})));
+      run(command("parts.safetensors", with({"--attn hydra:last1 --resume auto --format json"})));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step"));
   EXPECT_EQ(resumed.json()["complete"], true);
@@ -457,124 +414,112 @@ TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
 
 TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
   const Outcome outcome =
-      run(command("out.safetensors", {"--attn", "window", "--pos-interp", "tile", "--overview",
-                                      "on", "--sizes", "32", "--steps-sizes", "2"}));
+      run(command("out.safetensors",
+                  {"--attn window --pos-interp tile --overview on --sizes 32 --steps-sizes 2"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto classify = [&](const char* model, const std::string& size,
-                            const std::vector<std::string>& more) {
-    std::vector<std::string> words{"classify",    in("pictures/odd/1.ppm").string(),
-                                   "-m",          in(model).string(),
-                                   "--img-size",  size,
-                                   "--format",    "jsonl",
-                                   "--precision", "float32"};
-    words.insert(words.end(), more.begin(), more.end());
+  const auto classify = [&](const char* model, const std::string& size, const Words& more) {
+    Words words = Words{"classify",
+                        in("pictures/odd/1.ppm"),
+                        "-m",
+                        in(model),
+                        "--img-size",
+                        size,
+                        "--format jsonl --precision float32"} +
+                  more;
     const Outcome classified = run(words);
     EXPECT_EQ(classified.code, 0) << classified.err;
     return classified.code == 0 ? classified.records().at(0) : Json();
   };
   // 16 patches and those of the picture reduced to 16x16.
   const Json with = classify("out.safetensors", "32", {});
-  const Json without = classify("out.safetensors", "32", {"--overview", "off"});
+  const Json without = classify("out.safetensors", "32", {"--overview off"});
   EXPECT_EQ(with["tokens"], 1 + 16 + 4);
   EXPECT_EQ(without["tokens"], 1 + 16);
   EXPECT_NE(with["top"], without["top"]);
   EXPECT_EQ(classify("out.safetensors", "16", {})["tokens"], 1 + 4);
   EXPECT_EQ(classify("teacher.safetensors", "32", {})["tokens"], 1 + 16);
-  EXPECT_EQ(classify("teacher.safetensors", "32", {"--overview", "on"})["tokens"], 1 + 16 + 4);
+  EXPECT_EQ(classify("teacher.safetensors", "32", {"--overview on"})["tokens"], 1 + 16 + 4);
 }
 
 TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
-  const auto divergence_at_16 = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{"--sizes", "16",       "--steps-sizes", "2",
-                                   "--force", "--format", "json"};
-    words.insert(words.end(), more.begin(), more.end());
+  const auto divergence_at_16 = [&](const Words& more) {
+    Words words = Words{"--sizes 16 --steps-sizes 2 --force --format json"} + more;
     const Outcome outcome = run(command("out.safetensors", words));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.code == 0 ? outcome.json()["divergence_before"].get<double>() : -1;
   };
   EXPECT_LT(divergence_at_16({}), 1e-6) << "the student is its teacher";
-  const double at_24 = divergence_at_16({"--img-size", "24"});
+  const double at_24 = divergence_at_16({"--img-size 24"});
   EXPECT_GT(at_24, 1e-5);
-  const Outcome classified =
-      run({"classify", "-m", in("out.safetensors").string(), in("pictures/odd/1.ppm").string(),
-           "--format", "jsonl", "--precision", "float32"});
+  const Outcome classified = run({"classify -m", in("out.safetensors"), in("pictures/odd/1.ppm"),
+                                  "--format jsonl --precision float32"});
   ASSERT_EQ(classified.code, 0) << classified.err;
   EXPECT_EQ(classified.records().at(0)["tokens"], 1 + 4) << "the result keeps its own size";
   // At 16 pixels there is no overview; at 24 the teacher, which was trained without, has none.
-  EXPECT_EQ(divergence_at_16({"--img-size", "24", "--overview", "on"}), at_24);
+  EXPECT_EQ(divergence_at_16({"--img-size 24 --overview on"}), at_24);
 }
 
 TEST_F(DistillCli, RefusesWithAReason) {
-  const auto expect = [&](const std::vector<std::string>& words, int code,
-                          std::initializer_list<const char*> texts) {
+  const auto expect = [&](const Words& words, int code, std::initializer_list<const char*> texts) {
     const Outcome outcome = run(words);
     EXPECT_EQ(outcome.code, code) << outcome.err;
     for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
   };
   const std::string teacher = in("teacher.safetensors").string();
-  expect({"convert", "--from", teacher, "--attn", "hydra", "-i", in("pictures").string()}, 2,
+  expect({"convert --from", teacher, "--attn hydra -i", in("pictures")}, 2,
          {"expected the file to write"});
-  expect({"convert", "--from", teacher, "--attn", "hydra", "-o", in("o.safetensors").string()}, 2,
+  expect({"convert --from", teacher, "--attn hydra -o", in("o.safetensors")}, 2,
          {"expected pictures to learn from"});
-  expect({"convert", "--from", "nothing", "--attn", "hydra", "-o", in("o.safetensors").string()}, 2,
+  expect({"convert --from nothing --attn hydra -o", in("o.safetensors")}, 2,
          {"no such file, and no bundled model", "nothing"});
   expect(command("o.safetensors"), 2, {"expected the attention to convert to", "--attn"});
-  expect(command("o.safetensors", {"--attn", "softmax"}), 2, {"already has that attention"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--scenes", in("pictures").string()}), 2,
+  expect(command("o.safetensors", {"--attn softmax"}), 2, {"already has that attention"});
+  expect(command("o.safetensors", {"--attn hydra --scenes", in("pictures")}), 2,
          {"--scenes", "--sizes"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--sizes", "32,0x5"}), 2, {"--sizes", "0x5"});
-  expect(command("o.safetensors", {"--sizes", "20"}), 2, {"--sizes 20x20", "of the patch"});
-  expect(command("o.safetensors", {"--sizes", "32", "--scenes", in("missing").string()}), 2,
-         {"missing"});
-  expect(command("o.pth", {"--attn", "hydra"}), 2, {"safetensors"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--report", "a.txt"}), 2, {".html"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--reset-head"}), 2, {"nothing to teach"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--img-size", "20"}), 2, {"patch"});
-  expect(command("o.safetensors", {"--attn", "hydra", "--require-top1", "3"}), 2, {"--eval"});
-  expect(command("o.safetensors", {"--attn", "hydra", "-i", in("missing").string()}), 2,
-         {"missing"});
-  expect(command("o.safetensors", {"--attn", "hedgehog", "--steps-maps", "0", "--steps-outputs",
-                                   "0", "--epochs", "0"}),
+  expect(command("o.safetensors", {"--attn hydra --sizes 32,0x5"}), 2, {"--sizes", "0x5"});
+  expect(command("o.safetensors", {"--sizes 20"}), 2, {"--sizes 20x20", "of the patch"});
+  expect(command("o.safetensors", {"--sizes 32 --scenes", in("missing")}), 2, {"missing"});
+  expect(command("o.pth", {"--attn hydra"}), 2, {"safetensors"});
+  expect(command("o.safetensors", {"--attn hydra --report a.txt"}), 2, {".html"});
+  expect(command("o.safetensors", {"--attn hydra --reset-head"}), 2, {"nothing to teach"});
+  expect(command("o.safetensors", {"--attn hydra --img-size 20"}), 2, {"patch"});
+  expect(command("o.safetensors", {"--attn hydra --require-top1 3"}), 2, {"--eval"});
+  expect(command("o.safetensors", {"--attn hydra -i", in("missing")}), 2, {"missing"});
+  expect(command("o.safetensors", {"--attn hedgehog --steps-maps 0 --steps-outputs 0 --epochs 0"}),
          2, {"nothing would be learned", "--steps-maps"});
   EXPECT_FALSE(fs::exists(in("o.safetensors.training")));
   EXPECT_FALSE(fs::exists(in("o.safetensors")));
 
-  const std::vector<std::string> quick{
-      "--attn",          "hydra:last1",
-      "--steps-outputs", "1",
-      "--stage",         "maps",
-      "--eval",          in("pictures").string(),
-      "--labels",        folder_.write("labels.txt", "even\nodd\n").string()};
-  std::vector<std::string> strict = quick;
-  strict.insert(strict.end(), {"--require-top1", "100.5"});
+  const Words quick{"--attn hydra:last1 --steps-outputs 1 --stage maps --eval", in("pictures"),
+                    "--labels", folder_.write("labels.txt", "even\nodd\n")};
+  Words strict = quick + Words{"--require-top1 100.5"};
   expect(command("o.safetensors", strict), 4, {"check failed"});
   expect(command("o.safetensors", quick), 2, {"the file exists", "--force"});
   fs::remove(in("o.safetensors"));
   expect(command("o.safetensors", quick), 2, {"holds a run", "--resume auto"});
-  std::vector<std::string> forced = quick;
+  Words forced = quick;
   forced.emplace_back("--force");
   expect(command("o.safetensors", forced), 0, {"wrote"});
-  std::vector<std::string> other = quick;
-  other.insert(other.end(), {"--resume", "auto", "--lr-outputs", "7"});
+  Words other = quick + Words{"--resume auto --lr-outputs 7"};
   expect(command("o.safetensors", other), 2, {"other settings"});
   other = quick;
-  other.insert(other.end(), {"--resume", "auto", "--attn-opt", "hydra.feature_scale=off"});
+  other += Words{"--resume auto --attn-opt hydra.feature_scale=off"};
   expect(command("o.safetensors", other), 2, {"other settings"});
 }
 
 TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
   folder_.write("broken.safetensors", with_a_nan(read_bytes(in("teacher.safetensors"))));
-  const Outcome outcome = run(
-      command("o.safetensors", {"--attn", "hydra:last1", "-m", in("broken.safetensors").string()}));
+  const Outcome outcome =
+      run(command("o.safetensors", {"--attn hydra:last1 -m", in("broken.safetensors")}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
   EXPECT_FALSE(fs::exists(in("o.safetensors")));
 }
 
 TEST_F(DistillCli, SaysWhenTheModelLooksAtAnotherSize) {
-  const Outcome outcome = run(
-      command("o.safetensors", {"--attn", "hydra:last1", "--img-size", "24", "--exif", "apply",
-                                "--steps-outputs", "1", "--stage", "maps", "--format", "json"}));
+  const Outcome outcome =
+      run(command("o.safetensors", {"--attn hydra:last1 --img-size 24 --exif apply --steps-outputs "
+                                    "1 --stage maps --format json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("looks at pictures of 24x24, it was made for 16x16"));
 }

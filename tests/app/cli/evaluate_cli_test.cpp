@@ -27,31 +27,21 @@ class EvaluateScoresCliTest : public ::testing::Test {
   }
 
   static void create(const std::filesystem::path& file, const std::string& seed,
-                     const std::vector<std::string>& more) {
-    std::vector<std::string> words{"models",        "create", "--arch",     "deit_tiny_patch16_224",
-                                   "--num-classes", "3",      "--img-size", "64",
-                                   "--seed",        seed,     "-o",         file.string()};
-    words.insert(words.end(), more.begin(), more.end());
+                     const Words& more) {
+    Words words =
+        Words{"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed",
+              seed, "-o", file} +
+        more;
     EXPECT_EQ(run(words).code, 0);
   }
-  Outcome run_on_pictures(const std::string& command, const std::vector<std::string>& more) const {
-    std::vector<std::string> words{
-        command, (folder_.path() / "pictures").string(), "-m", model_.string(), "--device", "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words);
+  Outcome run_on_pictures(const std::string& command, const Words& more) const {
+    return run(Words{command, folder_.path() / "pictures", "-m", model_, "--device cpu"} + more);
   }
-  Outcome evaluate(const std::vector<std::string>& more) const {
-    return run_on_pictures("evaluate", more);
-  }
-  Outcome compare(const std::vector<std::string>& more) const {
-    return run_on_pictures("compare", more);
-  }
-  Outcome diagnose(const std::vector<std::string>& more) const {
-    return run_on_pictures("diagnose", more);
-  }
-  Outcome labelled(std::vector<std::string> more, const std::string& command = "evaluate") const {
-    more.insert(more.end(), {"--labels-csv", labels_});
-    return run_on_pictures(command, more);
+  Outcome evaluate(const Words& more) const { return run_on_pictures("evaluate", more); }
+  Outcome compare(const Words& more) const { return run_on_pictures("compare", more); }
+  Outcome diagnose(const Words& more) const { return run_on_pictures("diagnose", more); }
+  Outcome labelled(Words more, const std::string& command = "evaluate") const {
+    return run_on_pictures(command, more + Words{"--labels-csv", labels_});
   }
   Json json(const Outcome& outcome) const {
     EXPECT_EQ(outcome.code, 0) << outcome.err;
@@ -71,7 +61,7 @@ class EvaluateScoresCliTest : public ::testing::Test {
 
 TEST_F(EvaluateScoresCliTest, TablesAndCalibration) {
   const std::string classes = (folder_.path() / "classes.csv").string();
-  const Json result = json(labelled({"--per-class", "-", "--confusions", "2", "--format", "json"}));
+  const Json result = json(labelled({"--per-class - --confusions 2 --format json"}));
   EXPECT_EQ(result.at("images"), 6);
   std::int64_t right = 0;
   std::int64_t images = 0;
@@ -91,27 +81,27 @@ TEST_F(EvaluateScoresCliTest, TablesAndCalibration) {
     EXPECT_GE(result.at(key).get<double>(), 0) << key;
     EXPECT_LE(result.at(key).get<double>(), 2) << key;
   }
-  const Outcome file = labelled({"--per-class", classes, "--format", "csv"});
+  const Outcome file = labelled({"--per-class", classes, "--format csv"});
   EXPECT_EQ(file.code, 0) << file.err;
   EXPECT_EQ(file.lines().size(), 2U) << "the summary";
   EXPECT_THAT(read_bytes(classes), HasSubstr("class,id,label,images,right,top1,top5,taken_for"));
-  const Outcome text = labelled({"--per-class", "-"});
+  const Outcome text = labelled({"--per-class -"});
   EXPECT_THAT(text.out, HasSubstr("top1"));
   EXPECT_THAT(text.out, HasSubstr("\nby class\nclass  "));
 }
 
 TEST_F(EvaluateScoresCliTest, SeveralValidLabels) {
   const std::string all = folder_.write("all.json", "[[0,1,2],[0,1,2],[],[0,1,2],[0,1,2],[]]");
-  const Json result = json(labelled({"--real-labels", all, "--format", "json"}));
+  const Json result = json(labelled({"--real-labels", all, "--format json"}));
   EXPECT_EQ(result.at("top1_real"), 100.0);
   EXPECT_EQ(result.at("images_real"), 4);
   EXPECT_EQ(result.at("images"), 6);
   refused(labelled({"--real-labels", folder_.write("few.json", "[[0]]")}), "1 lists");
-  refused(labelled({"--real-labels", "nonexistent.json"}), "nonexistent.json");
+  refused(labelled({"--real-labels nonexistent.json"}), "nonexistent.json");
 }
 
 TEST_F(EvaluateScoresCliTest, AgainstItselfNothingDiffers) {
-  const Json same = json(labelled({"--against", model_.string(), "--format", "json"}, "compare"));
+  const Json same = json(labelled({"--against", model_, "--format json"}, "compare"));
   EXPECT_EQ(same.at("agreement_images"), 6);
   EXPECT_EQ(same.at("agreement_top1"), 100.0);
   EXPECT_LT(same.at("agreement_kl").get<double>(), 1e-9);
@@ -126,7 +116,7 @@ TEST_F(EvaluateScoresCliTest, AgainstItselfNothingDiffers) {
 TEST_F(EvaluateScoresCliTest, AgainstAnotherModelWithItsOwnSize) {
   const auto other = folder_.path() / "other.safetensors";
   create(other, "2", {"--img-size", "96"});
-  const Json result = json(labelled({"--against", other.string(), "--format", "json"}, "compare"));
+  const Json result = json(labelled({"--against", other, "--format json"}, "compare"));
   EXPECT_EQ(result.at("img_size"), Json({64, 64}));
   EXPECT_EQ(result.at("against_img_size"), Json({96, 96}));
   EXPECT_EQ(result.at("against"), other.string());
@@ -137,14 +127,14 @@ TEST_F(EvaluateScoresCliTest, AgainstAnotherModelWithItsOwnSize) {
                            result.at("both_wrong").get<std::int64_t>();
   EXPECT_EQ(sum, 6);
   // The reference alone says the same of itself.
-  const Outcome alone = run({"evaluate", (folder_.path() / "pictures").string(), "-m",
-                             other.string(), "--labels-csv", labels_, "--format", "json"});
+  const Outcome alone = run({"evaluate", folder_.path() / "pictures", "-m", other, "--labels-csv",
+                             labels_, "--format json"});
   EXPECT_EQ(json(alone).at("top1"), result.at("against_top1"));
 }
 
 TEST_F(EvaluateScoresCliTest, TwoConfigurationsOfOneFileWithoutLabels) {
-  const Json result = json(compare({"--attn", "hydra:last2", "--against-attn", "softmax",
-                                    "--against-precision", "bfloat16", "--format", "json"}));
+  const Json result = json(compare(
+      {"--attn hydra:last2 --against-attn softmax --against-precision bfloat16 --format json"}));
   EXPECT_TRUE(result.at("top1").is_null());
   EXPECT_EQ(result.at("images"), 6);
   EXPECT_EQ(result.at("attention"), "softmax:0-9,hydra:10-11");
@@ -154,21 +144,20 @@ TEST_F(EvaluateScoresCliTest, TwoConfigurationsOfOneFileWithoutLabels) {
   EXPECT_GT(result.at("largest_logit_difference").get<double>(), 0);
   EXPECT_FALSE(result.contains("against_top1"));
   const std::string one = (folder_.path() / "pictures/1.ppm").string();
-  EXPECT_EQ(json(run({"compare", one, one, "-m", model_.string(), "--against-precision", "bfloat16",
-                      "--format", "json"}))
-                .at("images"),
-            2);
-  refused(evaluate({"--against-attn", "softmax", "--save-errors", folder_.path() / "x"}),
-          "no labels");
+  EXPECT_EQ(
+      json(run({"compare", one, one, "-m", model_, "--against-precision bfloat16 --format json"}))
+          .at("images"),
+      2);
+  refused(evaluate({"--against-attn softmax --save-errors", folder_.path() / "x"}), "no labels");
   refused(evaluate({}), "--labels-csv");
   refused(compare({}), "--against MODEL");
-  refused(compare({"--against-attn", "softmax", "--per-class", "-"}), "unknown option --per-class");
+  refused(compare({"--against-attn softmax --per-class -"}), "unknown option --per-class");
 }
 
 TEST_F(EvaluateScoresCliTest, EarlierSpellingsOfEvaluateNameTheirCommands) {
-  const Outcome outcome = labelled({"--against-precision", "bfloat16", "--diagnostics", "-",
-                                    "--diagnostics-images", "1", "--faithfulness", "deletion",
-                                    "--maps", "hydra", "--steps", "1", "--format", "json"});
+  const Outcome outcome =
+      labelled({"--against-precision bfloat16 --diagnostics - --diagnostics-images 1 "
+                "--faithfulness deletion --maps hydra --steps 1 --format json"});
   const Json result = json(outcome);
   EXPECT_THAT(outcome.err,
               HasSubstr("note: evaluate --against-precision is now hydrascope compare\n"
@@ -179,24 +168,24 @@ TEST_F(EvaluateScoresCliTest, EarlierSpellingsOfEvaluateNameTheirCommands) {
   for (const char* key : {"nll", "reliability", "agreement_top1", "faithfulness", "diagnostics"})
     EXPECT_TRUE(result.contains(key)) << key;
   EXPECT_EQ(result.at("diagnostics").at("images"), 1);
-  EXPECT_THAT(labelled({"--format", "json"}).err, Not(HasSubstr("is now")));
+  EXPECT_THAT(labelled({"--format json"}).err, Not(HasSubstr("is now")));
 }
 
 TEST_F(EvaluateScoresCliTest, WhatCannotBeComparedIsRefused) {
   const auto four = folder_.path() / "four.safetensors";
   create(four, "1", {"--num-classes", "4"});
-  refused(compare({"--against", four.string()}), "4 classes");
-  refused(compare({"--against", "deit_tiny_patch16_224.sofmax"}), "deit_tiny_patch16_224.softmax");
-  refused(compare({"--against", model_.string(), "--against-attn", "hedghog"}), "hedgehog");
-  refused(compare({"--against-attn", "nosuch"}), "(--against-attn)");
-  refused(compare({"--against-precision", "bfloat16", "--calibration", "none"}), "int8");
-  const Outcome calibrated = compare({"--against-precision", "int8", "--calibration", "none"});
+  refused(compare({"--against", four}), "4 classes");
+  refused(compare({"--against deit_tiny_patch16_224.sofmax"}), "deit_tiny_patch16_224.softmax");
+  refused(compare({"--against", model_, "--against-attn hedghog"}), "hedgehog");
+  refused(compare({"--against-attn nosuch"}), "(--against-attn)");
+  refused(compare({"--against-precision bfloat16 --calibration none"}), "int8");
+  const Outcome calibrated = compare({"--against-precision int8 --calibration none"});
   EXPECT_EQ(calibrated.code, 0) << calibrated.err;
 }
 
 TEST_F(EvaluateScoresCliTest, APictureThatFailsIsComparedNowhere) {
   folder_.write("pictures/2.ppm", "no picture");
-  const Outcome outcome = labelled({"--against-attn", "hydra", "--format", "json"}, "compare");
+  const Outcome outcome = labelled({"--against-attn hydra --format json"}, "compare");
   EXPECT_EQ(outcome.code, 3);
   const Json result = outcome.json();
   EXPECT_EQ(result.at("failed"), 1);
@@ -208,8 +197,7 @@ TEST_F(EvaluateScoresCliTest, SavesWhatIsMisclassified) {
   const auto errors = folder_.path() / "errors";
   folder_.write("errors/sheet-001.jpg", "of an earlier run");
   folder_.write("errors/sheet-002.jpg", "of an earlier run");
-  const Json result =
-      json(labelled({"--save-errors", errors.string(), "--most-errors", "2", "--format", "json"}));
+  const Json result = json(labelled({"--save-errors", errors, "--most-errors 2 --format json"}));
   const auto wrong =
       static_cast<std::size_t>(std::lround((1 - result.at("top1").get<double>() / 100) * 6));
   ASSERT_GE(wrong, 2U) << "a random model";
@@ -220,8 +208,8 @@ TEST_F(EvaluateScoresCliTest, SavesWhatIsMisclassified) {
 }
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {
-  const Json diagnostics = json(diagnose({"--attn", "hedgehog:0-9,hydra:last2", "--against-attn",
-                                          "softmax", "--limit-images", "2", "--format", "json"}));
+  const Json diagnostics = json(diagnose(
+      {"--attn hedgehog:0-9,hydra:last2 --against-attn softmax --limit-images 2 --format json"}));
   EXPECT_EQ(diagnostics.at("schema"), 1);
   EXPECT_EQ(diagnostics.at("images"), 2);
   EXPECT_EQ(diagnostics.at("queries"), 17);
@@ -241,8 +229,8 @@ TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {
   EXPECT_TRUE(last.at("entropy").is_null());
   EXPECT_GT(last.at("global_norm").get<double>(), 0);
   // The earlier spelling computes the same beside its accuracy.
-  EXPECT_EQ(json(evaluate({"--attn", "hedgehog:0-9,hydra:last2", "--against-attn", "softmax",
-                           "--diagnostics", "-", "--diagnostics-images", "2", "--format", "json"}))
+  EXPECT_EQ(json(evaluate({"--attn hedgehog:0-9,hydra:last2 --against-attn softmax --diagnostics - "
+                           "--diagnostics-images 2 --format json"}))
                 .at("diagnostics")
                 .at("rows"),
             diagnostics.at("rows"));
@@ -250,30 +238,28 @@ TEST_F(EvaluateScoresCliTest, DiagnosticsByLayerAndHead) {
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsIntoFiles) {
   const std::string page = (folder_.path() / "page.html").string();
-  const Outcome outcome = diagnose({"-o", page, "--limit-images", "1"});
+  const Outcome outcome = diagnose({"-o", page, "--limit-images 1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_TRUE(outcome.out.empty());
   EXPECT_THAT(read_bytes(page), HasSubstr("<svg"));
-  const Outcome text = diagnose({"--limit-images", "1"});
+  const Outcome text = diagnose({"--limit-images 1"});
   EXPECT_THAT(text.out, HasSubstr("layer  head  mechanism"));
   EXPECT_THAT(text.out, HasSubstr("entropy / ln N"));
-  EXPECT_EQ(diagnose({"--limit-images", "1", "--format", "csv"}).lines().size(), 1U + 12 * 4);
-  refused(diagnose({"-o", "x.pdf"}), "x.pdf");
-  refused(diagnose({"-o", "/nonexistent/x.html"}), "no such folder");
+  EXPECT_EQ(diagnose({"--limit-images 1 --format csv"}).lines().size(), 1U + 12 * 4);
+  refused(diagnose({"-o x.pdf"}), "x.pdf");
+  refused(diagnose({"-o /nonexistent/x.html"}), "no such folder");
   refused(run({"diagnose"}), "name pictures");
   // Another shape: no comparison of layers.
   const auto small = folder_.path() / "small.safetensors";
   create(small, "1", {"--arch", "deit_small_patch16_224"});
-  const Json other =
-      json(diagnose({"--against", small.string(), "--limit-images", "1", "--format", "json"}));
+  const Json other = json(diagnose({"--against", small, "--limit-images 1 --format json"}));
   EXPECT_THAT(other.at("notes").at(0).get<std::string>(), HasSubstr("another shape"));
 }
 
 TEST_F(EvaluateScoresCliTest, DiagnosticsLookIntoFoldersAndLeaveOutWhatIsNoPicture) {
   folder_.write("all/a/1.ppm", ppm(80, 70, 1));
   folder_.write("all/b/2.ppm", "no picture");
-  const std::vector<std::string> words{
-      "diagnose", (folder_.path() / "all").string(), "-m", model_.string(), "--format", "json"};
+  const Words words{"diagnose", folder_.path() / "all", "-m", model_, "--format json"};
   const Outcome outcome = run(words);
   EXPECT_EQ(json(outcome).at("images"), 1);
   EXPECT_THAT(outcome.err, HasSubstr("not in the diagnostics"));

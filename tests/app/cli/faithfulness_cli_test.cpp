@@ -19,10 +19,11 @@ using Json = nlohmann::json;
 class FaithfulnessCliTest : public ::testing::Test {
  protected:
   FaithfulnessCliTest() {
-    EXPECT_EQ(run({"models", "create", "--arch", "deit_tiny_patch16_224", "--num-classes", "3",
-                   "--img-size", "64", "--seed", "1", "-o", model_.string()})
-                  .code,
-              0);
+    EXPECT_EQ(
+        run({"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed 1 -o",
+             model_})
+            .code,
+        0);
     for (unsigned i = 0; i < 3; ++i) {
       const std::string name = std::to_string(i) + ".ppm";
       folder_.write("pictures/" + name, ppm(80, 70, 11 * i));
@@ -31,13 +32,10 @@ class FaithfulnessCliTest : public ::testing::Test {
     labels_ = folder_.write("labels.csv", csv_);
   }
 
-  std::vector<std::string> command(const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"faithfulness", (folder_.path() / "pictures").string(),
-                                   "--labels-csv", labels_.string(),
-                                   "-m",           model_.string(),
-                                   "--device",     "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words command(const Words& more) const {
+    return Words{"faithfulness", folder_.path() / "pictures", "--labels-csv", labels_, "-m", model_,
+                 "--device cpu"} +
+           more;
   }
 
   TemporaryFolder folder_;
@@ -57,8 +55,8 @@ std::set<Key> keys_of(const Json& faithfulness) {
 
 TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
   const Outcome outcome =
-      run(command({"--measure", "deletion,insertion,positive,negative", "--method",
-                   "attention,hydra", "--steps", "4", "--format", "json"}));
+      run(command({"--measure deletion,insertion,positive,negative --method attention,hydra "
+                   "--steps 4 --format json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_EQ(json.at("images"), 3);
@@ -82,8 +80,8 @@ TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
 
 TEST_F(FaithfulnessCliTest, ASeedGivesTheSameTable) {
   const auto areas = [&](const std::string& seed) {
-    const Outcome outcome = run(command({"--measure", "deletion", "--method", "random", "--steps",
-                                         "4", "--seed", seed, "--format", "json"}));
+    const Outcome outcome = run(
+        command({"--measure deletion --method random --steps 4 --seed", seed, "--format json"}));
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<double> list;
     const Json json = outcome.json();
@@ -99,11 +97,10 @@ TEST_F(FaithfulnessCliTest, ASeedGivesTheSameTable) {
 }
 
 TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
-  const std::vector<std::string> words{"--measure", "deletion", "--method",       "rollout",
-                                       "--steps",   "2",        "--limit-images", "2"};
+  const Words words{"--measure deletion --method rollout --steps 2 --limit-images 2"};
   const auto in_format = [&](const std::string& format) {
-    std::vector<std::string> all = command(words);
-    all.insert(all.end(), {"--format", format});
+    Words all = command(words);
+    all += Words{"--format", format};
     const Outcome outcome = run(all);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome;
@@ -121,8 +118,8 @@ TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
 
 TEST_F(FaithfulnessCliTest, PicturesThatFailAreLeftOut) {
   folder_.write("pictures/1.ppm", "no picture");
-  const Outcome outcome = run(command(
-      {"--measure", "deletion", "--method", "attention", "--steps", "2", "--format", "json"}));
+  const Outcome outcome =
+      run(command({"--measure deletion --method attention --steps 2 --format json"}));
   EXPECT_EQ(outcome.code, 3);
   const Json json = outcome.json();
   EXPECT_EQ(json.at("failed"), 1);
@@ -131,32 +128,26 @@ TEST_F(FaithfulnessCliTest, PicturesThatFailAreLeftOut) {
 }
 
 TEST_F(FaithfulnessCliTest, WhatDoesNotFitIsRefusedWithAReason) {
-  const auto expect = [&](const std::vector<std::string>& more, const char* text) {
+  const auto expect = [&](const Words& more, const char* text) {
     const Outcome outcome = run(command(more));
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
     EXPECT_TRUE(outcome.out.empty());
   };
-  expect({"--measure", "deletoin"}, "deletion");
-  expect({"--measure", "deletion", "--method", "gradcma"}, "gradcam");
-  expect({"--measure", "deletion", "--layer", "12"}, "0 to 11");
-  expect({"--measure", "deletion", "--layer", "first"}, "--layer");
-  expect({"--measure", "deletion", "--steps", "0"}, "--steps");
-  expect({"--measure", "deletion", "--keep-tokens", "0.5"}, "all tokens");
-  expect({"--measure", "deletion", "--attn", "hydra", "--method", "attention"}, "hydra");
+  expect({"--measure deletoin"}, "deletion");
+  expect({"--measure deletion --method gradcma"}, "gradcam");
+  expect({"--measure deletion --layer 12"}, "0 to 11");
+  expect({"--measure deletion --layer first"}, "--layer");
+  expect({"--measure deletion --steps 0"}, "--steps");
+  expect({"--measure deletion --keep-tokens 0.5"}, "all tokens");
+  expect({"--measure deletion --attn hydra --method attention"}, "hydra");
 }
 
 TEST_F(FaithfulnessCliTest, NeedsNoLabelsForDeletionAndInsertion) {
-  const std::vector<std::string> words{"faithfulness", (folder_.path() / "pictures/1.ppm").string(),
-                                       "-m",           model_.string(),
-                                       "--method",     "hydra",
-                                       "--steps",      "2"};
-  const auto with = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> all = words;
-    all.insert(all.end(), more.begin(), more.end());
-    return run(all);
-  };
-  const Outcome outcome = with({"--format", "json"});
+  const Words words{"faithfulness", folder_.path() / "pictures/1.ppm", "-m", model_,
+                    "--method hydra --steps 2"};
+  const auto with = [&](const Words& more) { return run(words + more); };
+  const Outcome outcome = with({"--format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   EXPECT_TRUE(json.at("top1").is_null());
@@ -166,17 +157,15 @@ TEST_F(FaithfulnessCliTest, NeedsNoLabelsForDeletionAndInsertion) {
                                                              {"hydra", "insertion"},
                                                              {"random", "deletion"},
                                                              {"random", "insertion"}}));
-  const Outcome negative = with({"--measure", "negative"});
+  const Outcome negative = with({"--measure negative"});
   EXPECT_EQ(negative.code, 2);
   EXPECT_THAT(negative.err, HasSubstr("the pictures have no labels (--measure negative)"));
-  EXPECT_EQ(with({"--class", "target"}).code, 2);
+  EXPECT_EQ(with({"--class target"}).code, 2);
 }
 
 TEST_F(FaithfulnessCliTest, TheEarlierSpellingPrintsTheSameTable) {
-  std::vector<std::string> now =
-      command({"--measure", "deletion", "--method", "hydra", "--steps", "2", "--format", "json"});
-  std::vector<std::string> before = command(
-      {"--faithfulness", "deletion", "--maps", "hydra", "--steps", "2", "--format", "json"});
+  Words now = command({"--measure deletion --method hydra --steps 2 --format json"});
+  Words before = command({"--faithfulness deletion --maps hydra --steps 2 --format json"});
   before[0] = "evaluate";
   const Outcome earlier = run(before);
   ASSERT_EQ(earlier.code, 0) << earlier.err;
@@ -196,7 +185,7 @@ TEST_F(FaithfulnessCliTest, AnInterruptPrintsWhatIsFinished) {
   std::string csv = "file,label\n";
   for (int i = 0; i < 400; ++i) csv += std::to_string(i % 3) + ".ppm,0\n";
   folder_.write("labels.csv", csv);
-  Program program(command({"--measure", "deletion", "--format", "json", "-v"}), {});
+  Program program(command({"--measure deletion --format json -v"}), {});
   Program::wait_until(
       "the set", [&] { return program.errors_so_far().find("labels: ") != std::string::npos; });
   program.signal(SIGINT);

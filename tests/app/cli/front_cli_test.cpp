@@ -42,30 +42,28 @@ TEST_F(FrontCliTest, LoadsNoLargeLibrary) {
 }
 
 TEST_F(FrontCliTest, AnswersWithoutTheEngine) {
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{},
-                                             {"help"},
-                                             {"-h"},
-                                             {"--version"},
-                                             {"help", "classify"},
-                                             {"help", "--man"},
-                                             {"train", "--help"},
-                                             {"models", "create", "-h"},
-                                             {"completion", "bash"},
-                                             {"classify", "--dump-config", "--topk", "3"}}) {
+  for (const Words& words : std::vector<Words>{{},
+                                               {"help"},
+                                               {"-h"},
+                                               {"--version"},
+                                               {"help", "classify"},
+                                               {"help", "--man"},
+                                               {"train", "--help"},
+                                               {"models", "create", "-h"},
+                                               {"completion", "bash"},
+                                               {"classify", "--dump-config", "--topk", "3"}}) {
     const Outcome outcome = run(words, here_);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_FALSE(outcome.out.empty());
   }
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"clasify"},
-                                             {"--native"},
-                                             {"classify", "--topk", "0"},
-                                             {"classify", "--no-such-option"},
-                                             {"models", "list", "--seed", "1"},
-                                             {"help", "clasify"},
-                                             {"help", "models", "lst"},
-                                             {"completion", "tcsh"}}) {
+  for (const Words& words : std::vector<Words>{{"clasify"},
+                                               {"--native"},
+                                               {"classify", "--topk", "0"},
+                                               {"classify", "--no-such-option"},
+                                               {"models", "list", "--seed", "1"},
+                                               {"help", "clasify"},
+                                               {"help", "models", "lst"},
+                                               {"completion", "tcsh"}}) {
     const Outcome outcome = run(words, here_);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(outcome.err, AllOf(StartsWith("error: "), Not(HasSubstr("engine"))));
@@ -73,24 +71,24 @@ TEST_F(FrontCliTest, AnswersWithoutTheEngine) {
 }
 
 TEST_F(FrontCliTest, SaysThatTheEngineIsMissing) {
-  const Outcome outcome = run({"classify", "a.jpg"}, here_);
+  const Outcome outcome = run({"classify a.jpg"}, here_);
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, AllOf(StartsWith("error: the program is not complete: "
                                             "hydrascope-engine is missing ("),
                                  HasSubstr("\nhint: ")));
   folder_.write("bin/hydrascope-engine", "no program");
-  const Outcome refused = run({"classify", "a.jpg"}, here_);
+  const Outcome refused = run({"classify a.jpg"}, here_);
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.err, HasSubstr("error: cannot be started: Permission denied ("));
 }
 
 TEST_F(FrontCliTest, FindsTheEngineWhereItWasInstalled) {
   make_engine("libexec/hydrascope/hydrascope-engine");
-  EXPECT_THAT(run({"classify", "a.jpg"}, here_).out, StartsWith("classify|a.jpg|"));
+  EXPECT_THAT(run({"classify a.jpg"}, here_).out, StartsWith("classify|a.jpg|"));
   // Beside the front it comes first.
   folder_.write("bin/hydrascope-engine", "#!/bin/sh\necho beside\n");
   fs::permissions(folder_.path() / "bin/hydrascope-engine", fs::perms::owner_all);
-  EXPECT_EQ(run({"classify", "a.jpg"}, here_).out, "beside\n");
+  EXPECT_EQ(run({"classify a.jpg"}, here_).out, "beside\n");
 }
 
 TEST_F(FrontCliTest, LetsThreadsWaitBriefly) {
@@ -110,8 +108,7 @@ TEST_F(FrontCliTest, ClassifiesWhatOnlyAPictureCanBe) {
   folder_.write("models", "");
   for (const std::string word : {"a file without extension", "folder", "*.jpg", "-", "@list.txt",
                                  "absent.jpg", "absent.MP4", "--"}) {
-    EXPECT_THAT(run({word, "--topk", "1"}, here_).out,
-                StartsWith("classify|" + word + "|--topk|1|"));
+    EXPECT_THAT(run({word, "--topk 1"}, here_).out, StartsWith("classify|" + word + "|--topk|1|"));
   }
   EXPECT_THAT(run({"models"}, here_).out, StartsWith("models|spins"));
   EXPECT_EQ(run({"absent"}, here_).code, 2);
@@ -119,10 +116,11 @@ TEST_F(FrontCliTest, ClassifiesWhatOnlyAPictureCanBe) {
 
 TEST_F(FrontCliTest, PassesWordsOnAsTheyAre) {
   make_engine("bin/hydrascope-engine");
-  EXPECT_THAT(run({"predict", "a b.jpg", "--topk=2", "--", "-x", ""}, here_).out,
-              StartsWith("predict|a b.jpg|--topk=2|--|-x||"));
+  EXPECT_THAT(
+      run({"predict", std::string("a b.jpg"), "--topk=2 -- -x", std::string("")}, here_).out,
+      StartsWith("predict|a b.jpg|--topk=2|--|-x||"));
   // A pipe can be read once, and that is for the engine.
-  EXPECT_THAT(run({"classify", "--config", "/dev/stdin"}, here_).out,
+  EXPECT_THAT(run({"classify --config /dev/stdin"}, here_).out,
               StartsWith("classify|--config|/dev/stdin|"));
 }
 
@@ -130,13 +128,12 @@ TEST_F(FrontCliTest, SaysThatStandardOutputCannotBeWritten) {
   RunOptions full;
   full.standard_output = "/dev/full";
   const std::string picture = asset("images").string();
-  for (const std::vector<std::string>& words :
-       std::vector<std::vector<std::string>>{{"help"},
-                                             {"version"},
-                                             {"classify", "-h"},
-                                             {"completion", "zsh"},
-                                             {"train", "--dump-config"},
-                                             {"classify", "--print-transform"}}) {
+  for (const Words& words : std::vector<Words>{{"help"},
+                                               {"version"},
+                                               {"classify", "-h"},
+                                               {"completion", "zsh"},
+                                               {"train", "--dump-config"},
+                                               {"classify", "--print-transform"}}) {
     const Outcome outcome = run(words, full);
     EXPECT_EQ(outcome.code, 1) << words.front();
     EXPECT_EQ(outcome.err,
@@ -169,12 +166,12 @@ TEST(HelpCliTest, BriefHelpFitsOnAScreen) {
 }
 
 TEST(HelpCliTest, SubcommandsShowWhatTheyTake) {
-  const std::string list = run({"models", "list", "--help"}).out;
+  const std::string list = run({"models list --help"}).out;
   EXPECT_THAT(list,
               AllOf(HasSubstr("--format"), Not(HasSubstr("--attn")), Not(HasSubstr("--seed"))));
-  EXPECT_EQ(run({"help", "models", "list"}).out, list);
-  EXPECT_THAT(run({"models", "create", "--help"}).out, HasSubstr("--seed"));
-  const Outcome outcome = run({"models", "list", "--attn", "hydra"});
+  EXPECT_EQ(run({"help models list"}).out, list);
+  EXPECT_THAT(run({"models create --help"}).out, HasSubstr("--seed"));
+  const Outcome outcome = run({"models list --attn hydra"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
             "error: takes no --attn (models list)\nhint: models info and models create do\n");
@@ -182,16 +179,18 @@ TEST(HelpCliTest, SubcommandsShowWhatTheyTake) {
 
 TEST(HelpCliTest, NamesEveryMechanismOfTheEngine) {
   const std::vector<std::string> mechanisms =
-      run({"models", "list", "--format", "json"}).json().at("mechanisms");
+      run({"models list --format json"}).json().at("mechanisms");
   ASSERT_FALSE(mechanisms.empty());
   std::string names;
-  for (const std::string& name : mechanisms) names += (names.empty() ? "" : " ") + name;
-  EXPECT_THAT(run({"completion", "bash"}).out, HasSubstr("--attn) values='" + names + "' ;;"));
+  for (const std::string& name : mechanisms) names += name + "\t\n";
+  const std::string nothing;
+  EXPECT_EQ(run({"complete-word classify --attn", nothing}).out, names);
   RunOptions wide;
   wide.environment["COLUMNS"] = "120";
-  const std::string help = run({"classify", "--help"}, wide).out;
+  const std::string help = run({"classify --help"}, wide).out;
   for (const std::string& name : mechanisms) EXPECT_THAT(help, HasSubstr(name));
-  EXPECT_THAT(run({"completion", "fish"}).out, HasSubstr("hedgehog.variant=exp"));
+  EXPECT_THAT(run({"complete-word train --attn-opt hedgehog.v"}).out,
+              HasSubstr("hedgehog.variant=exp"));
 }
 
 }  // namespace front_cli_test

@@ -25,7 +25,7 @@ std::map<std::string, std::string> rank_environment(int rank, int world_size, in
 }
 
 /// What each rank's process said.
-std::vector<Outcome> run_ranks(int world_size, const std::vector<std::string>& arguments,
+std::vector<Outcome> run_ranks(int world_size, const Words& arguments,
                                const fs::path& working_directory) {
   const int port = free_port();
   std::vector<std::unique_ptr<Program>> programs;
@@ -51,8 +51,7 @@ TEST(ManyProcessesCliTest, EvaluateScoresTheWholeSetOnce) {
   const TemporaryFolder folder;
   write_set(folder);
   folder.write("set/n02444819/bad.ppm", "P6 no picture");
-  const std::vector<std::string> words = {"evaluate", "set",  "--device",     "cpu",
-                                          "--format", "json", "--save-logits"};
+  const Words words = {"evaluate", "set", "--device", "cpu", "--format", "json", "--save-logits"};
   auto alone = words;
   alone.emplace_back("alone.npy");
   const Outcome one = run(alone, {.working_directory = folder.path()});
@@ -83,7 +82,7 @@ TEST(ManyProcessesCliTest, AFailedCheckIsEveryonesExitCode) {
   const TemporaryFolder folder;
   write_set(folder);
   const std::vector<Outcome> ranks =
-      run_ranks(2, {"evaluate", "set", "--device", "cpu", "--require-top1", "100"}, folder.path());
+      run_ranks(2, {"evaluate set --device cpu --require-top1 100"}, folder.path());
   EXPECT_EQ(ranks[0].code, 4) << ranks[0].err;
   EXPECT_EQ(ranks[1].code, 4) << ranks[1].err;
   EXPECT_NE(ranks[0].err.find("--require-top1"), std::string::npos);
@@ -93,11 +92,9 @@ TEST(ManyProcessesCliTest, AFailedCheckIsEveryonesExitCode) {
 TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
   const TemporaryFolder folder;
   write_set(folder);
-  const std::vector<Outcome> ranks =
-      run_ranks(2,
-                {"classify", "set", "--recursive", "--device", "cpu", "-o", "records.jsonl",
-                 "--save-logits", "logits.npy"},
-                folder.path());
+  const std::vector<Outcome> ranks = run_ranks(
+      2, {"classify set --recursive --device cpu -o records.jsonl --save-logits logits.npy"},
+      folder.path());
   std::multiset<std::string> inputs;
   for (int rank = 0; rank < 2; ++rank) {
     EXPECT_EQ(ranks[rank].code, 0) << ranks[rank].err;
@@ -188,9 +185,9 @@ TEST(ManyProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
 void write_conversion(const TemporaryFolder& folder) {
   for (unsigned i = 0; i < 24; ++i)
     folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
-  const Outcome made = run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes",
-                            "2", "--seed", "1", "-o", "teacher.safetensors"},
-                           {.working_directory = folder.path()});
+  const Outcome made = run(
+      {"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o teacher.safetensors"},
+      {.working_directory = folder.path()});
   ASSERT_EQ(made.code, 0) << made.err;
 }
 
@@ -230,7 +227,7 @@ TEST(ManyProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
 TEST(ManyProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   const TemporaryFolder folder;
   write_conversion(folder);
-  const std::vector<std::string> command = exact(
+  const Words command = exact(
       "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
       "--steps-outputs 0 --epochs 8 --evaluations 8 -b 4 -o out.safetensors --report out.json "
       "--resume auto");
@@ -258,14 +255,13 @@ TEST(ManyProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
 }
 
 /// Without threads and batch sizes, which would make it one process.
-std::vector<std::string> conversion(const std::string& output,
-                                    const std::vector<std::string>& more) {
-  std::vector<std::string> words = words_of(
+std::vector<std::string> conversion(const std::string& output, const Words& more) {
+  Words words = words_of(
       "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
       "--steps-outputs 4 --epochs 1 --evaluations 1 --workers 1 --device cpu "
       "--amp-dtype float32 --mixup 0 --cutmix 0 --format json -o " +
       output);
-  words.insert(words.end(), more.begin(), more.end());
+  words += more;
   return words;
 }
 
@@ -273,12 +269,10 @@ TEST(ManyProcessesCliTest, TheProgramStartsTheOthersItself) {
   const TemporaryFolder folder;
   write_conversion(folder);
   const RunOptions here{.working_directory = folder.path()};
-  const Outcome two =
-      run(conversion("two.safetensors", {"--processes", "2", "-b", "4", "--threads", "1"}), here);
+  const Outcome two = run(conversion("two.safetensors", {"--processes 2 -b 4 --threads 1"}), here);
   ASSERT_EQ(two.code, 0) << two.err;
   EXPECT_EQ(two.json()["computed"], "cpu, float32, 2 processes");
-  const Outcome one =
-      run(conversion("one.safetensors", {"--processes", "1", "-b", "8", "--threads", "1"}), here);
+  const Outcome one = run(conversion("one.safetensors", {"--processes 1 -b 8 --threads 1"}), here);
   ASSERT_EQ(one.code, 0) << one.err;
   const double divergence = one.json()["divergence"].get<double>();
   EXPECT_NEAR(two.json()["divergence"].get<double>(), divergence, 1e-2 * divergence);
@@ -288,7 +282,7 @@ TEST(ManyProcessesCliTest, WhatIsWrongIsSaidOnce) {
   const TemporaryFolder folder;
   write_conversion(folder);
   const Outcome outcome =
-      run(conversion("out.safetensors", {"--processes", "3", "--start", "teacher.safetensors"}),
+      run(conversion("out.safetensors", {"--processes 3 --start teacher.safetensors"}),
           {.working_directory = folder.path()});
   EXPECT_EQ(outcome.code, 2);
   const std::size_t first = outcome.err.find("error: ");
@@ -412,7 +406,7 @@ TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {
   write_set(folder);
   const RunOptions second{.working_directory = folder.path(),
                           .environment = rank_environment(1, 2, 1)};
-  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+  const std::vector<std::pair<Words, std::string>> cases = {
       {{"classify", "-"}, "standard input cannot be shared"},
       {{"classify", "set", "--format", "csv"}, "--format csv"},
       {{"classify", "set", "--format", "json", "-o", "-"}, "--format json"},
@@ -436,9 +430,8 @@ TEST(ManyProcessesCliTest, HalfAnEnvironmentIsAnErrorThatNamesTheVariable) {
 }
 
 TEST(ManyProcessesCliTest, ARankThatNeverComesIsNamed) {
-  const Outcome outcome =
-      run({"classify", asset("images").string(), "--device", "cpu", "--ddp-timeout", "0.5"},
-          {.environment = rank_environment(0, 2, free_port())});
+  const Outcome outcome = run({"classify", asset("images"), "--device cpu --ddp-timeout 0.5"},
+                              {.environment = rank_environment(0, 2, free_port())});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.err.find("waited for rank 1 of 2 to join"), std::string::npos) << outcome.err;
 }
@@ -446,7 +439,7 @@ TEST(ManyProcessesCliTest, ARankThatNeverComesIsNamed) {
 TEST(ManyProcessesCliTest, TorchrunLearnsTheError) {
   const TemporaryFolder folder;
   const fs::path file = folder.path() / "error.json";
-  const Outcome outcome = run({"inspect", "nothing.safetensors"},
+  const Outcome outcome = run({"inspect nothing.safetensors"},
                               {.environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
   ASSERT_NE(outcome.code, 0);
   const auto message = nlohmann::json::parse(read_bytes(file)).at("message");

@@ -23,8 +23,8 @@ class OldFilesCliTest : public ::testing::TestWithParam<std::string> {
     }
   }
   static fs::path states() { return fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/states"; }
-  [[nodiscard]] Outcome run_here(std::vector<std::string> words) const {
-    words.insert(words.end(), {"--threads", "1", "--device", "cpu", "--resume", "auto"});
+  [[nodiscard]] Outcome run_here(Words words) const {
+    words += Words{"--threads 1 --device cpu --resume auto"};
     RunOptions here;
     here.working_directory = folder_.path();
     return run(words, here);
@@ -44,8 +44,8 @@ class OldFilesCliTest : public ::testing::TestWithParam<std::string> {
 
 TEST_P(OldFilesCliTest, TrainingGoesOn) {
   const Outcome outcome =
-      run_here({"train", "set", "-m", "tiny", "-o", "trained", "--epochs", "60", "--batch-size",
-                "2", "--format", "json", "--amp-dtype", "bfloat16"});
+      run_here({"train set -m tiny -o trained --epochs 60 --batch-size 2 --format json --amp-dtype "
+                "bfloat16"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("resumed at step 21 of 120"));
   EXPECT_EQ(outcome.json().at("steps"), 120);
@@ -54,10 +54,9 @@ TEST_P(OldFilesCliTest, TrainingGoesOn) {
 
 TEST_P(OldFilesCliTest, AConversionGoesOn) {
   const Outcome outcome =
-      run_here({"convert", "--from", "tiny", "--attn", "hedgehog:0", "-i", "set", "-o",
-                "converted.safetensors", "--held-out", "2", "-b", "2", "--batch-size-maps", "2",
-                "--steps-maps", "4", "--epochs", "100", "--evaluations", "50", "--workers", "1",
-                // What the processor that made the state chose by itself.
+      run_here({"convert --from tiny --attn hedgehog:0 -i set -o converted.safetensors --held-out "
+                "2 -b 2 --batch-size-maps 2 --steps-maps 4 --epochs 100 --evaluations 50 --workers "
+                "1",  // What the processor that made the state chose by itself.
                 "--amp-dtype", "bfloat16"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("resumed at step "));

@@ -15,8 +15,7 @@ TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   fs::create_directories(folder.path() / "triumphal arch");
   fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
   fs::copy(asset("images/colosseum-arches.jpg"), folder.path() / "triumphal arch/b.jpg");
-  const Outcome outcome =
-      run({"evaluate", folder.path().string(), "--format", "json", "--device", "cpu"});
+  const Outcome outcome = run({"evaluate", folder.path(), "--format json --device cpu"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const Json json = outcome.json();
   for (const char* key :
@@ -39,28 +38,21 @@ TEST(EvaluateCliTest, ScoresACsvAndChecksTheLimit) {
           .write("l.csv",
                  "image,author,label\r\n\"a, b.jpg\",\"x \"\"y\"\"\",360\r\nc.ppm,z,360\r\n")
           .string();
-  const Outcome outcome =
-      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--format", "json"});
+  const Outcome outcome = run({"evaluate", folder.path(), "--labels-csv", csv, "--format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json().at("top1"), 50.0);
-  EXPECT_EQ(
-      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50"}).code,
-      0);
-  EXPECT_EQ(
-      run({"evaluate", folder.path().string(), "--labels-csv", csv, "--require-top1", "50.1"}).code,
-      4);
+  EXPECT_EQ(run({"evaluate", folder.path(), "--labels-csv", csv, "--require-top1 50"}).code, 0);
+  EXPECT_EQ(run({"evaluate", folder.path(), "--labels-csv", csv, "--require-top1 50.1"}).code, 4);
   const std::string by_id = folder.write("i.csv", "synset,file\nn02444819,\"a, b.jpg\"\n").string();
-  EXPECT_EQ(run({"evaluate", folder.path().string(), "--labels-csv", by_id, "--format", "json"})
-                .json()
-                .at("top1"),
-            100.0);
+  EXPECT_EQ(
+      run({"evaluate", folder.path(), "--labels-csv", by_id, "--format json"}).json().at("top1"),
+      100.0);
 }
 
 TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
   const TemporaryFolder folder;
-  const auto expect = [&](const std::vector<std::string>& more, int code, const char* text) {
-    std::vector<std::string> arguments{"evaluate"};
-    arguments.insert(arguments.end(), more.begin(), more.end());
+  const auto expect = [&](const Words& more, int code, const char* text) {
+    Words arguments = Words{"evaluate"} + more;
     const Outcome outcome = run(arguments);
     EXPECT_EQ(outcome.code, code) << outcome.err;
     EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
@@ -73,12 +65,9 @@ TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
   fs::remove(folder.path() / "no such class");
   expect({folder.path().string()}, 1, "no pictures");
   const std::string root = folder.path().string();
-  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg,1000\n").string()}, 2,
-         "row 2");
-  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg\n").string()}, 2,
-         "columns");
-  expect({root, "--labels-csv", folder.write("a.csv", "name,label\nx.jpg,1\n").string()}, 2,
-         "header");
+  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg,1000\n")}, 2, "row 2");
+  expect({root, "--labels-csv", folder.write("a.csv", "file,label\nx.jpg\n")}, 2, "columns");
+  expect({root, "--labels-csv", folder.write("a.csv", "name,label\nx.jpg,1\n")}, 2, "header");
   folder.write("n02444819/bad.jpg", "no picture");
   expect({root}, 3, "unsupported_format");
 }
@@ -87,16 +76,18 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a.safetensors";
   const fs::path b = folder.path() / "b.safetensors";
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes",
-                 "7", "--img-size", "64x96", "--seed", "3", "-o", a.string()})
+  ASSERT_EQ(run({"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
+                 "64x96 --seed 3 -o",
+                 a})
                 .code,
             0);
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_distilled_patch16_224", "--num-classes",
-                 "7", "--img-size", "64x96", "--seed", "3", "-o", b.string()})
+  ASSERT_EQ(run({"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
+                 "64x96 --seed 3 -o",
+                 b})
                 .code,
             0);
   EXPECT_EQ(read_bytes(a), read_bytes(b)) << "a seed makes one file";
-  const Json header = run({"inspect", a.string(), "--format", "json"}).json();
+  const Json header = run({"inspect", a, "--format json"}).json();
   EXPECT_EQ(header.at("schema"), 1);
   EXPECT_EQ(header.at("format"), "safetensors");
   EXPECT_EQ(header.at("arch"), "deit_tiny_distilled_patch16_224");
@@ -111,14 +102,12 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
     EXPECT_EQ(tensor.at("bytes"), 26 * 192 * 4);
   }
   EXPECT_TRUE(found);
-  const Outcome outcome =
-      run({"classify", "-m", a.string(), kOtters.string(), "--format", "jsonl"});
+  const Outcome outcome = run({"classify -m", a, kOtters, "--format jsonl"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.records().at(0).at("model_size"), Json({64, 96}));
   EXPECT_EQ(outcome.records().at(0).at("tokens"), 2 + 24);
   // An architecture by name, weights from a file that does not fit it.
-  const Outcome wrong = run(
-      {"classify", "-m", "deit_tiny_patch16_224", "--checkpoint", a.string(), kOtters.string()});
+  const Outcome wrong = run({"classify -m deit_tiny_patch16_224 --checkpoint", a, kOtters});
   EXPECT_EQ(wrong.code, 1);
   for (const char* text : {"unexpected", "dist_token", "mismatched", "pos_embed"}) {
     EXPECT_NE(wrong.err.find(text), std::string::npos) << wrong.err;
@@ -126,32 +115,29 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
 }
 
 TEST(ModelsCliTest, ListsAndDescribes) {
-  const Outcome list = run({"models", "list"});
+  const Outcome list = run({"models list"});
   EXPECT_EQ(list.code, 0);
   for (const char* text :
        {"deit_tiny_patch16_224.softmax", "(default)", "vit_base_patch16_224", "softmax"}) {
     EXPECT_NE(list.out.find(text), std::string::npos) << text;
   }
-  const Json info =
-      run({"models", "info", "deit_tiny_patch16_224.softmax", "--format", "json"}).json();
+  const Json info = run({"models info deit_tiny_patch16_224.softmax --format json"}).json();
   EXPECT_EQ(info.at("parameters"), 5717416);
   EXPECT_EQ(info.at("tokens"), 197);
   EXPECT_EQ(info.at("config").at("num_heads"), 3);
   // 1.26 GMAC: timm's figure for this model.
   EXPECT_NEAR(info.at("gflops_per_image").get<double>(), 2.5, 0.05);
-  const Json base = run({"models", "info", "vit_base_patch16_224", "--format", "json"}).json();
+  const Json base = run({"models info vit_base_patch16_224 --format json"}).json();
   EXPECT_NEAR(base.at("gflops_per_image").get<double>(), 2 * 17.56, 0.05);
-  EXPECT_EQ(run({"models", "info", "nothing"}).code, 2);
+  EXPECT_EQ(run({"models info nothing"}).code, 2);
   // The family's name alone is its default model.
-  const Outcome family = run({"models", "info", "deit_tiny_patch16_224"});
+  const Outcome family = run({"models info deit_tiny_patch16_224"});
   EXPECT_NE(family.out.find("deit_tiny_patch16_224.softmax\n"), std::string::npos) << family.out;
   EXPECT_NE(family.out.find("224x224 (HxW)"), std::string::npos) << family.out;
-  EXPECT_EQ(run({"models", "path", "deit_tiny_patch16_224"}).out, run({"models", "path"}).out);
-  EXPECT_EQ(
-      run({"classify", "-m", "deit_tiny_patch16_224", "--print-transform", kOtters.string()}).code,
-      0);
-  EXPECT_EQ(run({"models", "lst"}).code, 2);
-  EXPECT_NE(run({"models", "path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"),
+  EXPECT_EQ(run({"models path deit_tiny_patch16_224"}).out, run({"models path"}).out);
+  EXPECT_EQ(run({"classify -m deit_tiny_patch16_224 --print-transform", kOtters}).code, 0);
+  EXPECT_EQ(run({"models lst"}).code, 2);
+  EXPECT_NE(run({"models path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"),
             std::string::npos);
 }
 
@@ -166,28 +152,28 @@ TEST(OtherCommandsCliTest, HelpVersionCompletionDoctor) {
   }
   EXPECT_TRUE(run({"--version"}).out.starts_with("hydrascope "));
   EXPECT_EQ(run({"version"}).code, 0);
-  EXPECT_EQ(run({"predict", "--help"}).out, run({"classify", "--help"}).out);
+  EXPECT_EQ(run({"predict --help"}).out, run({"classify --help"}).out);
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome script = run({"completion", shell});
     EXPECT_EQ(script.code, 0) << shell;
-    EXPECT_NE(script.out.find("classify"), std::string::npos) << shell;
+    EXPECT_NE(script.out.find("hydrascope"), std::string::npos) << shell;
   }
-  EXPECT_EQ(run({"completion", "tcsh"}).code, 2);
-  EXPECT_EQ(run({"help", "clasify"}).code, 2);
-  const Json doctor = run({"doctor", "--format", "json"}).json();
+  EXPECT_EQ(run({"completion tcsh"}).code, 2);
+  EXPECT_EQ(run({"help clasify"}).code, 2);
+  const Json doctor = run({"doctor --format json"}).json();
   EXPECT_EQ(doctor.at("schema"), 1);
   EXPECT_FALSE(doctor.at("cpu").get<std::string>().empty());
   EXPECT_EQ(doctor.at("cuda_usable").get<bool>(), !doctor.at("gpus").empty());
-  EXPECT_NE(run({"help", "--man"}).out.find(".TH"), std::string::npos);
+  EXPECT_NE(run({"help --man"}).out.find(".TH"), std::string::npos);
 }
 
 TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
   const TemporaryFolder folder;
-  const Outcome zip = run({"inspect", folder.write("a.pth", "PK\x03\x04 and more").string()});
+  const Outcome zip = run({"inspect", folder.write("a.pth", "PK\x03\x04 and more")});
   EXPECT_EQ(zip.code, 1);
   EXPECT_NE(zip.err.find("zip"), std::string::npos) << zip.err;
-  EXPECT_EQ(run({"inspect", "/nonexistent"}).code, 1);
-  const Outcome picture = run({"inspect", kOtters.string()});
+  EXPECT_EQ(run({"inspect /nonexistent"}).code, 1);
+  const Outcome picture = run({"inspect", kOtters});
   EXPECT_EQ(picture.code, 1);
   EXPECT_NE(picture.err.find("neither a safetensors nor a torch file"), std::string::npos)
       << picture.err;
@@ -195,15 +181,15 @@ TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
 }
 
 TEST(DeviceCliTest, AGpuThatIsNotThereIsNamedWithItsReason) {
-  const Json doctor = run({"doctor", "--format", "json"}).json();
+  const Json doctor = run({"doctor --format json"}).json();
   if (doctor.at("cuda_usable").get<bool>()) GTEST_SKIP() << "a GPU can be used here";
   const std::string reason = doctor.at("cuda_why_not");
-  const Outcome outcome = run({"classify", asset("images").string(), "--device", "cuda"});
+  const Outcome outcome = run({"classify", asset("images"), "--device cuda"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_NE(outcome.err.find(reason), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("--device cuda"), std::string::npos) << outcome.err;
   EXPECT_TRUE(outcome.out.empty()) << outcome.out;
-  EXPECT_EQ(run({"classify", asset("images").string(), "--device", "auto"}).code, 0)
+  EXPECT_EQ(run({"classify", asset("images"), "--device auto"}).code, 0)
       << "auto falls back to the processor";
 }
 

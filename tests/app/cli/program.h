@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <concepts>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -43,6 +45,35 @@ struct Outcome {
   }
 };
 
+/// The words of a command line, written as one types them: a literal is split at its blanks, any
+/// other string and a path are a word each.
+struct Words : std::vector<std::string> {
+  struct Part {
+    template <std::size_t N>
+    Part(const char (&literal)[N]) {
+      std::istringstream stream(literal);
+      for (std::string word; stream >> word;) words.push_back(word);
+    }
+    template <class Text>
+    requires std::convertible_to<Text, std::string> &&
+        (!std::is_array_v<std::remove_cvref_t<Text>>)Part(const Text& word)
+        : words{std::string(word)} {}
+    std::vector<std::string> words;
+  };
+  Words() = default;
+  Words(std::vector<std::string> words) : vector(std::move(words)) {}
+  Words(std::initializer_list<Part> parts) {
+    for (const Part& part : parts) *this += part.words;
+  }
+  Words& operator+=(const std::vector<std::string>& more) {
+    insert(end(), more.begin(), more.end());
+    return *this;
+  }
+  friend Words operator+(Words first, const std::vector<std::string>& more) {
+    return first += more;
+  }
+};
+
 struct RunOptions {
   std::string standard_input = {};
   std::filesystem::path working_directory = {};
@@ -55,7 +86,7 @@ struct RunOptions {
 /// A child process with its three streams.
 class Program {
  public:
-  Program(const std::vector<std::string>& arguments, const RunOptions& options) {
+  Program(const Words& arguments, const RunOptions& options) {
     int in[2];
     if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
     const std::filesystem::path out_file = folder_.path() / "out";
@@ -139,7 +170,7 @@ class Program {
   int input_ = -1;
 };
 
-inline Outcome run(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
+inline Outcome run(const Words& arguments, const RunOptions& options = {}) {
   // A program that reads no input may be gone before it is written.
   std::signal(SIGPIPE, SIG_IGN);
   Program program(arguments, options);

@@ -63,24 +63,21 @@ std::vector<float> patch_means(const Npy& input) {
 }
 
 TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
-  const Json machine = run({"doctor", "--format", "json"}).json();
+  const Json machine = run({"doctor --format json"}).json();
   if (!machine.at("decoder").get<std::string>().starts_with("OpenCV"))
     GTEST_SKIP() << "this build has no OpenCV";
   const auto golden = SafetensorsFile::open(asset("self_test.safetensors"));
   const std::vector<float> expected = values_of(golden, "logits");
   const TemporaryFolder folder;
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
-  std::vector<std::string> words{"classify",
-                                 "-m",
-                                 golden.metadata().at("model"),
-                                 "--device",
-                                 "cpu",
-                                 "--save-logits",
-                                 path("logits.npy"),
-                                 "--save-input",
-                                 path("input.npy"),
-                                 "-o",
-                                 path("records.jsonl")};
+  Words words{"classify -m",
+              golden.metadata().at("model"),
+              "--device cpu --save-logits",
+              path("logits.npy"),
+              "--save-input",
+              path("input.npy"),
+              "-o",
+              path("records.jsonl")};
   const auto files = Json::parse(golden.metadata().at("files"));
   ASSERT_GE(files.size(), 4U);
   for (const auto& file : files)
@@ -95,8 +92,7 @@ TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
   for (const auto& [precision, largest, relative] :
        {Case{"float32", 0.03, 0.01}, {"bfloat16", 0.3, 0.03}, {"int8", 0.6, 0.09}}) {
     SCOPED_TRACE(precision);
-    std::vector<std::string> all = words;
-    all.insert(all.end(), {"--precision", precision});
+    Words all = words + Words{"--precision", precision};
     const Outcome outcome = run(all);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const Npy logits(folder.path() / "logits.npy");
@@ -118,7 +114,7 @@ TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
 }
 
 TEST(SelfTestCliTest, DoctorComparesAndSaysHowFar) {
-  const Outcome outcome = run({"doctor", "--self-test", "--format", "json"});
+  const Outcome outcome = run({"doctor --self-test --format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const Json rows = outcome.json();
   ASSERT_EQ(rows.size(), 3U);
@@ -132,7 +128,7 @@ TEST(SelfTestCliTest, DoctorComparesAndSaysHowFar) {
     EXPECT_GT(rows[row].at("largest_difference"), 0);
   }
   EXPECT_LT(rows[0].at("relative_error"), rows[1].at("relative_error"));
-  EXPECT_NE(run({"doctor", "--self-test"}).out.find("bfloat16"), std::string::npos);
+  EXPECT_NE(run({"doctor --self-test"}).out.find("bfloat16"), std::string::npos);
 }
 
 TEST(SelfTestCliTest, DoctorNoticesWrongAnswers) {
@@ -149,14 +145,14 @@ TEST(SelfTestCliTest, DoctorNoticesWrongAnswers) {
   write_safetensors(folder.path() / "self_test.safetensors", tensors, golden.metadata());
   RunOptions elsewhere;
   elsewhere.environment = {{"HYDRASCOPE_ASSETS", folder.path().string()}};
-  const Outcome outcome = run({"doctor", "--self-test", "--format", "jsonl"}, elsewhere);
+  const Outcome outcome = run({"doctor --self-test --format jsonl"}, elsewhere);
   EXPECT_EQ(outcome.code, 4) << outcome.err;
   for (const Json& row : outcome.records()) {
     EXPECT_EQ(row.at("result"), "wrong");
     EXPECT_EQ(row.at("top1_equal").get<int>() + 1, row.at("pictures").get<int>());
   }
   fs::remove(folder.path() / "self_test.safetensors");
-  const Outcome without = run({"doctor", "--self-test"}, elsewhere);
+  const Outcome without = run({"doctor --self-test"}, elsewhere);
   EXPECT_EQ(without.code, 1);
   EXPECT_NE(without.err.find("self_test.safetensors"), std::string::npos) << without.err;
 }

@@ -23,7 +23,7 @@ TEST(SmokeTest, SaysItsVersionAndItsCommands) {
 }
 
 TEST(SmokeTest, RefusesWhatItDoesNotKnow) {
-  const Outcome option = run({"classify", "--topq", "3", kOtters});
+  const Outcome option = run({"classify --topq 3", kOtters});
   EXPECT_EQ(option.code, 2);
   EXPECT_NE(option.err.find("--topk"), std::string::npos) << option.err;
   EXPECT_EQ(run({"clasify"}).code, 2);
@@ -37,8 +37,7 @@ TEST(SmokeTest, ClassifiesAPhotograph) {
 
 TEST(SmokeTest, AgreesWithItselfInEveryPrecision) {
   for (const char* precision : {"float32", "bfloat16", "int8"}) {
-    const Outcome outcome =
-        run({"classify", "--precision", precision, "--format", "json", kOtters});
+    const Outcome outcome = run({"classify --precision", precision, "--format json", kOtters});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(first_label(outcome.json().at(0)), "otter") << precision;
   }
@@ -48,7 +47,7 @@ TEST(SmokeTest, GoesOnAfterABrokenPicture) {
   const TemporaryFolder folder;
   folder.write("a.jpg", "no picture");
   fs::copy(kOtters, folder.path() / "b.jpg");
-  const Outcome outcome = run({"classify", "--format", "jsonl", folder.path().string()});
+  const Outcome outcome = run({"classify --format jsonl", folder.path()});
   EXPECT_EQ(outcome.code, 3);
   const auto records = outcome.records();
   ASSERT_EQ(records.size(), 2U);
@@ -57,24 +56,22 @@ TEST(SmokeTest, GoesOnAfterABrokenPicture) {
 }
 
 TEST(SmokeTest, ReadsPathsFromStandardInput) {
-  const Outcome outcome =
-      run({"classify", "--format", "jsonl", "-"}, {.standard_input = kOtters + "\n"});
+  const Outcome outcome = run({"classify --format jsonl -"}, {.standard_input = kOtters + "\n"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.records().size(), 1U);
 }
 
 TEST(SmokeTest, RunsAConvertedModelAndARectangle) {
   const Outcome outcome =
-      run({"classify", "-m", asset("models/deit_tiny_patch16_224.hedgehog.safetensors").string(),
-           "--img-size", "224x384", "--format", "json", kOtters});
+      run({"classify -m", asset("models/deit_tiny_patch16_224.hedgehog.safetensors"),
+           "--img-size 224x384 --format json", kOtters});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json().at(0).at("tokens"), 14 * 24 + 1);
 }
 
 TEST(SmokeTest, DrawsWhatTheModelLookedAt) {
   const TemporaryFolder folder;
-  const Outcome outcome =
-      run({"visualize", "-o", folder.path().string(), "--format", "jsonl", kOtters});
+  const Outcome outcome = run({"visualize -o", folder.path(), "--format jsonl", kOtters});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto records = outcome.records();
   ASSERT_EQ(records.size(), 1U);
@@ -85,20 +82,20 @@ TEST(SmokeTest, ScoresALabelledFolder) {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "n02444819");
   fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
-  const Outcome outcome = run({"evaluate", folder.path().string(), "--format", "json"});
+  const Outcome outcome = run({"evaluate", folder.path(), "--format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json().at("top1"), 100.0);
 }
 
 TEST(SmokeTest, MeasuresItself) {
-  const Outcome outcome = run({"benchmark", "--img-size", "32", "--duration", "0.05", "--warmup",
-                               "1", "--batch-size", "1", "--format", "jsonl"});
+  const Outcome outcome =
+      run({"benchmark --img-size 32 --duration 0.05 --warmup 1 --batch-size 1 --format jsonl"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_GT(outcome.records().at(1).at("images_per_second"), 0.0);
 }
 
 TEST(SmokeTest, ListsModelsAndMechanisms) {
-  const Outcome outcome = run({"models", "list", "--format", "json"});
+  const Outcome outcome = run({"models list --format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* name : {"softmax", "hydra", "hedgehog", "deit_tiny_patch16_224"})
     EXPECT_NE(outcome.out.find(name), std::string::npos) << name;
@@ -108,16 +105,16 @@ TEST(SmokeTest, WritesACheckpointThatItReadsAgain) {
   const TemporaryFolder folder;
   const std::string copy = (folder.path() / "copy.safetensors").string();
   const Outcome outcome =
-      run({"convert", asset("models/deit_tiny_patch16_224.softmax.safetensors").string(), copy});
+      run({"convert", asset("models/deit_tiny_patch16_224.softmax.safetensors"), copy});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(run({"inspect", copy}).code, 0);
-  EXPECT_EQ(first_label(run({"classify", "-m", copy, "--format", "json", kOtters}).json().at(0)),
+  EXPECT_EQ(first_label(run({"classify -m", copy, "--format json", kOtters}).json().at(0)),
             "otter");
 }
 
 TEST(SmokeTest, KnowsItsMachineAndAnswersAsItShouldThere) {
   EXPECT_EQ(run({"doctor"}).code, 0);
-  const Outcome outcome = run({"doctor", "--self-test"});
+  const Outcome outcome = run({"doctor --self-test"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
 }
 

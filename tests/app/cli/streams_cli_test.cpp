@@ -14,7 +14,7 @@ using Json = nlohmann::json;
 /// Every command that prints, quick.
 class StreamsCliTest : public ::testing::Test {
  protected:
-  [[nodiscard]] std::vector<std::vector<std::string>> commands() const {
+  [[nodiscard]] std::vector<Words> commands() const {
     const std::string weights = asset("models/deit_tiny_patch16_224.softmax.safetensors").string();
     return {{"classify", picture_},
             {"evaluate", (folder_.path() / "set").string()},
@@ -37,12 +37,12 @@ class StreamsCliTest : public ::testing::Test {
 };
 
 TEST_F(StreamsCliTest, AFullDiskIsAnErrorOfEveryCommand) {
-  for (std::vector<std::string> words : commands()) {
+  for (Words words : commands()) {
     SCOPED_TRACE(words[0] + " " + words.back());
     RunOptions full;
     full.standard_output = "/dev/full";
     expect_complaint(run(words, full), "is there space left on the disk?");
-    words.insert(words.end(), {"-o", "/dev/full"});
+    words += Words{"-o /dev/full"};
     expect_complaint(run(words), "is there space left on the disk?");
   }
 }
@@ -51,15 +51,14 @@ TEST_F(StreamsCliTest, StreamsMayBeClosed) {
   RunOptions without_output;
   without_output.closed = {STDOUT_FILENO};
   expect_complaint(run({"classify", picture_}, without_output), "standard output is closed");
-  expect_complaint(run({"models", "list"}, without_output), "standard output is closed");
+  expect_complaint(run({"models list"}, without_output), "standard output is closed");
   // A file that is opened does not become standard output.
   const std::string logits = (folder_.path() / "l.npy").string();
   const std::string records = (folder_.path() / "r.jsonl").string();
   RunOptions without_any;
   without_any.closed = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
   EXPECT_EQ(
-      run({"classify", picture_, "-v", "-o", records, "--save-logits", logits}, without_any).code,
-      0);
+      run({"classify", picture_, "-v -o", records, "--save-logits", logits}, without_any).code, 0);
   EXPECT_EQ(fs::file_size(logits), 128 + 1000 * sizeof(float));
   EXPECT_EQ(Json::parse(read_bytes(records)).at("top").size(), 5U);
 }
@@ -69,7 +68,7 @@ TEST_F(StreamsCliTest, RecordsOfNamesThatAreNotUtf8CanBeTold) {
     folder_.write(name, ppm(40, 30));
   RunOptions here;
   here.working_directory = folder_.path();
-  const Outcome outcome = run({"classify", "odd", "--format", "jsonl"}, here);
+  const Outcome outcome = run({"classify odd --format jsonl"}, here);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::multiset<std::string> inputs;
   std::set<std::string> bytes;
@@ -83,7 +82,7 @@ TEST_F(StreamsCliTest, RecordsOfNamesThatAreNotUtf8CanBeTold) {
 }
 
 TEST_F(StreamsCliTest, AClosedTerminalStopsInOrder) {
-  Program program({"classify", "--format", "jsonl", "-"}, {});
+  Program program({"classify --format jsonl -"}, {});
   program.type(picture_ + "\n");
   Program::wait_until("a record", [&] { return program.output_so_far().ends_with('\n'); });
   program.signal(SIGHUP);

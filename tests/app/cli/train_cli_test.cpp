@@ -33,30 +33,11 @@ class TrainCli : public ::testing::Test {
   }
 
   /// Five tokens of DeiT-Tiny's width.
-  std::vector<std::string> command(const std::string& output,
-                                   const std::vector<std::string>& more) const {
-    std::vector<std::string> words{"train",
-                                   folder_.path().string(),
-                                   "-m",
-                                   "deit_tiny_patch8_16",
-                                   "-o",
-                                   (folder_.path() / output).string(),
-                                   "-b",
-                                   "8",
-                                   "--lr",
-                                   "1e-4",
-                                   "--threads",
-                                   "1",
-                                   "--workers",
-                                   "1",
-                                   "--warmup-epochs",
-                                   "0",
-                                   "--log-interval",
-                                   "1",
-                                   "--device",
-                                   "cpu"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
+  Words command(const std::string& output, const Words& more) const {
+    return Words{"train", folder_.path(), "-m deit_tiny_patch8_16 -o", folder_.path() / output,
+                 "-b 8 --lr 1e-4 --threads 1 --workers 1 --warmup-epochs 0 --log-interval 1 "
+                 "--device cpu"} +
+           more;
   }
   fs::path in(const std::string& name) const { return folder_.path() / name; }
 
@@ -64,8 +45,7 @@ class TrainCli : public ::testing::Test {
 };
 
 TEST_F(TrainCli, LearnsTwoClassesAndLeavesAWholeModel) {
-  const Outcome outcome =
-      run(command("out", {"--epochs", "4", "--attn", "hydra:last1", "--format", "json"}));
+  const Outcome outcome = run(command("out", {"--epochs 4 --attn hydra:last1 --format json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const nlohmann::json report = outcome.json();
   EXPECT_EQ(report["steps"], 8);
@@ -75,23 +55,19 @@ TEST_F(TrainCli, LearnsTwoClassesAndLeavesAWholeModel) {
                            "step-8.state.safetensors", "summary.csv", "metrics.jsonl"})
     EXPECT_TRUE(fs::exists(in("out") / file)) << file;
   // The file knows its classes and its transform.
-  const Outcome judged = run({"evaluate", in("val").string(), "-m",
-                              (in("out") / "best.safetensors").string(), "--format", "json"});
+  const Outcome judged =
+      run({"evaluate", in("val"), "-m", in("out") / "best.safetensors", "--format json"});
   ASSERT_EQ(judged.code, 0) << judged.err;
   EXPECT_EQ(judged.json()["top1"], 100.0);
-  const Outcome classified = run({"classify", (in("val") / "light" / "0.ppm").string(), "-m",
-                                  (in("out") / "best.safetensors").string(), "--format", "jsonl"});
+  const Outcome classified = run({"classify", in("val") / "light" / "0.ppm", "-m",
+                                  in("out") / "best.safetensors", "--format jsonl"});
   EXPECT_EQ(classified.records().at(0)["top"][0]["label"], "light");
 }
 
 TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
-  const std::vector<std::string> options{"--epochs",    "6",
-                                         "--drop-path", "0.1",
-                                         "--mixup",     "0.8",
-                                         "--cutmix",    "1",
-                                         "--aa",        "rand-m9-mstd0.5-inc1",
-                                         "--model-ema", "--model-ema-warmup",
-                                         "--clip-grad", "1"};
+  const Words options{
+      "--epochs 6 --drop-path 0.1 --mixup 0.8 --cutmix 1 --aa rand-m9-mstd0.5-inc1 --model-ema "
+      "--model-ema-warmup --clip-grad 1"};
   ASSERT_EQ(run(command("whole", options)).code, 0);
   {
     Program program(command("parts", options), {});
@@ -100,8 +76,7 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
     ASSERT_EQ(program.wait().code, 130);
   }
   ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
-  std::vector<std::string> again = options;
-  again.insert(again.end(), {"--resume", "auto"});
+  Words again = options + Words{"--resume auto"};
   const Outcome resumed = run(command("parts", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
@@ -114,8 +89,7 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
 TEST_F(TrainCli, LearnsSizesAndResumesThem) {
   const std::string scenes =
       folder_.write("scenes.txt", (in("train/dark/0.ppm").string() + "\n")).string();
-  const std::vector<std::string> options{"--epochs", "6",          "--sizes",  "16,24,32x48",
-                                         "--scenes", "@" + scenes, "--format", "json"};
+  const Words options{"--epochs 6 --sizes 16,24,32x48 --scenes", "@" + scenes, "--format json"};
   const Outcome whole = run(command("whole", options));
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.err, HasSubstr("8 pictures each at most"));
@@ -123,7 +97,7 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
   const nlohmann::json report = whole.json();
   const double images = report["images_per_second"].get<double>() * report["seconds"].get<double>();
   EXPECT_LT(images, 0.9 * 12 * 8) << "pictures of the batches that none were shown of";
-  const Outcome plain = run(command("plain", {"--epochs", "6"}));
+  const Outcome plain = run(command("plain", {"--epochs 6"}));
   ASSERT_EQ(plain.code, 0) << plain.err;
   const auto losses = [&](const char* folder) {
     std::istringstream lines(read_bytes(in(folder) / "metrics.jsonl"));
@@ -136,12 +110,10 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
   ASSERT_EQ(losses("whole").size(), 12U);
   EXPECT_NE(losses("whole"), losses("plain"));
 
-  std::vector<std::string> first = options;
-  first.insert(first.end(), {"--max-minutes", "0.00001"});
+  Words first = options + Words{"--max-minutes 0.00001"};
   ASSERT_EQ(run(command("parts", first)).code, 0);
   ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
-  std::vector<std::string> again = options;
-  again.insert(again.end(), {"--resume", "auto"});
+  Words again = options + Words{"--resume auto"};
   const Outcome resumed = run(command("parts", again));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step 1 of 12"));
@@ -156,111 +128,81 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
 
 TEST_F(TrainCli, LearnsSizesFromATeacher) {
   const std::string teacher = in("teacher.safetensors").string();
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2", "-o",
-                 teacher})
-                .code,
-            0);
-  const Outcome outcome = run(command(
-      "out", {"--epochs", "2", "--sizes", "16,32", "--teacher", teacher, "--format", "json"}));
+  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", teacher}).code, 0);
+  const Outcome outcome =
+      run(command("out", {"--epochs 2 --sizes 16,32 --teacher", teacher, "--format json"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(read_bytes(in("out") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
 }
 
 TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
-  const auto expect = [&](const std::vector<std::string>& more,
-                          std::initializer_list<const char*> texts) {
+  const auto expect = [&](const Words& more, std::initializer_list<const char*> texts) {
     const Outcome outcome = run(command("out", more));
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
   };
-  expect({"--sizes", "20"}, {"--sizes 20x20", "multiples of the patch, 8 pixels"});
-  expect({"--sizes", "0x8"}, {"--sizes", "0x8"});
-  expect({"--scenes", in("train").string()}, {"--scenes", "--sizes"});
-  expect({"--sizes", "32", "--scenes", in("missing").string()}, {"missing"});
+  expect({"--sizes 20"}, {"--sizes 20x20", "multiples of the patch, 8 pixels"});
+  expect({"--sizes 0x8"}, {"--sizes", "0x8"});
+  expect({"--scenes", in("train")}, {"--scenes", "--sizes"});
+  expect({"--sizes 32 --scenes", in("missing")}, {"missing"});
   for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})
-    expect({"--sizes", "32", "--" + std::string(name), "0.5"}, {name, "does not go with --sizes"});
-  expect({"--sizes", "32", "--aa", "rand-m9"}, {"--aa", "does not go with --sizes"});
-  expect({"--sizes", "16,32", "--attn", "linformer"}, {"made for 5 tokens", "linformer"});
+    expect({"--sizes 32", "--" + std::string(name), "0.5"}, {name, "does not go with --sizes"});
+  expect({"--sizes 32 --aa rand-m9"}, {"--aa", "does not go with --sizes"});
+  expect({"--sizes 16,32 --attn linformer"}, {"made for 5 tokens", "linformer"});
   EXPECT_FALSE(fs::exists(in("out") / "last.safetensors"));
 }
 
 TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
-  ASSERT_EQ(run(command("out", {"--epochs", "4"})).code, 0);
-  const Outcome refused = run(command("out", {"--epochs", "2"}));
+  ASSERT_EQ(run(command("out", {"--epochs 4"})).code, 0);
+  const Outcome refused = run(command("out", {"--epochs 2"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--force begins anew"));
-  ASSERT_EQ(run(command("out", {"--epochs", "2", "--force"})).code, 0);
+  ASSERT_EQ(run(command("out", {"--epochs 2 --force"})).code, 0);
   EXPECT_TRUE(fs::exists(in("out") / "step-4.state.safetensors"));
   EXPECT_FALSE(fs::exists(in("out") / "step-8.state.safetensors"));
 }
 
 TEST_F(TrainCli, OtherSettingsDoNotGoOnWithARun) {
-  ASSERT_EQ(run(command("out", {"--epochs", "2"})).code, 0);
-  const Outcome other =
-      run(command("out", {"--epochs", "4", "--smoothing", "0.2", "--resume", "auto"}));
+  ASSERT_EQ(run(command("out", {"--epochs 2"})).code, 0);
+  const Outcome other = run(command("out", {"--epochs 4 --smoothing 0.2 --resume auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: smoothing"));
   // How a step is computed is no setting of what is learned.
-  const Outcome longer =
-      run(command("out", {"--epochs", "4", "--grad-checkpointing", "--resume", "auto"}));
+  const Outcome longer = run(command("out", {"--epochs 4 --grad-checkpointing --resume auto"}));
   EXPECT_EQ(longer.code, 0) << longer.err;
   EXPECT_THAT(longer.err, HasSubstr("resumed at step 4 of 8"));
 }
 
 TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
-  const Outcome outcome = run({"train",
-                               in("train").string(),
-                               "--held-out",
-                               "4",
-                               "--reset-head",
-                               "--train-only",
-                               "head.*",
-                               "--epochs",
-                               "1",
-                               "-b",
-                               "4",
-                               "-o",
-                               in("tuned").string(),
-                               "--img-size",
-                               "32",
-                               "--lr",
-                               "1e-3",
-                               "--warmup-epochs",
-                               "0",
-                               "--format",
-                               "json"});
+  const Outcome outcome =
+      run({"train", in("train"), "--held-out 4 --reset-head --train-only head.* --epochs 1 -b 4 -o",
+           in("tuned"), "--img-size 32 --lr 1e-3 --warmup-epochs 0 --format json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("11 pictures of 2 classes, validated on 5"));
-  const Outcome inspected =
-      run({"inspect", (in("tuned") / "best.safetensors").string(), "--format", "json"});
+  const Outcome inspected = run({"inspect", in("tuned") / "best.safetensors", "--format json"});
   EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
   EXPECT_EQ(inspected.json()["metadata"]["license"], "apache-2.0");
   // All but the head is the parent's, in whose format it is written again.
   const fs::path half = in("half.safetensors");
-  ASSERT_EQ(run({"convert", "--save-dtype", "float16", (in("tuned") / "best.safetensors").string(),
-                 half.string()})
-                .code,
-            0);
+  ASSERT_EQ(run({"convert --save-dtype float16", in("tuned") / "best.safetensors", half}).code, 0);
   const auto tuned = checkpoint::SafetensorsFile::open(half);
   const auto parent =
       checkpoint::SafetensorsFile::open(asset("models/deit_tiny_patch16_224.softmax.safetensors"));
   for (const char* name : {"blocks.0.attn.qkv.weight", "blocks.11.mlp.fc2.bias", "norm.weight"})
     EXPECT_TRUE(std::ranges::equal(tuned.find(name)->data, parent.find(name)->data)) << name;
-  const Outcome taught =
-      run(command("taught", {"--epochs", "1", "--teacher",
-                             (in("tuned") / "best.safetensors").string(), "--img-size", "16"}));
+  const Outcome taught = run(command(
+      "taught", {"--epochs 1 --teacher", in("tuned") / "best.safetensors", "--img-size 16"}));
   ASSERT_EQ(taught.code, 0) << taught.err;
   EXPECT_THAT(read_bytes(in("taught") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
   // Another file in the teacher's place is another teacher.
   fs::copy_file(in("tuned") / "last.safetensors", in("elsewhere.safetensors"));
-  ASSERT_EQ(run({"convert", "--format-only", "--precision", "float16",
-                 in("elsewhere.safetensors").string(), (in("tuned") / "best.safetensors").string(),
-                 "--force"})
+  ASSERT_EQ(run({"convert --format-only --precision float16", in("elsewhere.safetensors"),
+                 in("tuned") / "best.safetensors", "--force"})
                 .code,
             0);
-  const Outcome other = run(
-      command("taught", {"--epochs", "2", "--teacher", (in("tuned") / "best.safetensors").string(),
-                         "--img-size", "16", "--resume", "auto"}));
+  const Outcome other =
+      run(command("taught", {"--epochs 2 --teacher", in("tuned") / "best.safetensors",
+                             "--img-size 16 --resume auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: teacher"));
 }
@@ -270,7 +212,7 @@ TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
   ASSERT_TRUE(fs::is_directory(validation));
   const fs::path broken = fs::directory_iterator(validation)->path() / "broken.ppm";
   std::ofstream(broken) << "P6 no picture";
-  const Outcome outcome = run(command("out", {"--epochs", "2", "--format", "json"}));
+  const Outcome outcome = run(command("out", {"--epochs 2 --format json"}));
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   const std::size_t first = outcome.err.find("broken.ppm");
   ASSERT_NE(first, std::string::npos) << outcome.err;
@@ -283,7 +225,7 @@ TEST_F(TrainCli, TheFirstPictureThatFailsEndsAStrictRun) {
   for (int i = 0; i < 8; ++i) fs::remove(in("train") / "dark" / (std::to_string(i) + ".ppm"));
   for (int i = 0; i < 9; ++i)
     folder_.write("train/dark/broken" + std::to_string(i) + ".ppm", "P6 no picture");
-  const Outcome outcome = run(command("out", {"--epochs", "2", "--on-error", "fail"}));
+  const Outcome outcome = run(command("out", {"--epochs 2 --on-error fail"}));
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::ContainsRegex("dark/broken[0-8]\\.ppm"));
 }
@@ -296,17 +238,17 @@ TEST_F(TrainCli, FoldersAsTheyCome) {
   write_grey(in("train") / "grey" / "more" / "a.ppm", 30);
   fs::create_directories(in("train") / "none");
   fs::remove_all(in("val"));
-  const Outcome outcome = run(command("out", {"--epochs", "1"}));
+  const Outcome outcome = run(command("out", {"--epochs 1"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("17 pictures of 3 classes"));
   EXPECT_THAT(outcome.err, HasSubstr("no pictures of none"));
 }
 
 TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
-  const Outcome outcome = run(command("out", {"--epochs", "1", "--input-size", "3", "24", "24"}));
+  const Outcome outcome = run(command("out", {"--epochs 1 --input-size 3 24 24"}));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto shape_of = [&](const fs::path& file, const std::string& tensor) {
-    const nlohmann::json inspected = run({"inspect", file.string(), "--format", "json"}).json();
+    const nlohmann::json inspected = run({"inspect", file, "--format json"}).json();
     for (const nlohmann::json& entry : inspected.at("tensors"))
       if (entry.at("name") == tensor) return entry.at("shape");
     return nlohmann::json();
@@ -314,74 +256,72 @@ TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
   EXPECT_EQ(shape_of(in("out") / "best.safetensors", "pos_embed"),
             nlohmann::json({1, 1 + 3 * 3, 192}));
   const std::string labels = folder_.write("labels.txt", "dark\nlight\nred\n").string();
-  ASSERT_EQ(run(command("three", {"--epochs", "1", "--labels", labels})).code, 0);
+  ASSERT_EQ(run(command("three", {"--epochs 1 --labels", labels})).code, 0);
   EXPECT_EQ(shape_of(in("three") / "best.safetensors", "head.weight"), nlohmann::json({3, 192}));
   // The two heads of a distilled model without a teacher: their mean learns.
-  std::vector<std::string> distilled = command("distilled", {"--epochs", "1"});
+  Words distilled = command("distilled", {"--epochs 1"});
   *std::ranges::find(distilled, "deit_tiny_patch8_16") = "deit_tiny_distilled_patch8_16";
   const Outcome both = run(distilled);
   EXPECT_EQ(both.code, 0) << both.err;
-  const Outcome size = run({"train", in("train").string(), "--reset-head", "--img-size", "100",
-                            "-o", in("odd").string()});
+  const Outcome size = run({"train", in("train"), "--reset-head --img-size 100 -o", in("odd")});
   EXPECT_EQ(size.code, 2) << size.err;
   EXPECT_THAT(size.err, HasSubstr("multiples of the patch"));
 }
 
 TEST_F(TrainCli, ADumpedConfigurationIsReadBack) {
-  std::vector<std::string> words = command("out", {"--epochs", "1", "--dump-config"});
+  Words words = command("out", {"--epochs 1 --dump-config"});
   words.erase(std::ranges::find(words, "--warmup-epochs"),
               std::ranges::find(words, "--warmup-epochs") + 2);
   const Outcome dumped = run(words);
   ASSERT_EQ(dumped.code, 0) << dumped.err;
   const std::string file = folder_.write("config.json", dumped.out).string();
-  const Outcome outcome = run({"train", folder_.path().string(), "-c", file});
+  const Outcome outcome = run({"train", folder_.path(), "-c", file});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
 TEST_F(TrainCli, AStateOfAnotherRunIsRefused) {
-  ASSERT_EQ(run(command("one", {"--epochs", "1"})).code, 0);
+  ASSERT_EQ(run(command("one", {"--epochs 1"})).code, 0);
   for (const auto& [file, text] :
        {std::pair("step-2.state.safetensors", "is no state of the run in"),
         std::pair("last.safetensors", "expected a state")}) {
-    const Outcome outcome =
-        run(command("two", {"--epochs", "2", "--resume", (in("one") / file).string()}));
+    const Outcome outcome = run(command("two", {"--epochs 2 --resume", in("one") / file}));
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
   }
 }
 
 TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
-  ASSERT_EQ(run(command("out", {"--epochs", "1"})).code, 0);
-  const Outcome again = run(command("out", {"--epochs", "1"}));
+  ASSERT_EQ(run(command("out", {"--epochs 1"})).code, 0);
+  const Outcome again = run(command("out", {"--epochs 1"}));
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("the folder holds a run"));
-  EXPECT_EQ(run(command("out", {"--epochs", "1", "--force", "-q"})).code, 0);
+  EXPECT_EQ(run(command("out", {"--epochs 1 --force -q"})).code, 0);
   {
     const LockOfAnother other(in("out"));
-    const Outcome outcome = run(command("out", {"--epochs", "1", "--force"}));
+    const Outcome outcome = run(command("out", {"--epochs 1 --force"}));
     EXPECT_EQ(outcome.code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("another run is at work in this folder"));
   }
-  const Outcome flat = run({"train", (in("train") / "dark").string(), "-o", in("other").string()});
+  const Outcome flat = run({"train", in("train") / "dark", "-o", in("other")});
   EXPECT_EQ(flat.code, 2);
   EXPECT_THAT(flat.err, HasSubstr("expected a folder per class"));
   EXPECT_THAT(flat.err, ::testing::Not(HasSubstr("--labels-csv")));
-  const Outcome classes = run(command("other", {"--num-classes", "3"}));
+  const Outcome classes = run(command("other", {"--num-classes 3"}));
   EXPECT_EQ(classes.code, 2);
   EXPECT_THAT(classes.err, HasSubstr("there are 2 folders of classes"));
   EXPECT_THAT(classes.err, HasSubstr("--labels"));
-  const Outcome no_teacher = run(command("other", {"--distillation-alpha", "0.3"}));
+  const Outcome no_teacher = run(command("other", {"--distillation-alpha 0.3"}));
   EXPECT_EQ(no_teacher.code, 2);
   EXPECT_THAT(no_teacher.err, HasSubstr("there is no teacher"));
-  const Outcome nothing = run({"train", in("nowhere").string()});
+  const Outcome nothing = run({"train", in("nowhere")});
   EXPECT_EQ(nothing.code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("no such folder"));
-  const Outcome glob = run(command("other", {"--freeze", "bloks.*"}));
+  const Outcome glob = run(command("other", {"--freeze bloks.*"}));
   EXPECT_EQ(glob.code, 2);
   EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
   EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
-  const Outcome held_out = run({"train", in("train").string(), "--held-out", "15", "--reset-head",
-                                "-o", in("other").string()});
+  const Outcome held_out =
+      run({"train", in("train"), "--held-out 15 --reset-head -o", in("other")});
   EXPECT_EQ(held_out.code, 2);
   EXPECT_THAT(held_out.err, HasSubstr("too few pictures would be left to learn from, of 16"));
 }
@@ -389,31 +329,31 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
 TEST_F(TrainCli, IsJudgedByTheClassesThatItLearns) {
   fs::rename(in("val") / "dark", in("val") / "cat");
   fs::rename(in("val") / "light", in("val") / "dog");
-  const Outcome outcome = run(command("out", {"--epochs", "1"}));
+  const Outcome outcome = run(command("out", {"--epochs 1"}));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
   EXPECT_THAT(outcome.err, HasSubstr(in("val").string()));
 }
 
 TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
-  ASSERT_EQ(run(command("out", {"--epochs", "1"})).code, 0);
+  ASSERT_EQ(run(command("out", {"--epochs 1"})).code, 0);
   const std::string model = (in("out") / "best.safetensors").string();
   for (const char* split : {"train", "val"}) {
     fs::rename(in(split) / "dark", in(split) / "cat");
     fs::rename(in(split) / "light", in(split) / "dog");
   }
-  const Outcome outcome = run(command("tuned", {"--epochs", "1", "-m", model}));
+  const Outcome outcome = run(command("tuned", {"--epochs 1 -m", model}));
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
   EXPECT_THAT(outcome.err, HasSubstr("--reset-head"));
-  EXPECT_EQ(run(command("tuned", {"--epochs", "1", "-m", model, "--reset-head"})).code, 0);
+  EXPECT_EQ(run(command("tuned", {"--epochs 1 -m", model, "--reset-head"})).code, 0);
   // Told by the order of the folders, which is worth a note.
-  const Outcome judged = run({"evaluate", in("val").string(), "-m", model});
+  const Outcome judged = run({"evaluate", in("val"), "-m", model});
   EXPECT_EQ(judged.code, 0) << judged.err;
   EXPECT_THAT(judged.err, HasSubstr("in sorted order"));
   // As many classes as there are is no new classifier.
-  const Outcome bundled = run({"train", in("train").string(), "--num-classes", "1000", "-o",
-                               in("bundled").string(), "--epochs", "1"});
+  const Outcome bundled =
+      run({"train", in("train"), "--num-classes 1000 -o", in("bundled"), "--epochs 1"});
   EXPECT_EQ(bundled.code, 2);
   EXPECT_THAT(bundled.err, HasSubstr("--reset-head"));
 }
@@ -421,27 +361,24 @@ TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
 TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
   const std::string model = folder_.write("out/best.safetensors", "precious").string();
   for (const char* resume : {"", "auto"}) {
-    std::vector<std::string> more{"--epochs", "1"};
-    if (*resume != '\0') more.insert(more.end(), {"--resume", resume});
+    Words more{"--epochs 1"};
+    if (*resume != '\0') more += Words{"--resume", resume};
     const Outcome outcome = run(command("out", more));
     EXPECT_EQ(outcome.code, 2);
     EXPECT_THAT(outcome.err, HasSubstr("the folder holds a model"));
   }
   EXPECT_EQ(read_bytes(model), "precious");
-  ASSERT_EQ(run(command("out", {"--epochs", "1", "--force"})).code, 0);
-  const Outcome onto_itself = run(command("out", {"--epochs", "1", "--force", "-m", model}));
+  ASSERT_EQ(run(command("out", {"--epochs 1 --force"})).code, 0);
+  const Outcome onto_itself = run(command("out", {"--epochs 1 --force -m", model}));
   EXPECT_EQ(onto_itself.code, 2);
   EXPECT_THAT(onto_itself.err, HasSubstr("the model to start from lies in the run's folder"));
 }
 
 TEST_F(TrainCli, AModelThatIsLostEndsTheRun) {
   const fs::path model = in("model.safetensors");
-  ASSERT_EQ(run({"models", "create", "--arch", "deit_tiny_patch8_16", "--num-classes", "2", "-o",
-                 model.string()})
-                .code,
-            0);
+  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", model}).code, 0);
   folder_.write("model.safetensors", with_a_nan(read_bytes(model)));
-  const Outcome outcome = run(command("out", {"--epochs", "3", "-m", model.string()}));
+  const Outcome outcome = run(command("out", {"--epochs 3 -m", model}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("after epoch 1, in which no gradient was finite"));
   EXPECT_EQ(outcome.out, "");

@@ -60,18 +60,16 @@ double seen_share(const Json& box) {
 
 class ViewsCliTest : public ::testing::Test {
  protected:
-  Outcome hydrascope(const std::string& command, std::vector<std::string> more) const {
-    more.insert(more.begin(), {command, "--device", "cpu"});
-    return run(more, {"", folder_.path(), {}});
+  Outcome hydrascope(const std::string& command, Words more) const {
+    return run(Words{command, "--device cpu"} + more, {"", folder_.path(), {}});
   }
-  std::vector<Json> records(const std::string& command, std::vector<std::string> more) const {
-    more.insert(more.end(), {"--format", "jsonl"});
+  std::vector<Json> records(const std::string& command, Words more) const {
+    more += Words{"--format jsonl"};
     const Outcome outcome = hydrascope(command, more);
     EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
     return outcome.records();
   }
-  void refused(const std::string& command, const std::vector<std::string>& more,
-               const std::string& text) const {
+  void refused(const std::string& command, const Words& more, const std::string& text) const {
     const Outcome outcome = hydrascope(command, more);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr(text));
@@ -103,39 +101,40 @@ TEST_F(ViewsCliTest, TilesFindWhatTheWholeDoesNotShow) {
     for (std::size_t i = 1; i < 5; ++i)
       EXPECT_LE(record.at("top")[i].at("prob"), record.at("top")[i - 1].at("prob"));
   }
-  EXPECT_THAT(hydrascope("classify", {scene_, "--views", "tiles"}).out,
+  EXPECT_THAT(hydrascope("classify", {scene_, "--views tiles"}).out,
               HasSubstr("672x1200 -> 28 of 224x224 (HxW)  197 tokens"));
 }
 
 TEST_F(ViewsCliTest, WholeAndNativeAreWhatTheyWere) {
-  const auto top = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> words{asset("images/otter-head.jpg").string(), "--deterministic", "-m",
-                                   "deit_tiny_patch16_224.hydra_last2"};
-    words.insert(words.end(), more.begin(), more.end());
-    return records("classify", words).at(0).at("top");
+  const auto top = [&](const Words& more) {
+    return records("classify", Words{asset("images/otter-head.jpg"),
+                                     "--deterministic -m deit_tiny_patch16_224.hydra_last2"} +
+                                   more)
+        .at(0)
+        .at("top");
   };
-  EXPECT_EQ(top({"--views", "whole"}), top({}));
-  EXPECT_EQ(top({"--views", "native"}), top({"--native"}));
+  EXPECT_EQ(top({"--views whole"}), top({}));
+  EXPECT_EQ(top({"--views native"}), top({"--native"}));
 }
 
 TEST_F(ViewsCliTest, BatchesAndThreadsChangeNothing) {
   const std::string small = asset("images/otter-head.jpg").string();
   const std::vector<std::string> inputs{scene_, "missing.jpg", small, scene_};
-  const auto all = [&](std::vector<std::string> more) {
-    more.insert(more.end(), inputs.begin(), inputs.end());
-    more.insert(more.end(), {"--views", "tiles", "--deterministic", "--format", "jsonl"});
+  const auto all = [&](Words more) {
+    more += inputs;
+    more += Words{"--views tiles --deterministic --format jsonl"};
     const Outcome outcome = hydrascope("classify", more);
     EXPECT_EQ(outcome.code, 3) << outcome.err;
     std::vector<Json> records = outcome.records();
     for (Json& record : records) record.erase("seconds");
     return records;
   };
-  const std::vector<Json> one = all({"-b", "1", "-j", "1"});
+  const std::vector<Json> one = all({"-b 1 -j 1"});
   ASSERT_EQ(one.size(), 4U);
   for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(one[i].at("input"), inputs[i]);
   EXPECT_EQ(one[1].at("error").at("code"), "not_found");
   EXPECT_EQ(one[3], one[0]);
-  EXPECT_EQ(all({"-b", "9", "-j", "4"}), one);
+  EXPECT_EQ(all({"-b 9 -j 4"}), one);
 }
 
 TEST_F(ViewsCliTest, EvaluateScoresTheMostProbableView) {
@@ -145,8 +144,7 @@ TEST_F(ViewsCliTest, EvaluateScoresTheMostProbableView) {
           .string();
   const std::vector<std::string> set{"set", "--labels-csv", labels, "--format", "json"};
   const auto scores = [&](const std::string& views) {
-    std::vector<std::string> words = set;
-    words.insert(words.end(), {"--views", views});
+    Words words = set + Words{"--views", views};
     const Outcome outcome = hydrascope("evaluate", words);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.json();
@@ -163,20 +161,19 @@ TEST_F(ViewsCliTest, EvaluateScoresTheMostProbableView) {
   EXPECT_TRUE(tiles.at("nll").is_null()) << "the largest of many probabilities are no distribution";
   EXPECT_TRUE(tiles.at("brier").is_null());
   EXPECT_LT(tiles.at("ece"), 0.5);
-  for (const std::vector<std::string>& other : {std::vector<std::string>{"--save-logits", "x.npy"},
-                                                {"--against-attn", "hydra"},
-                                                {"--measure", "deletion"},
-                                                {"--diagnostics", "x.json"}}) {
-    std::vector<std::string> words = set;
-    words.insert(words.end(), {"--views", "tiles"});
-    words.insert(words.end(), other.begin(), other.end());
+  for (const Words& other : {Words{"--save-logits x.npy"},
+                             {"--against-attn", "hydra"},
+                             {"--measure", "deletion"},
+                             {"--diagnostics", "x.json"}}) {
+    Words words = set + Words{"--views tiles"};
+    words += other;
     refused("evaluate", words, other.front() + " with --views tiles");
   }
 }
 
 TEST_F(ViewsCliTest, MapsLieInTheViewThatFoundTheClass) {
   const std::vector<Json> maps =
-      records("visualize", {scene_, "--views", "tiles", "--topk", "2", "--save-raw", "-o", "two"});
+      records("visualize", {scene_, "--views tiles --topk 2 --save-raw -o two"});
   ASSERT_EQ(maps.size(), 2U);
   EXPECT_EQ(maps[0].at("class").at("index"), kOtter);
   EXPECT_EQ(maps[0].at("views"), "tiles");
@@ -185,9 +182,10 @@ TEST_F(ViewsCliTest, MapsLieInTheViewThatFoundTheClass) {
   EXPECT_GT(maps[0].at("class").at("prob"), 0.5);
   EXPECT_GT(seen_share(maps[0].at("class").at("box")), 0.5);
   EXPECT_TRUE(maps[1].at("class").contains("box"));
-  const Json named = records("visualize", {scene_, "--views", "pyramid", "--class", "otter",
-                                           "--method", "attention", "--alpha", "0", "-o", "one"})
-                         .at(0);
+  const Json named =
+      records("visualize",
+              {scene_, "--views pyramid --class otter --method attention --alpha 0 -o one"})
+          .at(0);
   const Json& box = named.at("class").at("box");
   EXPECT_GT(seen_share(box), 0.5);
   const image::Picture drawn =
@@ -205,20 +203,17 @@ TEST_F(ViewsCliTest, MapsLieInTheViewThatFoundTheClass) {
 }
 
 TEST_F(ViewsCliTest, WhatNeedsOneViewIsRefusedByName) {
-  refused("classify", {scene_, "--views", "tiles", "--save-logits", "x.npy"},
+  refused("classify", {scene_, "--views tiles --save-logits x.npy"},
           "--save-logits with --views tiles");
-  refused("classify", {scene_, "--views", "pyramid", "--save-input", "x.npy"},
+  refused("classify", {scene_, "--views pyramid --save-input x.npy"},
           "--save-input with --views pyramid");
-  refused("classify", {scene_, "--native", "--views", "tiles"}, "--native with --views tiles");
-  refused("classify", {scene_, "--views", "native", "--img-size", "64"},
-          "--native with --img-size");
-  refused("visualize", {scene_, "--views", "tiles", "--html", "x.html"},
-          "--html with --views tiles");
-  refused("visualize", {scene_, "--views", "tiles", "--frames-as-video", "2"},
+  refused("classify", {scene_, "--native --views tiles"}, "--native with --views tiles");
+  refused("classify", {scene_, "--views native --img-size 64"}, "--native with --img-size");
+  refused("visualize", {scene_, "--views tiles --html x.html"}, "--html with --views tiles");
+  refused("visualize", {scene_, "--views tiles --frames-as-video 2"},
           "--frames-as-video with --views tiles");
   folder_.write("clip.mp4", "no video, by its name alone");
-  const Outcome video =
-      hydrascope("visualize", {"clip.mp4", "--views", "tiles", "--format", "jsonl"});
+  const Outcome video = hydrascope("visualize", {"clip.mp4 --views tiles --format jsonl"});
   EXPECT_EQ(video.code, 3) << video.err;
   EXPECT_THAT(video.out, HasSubstr("is a video; --views tiles draws pictures"));
 }

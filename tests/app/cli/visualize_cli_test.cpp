@@ -31,13 +31,12 @@ std::pair<int, int> png_size(const fs::path& file) {
 
 class VisualizeCliTest : public ::testing::Test {
  protected:
-  Outcome visualize(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {"visualize", "--format", "jsonl", "--device", "cpu", "--no-progress"});
-    return run(arguments, {"", folder_.path(), {}});
+  Outcome visualize(Words arguments) {
+    return run(Words{"visualize --format jsonl --device cpu --no-progress"} + arguments,
+               {"", folder_.path(), {}});
   }
   /// Of a run that must succeed.
-  std::vector<Json> records(const std::vector<std::string>& arguments) {
+  std::vector<Json> records(const Words& arguments) {
     const Outcome outcome = visualize(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;
     return outcome.code == 0 ? outcome.records() : std::vector<Json>();
@@ -79,8 +78,7 @@ TEST_F(VisualizeCliTest, AHeatmapOfThePicturesOwnSizeAndTheRecordOfTheContract) 
 
 TEST_F(VisualizeCliTest, RawMapsHoldWhatTheRecordSays) {
   picture("p.ppm", 96, 64);
-  const auto record =
-      records({"p.ppm", "--native", "--method", "hydra", "--save-raw", "-o", "out"}).at(0);
+  const auto record = records({"p.ppm --native --method hydra --save-raw -o out"}).at(0);
   EXPECT_EQ(record.at("grid"), (Json{4, 6}));
   EXPECT_EQ(record.at("files").at("map"), "out/p.map.npy");
   const std::string bytes = read_bytes(path("out/p.map.npy"));
@@ -98,8 +96,8 @@ TEST_F(VisualizeCliTest, RawMapsHoldWhatTheRecordSays) {
 TEST_F(VisualizeCliTest, SeveralMapsAreASheetAndAnArchive) {
   picture("p.ppm", 96, 64);
   const std::vector<Json> maps =
-      records({"p.ppm", "--method", "hydra,attention", "--class", "otter", "--class", "360",
-               "--class", "n02442845", "--head", "mean,max", "--save-raw"});
+      records({"p.ppm --method hydra,attention --class otter --class 360 --class n02442845 --head "
+               "mean,max --save-raw"});
   // hydra: 2 heads x 2 classes, attention: 2 heads, one map for all classes.
   ASSERT_EQ(maps.size(), 6U);
   EXPECT_EQ(maps[0].at("class").at("label"), "otter");
@@ -124,7 +122,7 @@ TEST_F(VisualizeCliTest, SeveralMapsAreASheetAndAnArchive) {
 
 TEST_F(VisualizeCliTest, APictureOf1080pHasAMapOf68Rows) {
   picture("wide.ppm", 1920, 1080);
-  const Json record = records({"wide.ppm", "--native", "--attn", "hydra", "--save-raw"}).at(0);
+  const Json record = records({"wide.ppm --native --attn hydra --save-raw"}).at(0);
   EXPECT_EQ(record.at("grid"), (Json{68, 120}));
   EXPECT_EQ(record.at("model_size"), (Json{1088, 1920}));
   EXPECT_EQ(png_size(path("heatmaps/wide.heatmap.png")), (std::pair{1920, 1080}));
@@ -135,12 +133,12 @@ TEST_F(VisualizeCliTest, APictureOf1080pHasAMapOf68Rows) {
 
 TEST_F(VisualizeCliTest, AllLayersAllHeadsAndTheBestClasses) {
   picture("p.ppm", 64, 64);
-  EXPECT_EQ(records({"p.ppm", "--layer", "all"}).size(), 12U);
-  const std::vector<Json> heads = records({"p.ppm", "--layer", "0,last", "--head", "all"});
+  EXPECT_EQ(records({"p.ppm --layer all"}).size(), 12U);
+  const std::vector<Json> heads = records({"p.ppm --layer 0,last --head all"});
   ASSERT_EQ(heads.size(), 6U);
   EXPECT_EQ(heads[4].at("layer"), 11);
   EXPECT_EQ(heads[4].at("head"), "1");
-  const std::vector<Json> classes = records({"p.ppm", "--topk", "3"});
+  const std::vector<Json> classes = records({"p.ppm --topk 3"});
   ASSERT_EQ(classes.size(), 3U);
   EXPECT_GE(classes[0].at("class").at("prob"), classes[1].at("class").at("prob"));
 }
@@ -153,7 +151,7 @@ TEST_F(VisualizeCliTest, EveryMethodForSoftmaxHydraAndAMixture) {
                                          : "hydra,attention,rollout,grad-rollout,gradcam,"
                                            "attn-gradcam";
     const std::vector<Json> maps =
-        records({"p.ppm", "--img-size", "64", "--method", methods, "--attn", attention});
+        records({"p.ppm --img-size 64 --method", methods, "--attn", attention});
     ASSERT_EQ(maps.size(), is_mixed ? 5U : 6U);
     for (const Json& map : maps) EXPECT_TRUE(map.at("min").is_number()) << map.dump();
     if (is_mixed) {
@@ -176,8 +174,7 @@ TEST_F(VisualizeCliTest, TheHeatLiesOnTheObject) {
         Case{"otter-head.jpg", "otter", 8, 4, 14, 14},
         Case{"lake-sherburne.jpg", "alp", 2, 0, 10, 14}}) {
     SCOPED_TRACE(name);
-    const auto record =
-        records({asset("images/" + std::string(name)).string(), "--save-raw"}).at(0);
+    const auto record = records({asset("images/" + std::string(name)), "--save-raw"}).at(0);
     EXPECT_EQ(record.at("class").at("label"), label);
     const Npy map(path(record.at("files").at("map")));
     ASSERT_EQ(map.values.size(), 196U);
@@ -202,7 +199,7 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
     std::pair<int, int> size;
   };
   const auto drawn = [&](std::vector<std::string> how) {
-    how.insert(how.begin(), {"p.ppm", "--img-size", "64", "--save-raw", "--precision", "float32"});
+    how = Words{"p.ppm --img-size 64 --save-raw --precision float32"} + how;
     records(how);
     return Drawn{read_bytes(path("heatmaps/p.heatmap.png")), read_bytes(path("heatmaps/p.map.npy")),
                  png_size(path("heatmaps/p.heatmap.png"))};
@@ -210,7 +207,7 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
   const Drawn plain = drawn({});
   EXPECT_EQ(plain.size, (std::pair{96, 64}));
   EXPECT_EQ(drawn({}).heatmap, plain.heatmap) << "the same bits again";
-  const std::vector<std::vector<std::string>> over_the_picture{
+  const std::vector<Words> over_the_picture{
       {"--sign", "both"}, {"--sign", "absolute"}, {"--cmap", "viridis"},    {"--blocks"},
       {"--alpha", "0.4"}, {"--no-fade"},          {"--outlier-perc", "60"}, {"--threshold", "0.5"}};
   std::set<std::string> different{plain.heatmap};
@@ -220,11 +217,10 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
     EXPECT_EQ(changed.size, plain.size) << option.front();
     EXPECT_EQ(changed.map, plain.map) << option.front() << " changes what is drawn alone";
   }
-  EXPECT_EQ(drawn({"--sign", "positive", "--alpha", "0.8", "--fade", "--method", "hydra"}).heatmap,
-            plain.heatmap)
+  EXPECT_EQ(drawn({"--sign positive --alpha 0.8 --fade --method hydra"}).heatmap, plain.heatmap)
       << "the defaults by their names";
-  EXPECT_EQ(drawn({"--method", "auto"}).heatmap, plain.heatmap);
-  EXPECT_NE(drawn({"--method", "attention"}).map, plain.map);
+  EXPECT_EQ(drawn({"--method auto"}).heatmap, plain.heatmap);
+  EXPECT_NE(drawn({"--method attention"}).map, plain.map);
 
   const auto grows = [&](const std::vector<std::string>& option, bool wider, bool higher) {
     const auto [width, height] = drawn(option).size;
@@ -239,9 +235,10 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
 
 TEST_F(VisualizeCliTest, TextIsOneShortLinePerInput) {
   picture("p.ppm", 64, 64);
-  const auto printed = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"visualize", "p.ppm", kOtters, "--device", "cpu",
-                                         "--no-progress", "--precision", "float32"});
+  const auto printed = [&](Words arguments) {
+    arguments =
+        Words{"visualize p.ppm", kOtters, "--device cpu --no-progress --precision float32"} +
+        arguments;
     const Outcome outcome = run(arguments, {"", folder_.path(), {}});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.lines();
@@ -249,21 +246,21 @@ TEST_F(VisualizeCliTest, TextIsOneShortLinePerInput) {
   const std::vector<std::string> one = printed({});
   ASSERT_EQ(one.size(), 2U);
   EXPECT_EQ(one[1], kOtters + "  otter 67.5 %  -> heatmaps/oakland-zoo-otters.heatmap.png");
-  const std::vector<std::string> many = printed({"--layer", "all", "--topk", "2"});
+  const std::vector<std::string> many = printed({"--layer all --topk 2"});
   ASSERT_EQ(many.size(), 2U);
   EXPECT_EQ(
       many[1],
       kOtters + "  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/oakland-zoo-otters.heatmap.png");
   const auto [width, height] = png_size(path("heatmaps/oakland-zoo-otters.heatmap.png"));
   EXPECT_GT(width, 4 * height) << "twelve layers side by side, a row per class";
-  const std::vector<std::string> verbose = printed({"--layer", "0,11", "-v"});
+  const std::vector<std::string> verbose = printed({"--layer 0,11 -v"});
   ASSERT_EQ(verbose.size(), 4U);
   EXPECT_NE(verbose[3].find("hydra layer 11"), std::string::npos) << verbose[3];
 }
 
 TEST_F(VisualizeCliTest, FileFormats) {
   picture("p.ppm", 64, 64);
-  const Json record = records({"p.ppm", "--image-format", "jpg", "--quality", "50"}).at(0);
+  const Json record = records({"p.ppm --image-format jpg --quality 50"}).at(0);
   EXPECT_EQ(record.at("files").at("heatmap"), "heatmaps/p.heatmap.jpg");
   EXPECT_EQ(read_bytes(path("heatmaps/p.heatmap.jpg")).substr(0, 3), "\xFF\xD8\xFF");
 }
@@ -271,7 +268,7 @@ TEST_F(VisualizeCliTest, FileFormats) {
 TEST_F(VisualizeCliTest, RecordFormats) {
   picture("p.ppm", 64, 64);
   const auto printed = [&](const std::string& format) {
-    return run({"visualize", "p.ppm", "missing.jpg", "--format", format, "--device", "cpu"},
+    return run({"visualize p.ppm missing.jpg --format", format, "--device cpu"},
                {"", folder_.path(), {}});
   };
   const Json array = printed("json").json();
@@ -291,7 +288,7 @@ TEST_F(VisualizeCliTest, BadInputsHaveTheirOwnRecordsInOrderAndNamesAreNotShared
   picture("a/p.ppm", 64, 64);
   picture("b/p.ppm", 40, 50, 1);
   folder_.write("text.jpg", "no picture");
-  const Outcome outcome = visualize({"a/p.ppm", "text.jpg", "missing.jpg", "b/p.ppm"});
+  const Outcome outcome = visualize({"a/p.ppm text.jpg missing.jpg b/p.ppm"});
   EXPECT_EQ(outcome.code, 3);
   const std::vector<Json> all = outcome.records();
   ASSERT_EQ(all.size(), 4U);
@@ -303,15 +300,14 @@ TEST_F(VisualizeCliTest, BadInputsHaveTheirOwnRecordsInOrderAndNamesAreNotShared
   EXPECT_EQ(png_size(path("heatmaps/p-2.heatmap.png")), (std::pair{40, 50}));
   EXPECT_EQ(files_in("heatmaps"), 2U) << "nothing temporary is left";
 
-  const Outcome strict = visualize({"--on-error", "fail", "missing.jpg", "a/p.ppm"});
+  const Outcome strict = visualize({"--on-error fail missing.jpg a/p.ppm"});
   EXPECT_EQ(strict.code, 1);
   EXPECT_EQ(strict.records().size(), 1U);
 }
 
 TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
   picture("p.ppm", 64, 64);
-  const auto refused = [&](std::vector<std::string> arguments, std::vector<std::string> texts,
-                           int code = 2) {
+  const auto refused = [&](Words arguments, std::vector<std::string> texts, int code = 2) {
     arguments.insert(arguments.begin(), "p.ppm");
     const Outcome outcome = visualize(arguments);
     EXPECT_EQ(outcome.code, code) << arguments.back();
@@ -319,21 +315,21 @@ TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
     for (const std::string& text : texts)
       EXPECT_NE(outcome.err.find(text), std::string::npos) << text << " in: " << outcome.err;
   };
-  refused({"--class", "oter"}, {"--class oter", "did you mean otter"});
-  refused({"--class", "crane"}, {"2 classes", "134", "517"});
-  refused({"--class", "1000"}, {"0 to 999"});
-  refused({"--method", "rolout"}, {"did you mean rollout?"});
-  refused({"--method", "attention", "--attn", "hydra:last1"}, {"no attention map", "supports"});
-  refused({"--layer", "12"}, {"0 to 11"});
-  refused({"--head", "3"}, {"0 to 2"});
-  refused({"--head", "max", "--method", "gradcam"}, {"one map for all heads"});
-  refused({"--cmap", "jet"}, {"--cmap"});
-  refused({"--alpha", "1.5"}, {"--alpha"});
-  refused({"--keep-tokens", "0.5"}, {"every token"});
-  refused({"-o", "-"}, {"expected a folder"});
-  refused({"-o", "p.ppm"}, {"cannot make the folder"}, 1);
-  refused({"--caption", "--font", "p.ppm"}, {"p.ppm"}, 1);
-  refused({"--font", "missing.ttf"}, {"missing.ttf"}, 1);
+  refused({"--class oter"}, {"--class oter", "did you mean otter"});
+  refused({"--class crane"}, {"2 classes", "134", "517"});
+  refused({"--class 1000"}, {"0 to 999"});
+  refused({"--method rolout"}, {"did you mean rollout?"});
+  refused({"--method attention --attn hydra:last1"}, {"no attention map", "supports"});
+  refused({"--layer 12"}, {"0 to 11"});
+  refused({"--head 3"}, {"0 to 2"});
+  refused({"--head max --method gradcam"}, {"one map for all heads"});
+  refused({"--cmap jet"}, {"--cmap"});
+  refused({"--alpha 1.5"}, {"--alpha"});
+  refused({"--keep-tokens 0.5"}, {"every token"});
+  refused({"-o -"}, {"expected a folder"});
+  refused({"-o p.ppm"}, {"cannot make the folder"}, 1);
+  refused({"--caption --font p.ppm"}, {"p.ppm"}, 1);
+  refused({"--font missing.ttf"}, {"missing.ttf"}, 1);
   const Outcome none = visualize({});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("no input given"), std::string::npos);
@@ -344,15 +340,15 @@ TEST_F(VisualizeCliTest, APictureThatIsStoredTurnedIsShownUpright) {
   const Json record = records({turned.string()}).at(0);
   EXPECT_EQ(png_size(path("heatmaps/exif.heatmap.png")),
             (std::pair{record.at("width").get<int>(), record.at("height").get<int>()}));
-  const Json stored = records({turned.string(), "--exif", "ignore"}).at(0);
+  const Json stored = records({turned, "--exif ignore"}).at(0);
   EXPECT_EQ(stored.at("width"), record.at("height"));
 }
 
 TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
   picture("a.ppm", 64, 64);
   picture("b.ppm", 48, 64, 3);
-  const Outcome outcome = visualize({"a.ppm", "missing.jpg", "b.ppm", "--html", "page.html",
-                                     "--layer", "0,11", "--cmap", "viridis"});
+  const Outcome outcome =
+      visualize({"a.ppm missing.jpg b.ppm --html page.html --layer 0,11 --cmap viridis"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   const std::string page = read_bytes(path("page.html"));
   for (const char* text : {"a.ppm", "missing.jpg", "b.ppm", "viridis", "<html"})
@@ -361,8 +357,8 @@ TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
 
 TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
   picture("a.ppm", 64, 64);
-  const auto page_of = [&](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), {"a.ppm", "--method", "hydra", "--html", "page.html"});
+  const auto page_of = [&](Words arguments) {
+    arguments = Words{"a.ppm --method hydra --html page.html"} + arguments;
     EXPECT_EQ(visualize(arguments).code, 0);
     return read_bytes(path("page.html"));
   };
@@ -371,9 +367,8 @@ TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
                            R"("signedColormap":"blue-orange")", R"("outlierPercent":30.0)",
                            R"("opacity":0.8)", R"("fade":true)"})
     EXPECT_NE(usual.find(text), std::string::npos) << text;
-  const std::string other =
-      page_of({"--sign", "both", "--threshold", "0.5", "--cmap", "blue-orange", "--outlier-perc",
-               "2", "--no-fade", "--alpha", "0.25"});
+  const std::string other = page_of(
+      {"--sign both --threshold 0.5 --cmap blue-orange --outlier-perc 2 --no-fade --alpha 0.25"});
   for (const char* text : {R"("sign":"both")", R"("mass":0.5)", R"("colormap":"blue-orange")",
                            R"("signedColormap":"blue-orange")", R"("outlierPercent":2.0)",
                            R"("opacity":0.25)", R"("fade":false)"})
@@ -389,7 +384,7 @@ TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
 TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
   const std::string video =
       (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/six_frames.avi").string();
-  const Outcome outcome = visualize({video, "--save-raw", "--smooth", "0.5"});
+  const Outcome outcome = visualize({video, "--save-raw --smooth 0.5"});
   if (outcome.out.find("unsupported_format") != std::string::npos)
     GTEST_SKIP() << "this build has no OpenCV";
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
@@ -402,15 +397,13 @@ TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
   EXPECT_NE(read_bytes(path("heatmaps/six_frames.map.npy")).find("'shape': (6, 14, 14), }"),
             std::string::npos);
   // What was written is a video with as many frames.
-  EXPECT_EQ(
-      records({"heatmaps/six_frames.heatmap.mp4", "--video-stride", "2", "-o", "again"}).size(),
-      3U);
+  EXPECT_EQ(records({"heatmaps/six_frames.heatmap.mp4 --video-stride 2 -o again"}).size(), 3U);
 }
 
 TEST_F(VisualizeCliTest, PicturesBecomeFramesOfOneVideo) {
   for (const char* name : {"frames/1.ppm", "frames/2.ppm", "frames/3.ppm"}) picture(name, 64, 48);
   picture("frames/4.ppm", 48, 64);
-  const Outcome outcome = visualize({"frames", "--frames-as-video", "5", "--layer", "0,11"});
+  const Outcome outcome = visualize({"frames --frames-as-video 5 --layer 0,11"});
   if (outcome.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.out;
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const std::vector<Json> maps = outcome.records();
@@ -424,7 +417,7 @@ TEST_F(VisualizeCliTest, PicturesBecomeFramesOfOneVideo) {
 TEST_F(VisualizeCliTest, FramesComeByNumberAndOneASecondIsOnThePage) {
   for (int i = 8; i < 13; ++i)
     picture("frames/frame_" + std::to_string(i) + ".ppm", 64, 48, static_cast<unsigned>(i));
-  const Outcome outcome = visualize({"frames", "--frames-as-video", "2", "--html", "page.html"});
+  const Outcome outcome = visualize({"frames --frames-as-video 2 --html page.html"});
   if (outcome.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.out;
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
   const std::vector<Json> frames = outcome.records();
@@ -442,8 +435,7 @@ TEST_F(VisualizeCliTest, AFrameWithAnotherGridFailsAlone) {
   picture("frames/2.ppm", 48, 64);
   picture("frames/3.ppm", 64, 48);
   picture("other.ppm", 32, 32);
-  const Outcome outcome =
-      visualize({"frames", "other.ppm", "--frames-as-video", "5", "--native", "--save-raw"});
+  const Outcome outcome = visualize({"frames other.ppm --frames-as-video 5 --native --save-raw"});
   if (outcome.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << outcome.out;
   EXPECT_EQ(outcome.code, 3) << outcome.err << outcome.out;
   const std::vector<Json> frames = outcome.records();
@@ -461,8 +453,7 @@ TEST_F(VisualizeCliTest, AnInterruptLeavesAPlayableVideo) {
   std::string list;
   for (int i = 0; i < 200; ++i) list += "p.ppm\n";
   folder_.write("list.txt", list);
-  const Outcome made =
-      visualize({"@list.txt", "--frames-as-video", "25", "--img-size", "32", "-o", "."});
+  const Outcome made = visualize({"@list.txt --frames-as-video 25 --img-size 32 -o ."});
   if (made.out.find("OpenCV") != std::string::npos) GTEST_SKIP() << made.out.substr(0, 200);
   ASSERT_EQ(made.code, 0) << made.err;
   const auto videos = [&] {
@@ -472,9 +463,9 @@ TEST_F(VisualizeCliTest, AnInterruptLeavesAPlayableVideo) {
     return names;
   };
   ASSERT_EQ(videos().size(), 1U);
-  Program program({"visualize", videos().front(), "--format", "jsonl", "--device", "cpu", "-b", "1",
-                   "-o", "out", "--save-raw"},
-                  {"", folder_.path(), {}});
+  Program program(
+      {"visualize", videos().front(), "--format jsonl --device cpu -b 1 -o out --save-raw"},
+      {"", folder_.path(), {}});
   for (int i = 0; i < 6000 && program.output_so_far().empty(); ++i) usleep(5'000);
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
@@ -509,15 +500,15 @@ TEST_F(VisualizeCliTest, InputsAreNotOverwritten) {
   picture("a.ppm", 64, 48);
   folder_.write("a.heatmap.png", ppm(40, 40, 2));  // decoders go by content
   const std::string before = read_bytes(path("a.heatmap.png"));
-  const auto both = records({"a.ppm", "a.heatmap.png", "-o", "."});
+  const auto both = records({"a.ppm a.heatmap.png -o ."});
   ASSERT_EQ(both.size(), 2U);
   EXPECT_EQ(read_bytes(path("a.heatmap.png")), before);
   EXPECT_EQ(both[0].at("files").at("heatmap"), "./a-2.heatmap.png");
   EXPECT_EQ(png_size(path("a-2.heatmap.png")), (std::pair{64, 48}));
-  const Outcome page = visualize({"a.ppm", "--html", "a.ppm"});
+  const Outcome page = visualize({"a.ppm --html a.ppm"});
   EXPECT_EQ(page.code, 2);
   EXPECT_NE(page.err.find("must end in .html"), std::string::npos) << page.err;
-  const Outcome file = visualize({"a.ppm", "-o", "records.jsonl"});
+  const Outcome file = visualize({"a.ppm -o records.jsonl"});
   EXPECT_EQ(file.code, 2);
   EXPECT_NE(file.err.find("names a folder"), std::string::npos) << file.err;
 }
@@ -540,7 +531,7 @@ TEST_F(VisualizeCliTest, AReaderThatGoesAwayEndsTheRunButNoFileInTheMiddle) {
 }
 
 TEST_F(VisualizeCliTest, HelpEnumeratesMethodsAndColours) {
-  const Outcome outcome = run({"help", "attn"});
+  const Outcome outcome = run({"help attn"});
   EXPECT_EQ(outcome.code, 0);
   for (const char* text :
        {"--method", "grad-rollout", "attn-gradcam", "viridis", "--frames-as-video"})
