@@ -41,7 +41,47 @@ namespace {
 /// Of a step of training: the gradients of a product are two products of its size.
 constexpr double kPassesOfAStep = 3;
 
-BenchmarkHeader header_of(const ParsedOptions& options) {
+struct BenchmarkRequest {
+  Console console;
+  OutputRequest output;
+  std::vector<std::string> compared;  ///< two results: nothing is run
+  std::vector<BenchmarkRun> runs = {};
+  std::string stage = {};
+  std::vector<std::string> pictures = {};
+  MeasureOptions measure = {};
+  std::string plot = {};
+  std::string baseline = {};
+  double most_percent_slower = 5;
+  int threads = 0;  ///< of the model
+};
+
+BenchmarkRequest benchmark_request(const ParsedOptions& options) {
+  const OptionReader read(options);
+  const std::string& file = options.text("output");
+  BenchmarkRequest request{console_request(options),
+                           {file, choose_benchmark_format(options.text("format"), file)},
+                           options.texts("compare")};
+  if (!request.compared.empty()) return request;
+  read.take("plot", request.plot);
+  if (!request.plot.empty()) check_chart_file(request.plot);
+  read.take("stage", request.stage);
+  request.pictures = options.positionals();
+  if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
+    throw Error(ErrorCode::invalid_argument,
+                "pictures are read with --stage end_to_end or both only", request.pictures.front());
+  }
+  if (request.pictures.empty()) request.pictures = bundled_images();
+  request.runs = sweep(options);
+  read.take("warmup", request.measure.warmup);
+  read.take("iters", request.measure.iterations);
+  read.take("duration", request.measure.duration);
+  read.take("baseline", request.baseline);
+  read.take("fail-if-slower", request.most_percent_slower);
+  request.threads = model_threads(request.runs.front().run);
+  return request;
+}
+
+BenchmarkHeader header_of(const BenchmarkRequest& request) {
   namespace device = kernels::device;
   const device::GpuInfo gpus = device::gpu_info();
   BenchmarkHeader header{
@@ -54,7 +94,7 @@ BenchmarkHeader header_of(const ParsedOptions& options) {
       {"driver", gpus.driver.empty() ? "none" : gpus.driver},
       {"cpu", device::cpu_model()},
       {"instruction_sets", join_words(device::names(device::cpu_features()), " ", " ")},
-      {"threads", std::to_string(model_threads(run_request(options, AutoExif::upright)))}};
+      {"threads", std::to_string(request.threads)}};
   for (const device::Gpu& gpu : gpus.gpus) header["gpu" + std::to_string(gpu.index)] = gpu.name;
   return header;
 }
@@ -88,14 +128,6 @@ std::string joined(const std::map<std::string, std::string>& settings) {
 /// What the transform's `fit` makes of the size asked for.
 image::Size fitted(const image::TransformConfig& transform) {
   return image::plan_transform(transform, transform.img_size).output;
-}
-
-MeasureOptions measure_options(const ParsedOptions& options) {
-  MeasureOptions measure;
-  if (options.given("warmup")) measure.warmup = options.integer("warmup");
-  if (options.given("iters")) measure.iterations = options.integer("iters");
-  if (options.given("duration")) measure.duration = options.number("duration");
-  return measure;
 }
 
 void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& row) {
@@ -169,19 +201,18 @@ Timings measure_end_to_end(Subject& subject, const RunRequest& run,
 }
 
 /// --compare A B: no run.
-int compare_files(const ParsedOptions& options) {
-  const std::vector<std::string>& files = options.texts("compare");
-  OutputFile output(options.text("output"));
-  write(compare(read_benchmark(files[0]), read_benchmark(files[1])),
-        choose_benchmark_format(options.text("format"), options.text("output")), output.stream());
+int compare_files(const BenchmarkRequest& request) {
+  OutputFile output(request.output.file);
+  write(compare(read_benchmark(request.compared[0]), read_benchmark(request.compared[1])),
+        request.output.format, output.stream());
   output.close();
   return kExitOk;
 }
 
-int check_baseline(const ParsedOptions& options, const BenchmarkResult& result) {
-  if (!options.given("baseline")) return kExitOk;
-  const auto slower = slower_rows(read_benchmark(options.text("baseline")), result,
-                                  options.number("fail-if-slower"));
+int check_baseline(const BenchmarkRequest& request, const BenchmarkResult& result) {
+  if (request.baseline.empty()) return kExitOk;
+  const auto slower =
+      slower_rows(read_benchmark(request.baseline), result, request.most_percent_slower);
   for (const std::string& line : slower) std::cerr << "check failed: " << line << '\n';
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
@@ -189,21 +220,15 @@ int check_baseline(const ParsedOptions& options, const BenchmarkResult& result) 
 }  // namespace
 
 int run_benchmark(const ParsedOptions& options) {
-  if (!options.texts("compare").empty()) return compare_files(options);
-  if (options.given("plot")) check_chart_file(options.text("plot"));
-  const Console console(options);
-  const std::string& stage = options.text("stage");
-  std::vector<std::string> files = options.positionals();
-  if (!files.empty() && stage != "end_to_end" && stage != "both") {
-    throw Error(ErrorCode::invalid_argument,
-                "pictures are read with --stage end_to_end or both only", files.front());
-  }
-  if (files.empty()) files = bundled_images();
-  const std::vector<BenchmarkRun> runs = sweep(options);
-  OutputFile output(options.text("output"));
-  BenchmarkResult result{header_of(options), {}};
-  BenchmarkWriter writer(choose_benchmark_format(options.text("format"), options.text("output")),
-                         output.stream(), result.header);
+  const BenchmarkRequest request = benchmark_request(options);
+  if (!request.compared.empty()) return compare_files(request);
+  const Console& console = request.console;
+  const std::string& stage = request.stage;
+  const std::vector<std::string>& files = request.pictures;
+  const std::vector<BenchmarkRun>& runs = request.runs;
+  OutputFile output(request.output.file);
+  BenchmarkResult result{header_of(request), {}};
+  BenchmarkWriter writer(request.output.format, output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
   int failed = 0;
   const std::int64_t rows_per_run = stage == "both" ? 2 : 1;
@@ -256,10 +281,10 @@ int run_benchmark(const ParsedOptions& options) {
       const bool whole = row.stage == "end_to_end";
       const bool trains = row.stage == "train_step";
       const Timings timings =
-          whole    ? measure_end_to_end(subject, run, files, measure_options(options))
+          whole    ? measure_end_to_end(subject, run, files, request.measure)
           : trains ? measure_train_step(subject.config, size, row.batch, chosen.device,
-                                        chosen.precision, measure_options(options))
-                   : measure_model(subject, size, row.batch, measure_options(options));
+                                        chosen.precision, request.measure)
+                   : measure_model(subject, size, row.batch, request.measure);
       if (trains) {
         row.kernels = "modules";
         row.gflops_per_image *= kPassesOfAStep;
@@ -297,10 +322,10 @@ int run_benchmark(const ParsedOptions& options) {
   progress.finish();
   writer.finish();
   output.close();
-  if (options.given("plot") && !result.rows.empty()) write_chart(result, options.text("plot"));
+  if (!request.plot.empty() && !result.rows.empty()) write_chart(result, request.plot);
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
-  return check_baseline(options, result);
+  return check_baseline(request, result);
 }
 
 }  // namespace hydrascope::app

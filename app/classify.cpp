@@ -16,7 +16,7 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <iostream>
+#include <istream>
 #include <optional>
 #include <thread>
 #include <unistd.h>
@@ -24,22 +24,40 @@
 namespace hydrascope::app {
 namespace {
 
+struct ClassifyRequest : PicturesRequest {
+  LabelType label_type = LabelType::name;
+  std::int64_t topk = 5;
+  std::string save_logits = {};
+  std::string save_input = {};
+  std::int64_t video_stride = 0;  ///< 0: a frame a second
+};
+
+ClassifyRequest classify_request(const ParsedOptions& options) {
+  ClassifyRequest request{pictures_request(options, AutoExif::upright)};
+  refuse_beside_views(options, {"save-logits", "save-input"});
+  const OptionReader read(options);
+  request.label_type = parse_label_type(options.text("label-type"));
+  read.take("topk", request.topk);
+  read.take("save-logits", request.save_logits);
+  read.take("save-input", request.save_input);
+  read.take("video-stride", request.video_stride);
+  return request;
+}
+
 /// Several processes write into files of their own, or whole lines to one standard output.
-void check_shareable(const ProcessTeam& team, const ParsedOptions& options,
-                     const std::vector<std::string>& words) {
+void check_shareable(const ProcessTeam& team, const ClassifyRequest& request) {
   if (!team.has_others()) return;
-  if (std::ranges::find(words, "-") != words.end()) {
+  if (std::ranges::find(request.words, "-") != request.words.end()) {
     throw Error(ErrorCode::invalid_argument,
                 "paths on standard input cannot be shared by several processes", "-",
                 "write them to a file and name it as @list.txt");
   }
-  const std::string& output = options.text("output");
-  if (!output.empty() && output != "-") return;
-  const Format format = choose_format(options.text("format"), output);
+  const auto& [file, format] = request.output;
+  if (!file.empty() && file != "-") return;
   if (format != Format::text && format != Format::jsonl) {
     throw Error(ErrorCode::invalid_argument,
                 "is one table or list, which several processes cannot write to one output",
-                "--format " + options.text("format"),
+                "--format " + std::string(format_name(format)),
                 "--format jsonl, or --output FILE: each process writes its own");
   }
 }
@@ -48,55 +66,43 @@ void check_shareable(const ProcessTeam& team, const ParsedOptions& options,
 
 int run_classify(const ParsedOptions& options) {
   ProcessTeam team;
-  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
-  const TransformRequest wanted = transform_request(options);
-  RunRequest run = run_request(options, AutoExif::upright);
+  const ClassifyRequest request = classify_request(options);
+  const Console console = team.is_first() ? request.console : request.console.errors_only();
+  RunRequest run = request.run;
   run.launch = team.launch();
-  const std::vector<std::string> words = input_words(options);
-  refuse_beside_views(options, {"save-logits", "save-input"});
-  const ModelSource source = open_model(model_request(options));
-  const ResolvedTransform transform = resolve_transform(wanted, source);
-  if (wanted.is_printed && words.empty()) {
-    std::cout << transform.describe() << '\n';
-    return kExitOk;
-  }
-  if (words.empty()) {
-    throw Error(ErrorCode::invalid_argument, "no input given", "classify",
-                "name pictures, folders or globs; see `hydrascope help classify`");
-  }
-  check_shareable(team, options, words);
-  const std::int64_t topk = options.integer("topk");
-  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
-  if (options.text("label-type") == "id" && !labels.has_ids()) {
+  const std::vector<std::string>& words = request.words;
+  const std::optional<OpenedModel> opened = open_for_pictures(request);
+  if (!opened) return kExitOk;
+  const auto& [source, transform] = *opened;
+  require_inputs(words, "classify");
+  check_shareable(team, request);
+  const image::Labels labels = resolve_labels(request.labels, source).labels;
+  if (request.label_type == LabelType::id && !labels.has_ids()) {
     throw Error(ErrorCode::invalid_argument, "the labels have no ids", "--label-type id");
   }
-  for (const std::string& note : source.notes) console.note("note: " + note);
-  // Beside records it is no result, so it goes where notes go.
-  if (wanted.is_printed || console.verbose) console.note(transform.describe());
+  opened->announce(console, request.transform.is_printed);
   team.join(run.join_timeout);
   const std::jthread decoders = image::prepare_to_decode(words);
   run = with_fastest_precision(std::move(run), source.config, console, &team);
   model::Classifier classifier = make_classifier(run, source, transform.config, console);
 
   PipelineOptions pipeline = pipeline_options(run, transform.config);
-  pipeline.keep_input = options.given("save-input");
-  if (options.given("video-stride")) pipeline.video_stride = options.integer("video-stride");
+  pipeline.keep_input = !request.save_input.empty();
+  pipeline.video_stride = request.video_stride;
 
-  OutputFile output(team.own_file(options.text("output")), "--output", team.has_others());
-  RecordStream records(choose_format(options.text("format"), options.text("output")),
-                       output.stream(), classify_columns(), kClassifyRows);
-  const LabelType label_type = parse_label_type(options.text("label-type"));
+  OutputFile output(team.own_file(request.output.file), "--output", team.has_others());
+  RecordStream records(request.output.format, output.stream(), classify_columns(), kClassifyRows);
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
-  if (options.given("save-logits")) logits_file.emplace(team.own_file(options.text("save-logits")));
-  if (options.given("save-input")) input_file.emplace(team.own_file(options.text("save-input")));
+  if (!request.save_logits.empty()) logits_file.emplace(team.own_file(request.save_logits));
+  if (!request.save_input.empty()) input_file.emplace(team.own_file(request.save_input));
 
   const std::string attention = model::to_text(source.config.attention);
   const auto attention_options = computed_options(source.config);
   std::int64_t failed = 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(words, options.flag("recursive"), standard_input);
+  InputStream inputs(words, request.recursive, standard_input);
   std::int64_t number = 0;
   const auto next_input = [&] {
     std::optional<Input> input = inputs.next();
@@ -104,7 +110,7 @@ int run_classify(const ParsedOptions& options) {
     return input;
   };
   Progress progress("classify", std::nullopt, console.progress);
-  InputCount count(words, options.flag("recursive"), progress,
+  InputCount count(words, request.recursive, progress,
                    [&](std::int64_t input) { return team.takes(input); });
   const auto report = [&](const PipelineResult& result) {
     ClassifyRecord record;
@@ -121,7 +127,7 @@ int run_classify(const ParsedOptions& options) {
         record.views = image::views_name(pipeline.transform);
         record.num_views = std::ssize(result.views->plans);
       }
-      record.top = top_classes(result, topk, labels);
+      record.top = top_classes(result, request.topk, labels);
       record.device = classifier.options().device.str();
       record.precision = classifier.options().precision.name();
       record.attention = attention;
@@ -133,7 +139,7 @@ int run_classify(const ParsedOptions& options) {
       record.note = result.note;
     }
     progress.hide();
-    records.write(to_json(record), to_text(record, label_type, console.color));
+    records.write(to_json(record), to_text(record, request.label_type, console.color));
     if (logits_file) {
       if (result.error) {
         logits_file->append_nan();

@@ -29,14 +29,14 @@ int run_convert(const ParsedOptions& options) {
     if (!model.word.empty()) {
       architecture = model.word;
       if (!LocalRanks::started_this_process()) {
-        Console(options).note("note: -m names the model that is converted now; taken for --arch " +
-                              architecture);
+        console_request(options).note(
+            "note: -m names the model that is converted now; taken for --arch " + architecture);
       }
     }
     model.word = options.text("from");
   }
-  return rewrites ? rewrite_checkpoint(options, model, architecture)
-                  : distill(options, model, architecture);
+  return rewrites ? rewrite_checkpoint(rewrite_request(options, model, architecture))
+                  : distill(convert_request(options, model, architecture));
 }
 
 }  // namespace hydrascope::app

@@ -6,6 +6,7 @@
 #include "app/model/mechanism_listing.h"
 #include "app/model/self_test.h"
 #include "app/options/option_table.h"
+#include "app/options/requests.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "kernels/device/cpu_features.h"
@@ -35,10 +36,10 @@ std::int64_t total_memory_bytes() {
   return 0;
 }
 
-int report_self_test(const ParsedOptions& options) {
-  OutputFile output(options.text("output"));
+int report_self_test(const OutputRequest& request) {
+  OutputFile output(request.file);
   const SelfTest test = run_self_test();
-  test.table.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  test.table.write(request.format, output.stream());
   output.close();
   return test.passed ? kExitOk : kExitCheckFailed;
 }
@@ -46,7 +47,8 @@ int report_self_test(const ParsedOptions& options) {
 }  // namespace
 
 int run_doctor(const ParsedOptions& options) {
-  if (options.flag("self-test")) return report_self_test(options);
+  const OutputRequest request = output_request(options);
+  if (options.flag("self-test")) return report_self_test(request);
   namespace device = kernels::device;
   // Before anything asks LibTorch about GPUs: it remembers the first answer.
   const std::string& why_no_cuda = model::cuda_unavailable_reason();
@@ -95,8 +97,8 @@ int run_doctor(const ParsedOptions& options) {
     assets_found = false;
   }
   report.add("assets", assets);
-  OutputFile output(options.text("output"));
-  report.write(choose_format(options.text("format"), options.text("output")), output.stream());
+  OutputFile output(request.file);
+  report.write(request.format, output.stream());
   output.close();
   return assets_found ? kExitOk : kExitFailed;
 }

@@ -21,8 +21,9 @@
 namespace hydrascope::app {
 
 int run_evaluate(const ParsedOptions& options) {
-  check_evaluate_options(options, choose_format(options.text("format"), options.text("output")));
-  return run_over_set(options, jobs_of_evaluate(options));
+  const EvaluateRequest request = evaluate_request(options, jobs_of_evaluate(options));
+  check_evaluate_options(options, request.output.format);
+  return run_over_set(request);
 }
 
 int run_compare(const ParsedOptions& options) {
@@ -30,46 +31,40 @@ int run_compare(const ParsedOptions& options) {
     throw Error(ErrorCode::invalid_argument, "name what to compare with", "compare",
                 "--against MODEL; of the same model: --against-attn SPEC, --against-precision");
   }
-  return run_over_set(options, {.command = "compare", .compares = true});
+  return run_over_set(evaluate_request(options, {.command = "compare", .compares = true}));
 }
 
 int run_faithfulness(const ParsedOptions& options) {
-  return run_over_set(options, {.command = "faithfulness", .measures_maps = true});
+  return run_over_set(
+      evaluate_request(options, {.command = "faithfulness", .measures_maps = true}));
 }
 
 int run_diagnose(const ParsedOptions& options) {
   ProcessTeam().refuse("diagnose");
-  const Console console(options);
-  const std::string& file = options.text("output");
+  const EvaluateRequest request =
+      evaluate_request(options, {.command = "diagnose", .diagnoses = true});
+  const Console& console = request.console;
+  const std::string& file = request.output.file;
   // Then the extension says what is written, .html a page.
   const bool by_extension = !file.empty() && file != "-" && !options.given("format");
   if (by_extension) check_diagnostics_file(file, "--output");
   if (!file.empty() && file != "-") check_output_file(file, "--output");
-  const ModelRequest model = model_request(options);
-  const TransformRequest wanted = transform_request(options);
-  const RunRequest run = run_request(options, AutoExif::as_stored);
-  const std::vector<std::string> words = input_words(options);
-  const ModelSource source = open_model(model);
-  const ResolvedTransform transform = resolve_transform(wanted, source);
-  if (wanted.is_printed && words.empty()) {
-    std::cout << transform.describe() << '\n';
-    return kExitOk;
-  }
-  const LabelledSet set = read_unlabelled(words, /*recursive=*/true, "diagnose");
+  const std::optional<OpenedModel> opened = open_for_pictures(request);
+  if (!opened) return kExitOk;
+  const auto& [source, transform] = *opened;
+  const LabelledSet set = read_unlabelled(request.words, /*recursive=*/true, "diagnose");
   std::optional<ModelSource> reference;
-  if (names_another_model(options))
-    reference = open_reference(reference_request(options, model, run).model, source);
-  for (const std::string& note : source.notes) console.note("note: " + note);
-  if (wanted.is_printed || console.verbose) console.note(transform.describe());
-  at::set_num_threads(model_threads(run));
+  if (request.reference) reference = open_reference(request.reference->model, source);
+  opened->announce(console, request.transform.is_printed);
+  at::set_num_threads(model_threads(request.run));
   const DiagnosticsReport report =
-      run_diagnostics(run, source, reference ? &*reference : nullptr, set,
-                      options.integer("limit-images"), transform.config, console);
+      run_diagnostics(request.run, source, reference ? &*reference : nullptr, set,
+                      request.diagnosed_images, transform.config, console);
   if (by_extension) {
     write_diagnostics(report, file, "--output");
   } else {
     OutputFile output(file);
-    report.write(choose_format(options.text("format"), ""), output.stream());
+    report.write(request.output.format, output.stream());
     output.close();
   }
   return exit_code_after_stop(report.images == 0 ? kExitFailed : kExitOk);

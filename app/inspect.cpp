@@ -109,9 +109,9 @@ int run_inspect(const ParsedOptions& options) {
   const checkpoint::WeightFile file =
       checkpoint::WeightFile::open(cached.value_or(given), {options.flag("use-ema")});
   const Findings findings = look_at(file);
-  OutputFile output(options.text("output"));
+  const auto& [name, wanted] = output_request(options);
+  OutputFile output(name);
   std::ostream& out = output.stream();
-  const Format wanted = choose_format(options.text("format"), options.text("output"));
   if (is_json(wanted)) {
     out << json_of(file, findings)
                .dump(wanted == Format::json ? 2 : -1, ' ', false,

@@ -26,18 +26,34 @@
 namespace hydrascope::app {
 namespace {
 
-const std::string& only_name(const ParsedOptions& options) {
+struct ModelsRequest {
+  std::string action;
+  Console console;
+  OutputRequest output;
+  ModelRequest model = {};  ///< the argument's, where `-m` names none
+  TransformRequest transform = {};
+  std::uint64_t seed = 42;
+  checkpoint::Dtype dtype = checkpoint::Dtype::F32;
+};
+
+ModelsRequest models_request(const ParsedOptions& options) {
   const std::vector<std::string>& words = options.positionals();
+  ModelsRequest request{words.empty() ? "list" : words.front(), console_request(options),
+                        output_request(options)};
   if (words.size() > 2)
     throw Error(ErrorCode::invalid_argument,
                 "expected one model, found " + std::to_string(words.size() - 1),
                 "models " + words[0]);
-  if (words.size() == 2) return words[1];
-  return options.text("model");
+  request.model = model_request(options);
+  const bool creates = request.action == "create";
+  if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
+  request.transform = transform_request(options);
+  OptionReader(options).take("seed", request.seed);
+  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+  return request;
 }
 
-int list(const ParsedOptions& options, OutputFile& output) {
-  const Format format = choose_format(options.text("format"), options.text("output"));
+int list(Format format, OutputFile& output) {
   if (format == Format::text) {
     output.stream() << "bundled models (-m NAME):\n";
     for (const std::string& name : bundled_models()) {
@@ -76,9 +92,9 @@ std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   return count;
 }
 
-int info(const ParsedOptions& options, OutputFile& output) {
-  const std::string& name = only_name(options);
-  const Format format = choose_format(options.text("format"), options.text("output"));
+int info(const ModelsRequest& request, OutputFile& output) {
+  const std::string& name = request.model.word;
+  const Format format = request.output.format;
   std::error_code ignored;
   if (const model::MechanismEntry* mechanism = model::find_mechanism_or_null(name);
       mechanism != nullptr && !std::filesystem::exists(name, ignored)) {
@@ -86,18 +102,16 @@ int info(const ParsedOptions& options, OutputFile& output) {
     return kExitOk;
   }
   Summary report;
-  ModelRequest request = model_request(options);
-  request.word = name;
-  if (names_architecture(request)) {
-    const model::VitConfig c = random_model(request).config;
+  if (names_architecture(request.model)) {
+    const model::VitConfig c = random_model(request.model).config;
     report.add("model", name);
     report.add("config", OrderedJson::parse(model::to_json(c)));
     report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
     report.write(format, output.stream());
     return kExitOk;
   }
-  const ModelSource source = open_model(request);
-  const ResolvedTransform transform = resolve_transform(transform_request(options), source);
+  const ModelSource source = open_model(request.model);
+  const ResolvedTransform transform = resolve_transform(request.transform, source);
   const image::Size size = transform.config.img_size;
   const std::int64_t patch = source.config.patch_size;
   const model::TokenGrid grid =
@@ -130,36 +144,33 @@ int info(const ParsedOptions& options, OutputFile& output) {
   return kExitOk;
 }
 
-int create(const ParsedOptions& options) {
-  ModelRequest request = model_request(options);
-  if (request.word.empty()) request.word = only_name(options);
-  if (request.word.empty())
+int create(const ModelsRequest& request) {
+  const ModelRequest& wanted = request.model;
+  if (wanted.word.empty())
     throw Error(ErrorCode::invalid_argument, "name an architecture", "models create",
                 "--arch deit_tiny_patch16_224");
-  const std::string& file = options.text("output");
+  const std::string& file = request.output.file;
   if (file.empty() || file == "-")
     throw Error(ErrorCode::invalid_argument, "name the file to write", "models create",
                 "-o FILE.safetensors");
-  model::VitConfig config = random_model(request).config;
-  if (request.num_classes) config.num_classes = *request.num_classes;
-  if (options.given("img-size")) {
-    const image::Size size = parse_size(options.text("img-size"));
-    config.img_height = size.height;
-    config.img_width = size.width;
+  model::VitConfig config = random_model(wanted).config;
+  if (wanted.num_classes) config.num_classes = *wanted.num_classes;
+  if (const auto& size = request.transform.img_size) {
+    config.img_height = size->value.height;
+    config.img_width = size->value.width;
   }
   model::validate(config);
-  at::manual_seed(static_cast<std::uint64_t>(options.integer("seed")));
+  at::manual_seed(request.seed);
   const model::VisionTransformer model(config);
-  checkpoint::save_checkpoint(file, *model, weights_dtype(options).value_or(checkpoint::Dtype::F32),
-                              {{"created_by", "hydrascope models create, seed " +
-                                                  std::to_string(options.integer("seed"))}});
-  Console(options).note("wrote " + file + ": " + request.word + " with random weights, attention " +
-                        model::to_text(config.attention));
+  checkpoint::save_checkpoint(
+      file, *model, request.dtype,
+      {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}});
+  request.console.note("wrote " + file + ": " + wanted.word + " with random weights, attention " +
+                       model::to_text(config.attention));
   return kExitOk;
 }
 
-int path(const ParsedOptions& options, OutputFile& output) {
-  std::string name = only_name(options);
+int path(std::string name, OutputFile& output) {
   if (name.empty()) name = kDefaultModel;
   auto file = named_model(name);
   // A folder of the cache, as `-m` takes it; throws where the prefix is there and the model is not.
@@ -174,13 +185,12 @@ int path(const ParsedOptions& options, OutputFile& output) {
 }  // namespace
 
 int run_models(const ParsedOptions& options) {
-  const std::vector<std::string>& words = options.positionals();
-  const std::string action = words.empty() ? "list" : words.front();
-  if (action == "create") return create(options);
-  OutputFile output(options.text("output"));
-  const int code = action == "info"   ? info(options, output)
-                   : action == "path" ? path(options, output)
-                                      : list(options, output);
+  const ModelsRequest request = models_request(options);
+  if (request.action == "create") return create(request);
+  OutputFile output(request.output.file);
+  const int code = request.action == "info"   ? info(request, output)
+                   : request.action == "path" ? path(request.model.word, output)
+                                              : list(request.output.format, output);
   output.close();
   return code;
 }

@@ -42,8 +42,8 @@ namespace {
 namespace fs = std::filesystem;
 namespace training = model::training;
 
-fs::path output_folder(const ParsedOptions& options, const ModelSource& source) {
-  if (options.given("output")) return options.text("output");
+fs::path output_folder(const TrainRequest& request, const ModelSource& source) {
+  if (!request.output.empty()) return request.output;
   std::string name =
       fs::path(source.name).stem().string() + "-" + model::to_text(source.config.attention);
   std::ranges::replace(name, ':', '_');
@@ -53,15 +53,14 @@ fs::path output_folder(const ParsedOptions& options, const ModelSource& source) 
 /// One run from its options to its last epoch.
 class TrainingRun : TrainingSession {
  public:
-  explicit TrainingRun(const ParsedOptions& options)
-      : TrainingSession(options),
-        options_(options),
-        subject_(open_subject(data_request(options), model_request(options), transform_request_)),
-        length_(length_of(options, subject_.training.size(), group_->world_size())),
-        schedule_(schedule_of(options, length_)),
-        autocast_(autocast_of(options, device_)),
-        states_(output_folder(options, subject_.source),
-                static_cast<int>(options.integer("checkpoint-hist"))) {}
+  explicit TrainingRun(const TrainRequest& request)
+      : TrainingSession(request),
+        request_(request),
+        subject_(open_subject(request.data, request.model, request.transform)),
+        length_(length_of(request, subject_.training.size(), group_->world_size())),
+        schedule_(schedule_of(request, length_)),
+        autocast_(autocast_of(request, device_)),
+        states_(output_folder(request, subject_.source), request.recent_states) {}
 
   int run();
 
@@ -86,7 +85,7 @@ class TrainingRun : TrainingSession {
   bool end_epoch(std::int64_t epoch);
   int report();
 
-  const ParsedOptions& options_;
+  const TrainRequest& request_;
   TrainingSubject subject_;
   RunLength length_;
   training::ScheduleOptions schedule_;
@@ -121,23 +120,21 @@ void TrainingRun::build_model() {
   training::share_weights(*model_, *group_);
   model_->train();
   optimizer_ = std::make_unique<training::Optimizer>(
-      training::parameter_groups(*model_, groups_of(options_)), optimizer_of(options_));
-  if (options_.flag("model-ema")) {
-    average_ = std::make_unique<training::ParameterAverage>(optimizer_->named_parameters(),
-                                                            options_.number("model-ema-decay"),
-                                                            options_.flag("model-ema-warmup"));
+      training::parameter_groups(*model_, request_.groups), request_.optimizer);
+  if (request_.averages) {
+    average_ = std::make_unique<training::ParameterAverage>(
+        optimizer_->named_parameters(), request_.average_decay, request_.average_warms_up);
   }
 }
 
 training::LoaderOptions TrainingRun::loader_options() {
-  training::LoaderOptions loader = loader_of(options_, run_, subject_.transform.config);
+  training::LoaderOptions loader = loader_of(request_, run_, subject_.transform.config);
   loader.sampler.batch_size = length_.batch_size;
   loader.sampler.seed = run_.seed;
   loader.sampler.rank = group_->rank();
   loader.sampler.world_size = group_->world_size();
   loader.sampler.batches_per_epoch = length_.steps_per_epoch * length_.accumulation;
-  loader.resolutions = resolutions_of(options_, subject_.transform.config);
-  if (!loader.resolutions.sizes.empty()) refuse_beside_sizes(options_);
+  loader.resolutions = resolutions_of(request_, subject_.transform.config);
   loader.on_failure = unreadable_.report();
   return loader;
 }
@@ -160,16 +157,14 @@ void TrainingRun::check_folder() const {
                   from.string(), "give the run another one (-o)");
     }
   }
-  if (fs::exists(states_.best(), ignored) && !options_.flag("force")) {
+  if (fs::exists(states_.best(), ignored) && !resume_.force) {
     throw Error(ErrorCode::invalid_argument, "the folder holds a model", states_.best().string(),
                 "--force replaces it");
   }
 }
 
 bool TrainingRun::go_on() {
-  constexpr double kSecondsOfAMinute = 60;
-  const double limit =
-      options_.given("max-minutes") ? kSecondsOfAMinute * options_.number("max-minutes") : 0;
+  const double limit = request_.max_seconds;
   const bool out_of_time = limit > 0 && seconds_since(began_) >= limit;
   return !stop_requested() && !out_of_time;
 }
@@ -186,7 +181,7 @@ void TrainingRun::take(const training::StepRecord& record) {
 }
 
 std::int64_t TrainingRun::next_state(std::int64_t step) const {
-  const std::int64_t interval = options_.integer("recovery-interval");
+  const std::int64_t interval = request_.steps_between_states;
   return interval == 0 ? length_.steps() : (step / interval + 1) * interval;
 }
 
@@ -226,7 +221,7 @@ void TrainingRun::resume(const fs::path& file) {
     const std::string rate = "--lr is " + significant(schedule_.learning_rate, 3);
     console_.note("note: an update takes " + std::to_string(length_.pictures_of_a_step) +
                   " pictures, " + std::to_string(before) + " before; " + rate +
-                  (options_.given("lr") ? " as before" : ", in proportion"));
+                  (request_.learning_rate ? " as before" : ", in proportion"));
   }
 }
 
@@ -310,7 +305,7 @@ int TrainingRun::report() {
   if (unreadable > 0) report.add("unreadable_pictures", unreadable);
   if (progress_state_.best_epoch >= 0) report.add("best", states_.best().string());
   report.add("last", (states_.folder() / "last.safetensors").string());
-  report.write(choose_format(options_.text("format"), ""), std::cout);
+  report.write(request_.format, std::cout);
   if (!trainer_->finished())
     console_.note("note: the run is not complete; --resume auto goes on with it");
   return code;
@@ -318,14 +313,13 @@ int TrainingRun::report() {
 
 int TrainingRun::run() {
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
-  if (transform_request_.is_printed) console_.note(subject_.transform.describe());
+  if (request_.transform.is_printed) console_.note(subject_.transform.describe());
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
   std::optional<ModelSource> teacher;
-  if (const std::string& word = options_.text("teacher"); !word.empty())
-    teacher = open_model({.word = word});
+  if (!request_.teacher.empty()) teacher = open_model({.word = request_.teacher});
   about_["training"] =
-      training_recipe(options_, subject_.source.config, teacher, autocast_, group_->world_size());
+      training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
   require_same_on_all(about_["training"], identity_, *group_, device_);
@@ -333,18 +327,14 @@ int TrainingRun::run() {
   try_sizes(shown.resolutions.sizes);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);
   task_ = std::make_unique<training::ClassificationTask>(
-      *model_, loss_of(options_),
+      *model_, request_.loss,
       make_teacher(teacher, subject_.transform.config, subject_.source.config.num_classes,
                    autocast_, device_, console_),
       group_->rank());
-  training::TrainerOptions wanted;
+  training::TrainerOptions wanted = request_.trainer;
   wanted.schedule = schedule_;
-  wanted.accumulation = length_.accumulation;
-  wanted.clip_norm = options_.number("clip-grad");
   wanted.autocast = autocast_;
   wanted.device = device_;
-  wanted.seed = run_.seed;
-  wanted.log_every = options_.integer("log-interval");
   trainer_ = std::make_unique<training::Trainer>(*task_, *loader_, *optimizer_, average_.get(),
                                                  *group_, wanted);
   trainer_->on_record = [this](const training::StepRecord& record) { take(record); };
@@ -365,7 +355,7 @@ int TrainingRun::run() {
   }
   console_.note(subject_.about_data + "; " + std::to_string(length_.steps_per_epoch) +
                 " steps per epoch, " + std::to_string(length_.pictures_of_a_step) +
-                " pictures each" + (options_.given("sizes") ? " at most" : ""));
+                " pictures each" + (request_.sizes.empty() ? "" : " at most"));
   progress_ = std::make_unique<Progress>("train", length_.steps() - trainer_->position().step,
                                          console_.progress, "steps");
   begin_ = trainer_->position();
@@ -395,8 +385,9 @@ int TrainingRun::run() {
 }  // namespace
 
 int run_train(const ParsedOptions& options) {
-  LocalRanks others(local_processes(options, 1));
-  const int code = TrainingRun(options).run();
+  const TrainRequest request = train_request(options);
+  LocalRanks others(local_processes(request.processes, 1));
+  const int code = TrainingRun(request).run();
   return others.wait(code);
 }
 

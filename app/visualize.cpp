@@ -3,7 +3,6 @@
 #include "app/model/auto_precision.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
-#include "app/options/option_builders.h"
 #include "app/pictures/input_count.h"
 #include "app/pipeline/pipeline.h"
 #include "app/results/record_stream.h"
@@ -29,14 +28,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-void refuse_dropped_tokens(const ParsedOptions& options) {
-  for (const char* name : {"keep-tokens", "keep-layer"}) {
-    if (options.given(name))
-      throw Error(ErrorCode::invalid_argument, "a map needs every token",
-                  "--" + std::string(name) + " with visualize");
-  }
-}
 
 /// A class that is found in one place of a frame and in another of the next has no steady map.
 std::optional<Input> without_video(std::optional<Input> input, const std::string& views) {
@@ -79,32 +70,23 @@ viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& sour
 }  // namespace
 
 int run_visualize(const ParsedOptions& options) {
-  const Console console(options);
-  refuse_dropped_tokens(options);
-  const TransformRequest wanted = transform_request(options);
-  refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
-  const std::vector<std::string> words = input_words(options);
-  const ModelSource source = open_model(model_request(options));
-  const ResolvedTransform transform = resolve_transform(wanted, source);
-  if (wanted.is_printed && words.empty()) {
-    std::cout << transform.describe() << '\n';
-    return kExitOk;
-  }
-  if (words.empty()) {
-    throw Error(ErrorCode::invalid_argument, "no input given", "visualize",
-                "name pictures, folders or globs; see `hydrascope help visualize`");
-  }
-  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
-  RunRequest run = run_request(options, AutoExif::upright);
-  ClassChoice classes(options.texts("class"), topk(options), labels);
-  MapWords map_choice = map_words(options);
+  const VisualizeRequest request = visualize_request(options);
+  const Console& console = request.console;
+  const std::optional<OpenedModel> opened = open_for_pictures(request);
+  if (!opened) return kExitOk;
+  const auto& [source, transform] = *opened;
+  const std::vector<std::string>& words = request.words;
+  require_inputs(words, "visualize");
+  const image::Labels labels = resolve_labels(request.labels, source).labels;
+  RunRequest run = request.run;
+  ClassChoice classes(request.classes, request.topk, labels);
+  MapWords map_choice = request.maps;
   map_choice.of_class = !classes.is_default();
   const MapSelection selection = choose_maps(source.config, map_choice);
   OutputOptions outputs =
-      heatmap_outputs(options, most_maps(selection, classes), loader_workers(run));
-  for (const std::string& note : source.notes) console.note("note: " + note);
+      heatmap_outputs(request, most_maps(selection, classes), loader_workers(run));
+  opened->announce(console, request.transform.is_printed);
   for (const std::string& note : selection.notes) console.note("note: " + note);
-  if (wanted.is_printed || console.verbose) console.note(transform.describe());
 
   const std::jthread encoders = viz::prepare_to_encode();
   run = with_fastest_precision(std::move(run), source.config, console);
@@ -116,7 +98,7 @@ int run_visualize(const ParsedOptions& options) {
   PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = false;
   pipeline.keep_picture = true;
-  pipeline.video_stride = options.integer("video-stride");
+  pipeline.video_stride = request.video_stride;
   pipeline.explained_classes = [classes](const BestViews& best) {
     return classes.resolve(best.first(classes.num_best()), /*keep_repeated=*/false);
   };
@@ -128,19 +110,17 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.inputs.assign(words.begin(), words.end());
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
-  visualization_options.smoothing = options.number("smooth");
-  if (options.given("frames-as-video"))
-    visualization_options.frames_as_video = options.number("frames-as-video");
+  visualization_options.smoothing = request.smoothing;
+  visualization_options.frames_as_video = request.frames_as_video;
   visualization_options.transform = pipeline.transform;
   visualization_options.max_pixels = pipeline.decode.max_pixels;
   visualization_options.run = facts_of_run(classifier);
   outputs.report =
       with_facts(std::move(outputs.report), source, visualization_options.run, transform);
 
-  RecordStream records(choose_format(options.text("format"), ""), std::cout, map_columns());
-  const LabelType label_type = parse_label_type(options.text("label-type"));
+  RecordStream records(request.output.format, std::cout, map_columns());
   Progress progress("visualize", std::nullopt, console.progress);
-  InputCount count(words, options.flag("recursive"), progress);
+  InputCount count(words, request.recursive, progress);
   // `| head -1` ends the run, but not in the middle of a file.
   const HeldPipeSignal held_signal;
   std::atomic<bool> reader_gone = false;
@@ -148,9 +128,9 @@ int run_visualize(const ParsedOptions& options) {
     if (reader_gone) return;
     progress.hide();
     const auto text_of = [&](const MapRecord& map) {
-      if (console.verbose) return to_verbose_text(map, label_type, console.color);
+      if (console.verbose) return to_verbose_text(map, request.label_type, console.color);
       const bool is_first = &map == &maps.front();
-      return is_first ? to_text(maps, label_type, console.color) : std::string();
+      return is_first ? to_text(maps, request.label_type, console.color) : std::string();
     };
     try {
       for (const MapRecord& map : maps) records.write(to_json(map), text_of(map));
@@ -169,11 +149,12 @@ int run_visualize(const ParsedOptions& options) {
 
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
-  const NameOrder order = options.given("frames-as-video") ? NameOrder::numbers : NameOrder::bytes;
-  InputStream inputs(words, options.flag("recursive"), standard_input, order);
+  const NameOrder order = request.frames_as_video ? NameOrder::numbers : NameOrder::bytes;
+  InputStream inputs(words, request.recursive, standard_input, order);
   const auto next_input = [&] {
-    if (!has_several_views(options)) return inputs.next();
-    return without_video(inputs.next(), "--views " + options.text("views"));
+    if (!request.transform.views) return inputs.next();
+    return without_video(inputs.next(),
+                         "--views " + std::string(image::views_name(pipeline.transform)));
   };
   const PipelineTiming timing =
       run_pipeline(next_input, classifier, pipeline, [&](PipelineResult& result) {

@@ -13,10 +13,10 @@
 #include "app/pictures/labelled_set.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
-#include "app/specs/training.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 #include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
@@ -93,11 +93,11 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
 }
 
 /// The pictures of `--eval`, read before the work begins.
-std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
+std::vector<LabelledPicture> evaluation_pictures(const ConvertRequest& request,
                                                  const image::Labels& labels) {
-  const std::string& folder = options.text("eval");
+  const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
-    if (options.given("require-top1")) {
+    if (request.required_top1) {
       throw Error(ErrorCode::invalid_argument, "nothing to measure top-1 on", "--require-top1",
                   "--eval FOLDER names labelled pictures");
     }
@@ -106,7 +106,7 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored))
     throw Error(ErrorCode::invalid_argument, "no such folder", "--eval " + folder);
-  const std::string& csv = options.text("labels-csv");
+  const std::string& csv = request.labels_csv;
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
   if (!set.has_labels) {
@@ -119,11 +119,10 @@ std::vector<LabelledPicture> evaluation_pictures(const ParsedOptions& options,
 /// One conversion from its options to its report.
 class Distillation : TrainingSession {
  public:
-  Distillation(const ParsedOptions& options, std::string architecture, ModelSource source)
-      : TrainingSession(options),
-        options_(options),
-        architecture_(std::move(architecture)),
-        output_(options.text("output")),
+  Distillation(const ConvertRequest& request, ModelSource source)
+      : TrainingSession(request),
+        request_(request),
+        output_(request.output),
         source_(std::move(source)) {}
 
   int run();
@@ -140,8 +139,7 @@ class Distillation : TrainingSession {
   void evaluate(ConversionReport& report);
   int finish(const training::ConversionHistory& history);
 
-  ParsedOptions options_;
-  std::string architecture_;
+  ConvertRequest request_;
   fs::path output_;
   ModelSource source_;
   ResolvedTransform shown_;      ///< what is learned from
@@ -161,11 +159,11 @@ void Distillation::check_files() const {
     throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
                 "-o FILE.safetensors; another format alone: convert IN OUT");
   }
-  if (!options_.given("attn") && options_.texts("attn-opt").empty() && !options_.given("sizes")) {
+  if (!request_.names_attention && request_.sizes.empty()) {
     throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",
                 "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
   }
-  std::vector<std::string> read = options_.texts("start");
+  std::vector<std::string> read = request_.starts;
   read.push_back(source_.weights.file().string());
   for (const std::string& file : read) {
     if (std::error_code ignored; fs::equivalent(output_, file, ignored)) {
@@ -178,7 +176,7 @@ void Distillation::check_files() const {
   const bool goes_on =
       resume == "auto" ? training::newest_state(states_folder()).has_value() : !resume.empty();
   prepare_output(output_, resume_.force || goes_on);
-  for (const std::string& file : options_.texts("report")) check_report_file(file);
+  for (const std::string& file : request_.reports) check_report_file(file);
 }
 
 void Distillation::build_models() {
@@ -193,7 +191,7 @@ void Distillation::build_models() {
 
 std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
   std::vector<std::int64_t> all;
-  const std::vector<std::string> starts = options_.texts("start");
+  const std::vector<std::string>& starts = request_.starts;
   const bool has_parent = !starts.empty() && !source_.random_weights;
   const std::string parent = has_parent ? checkpoint::sha256_of_file(source_.weights.file()) : "";
   for (const std::string& start : starts) {
@@ -215,7 +213,7 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
     console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +
                   size_text(own_size) + "; what it says there is learned");
   }
-  if (transform_request_.is_printed) console_.note(shown_.describe());
+  if (request_.transform.is_printed) console_.note(shown_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " +
@@ -278,7 +276,7 @@ void Distillation::evaluate(ConversionReport& report) {
 }
 
 int Distillation::finish(const training::ConversionHistory& history) {
-  const auto dtype = weights_dtype(options_).value_or(checkpoint::Dtype::F32);
+  const checkpoint::Dtype dtype = request_.dtype;
   if (is_first()) {
     about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
     about_["complete"] = history.is_complete ? "yes" : "no";
@@ -298,21 +296,21 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
                                                        : "bfloat16";
-  report.computed = device_.str() + ", " + std::string(name(autocast_of(options_, device_))) +
+  report.computed = device_.str() + ", " + std::string(name(autocast_of(request_, device_))) +
                     ", " + std::to_string(group_->world_size()) +
                     (group_->world_size() == 1 ? " process" : " processes");
   const bool stops = training::number_of_first(*group_, device_, stop_requested() ? 1 : 0) != 0;
   if (!evaluated_.empty() && !stops) evaluate(report);
   report.unreadable = unreadable_.count(*group_, device_);
-  const bool is_below = options_.given("require-top1") && report.top1 &&
-                        *report.top1 < options_.number("require-top1");
+  const bool is_below =
+      request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1;
   const int code = exit_code_after_stop(!history.failure.empty() ? kExitFailed
                                         : is_below               ? kExitCheckFailed
                                         : report.unreadable > 0  ? kExitSomeInputsFailed
                                                                  : kExitOk);
   if (!is_first()) return code;
-  write_report(report, choose_format(options_.text("format"), ""), std::cout);
-  for (const std::string& file : options_.texts("report")) save_report(report, file);
+  write_report(report, request_.format, std::cout);
+  for (const std::string& file : request_.reports) save_report(report, file);
   console_.note("wrote " + output_.string());
   if (!history.failure.empty()) {
     print_error(Error(ErrorCode::failed, history.failure, "convert",
@@ -322,31 +320,30 @@ int Distillation::finish(const training::ConversionHistory& history) {
     console_.note("note: the conversion is not complete; --resume auto goes on with it");
   }
   if (is_below) {
-    std::cerr << "check failed: top-1 is below --require-top1 " << options_.text("require-top1")
-              << '\n';
+    std::cerr << "check failed: top-1 is below --require-top1 "
+              << shortest_number(*request_.required_top1) << '\n';
   }
   return code;
 }
 
 int Distillation::run() {
   check_files();
-  shown_ = resolve_transform(transform_request_, source_);
+  shown_ = resolve_transform(request_.transform, source_);
   // A model that learns sizes keeps its own, whatever size its teacher looks at.
-  TransformRequest of_result = transform_request_;
-  if (options_.given("sizes") && options_.given("img-size")) of_result.img_size.reset();
+  TransformRequest of_result = request_.transform;
+  if (!request_.sizes.empty()) of_result.img_size.reset();
   transform_ = resolve_transform(of_result, source_);
-  const ResolvedLabels labels = resolve_labels(options_.text("labels"), source_);
-  evaluated_ = evaluation_pictures(options_, labels.labels);
+  const ResolvedLabels labels = resolve_labels(request_.labels, source_);
+  evaluated_ = evaluation_pictures(request_, labels.labels);
   const image::TransformConfig transform = training_transform(shown_);
-  pictures_ = conversion_pictures(input_words(options_), options_.number("held-out"), run_.seed);
+  pictures_ = conversion_pictures(request_.words, request_.held_out, run_.seed);
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
-  options_ =
-      with_recipe_defaults(std::move(options_), !layers.maps.empty(), run_.launch.world_size);
-  run_.batch_size = options_.integer("batch-size");
+  request_.choose_numbers(!layers.maps.empty(), run_.launch.world_size);
+  run_.batch_size = request_.asked_batch_size.value();
   training::ConversionOptions chosen =
-      conversion_options(options_, run_, transform, device_, std::ssize(pictures_.training));
+      conversion_options(request_, run_, transform, device_, std::ssize(pictures_.training));
   chosen.loader.on_failure = unreadable_.report();
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
@@ -365,8 +362,7 @@ int Distillation::run() {
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);
-  recipe_ =
-      conversion_recipe(options_, architecture_, chosen.trainer.autocast, group_->world_size());
+  recipe_ = conversion_recipe(request_, chosen.trainer.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
@@ -401,11 +397,10 @@ int Distillation::run() {
 
 }  // namespace
 
-int distill(const ParsedOptions& options, const ModelRequest& model,
-            const std::string& architecture) {
-  ModelSource source = open_source(model, architecture);
-  LocalRanks others(local_processes(options, default_processes(options, source.config)));
-  const int code = Distillation(options, architecture, std::move(source)).run();
+int distill(const ConvertRequest& request) {
+  ModelSource source = open_source(request.model, request.architecture);
+  LocalRanks others(local_processes(request.processes, default_processes(request, source.config)));
+  const int code = Distillation(request, std::move(source)).run();
   return others.wait(code);
 }
 

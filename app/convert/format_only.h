@@ -4,21 +4,37 @@
 #include "app/options/requests.h"
 #include "model/checkpoint/formats/safetensors.h"
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace hydrascope::app {
 
-/// IN OUT, or --model and --output in their places; `architecture` is the name of what IN holds, or
-/// "". Returns the exit code.
-int rewrite_checkpoint(const ParsedOptions& options, const ModelRequest& model,
-                       const std::string& architecture);
+struct RewriteRequest {
+  Console console;
+  ModelRequest model;
+  std::string architecture;  ///< of what `from` holds, or ""
+  std::string from;
+  std::string to;
+  bool force = false;
+  TransformRequest transform;
+  std::uint64_t seed = 42;
+  std::optional<checkpoint::Dtype> dtype;
+  std::string labels;
+};
+/// IN OUT, or --model and --output in their places. Throws Error(invalid_argument) for another number
+/// of names.
+RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest& model,
+                               const std::string& architecture);
+/// Returns the exit code.
+int rewrite_checkpoint(const RewriteRequest& request);
 
 /// Throws Error(invalid_argument) for a file that is none of this program's format, or that exists
 /// without `force`; makes its folder.
 void prepare_output(const std::filesystem::path& file, bool force);
-/// `--save-dtype`; nothing where it is not given.
-std::optional<checkpoint::Dtype> weights_dtype(const ParsedOptions& options);
+/// "float32", "float16" or "bfloat16"; nothing for "".
+std::optional<checkpoint::Dtype> parse_dtype(std::string_view word);
 
 }  // namespace hydrascope::app

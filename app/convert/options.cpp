@@ -1,8 +1,8 @@
 #include "app/convert/options.h"
 
+#include "app/convert/format_only.h"
 #include "app/model/model_source.h"
-#include "app/options/option_builders.h"
-#include "app/train/training_options.h"
+#include "app/specs/training.h"
 #include "kernels/error.h"
 #include "model/device.h"
 
@@ -24,9 +24,16 @@ namespace {
 
 namespace training = model::training;
 
-std::int64_t warmup(const ParsedOptions& options, std::int64_t steps, std::int64_t otherwise) {
-  return std::min(options.given("warmup-steps") ? options.integer("warmup-steps") : otherwise,
-                  std::max<std::int64_t>(0, steps - 1));
+std::int64_t warmup(const ConvertRequest& request, std::int64_t steps, std::int64_t otherwise) {
+  return std::min(request.warmup_steps.value_or(otherwise), std::max<std::int64_t>(0, steps - 1));
+}
+
+template <class Number>
+void choose(std::optional<Number>& number, std::string_view option, bool learns_maps,
+            int world_size, Json& recipe) {
+  if (number) return;
+  number = static_cast<Number>(recipe_default(option).of(learns_maps, world_size));
+  recipe[std::string(option)] = *number;
 }
 
 /// Bytes that processes can have without swapping; all there could be where the system does not
@@ -64,12 +71,82 @@ double bytes_of_process(const model::VitConfig& config) {
 
 }  // namespace
 
-int default_processes(const ParsedOptions& options, const model::VitConfig& config) {
-  for (const char* name : {"threads", "batch-size", "batch-size-maps"})
-    if (options.given(name)) return 1;
-  const std::vector<std::string> words = input_words(options);
-  const bool reads_input = std::ranges::find(words, "-") != words.end();
-  if (reads_input || !model::resolve_device(options.text("device")).is_cpu()) return 1;
+ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
+                               std::string architecture) {
+  const OptionReader read(options);
+  ConvertRequest request{training_request(options)};
+  request.model = std::move(model);
+  request.architecture = std::move(architecture);
+  request.names_attention = read.given("attn") || !options.texts("attn-opt").empty();
+  read.take("held-out", request.held_out);
+  read.take("epochs", request.epochs);
+  read.take("warmup-steps", request.warmup_steps);
+  read.take("steps-outputs", request.steps_outputs);
+  read.take("batch-size", request.asked_batch_size);
+  read.take("batch-size-maps", request.batch_size_maps);
+  read.take("lr", request.learning_rate);
+  read.take("mechanism-lr-scale", request.mechanism_rate_scale);
+  read.take("min-lr", request.min_learning_rate);
+  read.take("start", request.starts);
+  read.take("eval", request.evaluated_folder);
+  read.take("labels-csv", request.labels_csv);
+  read.take("require-top1", request.required_top1);
+  read.take("report", request.reports);
+  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+
+  training::ConversionOptions& conversion = request.conversion;
+  read.take("steps-maps", conversion.maps.steps);
+  read.take("lr-maps", conversion.maps.learning_rate);
+  read.take("evaluations-maps", conversion.maps.evaluations);
+  read.take("query-rows", conversion.of_maps.query_rows);
+  read.take("lr-outputs", conversion.outputs.learning_rate);
+  read.take("evaluations-outputs", conversion.outputs.evaluations);
+  read.take("outputs-cls-weight", conversion.outputs_cls_weight);
+  read.take("outputs-lr-scale", conversion.outputs_rate_scale);
+  read.take("hydra-deviation", conversion.hydra_start.deviation);
+  read.take("hydra-offset", conversion.hydra_start.offset);
+  read.take("hydra-start-batches", conversion.hydra_start_batches);
+  conversion.starts_hydra = !options.flag("no-hydra-start");
+  read.take("evaluations", conversion.finetune.evaluations);
+  conversion.sizes.evaluations = conversion.finetune.evaluations;
+  read.take("steps-sizes", conversion.sizes.steps);
+  if (request.sizes.empty()) conversion.sizes.steps = 0;
+  read.take("lr-sizes", conversion.sizes.learning_rate);
+  read.take("temperature", conversion.of_finetune.temperature);
+  read.take("kl-weight", conversion.of_finetune.logits_weight);
+  read.take("blocks-weight", conversion.of_finetune.blocks_weight);
+  read.take("cls-weight", conversion.of_finetune.cls_weight);
+  conversion.of_finetune.mixup = request.mixup;
+  if (read.given("train-from")) read.take("train-from", conversion.train_from);
+  read.take("train-head", conversion.trains_head);
+  if (request.averages) conversion.average_decay = request.average_decay;
+  read.take("patience", conversion.patience);
+  conversion.max_seconds = request.max_seconds;
+  conversion.steps_between_states = request.steps_between_states;
+  conversion.recent_states = request.recent_states;
+  conversion.optimizer = request.optimizer;
+  conversion.groups = request.groups;
+  conversion.trainer = request.trainer;
+  read.take("balance-sources", request.loader.sampler.balance_sources);
+  read.take("stage", request.stage);
+  if (request.stage == "finetune") conversion.maps.steps = 0;
+  return request;
+}
+
+void ConvertRequest::choose_numbers(bool learns_maps, int world_size) {
+  Json all = Json::parse(recipe);
+  choose(learning_rate, "lr", learns_maps, world_size, all);
+  choose(mechanism_rate_scale, "mechanism-lr-scale", learns_maps, world_size, all);
+  choose(asked_batch_size, "batch-size", learns_maps, world_size, all);
+  choose(batch_size_maps, "batch-size-maps", learns_maps, world_size, all);
+  choose(steps_outputs, "steps-outputs", learns_maps, world_size, all);
+  recipe = all.dump();
+}
+
+int default_processes(const ConvertRequest& request, const model::VitConfig& config) {
+  if (request.run.threads || request.asked_batch_size || request.batch_size_maps) return 1;
+  const bool reads_input = std::ranges::find(request.words, "-") != request.words.end();
+  if (reads_input || !model::resolve_device(request.run.device).is_cpu()) return 1;
   constexpr std::int64_t kMost = 4;
   const std::int64_t most =
       std::min({kMost, std::int64_t{available_processors()},
@@ -79,101 +156,53 @@ int default_processes(const ParsedOptions& options, const model::VitConfig& conf
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
 
-training::ConversionOptions conversion_options(const ParsedOptions& options, const RunRequest& run,
+training::ConversionOptions conversion_options(const ConvertRequest& request, const RunRequest& run,
                                                const image::TransformConfig& transform,
                                                c10::Device device, std::int64_t pictures) {
   constexpr std::int64_t kMapsWarmup = 20;
   constexpr std::int64_t kOutputsWarmup = 10;
   constexpr double kFinetuneWarmup = 0.05;
-  const std::string& stage = options.text("stage");
-  training::ConversionOptions conversion;
+  training::ConversionOptions conversion = request.conversion;
   training::StageOptions& maps = conversion.maps;
-  maps.steps = stage == "finetune" ? 0 : options.integer("steps-maps");
-  maps.learning_rate = options.number("lr-maps");
-  maps.batch_size = options.integer("batch-size-maps");
-  maps.warmup_steps = warmup(options, maps.steps, kMapsWarmup);
+  maps.batch_size = request.batch_size_maps.value();
+  maps.warmup_steps = warmup(request, maps.steps, kMapsWarmup);
   training::StageOptions& outputs = conversion.outputs;
-  outputs.steps = stage == "finetune" ? 0 : options.integer("steps-outputs");
-  outputs.learning_rate = options.number("lr-outputs");
-  outputs.batch_size = options.integer("batch-size");
-  outputs.warmup_steps = warmup(options, outputs.steps, kOutputsWarmup);
+  outputs.steps = request.stage == "finetune" ? 0 : request.steps_outputs.value();
+  outputs.batch_size = request.asked_batch_size.value();
+  outputs.warmup_steps = warmup(request, outputs.steps, kOutputsWarmup);
   training::StageOptions& finetune = conversion.finetune;
-  finetune.batch_size = options.integer("batch-size");
-  conversion.trainer.accumulation = options.integer("grad-accum-steps");
-  if (stage != "maps") {
-    const auto of_a_step = static_cast<double>(
-        finetune.batch_size * conversion.trainer.accumulation * run.launch.world_size);
-    const double steps = options.number("epochs") * static_cast<double>(pictures) / of_a_step;
-    finetune.steps = options.number("epochs") == 0
-                         ? 0
-                         : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
-  } else {
-    finetune.steps = 0;
+  const auto of_a_step = static_cast<double>(outputs.batch_size * conversion.trainer.accumulation *
+                                             run.launch.world_size);
+  const double steps = request.epochs * static_cast<double>(pictures) / of_a_step;
+  finetune.steps = request.stage == "maps" || request.epochs == 0
+                       ? 0
+                       : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
+  finetune.learning_rate = request.learning_rate.value();
+  for (training::StageOptions* last : {&finetune, &conversion.sizes}) {
+    last->batch_size = outputs.batch_size;
+    last->min_learning_rate = std::min(request.min_learning_rate, last->learning_rate);
+    last->warmup_steps = warmup(request, last->steps,
+                                std::llround(kFinetuneWarmup * static_cast<double>(last->steps)));
   }
-  finetune.learning_rate = options.number("lr");
-  finetune.min_learning_rate = std::min(options.number("min-lr"), finetune.learning_rate);
-  finetune.warmup_steps = warmup(
-      options, finetune.steps, std::llround(kFinetuneWarmup * static_cast<double>(finetune.steps)));
-  finetune.evaluations = options.integer("evaluations");
-
-  conversion.resolutions = resolutions_of(options, transform);
-  training::StageOptions& sizes = conversion.sizes;
-  sizes.steps = conversion.resolutions.sizes.empty() ? 0 : options.integer("steps-sizes");
-  sizes.learning_rate = options.number("lr-sizes");
-  sizes.min_learning_rate = std::min(options.number("min-lr"), sizes.learning_rate);
-  sizes.batch_size = finetune.batch_size;
-  sizes.warmup_steps = warmup(options, sizes.steps,
-                              std::llround(kFinetuneWarmup * static_cast<double>(sizes.steps)));
-  sizes.evaluations = options.integer("evaluations");
-
-  conversion.of_maps.query_rows = options.integer("query-rows");
-  conversion.outputs_cls_weight = options.number("outputs-cls-weight");
-  conversion.outputs_rate_scale = options.number("outputs-lr-scale");
-  conversion.hydra_start_batches = options.integer("hydra-start-batches");
-  conversion.trains_head = options.flag("train-head");
-  conversion.groups.layer_decay = options.number("layer-decay");
-  maps.evaluations = options.integer("evaluations-maps");
-  outputs.evaluations = options.integer("evaluations-outputs");
-  conversion.hydra_start = {options.number("hydra-deviation"), options.number("hydra-offset")};
-  conversion.starts_hydra = !options.flag("no-hydra-start");
-  conversion.of_finetune.temperature = options.number("temperature");
-  conversion.of_finetune.logits_weight = options.number("kl-weight");
-  conversion.of_finetune.blocks_weight = options.number("blocks-weight");
-  conversion.of_finetune.cls_weight = options.number("cls-weight");
-  conversion.of_finetune.mixup = mixing_of(options);
-  if (options.given("train-from")) conversion.train_from = options.integer("train-from");
-  if (options.flag("model-ema")) conversion.average_decay = options.number("model-ema-decay");
-  conversion.optimizer = optimizer_of(options);
-  conversion.groups.weight_decay = options.number("weight-decay");
-  conversion.groups.mechanism_rate_scale = options.number("mechanism-lr-scale");
-  conversion.trainer.clip_norm = options.number("clip-grad");
-  conversion.patience = options.integer("patience");
-  constexpr double kSecondsOfAMinute = 60;
-  if (options.given("max-minutes"))
-    conversion.max_seconds = kSecondsOfAMinute * options.number("max-minutes");
-
-  conversion.loader = loader_of(options, run, transform);
-  conversion.loader.sampler.balance_sources = options.flag("balance-sources");
-  conversion.trainer.seed = run.seed;
+  conversion.resolutions = resolutions_of(request, transform);
+  conversion.groups.mechanism_rate_scale = request.mechanism_rate_scale.value();
+  conversion.loader = loader_of(request, run, transform);
   conversion.trainer.device = device;
-  conversion.trainer.autocast = autocast_of(options, device);
-  conversion.trainer.log_every = options.integer("log-interval");
-  conversion.steps_between_states = options.integer("recovery-interval");
-  conversion.recent_states = static_cast<int>(options.integer("checkpoint-hist"));
+  conversion.trainer.autocast = autocast_of(request, device);
   return conversion;
 }
 
-std::string conversion_recipe(const ParsedOptions& options, const std::string& architecture,
-                              training::Autocast autocast, int processes) {
-  Json recipe = Json::parse(recipe_of(options, autocast, processes));
+std::string conversion_recipe(const ConvertRequest& request, training::Autocast autocast,
+                              int processes) {
+  Json recipe = Json::parse(recipe_of(request, autocast, processes));
   // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
   for (const char* name : {"model", "from", "labels", "format-only"}) recipe.erase(name);
-  if (!architecture.empty()) recipe["arch"] = architecture;
+  if (!request.architecture.empty()) recipe["arch"] = request.architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
-  if (!options.given("sizes"))
+  if (request.sizes.empty())
     for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);
   std::string starts;
-  for (const std::string& start : options.texts("start"))
+  for (const std::string& start : request.starts)
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);
   if (!starts.empty()) recipe["start"] = starts;
   return recipe.dump();

@@ -1,7 +1,8 @@
-// The options of `convert`.
+// What `convert` is asked for.
 #pragma once
 
-#include "app/options/requests.h"
+#include "app/train/training_options.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/config/config.h"
 #include "model/image/transform_plan.h"
 #include "model/training/distillation/conversion_options.h"
@@ -9,25 +10,56 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
-/// How many the program starts where `--processes` does not say: one per core does more than
-/// threads of one (docs/training.md), as far as memory goes.
-int default_processes(const ParsedOptions& options, const model::VitConfig& config);
+/// What a conversion that trains is asked for; numbers that it lacks depend on the model.
+struct ConvertRequest : TrainingRequest {
+  std::string architecture = {};  ///< of the checkpoint; "": as its names and shapes show
+  bool names_attention = false;   ///< `--attn` or `--attn-opt`
+  double held_out = 480;
+  std::string stage = "both";  ///< "maps", "finetune" or "both"
+  double epochs = 5;
+  std::optional<std::int64_t> warmup_steps = {};
+  std::optional<std::int64_t> steps_outputs = {};
+  std::optional<std::int64_t> asked_batch_size = {};
+  std::optional<std::int64_t> batch_size_maps = {};
+  std::optional<double> learning_rate = {};
+  std::optional<double> mechanism_rate_scale = {};
+  double min_learning_rate = 0;
+  std::vector<std::string> starts = {};  ///< files
+  std::string evaluated_folder = {};
+  std::string labels_csv = {};
+  std::optional<double> required_top1 = {};
+  std::vector<std::string> reports = {};  ///< files
+  checkpoint::Dtype dtype = checkpoint::Dtype::F32;
+  /// Without what the model, the transform, the pictures and the processes decide.
+  model::training::ConversionOptions conversion = {};
 
-/// What they say of the stages; `pictures` are those that are trained on, by all processes.
-model::training::ConversionOptions conversion_options(const ParsedOptions& options,
+  /// Gives the numbers that are not asked for their values, in the recipe, too.
+  void choose_numbers(bool learns_maps, int world_size);
+};
+/// `model` is the model to convert, and `architecture` what it holds, or "".
+ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
+                               std::string architecture);
+
+/// How many processes the program starts where `--processes` does not say: one per core does more
+/// than threads of one (docs/training.md), as far as memory goes.
+int default_processes(const ConvertRequest& request, const model::VitConfig& config);
+
+/// The stages of a request with chosen numbers; `pictures` are those that are trained on, by all
+/// processes.
+model::training::ConversionOptions conversion_options(const ConvertRequest& request,
                                                       const RunRequest& run,
                                                       const image::TransformConfig& transform,
                                                       c10::Device device, std::int64_t pictures);
 
 /// The settings that decide the result (`recipe_of`), for the new file and for runs that are
 /// resumed, as a JSON object; models of `--start` by name and SHA-256.
-std::string conversion_recipe(const ParsedOptions& options, const std::string& architecture,
-                              model::training::Autocast autocast, int processes);
+std::string conversion_recipe(const ConvertRequest& request, model::training::Autocast autocast,
+                              int processes);
 
 }  // namespace hydrascope::app

@@ -55,7 +55,47 @@ std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs
   return "";
 }
 
+/// Whether another model is asked for, of which layers can be compared, too.
+bool names_another_model(const OptionReader& read) {
+  return read.given("against") || read.given("against-attn") || read.given("against-attn-opt");
+}
+ReferenceRequest reference_request(const OptionReader& read, const ModelRequest& first,
+                                   RunRequest run) {
+  ReferenceRequest reference{first, std::move(run)};
+  ModelRequest& model = reference.model;
+  if (read.given("against")) {
+    model = {};
+    read.take("against", model.word);
+  }
+  if (read.given("against-attn")) {
+    read.take("against-attn", model.attention);
+    model.attention_options.clear();
+  }
+  if (read.given("against-attn-opt")) read.take("against-attn-opt", model.attention_options);
+  if (read.given("against-precision")) read.take("against-precision", reference.run.precision);
+  if (reference.run.precision != "int8") reference.run.calibration.clear();
+  reference.run.keep_tokens.reset();
+  reference.run.keep_layer.reset();
+  return reference;
+}
+
+ScoreRequest score_request(const OptionReader& read) {
+  ScoreRequest request;
+  read.take("save-logits", request.save_logits);
+  read.take("save-errors", request.save_errors);
+  read.take("most-errors", request.most_errors);
+  read.take("per-class", request.per_class);
+  read.take("confusions", request.confusions);
+  read.take("require-top1", request.required_top1);
+  return request;
+}
+
 }  // namespace
+
+bool compares_models(const ParsedOptions& options) {
+  const OptionReader read(options);
+  return names_another_model(read) || read.given("against-precision");
+}
 
 SetJobs jobs_of_evaluate(const ParsedOptions& options) {
   return {.command = "evaluate",
@@ -173,64 +213,49 @@ std::vector<Option> earlier_evaluate_options() {
   return options;
 }
 
-bool names_another_model(const ParsedOptions& options) {
-  return options.given("against") || options.given("against-attn") ||
-         options.given("against-attn-opt");
-}
-
-bool compares_models(const ParsedOptions& options) {
-  return names_another_model(options) || options.given("against-precision");
-}
-
-RunRequest run_beside_reference(const ParsedOptions& options, RunRequest run) {
-  if (options.text("against-precision") == "int8" && run.precision != "int8")
-    run.calibration.clear();
-  return run;
-}
-
-ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
-                                   RunRequest run) {
-  ReferenceRequest reference{first, std::move(run)};
-  ModelRequest& model = reference.model;
-  if (options.given("against")) model = {.word = options.text("against")};
-  if (options.given("against-attn")) {
-    model.attention = options.text("against-attn");
-    model.attention_options.clear();
-  }
-  if (options.given("against-attn-opt"))
-    model.attention_options = options.texts("against-attn-opt");
-  if (options.declares("against-precision") && options.given("against-precision"))
-    reference.run.precision = options.text("against-precision");
-  if (reference.run.precision != "int8") reference.run.calibration.clear();
-  reference.run.keep_tokens.reset();
-  reference.run.keep_layer.reset();
-  return reference;
-}
-
 SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs) {
+  const OptionReader read(options);
   SetRequest request;
   request.command = jobs.command;
   request.words = input_words(options);
-  request.recursive = options.flag("recursive");
+  read.take("recursive", request.recursive);
   request.may_lack_labels = jobs.may_lack_labels();
-  request.ignores_labels = options.flag("no-labels");
-  request.labels_csv = options.text("labels-csv");
-  if (jobs.scores) request.real_labels = options.text("real-labels");
-  if (options.given("limit-images"))
-    request.limit = static_cast<std::size_t>(options.integer("limit-images"));
+  read.take("no-labels", request.ignores_labels);
+  read.take("labels-csv", request.labels_csv);
+  if (jobs.scores) read.take("real-labels", request.real_labels);
+  read.take("limit-images", request.limit);
   request.needs_labels = option_that_needs_labels(options, jobs);
   return request;
 }
 
-ScoreRequest score_request(const ParsedOptions& options) {
-  ScoreRequest request;
-  request.save_logits = options.text("save-logits");
-  request.save_errors = options.text("save-errors");
-  request.most_errors = static_cast<std::size_t>(options.integer("most-errors"));
-  request.per_class = options.text("per-class");
-  if (options.given("confusions"))
-    request.confusions = static_cast<std::size_t>(options.integer("confusions"));
-  if (options.given("require-top1")) request.required_top1 = options.number("require-top1");
+EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jobs) {
+  const OptionReader read(options);
+  EvaluateRequest request{pictures_request(options, AutoExif::as_stored)};
+  request.jobs = jobs;
+  if (jobs.scores) request.earlier = earlier_spellings(options);
+  request.set = set_request(options, jobs);
+  if (jobs.scores) request.score = score_request(read);
+  if (jobs.compares || (jobs.diagnoses && names_another_model(read))) {
+    request.reference = reference_request(read, request.model, request.run);
+    // The first model runs without a calibration that is the reference's alone.
+    if (read.is("against-precision", "int8") && request.run.precision != "int8")
+      request.run.calibration.clear();
+  }
+  if (jobs.measures_maps) {
+    if (read.given("keep-tokens"))
+      throw Error(ErrorCode::invalid_argument, "maps need all tokens",
+                  options.origin("keep-tokens"));
+    FaithfulnessRequest& maps = request.faithfulness;
+    read.take("measure", maps.measures);
+    read.take("method", maps.methods);
+    maps.methods_origin = options.origin("method");
+    read.take("steps", maps.steps);
+    read.take("substrate", maps.substrate);
+    read.take("class", maps.of_class);
+    read.take("layer", maps.layer);
+  }
+  read.take("diagnostics", request.diagnostics);
+  read.take(jobs.scores ? "diagnostics-images" : "limit-images", request.diagnosed_images);
   return request;
 }
 

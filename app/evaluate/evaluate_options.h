@@ -6,6 +6,7 @@
 #include "app/results/format.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,6 +26,8 @@ struct SetJobs {
   [[nodiscard]] bool may_lack_labels() const { return compares || measures_maps || diagnoses; }
 };
 SetJobs jobs_of_evaluate(const ParsedOptions& options);
+/// Whether they name another model, or other settings of one.
+bool compares_models(const ParsedOptions& options);
 /// An option of `evaluate` that has become a command.
 struct EarlierSpelling {
   std::string option;  ///< as it was written: "--against-attn"
@@ -46,22 +49,12 @@ std::vector<Option> faithfulness_options();     // measure, method, steps, subst
 /// What was `evaluate`'s: the two before, and diagnostics, diagnostics-images; hidden.
 std::vector<Option> earlier_evaluate_options();
 
-/// Whether another model is named, of which layers can be compared, too.
-bool names_another_model(const ParsedOptions& options);
-/// The same, or another precision.
-bool compares_models(const ParsedOptions& options);
-
 /// The other model of a comparison. Where `--against` names one, the options of the first model's
 /// weights and attention are that one's alone; `--keep-tokens` and `--keep-layer` always are.
 struct ReferenceRequest {
   ModelRequest model;
   RunRequest run;
 };
-ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
-                                   RunRequest run);
-/// How the first model runs beside it: without a calibration that is the reference's alone.
-RunRequest run_beside_reference(const ParsedOptions& options, RunRequest run);
-
 /// Which pictures of a set are taken, with which labels.
 struct SetRequest {
   std::string command;
@@ -85,7 +78,30 @@ struct ScoreRequest {
   std::size_t confusions = 0;
   std::optional<double> required_top1;
 };
-ScoreRequest score_request(const ParsedOptions& options);
+
+/// How maps are measured.
+struct FaithfulnessRequest {
+  std::vector<std::string> measures;
+  std::vector<std::string> methods;  ///< none: all that the layer supports
+  std::string methods_origin;        ///< what named them
+  std::int64_t steps = 14;
+  std::string substrate;  ///< "": as the measure has it
+  std::string of_class;   ///< "pred" or "target"
+  std::string layer;      ///< "last" or a number
+};
+
+struct EvaluateRequest : PicturesRequest {
+  SetJobs jobs = {};
+  std::vector<EarlierSpelling> earlier = {};
+  SetRequest set = {};
+  ScoreRequest score = {};
+  std::optional<ReferenceRequest> reference = {};
+  FaithfulnessRequest faithfulness = {};
+  std::string diagnostics = {};  ///< a file or "-"
+  std::int64_t diagnosed_images = 32;
+};
+/// Of any of these commands.
+EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jobs);
 
 /// Throws Error(invalid_argument) where options of `evaluate` ask for more tables than `format`
 /// holds, or go together and do not.

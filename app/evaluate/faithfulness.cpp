@@ -19,8 +19,7 @@ namespace explain = model::explain;
 /// Enough for their mean to say where chance lies; each costs as much as a method.
 constexpr std::int64_t kRandomDraws = 5;
 
-std::int64_t layer_of(const ParsedOptions& options, std::int64_t depth) {
-  const std::string& word = options.text("layer");
+std::int64_t layer_of(const std::string& word, std::int64_t depth) {
   if (word == "last") return depth - 1;
   const std::int64_t layer = to_integer(word, "--layer");
   if (layer < 0 || layer >= depth) {
@@ -31,19 +30,19 @@ std::int64_t layer_of(const ParsedOptions& options, std::int64_t depth) {
   return layer;
 }
 
-std::vector<explain::Request> requests_of(const ParsedOptions& options,
+std::vector<explain::Request> requests_of(const FaithfulnessRequest& request,
                                           const model::VitConfig& config, std::int64_t layer) {
   const std::vector<std::string_view> supported = explain::supported_methods(config, layer);
   const std::vector<std::string_view> wanted =
-      options.given("method") ? std::vector<std::string_view>(options.texts("method").begin(),
-                                                              options.texts("method").end())
-                              : supported;
+      request.methods.empty()
+          ? supported
+          : std::vector<std::string_view>(request.methods.begin(), request.methods.end());
   std::vector<explain::Request> requests;
   for (const std::string_view word : wanted) {
     const explain::MethodEntry* entry = explain::find_method_or_null(word);
     if (entry == nullptr) continue;  // random or centre, which are always there
     explain::require_supported(config, entry->method, layer, explain::MaplessLayers::skip,
-                               options.origin("method") + " " + std::string(word));
+                               request.methods_origin + " " + std::string(word));
     if (std::ranges::find(requests, entry->method, &explain::Request::method) == requests.end())
       requests.push_back({.method = entry->method, .layer = layer});
   }
@@ -56,23 +55,22 @@ std::vector<std::int64_t> FaithfulnessPlan::traced_layers(const model::VitConfig
   return explain::Explainer::traced_layers(config, requests);
 }
 
-FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::VitConfig& config,
+FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint64_t seed,
+                                   const model::VitConfig& config,
                                    const image::TransformConfig& transform) {
-  if (options.given("keep-tokens"))
-    throw Error(ErrorCode::invalid_argument, "maps need all tokens", options.origin("keep-tokens"));
   FaithfulnessPlan plan;
-  plan.layer = layer_of(options, config.depth);
-  plan.requests = requests_of(options, config, plan.layer);
-  plan.of_target = options.text("class") == "target";
-  plan.seed = static_cast<std::uint64_t>(options.integer("seed"));
-  for (const std::string& word : options.texts("measure")) {
+  plan.layer = layer_of(request.layer, config.depth);
+  plan.requests = requests_of(request, config, plan.layer);
+  plan.of_target = request.of_class == "target";
+  plan.seed = seed;
+  for (const std::string& word : request.measures) {
     const explain::Measure measure = explain::find_measure_or_null(word)->measure;
     if (std::ranges::find(plan.options.measures, measure) == plan.options.measures.end())
       plan.options.measures.push_back(measure);
   }
-  plan.options.steps = options.integer("steps");
-  if (options.given("substrate"))
-    plan.options.substrate = explain::find_substrate_or_null(options.text("substrate"))->substrate;
+  plan.options.steps = request.steps;
+  if (!request.substrate.empty())
+    plan.options.substrate = explain::find_substrate_or_null(request.substrate)->substrate;
   plan.options.mean = transform.mean;
   plan.options.std = transform.std;
   plan.options.patch_size = config.patch_size;

@@ -1,9 +1,9 @@
 // What `faithfulness` computes: the maps of every picture, measured on the model that they explain.
 #pragma once
 
+#include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/faithfulness_report.h"
 #include "app/model/model_source.h"
-#include "app/options/options.h"
 #include "app/pipeline/pipeline.h"
 #include "model/explain/explainer.h"
 #include "model/explain/faithfulness.h"
@@ -28,7 +28,8 @@ struct FaithfulnessPlan {
 
 /// Throws Error(invalid_argument): a method that the model does not support, a layer that it does
 /// not have, options that do not go together.
-FaithfulnessPlan plan_faithfulness(const ParsedOptions& options, const model::VitConfig& config,
+FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint64_t seed,
+                                   const model::VitConfig& config,
                                    const image::TransformConfig& transform);
 
 class FaithfulnessRun {

@@ -13,7 +13,7 @@
 #include "app/run/console.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 #include <algorithm>
 #include <iostream>
@@ -45,35 +45,24 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
 
 }  // namespace
 
-int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
+int run_over_set(EvaluateRequest request) {
   ProcessTeam team;
-  const std::vector<EarlierSpelling> earlier =
-      jobs.scores ? earlier_spellings(options) : std::vector<EarlierSpelling>();
+  const SetJobs& jobs = request.jobs;
+  const auto& earlier = request.earlier;
   if (jobs.may_lack_labels()) team.refuse(earlier.empty() ? jobs.command : earlier.front().option);
-  const Console console = team.is_first() ? Console(options) : Console(options).errors_only();
+  const Console console = team.is_first() ? request.console : request.console.errors_only();
   for (const auto& [option, command] : earlier)
     console.note("note: evaluate " + option + " is now hydrascope " + command);
-  const Format format = choose_format(options.text("format"), options.text("output"));
-  const ModelRequest model = model_request(options);
-  const TransformRequest wanted = transform_request(options);
-  RunRequest run = run_request(options, AutoExif::as_stored);
-  const SetRequest pictures = set_request(options, jobs);
-  const ScoreRequest score = jobs.scores ? score_request(options) : ScoreRequest();
-  const ModelSource source = open_model(model);
-  const ResolvedTransform transform = resolve_transform(wanted, source);
-  if (wanted.is_printed && pictures.words.empty()) {
-    std::cout << transform.describe() << '\n';
-    return kExitOk;
-  }
-  const image::Labels labels = resolve_labels(options.text("labels"), source).labels;
-  const LabelledSet set = read_evaluated_set(pictures, labels, source.config.num_classes);
+  RunRequest& run = request.run;
+  const ScoreRequest& score = request.score;
+  const std::optional<OpenedModel> opened = open_for_pictures(request);
+  if (!opened) return kExitOk;
+  const auto& [source, transform] = *opened;
+  const image::Labels labels = resolve_labels(request.labels, source).labels;
+  const LabelledSet set = read_evaluated_set(request.set, labels, source.config.num_classes);
   std::optional<ReferenceModel> reference;
-  if (jobs.compares) {
-    reference.emplace(reference_request(options, model, run), wanted, source);
-    run = run_beside_reference(options, std::move(run));
-  }
-  for (const std::string& note : source.notes) console.note("note: " + note);
-  if ((wanted.is_printed && team.is_first()) || console.verbose) console.note(transform.describe());
+  if (jobs.compares) reference.emplace(std::move(*request.reference), request.transform, source);
+  opened->announce(console, request.transform.is_printed && team.is_first());
   if (set.is_by_order) {
     console.note(
         "note: no folder is named after a class of the model; taken for its classes in "
@@ -81,7 +70,8 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   }
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
-  if (jobs.measures_maps) plan = plan_faithfulness(options, source.config, transform.config);
+  if (jobs.measures_maps)
+    plan = plan_faithfulness(request.faithfulness, run.seed, source.config, transform.config);
   run.launch = team.launch();
   team.join(run.join_timeout);
   model::Classifier classifier =
@@ -95,7 +85,7 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
   pipeline.remark_on_size = note_on_large_sizes(source);
   std::optional<OutputFile> output;
-  if (team.is_first()) output.emplace(options.text("output"));
+  if (team.is_first()) output.emplace(request.output.file);
   Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
   evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
   // This ends the other processes, too.
@@ -126,18 +116,18 @@ int run_over_set(const ParsedOptions& options, const SetJobs& jobs) {
   if (jobs.diagnoses) {
     DiagnosticsReport report =
         run_diagnostics(run, source, reference ? &reference->source() : nullptr, set,
-                        options.integer("diagnostics-images"), transform.config, console);
-    const std::string& file = options.text("diagnostics");
+                        request.diagnosed_images, transform.config, console);
+    const std::string& file = request.diagnostics;
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
   }
   evaluation.write_errors(labels);
-  results.write(format, output->stream(), console);
+  results.write(request.output.format, output->stream(), console);
   output->close();
   console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));
   const int code = exit_code();
   if (code == kExitCheckFailed) {
-    std::cerr << "check failed: top-1 is below --require-top1 " << options.text("require-top1")
-              << '\n';
+    std::cerr << "check failed: top-1 is below --require-top1 "
+              << shortest_number(*score.required_top1) << '\n';
   }
   team.wait_for_all();
   return code;

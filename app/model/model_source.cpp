@@ -6,7 +6,6 @@
 #include "app/model/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/run/console.h"
-#include "app/train/training_options.h"
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/config/architectures.h"
@@ -18,6 +17,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <sched.h>
 #include <utility>
 
@@ -266,6 +266,22 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
     for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
   }
   return result;
+}
+
+void OpenedModel::announce(const Console& console, bool shows_transform) const {
+  for (const std::string& note : source.notes) console.note("note: " + note);
+  // Beside records it is no result, so it goes where notes go.
+  if (shows_transform || console.verbose) console.note(transform.describe());
+}
+
+std::optional<OpenedModel> open_for_pictures(const PicturesRequest& request) {
+  ModelSource source = open_model(request.model);
+  ResolvedTransform transform = resolve_transform(request.transform, source);
+  if (request.transform.is_printed && request.words.empty()) {
+    std::cout << transform.describe() << '\n';
+    return std::nullopt;
+  }
+  return OpenedModel{std::move(source), std::move(transform)};
 }
 
 std::optional<fs::path> labels_file(const std::string& given) {

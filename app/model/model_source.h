@@ -57,6 +57,17 @@ struct ResolvedTransform {
 };
 ResolvedTransform resolve_transform(const TransformRequest& request, const ModelSource& source);
 
+/// A model, and how it sees pictures.
+struct OpenedModel {
+  ModelSource source;
+  ResolvedTransform transform;
+  /// Says what the user must know of it, and with --verbose, or where it is asked for, the transform.
+  void announce(const Console& console, bool shows_transform) const;
+};
+/// Nothing where no pictures are named and the transform is asked for (`--print-transform`), which
+/// then is on standard output.
+std::optional<OpenedModel> open_for_pictures(const PicturesRequest& request);
+
 /// `--labels`, else what the metadata or the configuration beside the weights name, else
 /// ImageNet-1k for 1000 classes, else the class indices. Throws Error(invalid_argument) when the
 /// count differs from the model's classes.

@@ -40,7 +40,7 @@ _hydrascope() {
 complete -F _hydrascope hydrascope
 )";
 
-constexpr std::string_view kZsh = R"(#compdef hydrascope
+constexpr std::string_view kZsh = R"zsh(#compdef hydrascope
 # zsh completion of hydrascope: source <(hydrascope completion zsh), or a file _hydrascope in
 # a folder of $fpath.
 _hydrascope() {
@@ -48,20 +48,21 @@ _hydrascope() {
   local line
   local answer="$(${words[1]/#\~/$HOME} complete-word "${(@)words[2,CURRENT]}" 2>/dev/null)"
   [[ $PREFIX == --*=* ]] && compset -P '*='
-  for line in "${(@f)answer}";
-do
-  if
-    [[$line == '<files>']];
-then _files return fi[[-n $line]]&& found +=
-    ("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")done _describe - t words 'hydrascope' found
+  for line in "${(@f)answer}"; do
+    if [[ $line == '<files>' ]]; then
+      _files
+      return
+    fi
+    [[ -n $line ]] && found+=("${${line%%$'\t'*}//:/\\:}:${line#*$'\t'}")
+  done
+  _describe -t words 'hydrascope' found
 }
-if
-  [[$funcstack [1] == _hydrascope]]; then
+if [[ $funcstack[1] == _hydrascope ]]; then
   _hydrascope "$@"
 else
   compdef _hydrascope hydrascope
 fi
-)";
+)zsh";
 
 constexpr std::string_view kFish =
     R"(# fish completion of hydrascope: hydrascope completion fish | source

@@ -281,16 +281,6 @@ double ParsedOptions::number(std::string_view name) const {
   return to_number(word, origin(name));
 }
 
-ParsedOptions ParsedOptions::with(std::string_view name, std::vector<std::string> words) const {
-  ParsedOptions changed = *this;
-  Entry& found = changed.entries_.find(entry(name).option.name)->second;
-  found.source = words.empty() ? Source::default_value : Source::command_line;
-  if (words.empty() && !found.option.default_value.empty())
-    words = split_values(found.option, found.option.default_value);
-  found.values = std::move(words);
-  return changed;
-}
-
 const std::vector<std::string>& ParsedOptions::texts(std::string_view name) const {
   return entry(name).values;
 }

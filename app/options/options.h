@@ -104,10 +104,6 @@ class ParsedOptions {
     return positionals_;
   }
 
-  /// The same but for `name`, which has `words` (none: it is not given), unchecked: for defaults
-  /// that depend on the model.
-  [[nodiscard]] ParsedOptions with(std::string_view name, std::vector<std::string> words) const;
-
   /// The resolved options as the JSON object that --config reads back (--dump-config): every option
   /// that has a value, defaults included, except input, config, dump-config and help. JSON holds no
   /// bytes that are not UTF-8: Error(invalid_argument) naming the option.

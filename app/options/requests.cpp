@@ -2,63 +2,22 @@
 
 #include "kernels/error.h"
 
+#include <cstdlib>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
-namespace {
-
-/// The options that a command has of a group; what it takes as a list is its own to read.
-class Reader {
- public:
-  explicit Reader(const ParsedOptions& options) : options_(options) {}
-
-  template <class Value, class Read>
-  void take(const char* name, std::optional<Value>& field, const Read& read) const {
-    if (options_.declares(name) && options_.given(name)) field = read();
-  }
-  template <class Value, class Read>
-  void take(const char* name, std::optional<Asked<Value>>& field, const Read& read) const {
-    if (options_.declares(name) && options_.given(name))
-      field = Asked<Value>{read(), options_.origin(name)};
-  }
-  void take(const char* name, bool& field) const {
-    if (options_.declares(name)) field = options_.flag(name);
-  }
-  void take(const char* name, std::string& field) const {
-    if (options_.takes_one_value(name)) field = options_.text(name);
-  }
-  template <class Value>
-  void take_integer(const char* name, Value& field) const {
-    if (options_.takes_one_value(name) && !options_.text(name).empty())
-      field = static_cast<Value>(options_.integer(name));
-  }
-  template <class Value>
-  void take_integer(const char* name, std::optional<Value>& field) const {
-    if (options_.takes_one_value(name) && options_.given(name))
-      field = static_cast<Value>(options_.integer(name));
-  }
-  /// Whether `name` has that value.
-  [[nodiscard]] bool is(const char* name, std::string_view value) const {
-    return options_.takes_one_value(name) && options_.text(name) == value;
-  }
-
- private:
-  const ParsedOptions& options_;
-};
-
-}  // namespace
-
 ModelRequest model_request(const ParsedOptions& options) {
-  const Reader read(options);
+  const OptionReader read(options);
   ModelRequest request;
   read.take("model", request.word);
   read.take("checkpoint", request.checkpoint);
   read.take("use-ema", request.use_ema);
-  read.take_integer("num-classes", request.num_classes);
+  read.take("num-classes", request.num_classes);
   read.take("reset-head", request.reset_head);
   read.take("attn", request.attention);
-  request.attention_options = options.texts("attn-opt");
+  read.take("attn-opt", request.attention_options);
   read.take("pos-interp", request.pos_interp,
             [&] { return model::find_pos_interp(options.text("pos-interp")).value(); });
   read.take("overview", request.overview, [&] { return options.text("overview") == "on"; });
@@ -66,11 +25,12 @@ ModelRequest model_request(const ParsedOptions& options) {
 }
 
 TransformRequest transform_request(const ParsedOptions& options) {
-  const Reader read(options);
+  const OptionReader read(options);
   TransformRequest request;
   const auto three_values = [&](const char* name) {
-    const std::vector<double> values = options.numbers(name);
-    return std::array{values.at(0), values.at(1), values.at(2)};
+    std::array<double, 3> values{};
+    read.take(name, values);
+    return values;
   };
   read.take("input-size", request.img_size, [&] {
     const std::vector<std::string>& words = options.texts("input-size");
@@ -115,33 +75,77 @@ TransformRequest transform_request(const ParsedOptions& options) {
 }
 
 RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
-  const Reader read(options);
+  const OptionReader read(options);
   RunRequest request;
   read.take("device", request.device);
   read.take("precision", request.precision);
   if (options.takes_one_value("kernels")) request.kernels = parse_kernels(options.text("kernels"));
   read.take("calibration", request.calibration);
-  if (options.takes_one_value("keep-tokens"))
-    read.take("keep-tokens", request.keep_tokens, [&] { return options.number("keep-tokens"); });
-  read.take_integer("keep-layer", request.keep_layer);
-  read.take_integer("seed", request.seed);
+  read.take("keep-tokens", request.keep_tokens);
+  read.take("keep-layer", request.keep_layer);
+  read.take("seed", request.seed);
   read.take("deterministic", request.deterministic);
-  read.take_integer("threads", request.threads);
-  read.take_integer("workers", request.workers);
+  read.take("threads", request.threads);
+  read.take("workers", request.workers);
   // What training has by default is of its steps.
-  if (options.takes_one_value("batch-size") && options.given("batch-size"))
-    request.batch_size = options.integer("batch-size");
-  read.take_integer("max-pixels", request.decode.max_pixels);
+  if (read.given("batch-size")) read.take("batch-size", request.batch_size);
+  read.take("max-pixels", request.decode.max_pixels);
   request.decode.apply_exif =
       exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
-  if (options.declares("ddp-timeout")) request.join_timeout = options.number("ddp-timeout");
+  read.take("ddp-timeout", request.join_timeout);
   request.fail_fast = read.is("on-error", "fail");
+  return request;
+}
+
+Console console_request(const ParsedOptions& options) {
+  const OptionReader read(options);
+  Console console;
+  read.take("verbose", console.verbose);
+  read.take("quiet", console.quiet);
+  console.progress = !options.flag("no-progress") && !console.quiet;
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
+  std::string output;
+  read.take("output", output);
+  const bool is_shown = output.empty() || output == "-";
+  console.color = read.is("color", "always") ||
+                  (read.is("color", "auto") && (no_color == nullptr || *no_color == '\0') &&
+                   is_shown && isatty(STDOUT_FILENO) == 1);
+  return console;
+}
+
+std::vector<std::string> input_words(const ParsedOptions& options) {
+  std::vector<std::string> words = options.positionals();
+  const std::vector<std::string>& named = options.texts("input");
+  words.insert(words.end(), named.begin(), named.end());
+  return words;
+}
+
+OutputRequest output_request(const ParsedOptions& options) {
+  return {options.text("output"), choose_format(options.text("format"), options.text("output"))};
+}
+
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
+  PicturesRequest request{console_request(options),
+                          model_request(options),
+                          transform_request(options),
+                          run_request(options, exif),
+                          input_words(options),
+                          false,
+                          "",
+                          output_request(options)};
+  const OptionReader read(options);
+  read.take("recursive", request.recursive);
+  read.take("labels", request.labels);
   return request;
 }
 
 model::Kernels parse_kernels(std::string_view word) {
   if (word == "fused") return model::Kernels::fused;
   return word == "reference" ? model::Kernels::reference : model::Kernels::automatic;
+}
+
+std::string size_text(const image::Size& size) {
+  return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
 image::Size parse_size(const std::string& text, const std::string& option) {

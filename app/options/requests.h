@@ -2,7 +2,9 @@
 // from its command line, and what works for it takes them.
 #pragma once
 
-#include "app/options/options.h"
+#include "app/options/option_reader.h"
+#include "app/results/format.h"
+#include "app/run/console.h"
 #include "model/config/config.h"
 #include "model/image/decode.h"
 #include "model/image/transform_plan.h"
@@ -31,13 +33,6 @@ struct ModelRequest {
   std::optional<bool> overview = {};
 };
 ModelRequest model_request(const ParsedOptions& options);
-
-/// A value, and what the user set it by: "--imgsz", "config.json".
-template <class Value>
-struct Asked {
-  Value value{};
-  std::string origin;
-};
 
 /// How pictures are prepared, where the model's own way is not to be taken.
 struct TransformRequest {
@@ -82,6 +77,33 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif);
 /// `--kernels`.
 model::Kernels parse_kernels(std::string_view word);
 
+/// `-v`, `-q`, `--no-progress` and `--color`, whose "auto" asks the terminal.
+Console console_request(const ParsedOptions& options);
+/// Positionals and `--input`, in that order.
+std::vector<std::string> input_words(const ParsedOptions& options);
+
+/// `-o` and `--format`.
+struct OutputRequest {
+  std::string file;  ///< "" and "-" are standard output
+  Format format = Format::text;
+};
+OutputRequest output_request(const ParsedOptions& options);
+
+/// What every command is asked for that runs a model on pictures.
+struct PicturesRequest {
+  Console console;
+  ModelRequest model;
+  TransformRequest transform;
+  RunRequest run;
+  std::vector<std::string> words;  ///< what names the pictures
+  bool recursive = false;
+  std::string labels;
+  OutputRequest output;
+};
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif);
+
+/// "224x224", height first, as in --img-size.
+std::string size_text(const image::Size& size);
 /// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
 image::Size parse_size(const std::string& text, const std::string& option = "--img-size");
 

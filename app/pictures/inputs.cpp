@@ -93,6 +93,12 @@ Input failed_input(std::string given, fs::path path, ErrorCode code, std::string
   return {std::move(given), std::move(path), false, code, std::move(message)};
 }
 
+void require_inputs(const std::vector<std::string>& words, const std::string& command) {
+  if (!words.empty()) return;
+  throw Error(ErrorCode::invalid_argument, "no input given", command,
+              "name pictures, folders or globs; see `hydrascope help " + command + "`");
+}
+
 bool has_image_extension(const fs::path& file) { return has_extension(file, kImageExtensions); }
 bool has_video_extension(const fs::path& file) { return has_extension(file, kVideoExtensions); }
 
@@ -225,12 +231,5 @@ InputStream::InputStream(std::vector<std::string> specs, bool recursive,
 InputStream::~InputStream() = default;
 
 std::optional<Input> InputStream::next() { return state_->next(); }
-
-std::vector<std::string> input_words(const ParsedOptions& options) {
-  std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
-  return words;
-}
 
 }  // namespace hydrascope::app

@@ -2,7 +2,6 @@
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 
-#include "app/options/options.h"
 #include "app/pictures/folder_listing.h"
 #include "kernels/error.h"
 
@@ -53,11 +52,11 @@ class InputStream {
   std::unique_ptr<State> state_;
 };
 
+/// Throws Error(invalid_argument) where nothing is named, with `command` as its subject.
+void require_inputs(const std::vector<std::string>& words, const std::string& command);
+
 /// By extension, case-insensitive.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
-
-/// Positionals and `--input`, in that order.
-std::vector<std::string> input_words(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

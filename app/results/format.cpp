@@ -3,6 +3,7 @@
 #include "app/pictures/file_extension.h"
 #include "kernels/error.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>
@@ -72,6 +73,10 @@ Format choose_format(std::string_view format, std::string_view output) {
   // Only benchmark offers md.
   if (extension.empty() || extension == ".md") return Format::text;
   return find_format(std::string_view(extension).substr(1)).value_or(Format::text);
+}
+
+std::string_view format_name(Format format) {
+  return std::ranges::find(kFormats, format, &decltype(kFormats)::value_type::second)->first;
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {

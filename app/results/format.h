@@ -16,6 +16,9 @@ Format choose_format(std::string_view format, std::string_view output);
 inline bool is_rows(Format format) { return format == Format::csv || format == Format::tsv; }
 inline bool is_json(Format format) { return format == Format::json || format == Format::jsonl; }
 
+/// "jsonl".
+std::string_view format_name(Format format);
+
 /// One row of csv, tsv or md with its line feed. csv quotes as RFC 4180 does (fields with comma,
 /// quote or line break, and quotes doubled); tsv writes `\t`, `\n`, `\r`, `\\` for tab, line feed,
 /// carriage return, backslash; md `\|`. Other bytes are kept, UTF-8 or not.

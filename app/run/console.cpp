@@ -7,24 +7,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <fcntl.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {
-
-Console::Console(const ParsedOptions& options)
-    : verbose(options.flag("verbose")),
-      quiet(options.flag("quiet")),
-      progress(!options.flag("no-progress") && !quiet) {
-  const std::string& word = options.text("color");
-  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  const bool wanted = no_color == nullptr || *no_color == '\0';
-  const std::string& output = options.text("output");
-  color = word == "always" || (word != "never" && wanted && (output.empty() || output == "-") &&
-                               isatty(STDOUT_FILENO) == 1);
-}
 
 Console Console::errors_only() const {
   Console console = *this;

@@ -1,7 +1,6 @@
 // What a command says besides its results: notes on stderr, results on stdout or into a file.
 #pragma once
 
-#include "app/options/options.h"
 #include "app/run/file_lock.h"
 #include "kernels/error.h"
 
@@ -15,15 +14,13 @@
 
 namespace hydrascope::app {
 
-/// `-v`, `-q` and `--color`, resolved.
+/// What is said, and how.
 struct Console {
   bool verbose = false;
   bool quiet = false;
   bool color = false;  ///< for standard output
   bool progress = true;
 
-  Console() = default;
-  explicit Console(const ParsedOptions& options);
   /// For the processes beside the first one, which would say the same.
   [[nodiscard]] Console errors_only() const;
   /// A line on stderr, with flags, unless --quiet.

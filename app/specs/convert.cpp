@@ -3,30 +3,22 @@
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
 #include "app/specs/training.h"
+#include "kernels/error.h"
 
 #include <algorithm>
-#include <utility>
+#include <array>
+#include <cmath>
 
 namespace hydrascope::app {
 namespace {
 
-/// Layers that learn feature maps start near the teacher, which large steps would leave, as
-/// measured (docs/training.md). Not the options' own defaults: `--dump-config` knows no model, and
-/// what it says would count as the user's choice.
-struct RecipeDefault {
-  std::string_view option;
-  std::string value;
-  std::string with_learned_maps;
-  bool is_shared = false;  ///< by the processes, each of which takes its part
-};
-const std::vector<RecipeDefault>& recipe_defaults() {
-  static const std::vector<RecipeDefault> defaults = {
-      {"lr", "1e-3", "6e-5"},           {"mechanism-lr-scale", "3", "20"},
-      {"batch-size", "32", "16", true}, {"batch-size-maps", "8", "8", true},
-      {"steps-outputs", "100", "0"},
-  };
-  return defaults;
-}
+constexpr std::array<RecipeDefault, 5> kRecipeDefaults{{
+    {"lr", "1e-3", "6e-5"},
+    {"mechanism-lr-scale", "3", "20"},
+    {"batch-size", "32", "16", true},
+    {"batch-size-maps", "8", "8", true},
+    {"steps-outputs", "100", "0"},
+}};
 
 /// What makes sense of the shared options, and where `-m` is the model to convert.
 std::vector<Option> parent_options() {
@@ -168,12 +160,12 @@ CommandSpec convert_spec() {
        without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
                {"model-ema-warmup"}),
        recipe_options(), general_options()});
-  for (const RecipeDefault& entry : recipe_defaults()) {
-    const auto option = std::ranges::find(spec.options, entry.option, &Option::name);
-    option->default_note = entry.value;
+  for (const RecipeDefault& entry : kRecipeDefaults) {
+    std::string& note = named(spec.options, entry.option).default_note;
+    note = entry.value;
     if (entry.with_learned_maps != entry.value)
-      option->default_note += "; where feature maps are learned: " + entry.with_learned_maps;
-    if (entry.is_shared) option->default_note += ", shared among the processes";
+      note += "; where feature maps are learned: " + std::string(entry.with_learned_maps);
+    if (entry.is_shared) note += ", shared among the processes";
   }
   spec.common = {"model", "attn", "input",        "output", "epochs",
                  "sizes", "eval", "require-top1", "resume", "processes"};
@@ -190,15 +182,16 @@ CommandSpec convert_spec() {
   return spec;
 }
 
-ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes) {
-  for (const RecipeDefault& entry : recipe_defaults()) {
-    if (options.given(entry.option)) continue;
-    std::string value = learns_maps ? entry.with_learned_maps : entry.value;
-    if (entry.is_shared)
-      value = std::to_string(std::max<std::int64_t>(1, to_integer(value, "") / processes));
-    options = options.with(entry.option, {std::move(value)});
-  }
-  return options;
+double RecipeDefault::of(bool learns_maps, int processes) const {
+  const double number = to_number(learns_maps ? with_learned_maps : value, option);
+  return is_shared ? std::max(1.0, std::floor(number / processes)) : number;
+}
+
+const RecipeDefault& recipe_default(std::string_view option) {
+  const auto* found = std::ranges::find(kRecipeDefaults, option, &RecipeDefault::option);
+  if (found == kRecipeDefaults.end())
+    throw Error(ErrorCode::internal, "no default depends on the model", std::string(option));
+  return *found;
 }
 
 }  // namespace hydrascope::app

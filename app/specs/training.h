@@ -4,6 +4,7 @@
 #include "app/options/options.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,8 +36,18 @@ std::vector<Option> with_defaults(std::vector<Option> options,
 /// max-pixels, on-error: of the pictures that are learned from.
 std::vector<Option> training_input_options();
 
-/// The options of `convert` with the defaults that depend on the model, whether any layer learns
-/// feature maps, and on how many processes share a batch. All that reads the options of `convert` expects them.
-ParsedOptions with_recipe_defaults(ParsedOptions options, bool learns_maps, int processes);
+/// A default of `convert` that depends on the model. Layers that learn feature maps start near the
+/// teacher, which large steps would leave, as measured (docs/training.md). Not the option's own
+/// default: `--dump-config` knows no model, and what it says would count as the user's choice.
+struct RecipeDefault {
+  std::string_view option;
+  std::string_view value;
+  std::string_view with_learned_maps;
+  bool is_shared = false;  ///< by the processes, each of which takes its part
+
+  [[nodiscard]] double of(bool learns_maps, int processes) const;
+};
+/// Error(internal) where that option has none.
+const RecipeDefault& recipe_default(std::string_view option);
 
 }  // namespace hydrascope::app

@@ -16,8 +16,7 @@
 namespace hydrascope::app {
 namespace {
 
-RunRequest run_in_environment(const ParsedOptions& options) {
-  RunRequest run = run_request(options, AutoExif::as_stored);
+RunRequest in_environment(RunRequest run) {
   run.launch = model::training::read_launch_environment();
   return run;
 }
@@ -33,14 +32,14 @@ std::unique_ptr<model::training::ProcessGroup> join(double timeout, c10::Device 
 
 }  // namespace
 
-int local_processes(const ParsedOptions& options, int otherwise) {
+int local_processes(const std::optional<Asked<int>>& asked, int otherwise) {
   const bool is_launched = std::getenv("WORLD_SIZE") != nullptr;
-  if (is_launched && options.given("processes") && !LocalRanks::started_this_process()) {
+  if (is_launched && asked && !LocalRanks::started_this_process()) {
     throw Error(ErrorCode::invalid_argument, "the launcher says how many processes there are",
-                options.origin("processes") + " with WORLD_SIZE in the environment");
+                asked->origin + " with WORLD_SIZE in the environment");
   }
   if (is_launched) return 1;
-  return options.given("processes") ? static_cast<int>(options.integer("processes")) : otherwise;
+  return asked ? asked->value : otherwise;
 }
 
 model::training::FailureReport UnreadablePictures::report() {
@@ -74,11 +73,10 @@ std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
   return std::get<0>(at::_unique(all.cpu())).numel();
 }
 
-TrainingSession::TrainingSession(const ParsedOptions& options)
-    : transform_request_(transform_request(options)),
-      run_(run_in_environment(options)),
-      resume_{options.text("resume"), options.flag("force")},
-      console_(run_.launch.is_first() ? Console(options) : Console(options).errors_only()),
+TrainingSession::TrainingSession(const TrainingRequest& request)
+    : resume_(request.resume),
+      run_(in_environment(request.run)),
+      console_(run_.launch.is_first() ? request.console : request.console.errors_only()),
       device_(choose_device(run_)),
       group_(join(run_.join_timeout, device_)),
       unreadable_(run_.fail_fast) {

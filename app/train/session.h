@@ -3,10 +3,9 @@
 #pragma once
 
 #include "app/model/model_source.h"
-#include "app/options/requests.h"
 #include "app/run/console.h"
 #include "app/run/progress.h"
-#include "app/train/resumption.h"
+#include "app/train/training_options.h"
 #include "app/train/validation.h"
 #include "model/training/autocast.h"
 #include "model/training/log/metric_log.h"
@@ -25,9 +24,9 @@
 
 namespace hydrascope::app {
 
-/// `--processes`, or `otherwise`; 1 in a process that was started as one of several. Throws
+/// What is asked for, or `otherwise`; 1 in a process that was started as one of several. Throws
 /// Error(invalid_argument) where a launcher says how many there are, too.
-int local_processes(const ParsedOptions& options, int otherwise);
+int local_processes(const std::optional<Asked<int>>& asked, int otherwise);
 
 /// Says on standard error which pictures cannot be read, each once, whatever the rank and however
 /// quiet.
@@ -49,7 +48,7 @@ class UnreadablePictures {
 class TrainingSession {
  protected:
   /// Joins the processes that the environment describes, which a signal gives up waiting for.
-  explicit TrainingSession(const ParsedOptions& options);
+  explicit TrainingSession(const TrainingRequest& request);
 
   [[nodiscard]] bool is_first() const { return group_->is_first(); }
   /// Keeps other runs out of `folder` and says which state to go on from, as `state_to_resume` does.
@@ -60,9 +59,8 @@ class TrainingSession {
                            const std::vector<LabelledPicture>& pictures,
                            const image::TransformConfig& transform);
 
-  TransformRequest transform_request_;
-  RunRequest run_;
   ResumeRequest resume_;
+  RunRequest run_;
   Console console_;  ///< of the first process; the others say errors alone
   c10::Device device_;
   std::unique_ptr<model::training::ProcessGroup> group_;

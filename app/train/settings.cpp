@@ -1,100 +1,123 @@
 #include "app/train/settings.h"
 
-#include "app/train/training_options.h"
 #include "kernels/error.h"
-#include "model/training/data/training_set.h"
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace hydrascope::app {
 
 namespace training = model::training;
 
-RunLength length_of(const ParsedOptions& options, std::size_t pictures, int world_size) {
+namespace {
+
+training::ClassificationOptions loss_of(const ParsedOptions& options,
+                                        const training::MixupOptions& mixup) {
+  const OptionReader read(options);
+  training::ClassificationOptions loss;
+  loss.mixup = mixup;
+  read.take("smoothing", loss.mixup.label_smoothing);
+  read.take("seed", loss.seed);
+  read.take("drop-path", loss.drop_path_rate);
+  read.take("grad-checkpointing", loss.recompute_blocks);
+  // A dumped configuration holds defaults too.
+  for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
+    if (options.source(name) == Source::command_line && !read.given("teacher"))
+      throw Error(ErrorCode::invalid_argument, "there is no teacher", options.origin(name),
+                  "--teacher MODEL");
+  }
+  loss.distillation_is_hard = read.is("distillation-type", "hard");
+  read.take("distillation-alpha", loss.distillation_weight);
+  read.take("distillation-tau", loss.temperature);
+  return loss;
+}
+
+/// Views of several sizes are made of crops and flips to the side alone.
+void refuse_beside_sizes(const TrainingRequest& request) {
+  const training::AugmentOptions& augment = request.loader.augment;
+  for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "--mixup"),
+                                      {request.mixup.cutmix_alpha > 0, "--cutmix"},
+                                      {augment.vflip > 0, "--vflip"},
+                                      {augment.color_jitter > 0, "--color-jitter"},
+                                      {augment.erase_probability > 0, "--reprob"},
+                                      {augment.rand_augment.operations > 0, "--aa"}})
+    if (is_on) throw Error(ErrorCode::invalid_argument, "does not go with --sizes", option);
+}
+
+}  // namespace
+
+TrainRequest train_request(const ParsedOptions& options) {
+  const OptionReader read(options);
+  TrainRequest request{training_request(options)};
+  if (!request.sizes.empty()) refuse_beside_sizes(request);
+  DataRequest& data = request.data;
+  data.words = request.words;
+  read.take("train-split", data.train_split);
+  data.names_train_split = read.given("train-split");
+  read.take("val-split", data.val_split);
+  read.take("held-out", data.held_out);
+  data.labels = request.labels;
+  data.seed = request.run.seed;
+  read.take("teacher", request.teacher);
+  request.loss = loss_of(options, request.mixup);
+  read.take("freeze", request.groups.freeze);
+  read.take("train-only", request.groups.train);
+  read.take("epochs", request.epochs);
+  read.take("warmup-epochs", request.warmup_epochs);
+  read.take("lr", request.learning_rate);
+  read.take("min-lr", request.min_learning_rate);
+  read.take("sched", request.schedule.kind);
+  read.take("warmup-lr", request.schedule.warmup_learning_rate);
+  read.take("decay-rate", request.schedule.decay_rate);
+  read.take("decay-epochs", request.decay_epochs);
+  request.milestones = options.integers("decay-milestones");
+  return request;
+}
+
+RunLength length_of(const TrainRequest& request, std::size_t pictures, int world_size) {
   RunLength length;
-  length.batch_size = options.integer("batch-size");
-  length.accumulation = options.integer("grad-accum-steps");
-  length.epochs = options.integer("epochs");
+  length.batch_size = request.batch_size;
+  length.accumulation = request.trainer.accumulation;
+  length.epochs = request.epochs;
   length.pictures_of_a_step = length.batch_size * length.accumulation * world_size;
   length.steps_per_epoch = static_cast<std::int64_t>(pictures) / length.pictures_of_a_step;
   if (length.steps_per_epoch < 1) {
     throw Error(ErrorCode::invalid_argument,
                 "an update takes " + std::to_string(length.pictures_of_a_step) +
                     " pictures, and there are " + std::to_string(pictures),
-                "--batch-size " + options.text("batch-size"));
+                "--batch-size " + std::to_string(length.batch_size));
   }
   return length;
 }
 
-training::ScheduleOptions schedule_of(const ParsedOptions& options, const RunLength& length) {
+training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLength& length) {
   // DeiT's rule (arXiv 2012.12877, table 9).
   constexpr double kRate = 5e-4;
   constexpr double kPictures = 512;
   constexpr std::int64_t kWarmupEpochs = 5;
-  const std::int64_t warmup_epochs = options.given("warmup-epochs")
-                                         ? options.integer("warmup-epochs")
-                                         : std::min(kWarmupEpochs, length.epochs - 1);
+  const std::int64_t warmup_epochs =
+      request.warmup_epochs.value_or(std::min(kWarmupEpochs, length.epochs - 1));
   if (warmup_epochs >= length.epochs) {
     throw Error(ErrorCode::invalid_argument,
                 "of " + std::to_string(length.epochs) + " epochs none would be left",
-                "--warmup-epochs " + options.text("warmup-epochs"));
+                "--warmup-epochs " + std::to_string(warmup_epochs));
   }
-  training::ScheduleOptions schedule;
-  schedule.kind = options.text("sched");
-  schedule.learning_rate = options.given("lr")
-                               ? options.number("lr")
-                               : kRate * static_cast<double>(length.pictures_of_a_step) / kPictures;
   constexpr double kMinRate = 1e-5;
   constexpr double kMostOfRate = 0.01;
-  schedule.min_learning_rate = options.given("min-lr")
-                                   ? std::min(options.number("min-lr"), schedule.learning_rate)
-                                   : std::min(kMinRate, kMostOfRate * schedule.learning_rate);
+  training::ScheduleOptions schedule = request.schedule;
+  const double rate = request.learning_rate.value_or(
+      kRate * static_cast<double>(length.pictures_of_a_step) / kPictures);
+  schedule.learning_rate = rate;
+  schedule.min_learning_rate =
+      std::min(request.min_learning_rate.value_or(std::min(kMinRate, kMostOfRate * rate)), rate);
   schedule.steps = length.steps();
   schedule.warmup_steps = warmup_epochs * length.steps_per_epoch;
-  schedule.warmup_learning_rate = std::min(options.number("warmup-lr"), schedule.learning_rate);
-  schedule.decay_rate = options.number("decay-rate");
-  schedule.decay_steps = options.integer("decay-epochs") * length.steps_per_epoch;
-  for (const std::int64_t epoch : options.integers("decay-milestones"))
+  schedule.warmup_learning_rate = std::min(schedule.warmup_learning_rate, rate);
+  schedule.decay_steps = request.decay_epochs * length.steps_per_epoch;
+  for (const std::int64_t epoch : request.milestones)
     schedule.milestones.push_back(epoch * length.steps_per_epoch);
   return schedule;
-}
-
-training::ParameterGroupOptions groups_of(const ParsedOptions& options) {
-  training::ParameterGroupOptions groups;
-  groups.weight_decay = options.number("weight-decay");
-  groups.layer_decay = options.number("layer-decay");
-  groups.freeze = options.texts("freeze");
-  groups.train = options.texts("train-only");
-  return groups;
-}
-
-training::ClassificationOptions loss_of(const ParsedOptions& options) {
-  training::ClassificationOptions loss;
-  loss.mixup = mixing_of(options);
-  loss.mixup.label_smoothing = options.number("smoothing");
-  loss.seed = static_cast<std::uint64_t>(options.integer("seed"));
-  loss.drop_path_rate = options.number("drop-path");
-  loss.recompute_blocks = options.flag("grad-checkpointing");
-  // A dumped configuration holds defaults too.
-  for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
-    if (options.source(name) == Source::command_line && options.text("teacher").empty())
-      throw Error(ErrorCode::invalid_argument, "there is no teacher", options.origin(name),
-                  "--teacher MODEL");
-  }
-  loss.distillation_is_hard = options.text("distillation-type") == "hard";
-  loss.distillation_weight = options.number("distillation-alpha");
-  loss.temperature = options.number("distillation-tau");
-  return loss;
-}
-
-void refuse_beside_sizes(const ParsedOptions& options) {
-  const auto refuse_if = [](bool is_on, const std::string& name) {
-    if (is_on) throw Error(ErrorCode::invalid_argument, "does not go with --sizes", "--" + name);
-  };
-  for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})
-    refuse_if(options.number(name) > 0, name);
-  refuse_if(training::parse_rand_augment(options.text("aa")).operations > 0, "aa");
 }
 
 }  // namespace hydrascope::app

@@ -1,15 +1,33 @@
-// What the options of `train` say of the run: its length, and the settings of the library's parts.
+// What `train` is asked for, and what that says of the run: its length and schedule.
 #pragma once
 
-#include "app/options/options.h"
+#include "app/train/subject.h"
+#include "app/train/training_options.h"
 #include "model/training/classification_task.h"
-#include "model/training/parameter_groups.h"
 #include "model/training/schedule.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace hydrascope::app {
+
+struct TrainRequest : TrainingRequest {
+  DataRequest data = {};
+  std::string teacher = {};  ///< a model's name, file or folder; "" is none
+  model::training::ClassificationOptions loss = {};
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> warmup_epochs = {};
+  std::optional<double> learning_rate = {};
+  std::optional<double> min_learning_rate = {};
+  model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
+  std::int64_t decay_epochs = 0;
+  std::vector<std::int64_t> milestones = {};  ///< epochs
+};
+/// Throws Error(invalid_argument) for options that do not go together.
+TrainRequest train_request(const ParsedOptions& options);
 
 /// Steps (updates) and pictures of a run, from epochs.
 struct RunLength {
@@ -21,13 +39,8 @@ struct RunLength {
   [[nodiscard]] std::int64_t steps() const { return steps_per_epoch * epochs; }
 };
 
-RunLength length_of(const ParsedOptions& options, std::size_t pictures, int world_size);
+RunLength length_of(const TrainRequest& request, std::size_t pictures, int world_size);
 /// Throws Error(invalid_argument) for a warm-up that leaves no epoch.
-model::training::ScheduleOptions schedule_of(const ParsedOptions& options, const RunLength& length);
-model::training::ParameterGroupOptions groups_of(const ParsedOptions& options);
-model::training::ClassificationOptions loss_of(const ParsedOptions& options);
-/// Views of several sizes are made of crops and flips to the side alone: throws
-/// Error(invalid_argument) where other augmentation is asked for, or mixing.
-void refuse_beside_sizes(const ParsedOptions& options);
+model::training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLength& length);
 
 }  // namespace hydrascope::app

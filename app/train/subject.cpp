@@ -120,18 +120,6 @@ std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictur
 
 }  // namespace
 
-DataRequest data_request(const ParsedOptions& options) {
-  DataRequest data;
-  data.words = input_words(options);
-  data.train_split = options.text("train-split");
-  data.names_train_split = options.given("train-split");
-  if (options.given("val-split")) data.val_split = options.text("val-split");
-  data.held_out = options.number("held-out");
-  data.labels = options.text("labels");
-  data.seed = static_cast<std::uint64_t>(options.integer("seed"));
-  return data;
-}
-
 TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
                              const TransformRequest& transform) {
   const Folders folders = find_folders(data);

@@ -32,7 +32,6 @@ struct DataRequest {
   std::string labels = {};
   std::uint64_t seed = 42;
 };
-DataRequest data_request(const ParsedOptions& options);
 
 /// `-m` is a model or an architecture (random weights). A new classifier has one class per folder
 /// of the training pictures, in sorted order. Throws Error(invalid_argument) where the folders and

@@ -12,10 +12,10 @@
 
 namespace hydrascope::app {
 
-std::string training_recipe(const ParsedOptions& options, const model::VitConfig& config,
+std::string training_recipe(const TrainingRequest& request, const model::VitConfig& config,
                             const std::optional<ModelSource>& teacher,
                             model::training::Autocast autocast, int processes) {
-  nlohmann::json recipe = nlohmann::json::parse(recipe_of(options, autocast, processes));
+  nlohmann::json recipe = nlohmann::json::parse(recipe_of(request, autocast, processes));
   recipe["pos-interp"] = model::name(config.pos_interp);
   recipe.erase("overview");
   if (config.overview) recipe["overview"] = "on";

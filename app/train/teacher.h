@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/model/model_source.h"
-#include "app/options/options.h"
 #include "app/run/console.h"
 #include "app/train/training_options.h"
 #include "model/image/transform_plan.h"
@@ -18,7 +17,7 @@ namespace hydrascope::app {
 
 /// The settings that decide the result (`recipe_of`), as a JSON object: what the model is, whether
 /// the options or its checkpoint say it, and the teacher by name and SHA-256.
-std::string training_recipe(const ParsedOptions& options, const model::VitConfig& config,
+std::string training_recipe(const TrainingRequest& request, const model::VitConfig& config,
                             const std::optional<ModelSource>& teacher,
                             model::training::Autocast autocast, int processes);
 

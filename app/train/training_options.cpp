@@ -1,6 +1,5 @@
 #include "app/train/training_options.h"
 
-#include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "kernels/device/cpu_features.h"
@@ -28,18 +27,51 @@ std::string short_number(double value) {
   return text.data();
 }
 
-std::array<double, 2> pair_value(const ParsedOptions& options, const char* name) {
-  const std::vector<double> values = options.numbers(name);
-  return {values.at(0), values.at(1)};
-}
-
-std::array<double, 2> range_value(const ParsedOptions& options, const char* name, double maximum) {
-  const std::array<double, 2> range = pair_value(options, name);
+void take_range(const OptionReader& read, const char* name, double maximum,
+                std::array<double, 2>& range) {
+  read.take(name, range);
   if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
     throw Error(ErrorCode::invalid_argument, "expected a smaller and a larger number above 0",
                 "--" + std::string(name));
   }
-  return range;
+}
+
+model::training::OptimizerOptions optimizer_of(const OptionReader& read) {
+  model::training::OptimizerOptions optimizer;
+  if (read.is("opt", "sgd")) optimizer.kind = model::training::OptimizerKind::sgd;
+  read.take("opt-betas", optimizer.betas);
+  for (const double beta : optimizer.betas) {
+    if (!(beta < 1))
+      throw Error(ErrorCode::invalid_argument, "expected numbers below 1", "--opt-betas");
+  }
+  read.take("opt-eps", optimizer.eps);
+  read.take("momentum", optimizer.momentum);
+  return optimizer;
+}
+
+model::training::AugmentOptions augmentation_of(const OptionReader& read) {
+  constexpr double kMostRatio = 100;
+  model::training::AugmentOptions augment;
+  take_range(read, "scale", 1, augment.scale);
+  take_range(read, "ratio", kMostRatio, augment.ratio);
+  read.take("hflip", augment.hflip);
+  read.take("vflip", augment.vflip);
+  read.take("color-jitter", augment.color_jitter);
+  std::string policy;
+  read.take("aa", policy);
+  augment.rand_augment = model::training::parse_rand_augment(policy);
+  read.take("reprob", augment.erase_probability);
+  augment.erase_with_noise = read.is("remode", "pixel");
+  read.take("recount", augment.erase_count);
+  read.take("train-interpolation", augment.interpolation);
+  return augment;
+}
+
+std::optional<model::training::Autocast> asked_autocast(const OptionReader& read) {
+  using model::training::Autocast;
+  if (read.is("amp-dtype", "bfloat16")) return Autocast::bfloat16;
+  if (read.is("amp-dtype", "float32")) return Autocast::off;
+  return std::nullopt;
 }
 
 void require_whole_patches(const image::Size& size, std::int64_t patch, const char* option) {
@@ -60,8 +92,55 @@ std::vector<std::filesystem::path> background_pictures(const std::string& word) 
 
 }  // namespace
 
-std::string size_text(const image::Size& size) {
-  return std::to_string(size.height) + "x" + std::to_string(size.width);
+TrainingRequest training_request(const ParsedOptions& options) {
+  constexpr double kSecondsOfAMinute = 60;
+  const OptionReader read(options);
+  TrainingRequest request;
+  request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, AutoExif::as_stored);
+  request.words = input_words(options);
+  read.take("labels", request.labels);
+  read.take("output", request.output);
+  request.format = choose_format(options.text("format"), "");
+  request.resume = {options.text("resume"), options.flag("force")};
+  read.take("processes", request.processes,
+            [&] { return static_cast<int>(options.integer("processes")); });
+  request.autocast = asked_autocast(read);
+  for (const std::string& text : options.texts("sizes"))
+    request.sizes.push_back(parse_size(text, "--sizes"));
+  read.take("scenes", request.scenes);
+  if (!request.scenes.empty() && request.sizes.empty()) {
+    throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
+                "--scenes", "--sizes 512,1088x1920");
+  }
+  read.take("model-ema", request.averages);
+  read.take("model-ema-decay", request.average_decay);
+  read.take("model-ema-warmup", request.average_warms_up);
+  read.take("batch-size", request.batch_size);
+  read.take("recovery-interval", request.steps_between_states);
+  read.take("checkpoint-hist", request.recent_states);
+  read.take("max-minutes", request.max_seconds);
+  request.max_seconds *= kSecondsOfAMinute;
+  request.loader.augment = augmentation_of(read);
+  request.loader.decode = request.run.decode;
+  read.take("aug-repeats", request.loader.sampler.repeats);
+  read.take("cache-mb", request.loader.cache_bytes);
+  request.loader.cache_bytes <<= 20;
+  request.optimizer = optimizer_of(read);
+  read.take("weight-decay", request.groups.weight_decay);
+  read.take("layer-decay", request.groups.layer_decay);
+  read.take("mixup", request.mixup.mixup_alpha);
+  read.take("cutmix", request.mixup.cutmix_alpha);
+  read.take("mixup-prob", request.mixup.prob);
+  read.take("mixup-switch-prob", request.mixup.switch_prob);
+  read.take("grad-accum-steps", request.trainer.accumulation);
+  read.take("clip-grad", request.trainer.clip_norm);
+  read.take("log-interval", request.trainer.log_every);
+  request.trainer.seed = request.run.seed;
+  request.recipe = options.dump_config();
+  return request;
 }
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
@@ -71,48 +150,6 @@ image::TransformConfig training_transform(const ResolvedTransform& transform) {
   }
   require_whole_patches(transform.config.img_size, transform.config.patch_size, "--img-size");
   return transform.config;
-}
-
-model::training::OptimizerOptions optimizer_of(const ParsedOptions& options) {
-  model::training::OptimizerOptions optimizer;
-  if (options.text("opt") == "sgd") optimizer.kind = model::training::OptimizerKind::sgd;
-  optimizer.betas = pair_value(options, "opt-betas");
-  for (const double beta : optimizer.betas) {
-    if (!(beta < 1))
-      throw Error(ErrorCode::invalid_argument, "expected numbers below 1", "--opt-betas");
-  }
-  optimizer.eps = options.number("opt-eps");
-  optimizer.momentum = options.number("momentum");
-  return optimizer;
-}
-
-model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
-                                                const image::TransformConfig& transform) {
-  model::training::AugmentOptions augment;
-  augment.size = transform.img_size;
-  augment.mean = transform.mean;
-  augment.stddev = transform.std;
-  augment.scale = range_value(options, "scale", 1);
-  constexpr double kMostRatio = 100;
-  augment.ratio = range_value(options, "ratio", kMostRatio);
-  augment.hflip = options.number("hflip");
-  augment.vflip = options.number("vflip");
-  augment.color_jitter = options.number("color-jitter");
-  augment.rand_augment = model::training::parse_rand_augment(options.text("aa"));
-  augment.erase_probability = options.number("reprob");
-  augment.erase_with_noise = options.text("remode") == "pixel";
-  augment.erase_count = static_cast<int>(options.integer("recount"));
-  augment.interpolation = options.text("train-interpolation");
-  return augment;
-}
-
-model::training::MixupOptions mixing_of(const ParsedOptions& options) {
-  model::training::MixupOptions mixing;
-  mixing.mixup_alpha = options.number("mixup");
-  mixing.cutmix_alpha = options.number("cutmix");
-  mixing.prob = options.number("mixup-prob");
-  mixing.switch_prob = options.number("mixup-switch-prob");
-  return mixing;
 }
 
 std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
@@ -133,31 +170,22 @@ std::vector<model::training::TrainingPicture> pictures_of(const std::string& wor
   return pictures;
 }
 
-model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
+model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform) {
-  model::training::ResolutionOptions resolutions;
-  for (const std::string& text : options.texts("sizes")) {
-    resolutions.sizes.push_back(parse_size(text, "--sizes"));
-    require_whole_patches(resolutions.sizes.back(), transform.patch_size, "--sizes");
-  }
-  if (options.given("scenes")) {
-    if (resolutions.sizes.empty()) {
-      throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
-                  "--scenes", "--sizes 512,1088x1920");
-    }
-    resolutions.backgrounds = background_pictures(options.text("scenes"));
-  }
+  model::training::ResolutionOptions resolutions{.sizes = request.sizes};
+  for (const image::Size& size : request.sizes)
+    require_whole_patches(size, transform.patch_size, "--sizes");
+  if (!request.scenes.empty()) resolutions.backgrounds = background_pictures(request.scenes);
   return resolutions;
 }
 
-model::training::LoaderOptions loader_of(const ParsedOptions& options, const RunRequest& run,
+model::training::LoaderOptions loader_of(const TrainingRequest& request, const RunRequest& run,
                                          const image::TransformConfig& transform) {
-  model::training::LoaderOptions loader;
-  loader.sampler.repeats = static_cast<int>(options.integer("aug-repeats"));
-  loader.augment = augmentation_of(options, transform);
+  model::training::LoaderOptions loader = request.loader;
+  loader.augment.size = transform.img_size;
+  loader.augment.mean = transform.mean;
+  loader.augment.stddev = transform.std;
   loader.workers = loader_workers(run);
-  loader.cache_bytes = options.integer("cache-mb") << 20;
-  loader.decode = run.decode;
   return loader;
 }
 
@@ -165,9 +193,9 @@ std::string name_and_sha256(const std::filesystem::path& file) {
   return file.filename().string() + ", sha256 " + checkpoint::sha256_of_file(file);
 }
 
-std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
+std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes) {
-  Json recipe = Json::parse(options.dump_config());
+  Json recipe = Json::parse(request.recipe);
   for (const char* name : {"resume",       "output",          "force",
                            "format",       "report",          "max-minutes",
                            "log-interval", "checkpoint-hist", "recovery-interval",
@@ -177,9 +205,9 @@ std::string recipe_of(const ParsedOptions& options, model::training::Autocast au
                            "no-progress",  "color",           "print-transform",
                            "eval",         "labels-csv",      "require-top1"})
     recipe.erase(name);
-  if (options.given("scenes")) {
+  if (!request.scenes.empty()) {
     recipe["scenes"] = Json::array();
-    for (const std::filesystem::path& file : background_pictures(options.text("scenes")))
+    for (const std::filesystem::path& file : background_pictures(request.scenes))
       recipe["scenes"].push_back(file.filename().string());
   }
   recipe["amp-dtype"] = name(autocast);
@@ -204,11 +232,9 @@ std::string progress_text(const model::training::StepRecord& record) {
          " images/s";
 }
 
-model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device) {
+model::training::Autocast autocast_of(const TrainingRequest& request, c10::Device device) {
   using model::training::Autocast;
-  const std::string& word = options.text("amp-dtype");
-  if (word == "bfloat16") return Autocast::bfloat16;
-  if (word == "float32") return Autocast::off;
+  if (request.autocast) return *request.autocast;
   return device.is_cuda() || kernels::device::cpu_features().avx512_bf16 ? Autocast::bfloat16
                                                                          : Autocast::off;
 }

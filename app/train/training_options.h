@@ -1,9 +1,10 @@
-// Options of the commands that train (`train`, `convert`), spelled as timm's train.py has them, and
-// what they mean.
+// What `train` and `convert` are both asked for, spelled as timm's train.py has it, and what follows
+// of it.
 #pragma once
 
 #include "app/model/model_source.h"
-#include "app/options/options.h"
+#include "app/options/requests.h"
+#include "app/train/resumption.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
@@ -11,13 +12,14 @@
 #include "model/training/log/metric_log.h"
 #include "model/training/mixup.h"
 #include "model/training/optimizer.h"
+#include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -26,29 +28,53 @@
 
 namespace hydrascope::app {
 
+struct TrainingRequest {
+  Console console;
+  ModelRequest model;
+  TransformRequest transform;
+  RunRequest run;
+  std::vector<std::string> words;  ///< what names the pictures
+  std::string labels;
+  std::string output;  ///< "": not given
+  Format format = Format::text;
+  ResumeRequest resume;
+  std::optional<Asked<int>> processes;
+  std::optional<model::training::Autocast> autocast;  ///< without: by the device
+  std::vector<image::Size> sizes;                     ///< `--sizes`
+  std::string scenes;
+  bool averages = false;  ///< `--model-ema`
+  double average_decay = 0;
+  bool average_warms_up = false;
+  std::int64_t batch_size = 1;  ///< of one process
+  std::int64_t steps_between_states = 0;
+  int recent_states = 1;
+  double max_seconds = 0;  ///< 0: no limit
+  // Of the library's parts: all but what the transform and the processes decide.
+  model::training::LoaderOptions loader;
+  model::training::OptimizerOptions optimizer;
+  model::training::ParameterGroupOptions groups;
+  model::training::MixupOptions mixup;
+  model::training::TrainerOptions trainer;
+  std::string recipe;  ///< all options, as a JSON object
+};
+/// Throws Error(invalid_argument) for options that do not go together.
+TrainingRequest training_request(const ParsedOptions& options);
+
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
-/// "224x224", height first, as in --img-size.
-std::string size_text(const image::Size& size);
-
-model::training::OptimizerOptions optimizer_of(const ParsedOptions& options);
-/// Crops of `transform`'s size, normalised as it says.
-model::training::AugmentOptions augmentation_of(const ParsedOptions& options,
-                                                const image::TransformConfig& transform);
-model::training::MixupOptions mixing_of(const ParsedOptions& options);
 /// The pictures that a folder with all its folders, a quoted glob or a list names and `known` lacks,
 /// which then has them: a picture of two sources is one of the first. Throws
 /// Error(invalid_argument) where there are none.
 std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
                                                           std::int32_t source,
                                                           std::set<std::filesystem::path>& known);
-/// `--sizes` and `--scenes`. Throws Error(invalid_argument) for sizes that the patch does not divide
-/// and for scenes without sizes.
-model::training::ResolutionOptions resolutions_of(const ParsedOptions& options,
+/// Throws Error(invalid_argument) for sizes that the patch does not divide.
+model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform);
-/// Augmentation, repeats, workers, cache and limits; batches and their order are the caller's.
-model::training::LoaderOptions loader_of(const ParsedOptions& options, const RunRequest& run,
+/// The request's loader: crops of `transform`'s size, normalised as it says, by the workers that
+/// `run` gives this process; batches and their order are the caller's.
+model::training::LoaderOptions loader_of(const TrainingRequest& request, const RunRequest& run,
                                          const image::TransformConfig& transform);
 /// Which weights, wherever they lie: "NAME, sha256 HEX".
 std::string name_and_sha256(const std::filesystem::path& file);
@@ -56,7 +82,7 @@ std::string name_and_sha256(const std::filesystem::path& file);
 /// What decides the result, as a JSON object: the options without those of one start of the
 /// program, with the number format that `--amp-dtype` came to, the number of processes, and the
 /// pictures of `--scenes` by name.
-std::string recipe_of(const ParsedOptions& options, model::training::Autocast autocast,
+std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes);
 
 /// A step's numbers for the log: its losses, "lr" and "gradient_norm" after `prefix`,
@@ -66,7 +92,7 @@ model::training::Scalars scalars_of(const model::training::StepRecord& record,
 /// The same in short, for the line of progress.
 std::string progress_text(const model::training::StepRecord& record);
 
-/// `--amp-dtype`; "auto" is bfloat16 where the device computes it in hardware.
-model::training::Autocast autocast_of(const ParsedOptions& options, c10::Device device);
+/// What is asked for, else bfloat16 where the device computes it in hardware.
+model::training::Autocast autocast_of(const TrainingRequest& request, c10::Device device);
 
 }  // namespace hydrascope::app

@@ -2,7 +2,6 @@
 
 #include "app/model/assets.h"
 #include "app/options/option_builders.h"
-#include "app/options/option_table.h"
 #include "kernels/error.h"
 #include "viz/scale/colormap.h"
 
@@ -26,44 +25,13 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
   return std::make_shared<const viz::Font>(files);
 }
 
-}  // namespace
-
-MapWords map_words(const ParsedOptions& options) {
-  MapWords words{options.texts("method"), options.texts("layer"), options.texts("head")};
-  if (options.text("mapless") == "cosine") words.mapless = model::explain::MaplessLayers::cosine;
-  return words;
-}
-
-std::optional<std::int64_t> topk(const ParsedOptions& options) {
-  if (!options.given("topk")) return std::nullopt;
-  return options.integer("topk");
-}
-
-FigureOptions figure_options(const ParsedOptions& options) {
-  FigureOptions figure;
-  const std::string& sign = options.text("sign");
-  if (sign == "positive") figure.sign = viz::Sign::positive;
-  if (sign == "absolute") figure.sign = viz::Sign::absolute;
-  if (options.given("cmap")) figure.colormap = viz::find_colormap_or_null(options.text("cmap"));
-  figure.alpha = options.number("alpha");
-  figure.fade = options.flag("fade");
-  if (options.flag("blocks")) figure.sampling = viz::Sampling::nearest;
-  figure.colorbar = options.flag("colorbar");
-  figure.colorbar_numbers = options.flag("colorbar-numbers");
-  figure.caption = options.flag("caption");
-  figure.beside = options.flag("beside");
-  figure.outlier_percent = options.number("outlier-perc");
-  if (options.given("threshold")) figure.outlined_mass = options.number("threshold");
-  figure.label_type = parse_label_type(options.text("label-type"));
-  return figure;
-}
-
-namespace {
-
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
-void refuse_file_for_folder(const std::filesystem::path& folder) {
+void refuse_file_for_folder(const fs::path& folder) {
+  if (folder == "-")
+    throw Error(ErrorCode::invalid_argument, "heatmaps are files, expected a folder", "--output -",
+                "records go to standard output in any case");
   std::error_code none;
-  if (std::filesystem::is_directory(folder, none)) return;
+  if (fs::is_directory(folder, none)) return;
   static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl", ".csv",
                                      ".tsv", ".txt", ".html", ".npy",  ".npz",  ".mp4"};
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
@@ -71,39 +39,85 @@ void refuse_file_for_folder(const std::filesystem::path& folder) {
               "--output " + folder.string(), "records go to standard output");
 }
 
+FigureOptions figure_options(const ParsedOptions& options) {
+  const OptionReader read(options);
+  FigureOptions figure;
+  if (read.is("sign", "positive")) figure.sign = viz::Sign::positive;
+  if (read.is("sign", "absolute")) figure.sign = viz::Sign::absolute;
+  if (options.given("cmap")) figure.colormap = viz::find_colormap_or_null(options.text("cmap"));
+  read.take("alpha", figure.alpha);
+  read.take("fade", figure.fade);
+  if (options.flag("blocks")) figure.sampling = viz::Sampling::nearest;
+  read.take("colorbar", figure.colorbar);
+  read.take("colorbar-numbers", figure.colorbar_numbers);
+  read.take("caption", figure.caption);
+  read.take("beside", figure.beside);
+  read.take("outlier-perc", figure.outlier_percent);
+  read.take("threshold", figure.outlined_mass);
+  figure.label_type = parse_label_type(options.text("label-type"));
+  return figure;
+}
+
+/// The page shows what the figures show.
+viz::ReportOptions report_options(const FigureOptions& figure) {
+  viz::ReportOptions report;
+  if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
+  report.sign = figure.sign;
+  report.outlined_mass = figure.outlined_mass.value_or(0);
+  report.outlier_percent = figure.outlier_percent;
+  report.alpha = figure.alpha;
+  report.blocks = figure.sampling == viz::Sampling::nearest;
+  report.fade = figure.fade;
+  report.beside = figure.beside;
+  return report;
+}
+
 }  // namespace
 
-OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps, int threads) {
-  OutputOptions output;
-  output.folder = options.text("output");
-  if (output.folder == "-")
-    throw Error(ErrorCode::invalid_argument, "heatmaps are files, expected a folder", "--output -",
-                "records go to standard output in any case");
-  refuse_file_for_folder(output.folder);
-  output.image_format = viz::image_format("." + options.text("image-format"));
-  viz::require_encoder(output.image_format);
-  output.encode.quality = static_cast<int>(options.integer("quality"));
-  output.figure = figure_options(options);
-  // A font that is named is opened in any case: what is wrong with it is said.
-  if (output.figure.has_extras(num_maps) || has_several_views(options) || options.given("font"))
-    output.font = open_font(options.text("font"));
-  output.save_raw = options.flag("save-raw");
-  output.html = options.text("html");
-  if (const std::string ending = output.html.extension().string();
-      !output.html.empty() && ending != ".html" && ending != ".htm")
+VisualizeRequest visualize_request(const ParsedOptions& options) {
+  for (const char* name : {"keep-tokens", "keep-layer"}) {
+    if (options.given(name))
+      throw Error(ErrorCode::invalid_argument, "a map needs every token",
+                  "--" + std::string(name) + " with visualize");
+  }
+  VisualizeRequest request{pictures_request(options, AutoExif::upright)};
+  refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
+  const OptionReader read(options);
+  read.take("method", request.maps.methods);
+  read.take("layer", request.maps.layers);
+  read.take("head", request.maps.heads);
+  if (read.is("mapless", "cosine")) request.maps.mapless = model::explain::MaplessLayers::cosine;
+  read.take("class", request.classes);
+  read.take("topk", request.topk);
+  OutputOptions& outputs = request.outputs;
+  outputs.folder = options.text("output");
+  refuse_file_for_folder(outputs.folder);
+  outputs.image_format = viz::image_format("." + options.text("image-format"));
+  read.take("quality", outputs.encode.quality);
+  outputs.figure = figure_options(options);
+  outputs.report = report_options(outputs.figure);
+  read.take("save-raw", outputs.save_raw);
+  outputs.html = options.text("html");
+  if (const std::string ending = outputs.html.extension().string();
+      !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw Error(ErrorCode::invalid_argument, "the page's name must end in .html",
-                "--html " + output.html.string());
-  if (output.figure.colormap != nullptr)
-    output.report.colormap = output.report.signed_colormap = output.figure.colormap->name;
-  output.report.sign = output.figure.sign;
-  output.report.outlined_mass = output.figure.outlined_mass.value_or(0);
-  output.report.outlier_percent = output.figure.outlier_percent;
-  output.report.alpha = output.figure.alpha;
-  output.report.blocks = options.flag("blocks");
-  output.report.fade = output.figure.fade;
-  output.report.beside = output.figure.beside;
-  output.threads = threads;
-  return output;
+                "--html " + outputs.html.string());
+  read.take("font", request.font);
+  request.label_type = outputs.figure.label_type;
+  read.take("video-stride", request.video_stride);
+  read.take("smooth", request.smoothing);
+  read.take("frames-as-video", request.frames_as_video);
+  return request;
+}
+
+OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
+  OutputOptions outputs = request.outputs;
+  viz::require_encoder(outputs.image_format);
+  // A font that is named is opened in any case: what is wrong with it is said.
+  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
+    outputs.font = open_font(request.font);
+  outputs.threads = threads;
+  return outputs;
 }
 
 }  // namespace hydrascope::app

@@ -1,12 +1,14 @@
 // The table of options that `visualize` has beside the shared ones, and what they say.
 #pragma once
 
-#include "app/options/options.h"
+#include "app/options/requests.h"
 #include "app/visualize/heat_figure.h"
 #include "app/visualize/map_choice.h"
 #include "app/visualize/output_stage.h"
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
@@ -17,14 +19,23 @@ std::vector<Option> drawing_options();  // sign, cmap, alpha, fade, blocks, colo
 std::vector<Option> heatmap_output_options();
 std::vector<Option> heatmap_video_options();  // video-stride, smooth, frames-as-video
 
-/// `--method`, `--layer`, `--head`, `--mapless`; `of_class` is the caller's to set.
-MapWords map_words(const ParsedOptions& options);
-/// `--topk`, if it is given.
-std::optional<std::int64_t> topk(const ParsedOptions& options);
-/// Throws Error(invalid_argument) for a colormap that does not exist.
-FigureOptions figure_options(const ParsedOptions& options);
-/// All but the page's title and facts. `num_maps` of an input decides whether a font is needed.
-/// Throws also what `viz::require_encoder` and `viz::Font` throw.
-OutputOptions heatmap_outputs(const ParsedOptions& options, std::size_t num_maps, int threads);
+/// What `visualize` is asked for.
+struct VisualizeRequest : PicturesRequest {
+  MapWords maps = {};
+  std::vector<std::string> classes = {};  ///< `--class`
+  std::optional<std::int64_t> topk = {};
+  OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
+  std::string font = {};
+  LabelType label_type = LabelType::name;
+  std::int64_t video_stride = 1;
+  double smoothing = 0;
+  std::optional<double> frames_as_video = {};
+};
+/// Throws Error(invalid_argument) for options that do not go together.
+VisualizeRequest visualize_request(const ParsedOptions& options);
+
+/// The outputs with the font that figures of `num_maps` for each input need. Throws what
+/// `viz::require_encoder` and `viz::Font` throw.
+OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads);
 
 }  // namespace hydrascope::app

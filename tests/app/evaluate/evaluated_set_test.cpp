@@ -157,20 +157,5 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
                                          Format::csv));
 }
 
-TEST(ParsedOptionsTest, TheSameButForOneOption) {
-  CommandSpec spec;
-  spec.options = {{.name = "model"}, {.name = "mean", .default_value = "1,2", .comma_list = true}};
-  const std::vector<std::string> words{"--model", "a"};
-  const ParsedOptions options = parse(spec, words);
-  const ParsedOptions changed = options.with("model", {}).with("mean", {"3"});
-  EXPECT_EQ(options.text("model"), "a");
-  EXPECT_FALSE(changed.given("model"));
-  EXPECT_EQ(changed.text("model"), "");
-  EXPECT_THAT(changed.texts("mean"), ElementsAre("3"));
-  EXPECT_TRUE(changed.given("mean"));
-  EXPECT_THAT(changed.with("mean", {}).texts("mean"), ElementsAre("1", "2"));
-  EXPECT_ERROR((void)options.with("none", {}), internal, "--none");
-}
-
 }  // namespace
 }  // namespace hydrascope::app

@@ -1,5 +1,6 @@
 #include "app/visualize/visualize_options.h"
 
+#include "app/command.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
@@ -7,19 +8,16 @@
 namespace hydrascope::app {
 namespace visualize_options_test {
 
-ParsedOptions parsed(const std::vector<std::string>& arguments) {
-  static const CommandSpec spec = [] {
-    CommandSpec made;
-    made.name = "visualize";
-    made.options = join({map_options(), drawing_options(), heatmap_output_options(),
-                         heatmap_video_options(), views_options(), label_options()});
-    return made;
-  }();
-  return parse(spec, arguments);
+VisualizeRequest requested(const std::vector<std::string>& arguments) {
+  return visualize_request(parse(visualize_spec(), arguments));
 }
 
 FigureOptions figure(const std::vector<std::string>& arguments) {
-  return figure_options(parsed(arguments));
+  return requested(arguments).outputs.figure;
+}
+
+OutputOptions outputs_of(const std::vector<std::string>& arguments, std::size_t num_maps) {
+  return heatmap_outputs(requested(arguments), num_maps, 3);
 }
 
 TEST(FigureOptionsTest, DefaultsDrawTheEvidenceForTheClassAlone) {
@@ -58,28 +56,27 @@ TEST(FigureOptionsTest, WhatDoesNotExist) {
 }
 
 TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
-  const MapWords words = map_words(parsed({"--method", "hydra,gradcam", "--layer", "0,last"}));
+  const MapWords words = requested({"--method", "hydra,gradcam", "--layer", "0,last"}).maps;
   EXPECT_EQ(words.methods, (std::vector<std::string>{"hydra", "gradcam"}));
   EXPECT_EQ(words.layers, (std::vector<std::string>{"0", "last"}));
   EXPECT_EQ(words.heads, (std::vector<std::string>{"mean"}));
   EXPECT_EQ(words.mapless, model::explain::MaplessLayers::skip);
-  EXPECT_EQ(map_words(parsed({"--mapless", "cosine"})).mapless,
-            model::explain::MaplessLayers::cosine);
-  const MapWords usual = map_words(parsed({}));
+  EXPECT_EQ(requested({"--mapless", "cosine"}).maps.mapless, model::explain::MaplessLayers::cosine);
+  const MapWords usual = requested({}).maps;
   EXPECT_EQ(usual.methods, (std::vector<std::string>{"hydra"}));
   EXPECT_EQ(usual.layers, (std::vector<std::string>{"last"}));
-  EXPECT_EQ(map_words(parsed({"--method", "auto,gradcam"})).methods,
+  EXPECT_EQ(requested({"--method", "auto,gradcam"}).maps.methods,
             (std::vector<std::string>{"hydra", "gradcam"}))
       << "auto is an earlier word for the default";
-  EXPECT_FALSE(topk(parsed({})).has_value());
-  EXPECT_EQ(topk(parsed({"--topk", "3"})), 3);
+  EXPECT_FALSE(requested({}).topk.has_value());
+  EXPECT_EQ(requested({"--topk", "3"}).topk, 3);
 }
 
 TEST(HeatmapOutputsTest, FilesAndThePage) {
   const OutputOptions outputs =
-      heatmap_outputs(parsed({"-o", "maps", "--image-format", "jpg", "--quality", "70", "--cmap",
-                              "cividis", "--html", "page.html", "--save-raw"}),
-                      1, 3);
+      outputs_of({"-o", "maps", "--image-format", "jpg", "--quality", "70", "--cmap", "cividis",
+                  "--html", "page.html", "--save-raw"},
+                 1);
   EXPECT_EQ(outputs.folder, "maps");
   EXPECT_EQ(outputs.image_format, viz::ImageFormat::jpeg);
   EXPECT_EQ(outputs.encode.quality, 70);
@@ -89,11 +86,12 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
   EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
-  EXPECT_NE(heatmap_outputs(parsed({}), 2, 1).font, nullptr);
-  EXPECT_NE(heatmap_outputs(parsed({"--views", "tiles"}), 1, 1).font, nullptr) << "for its label";
-  EXPECT_ERROR(heatmap_outputs(parsed({"-o", "-"}), 1, 1), invalid_argument, "a folder");
-  EXPECT_ERROR(heatmap_outputs(parsed({"-o", "maps.png"}), 1, 1), invalid_argument, "a folder");
-  EXPECT_ERROR(heatmap_outputs(parsed({"--html", "photo.jpg"}), 1, 1), invalid_argument, ".html");
+  EXPECT_NE(outputs_of({}, 2).font, nullptr);
+  EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
+  EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
+  EXPECT_ERROR(requested({"-o", "maps.png"}), invalid_argument, "a folder");
+  EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");
+  EXPECT_ERROR(requested({"--keep-tokens", "0.5"}), invalid_argument, "every token");
 }
 
 }  // namespace visualize_options_test
