@@ -1,11 +1,9 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
 // precision x device x kernels, beside the rate of a large matrix product in the same run.
-#include "app/benchmark/chart.h"
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/measure.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
-#include "app/benchmark/train_step.h"
 #include "app/build_info.h"
 #include "app/command.h"
 #include "app/model/assets.h"

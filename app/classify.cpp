@@ -4,7 +4,7 @@
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_builders.h"
-#include "app/pictures/input_count.h"
+#include "app/pictures/inputs.h"
 #include "app/pipeline/pipeline.h"
 #include "app/pipeline/predictions.h"
 #include "app/results/classify_record.h"

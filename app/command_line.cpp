@@ -8,7 +8,6 @@
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
-#include "app/run/torchelastic.h"
 #include "kernels/error.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // hydrascope convert: another checkpoint out of one that is there.
 #include "app/command.h"
-#include "app/convert/distill.h"
 #include "app/convert/format_only.h"
 #include "app/convert/options.h"
 #include "app/run/console.h"

@@ -4,21 +4,139 @@
 #include "app/evaluate/diagnostics_run.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
-#include "app/evaluate/reference_model.h"
-#include "app/evaluate/run_over_set.h"
+#include "app/evaluate/evaluation.h"
+#include "app/evaluate/evaluation_results.h"
+#include "app/evaluate/faithfulness.h"
+#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/pipeline/pipeline.h"
 #include "app/results/format.h"
 #include "app/run/console.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <iostream>
 #include <optional>
+#include <utility>
 
 namespace hydrascope::app {
+namespace {
+
+void add_run(Summary& summary, const ModelSource& source, const image::TransformConfig& transform,
+             const model::Classifier& classifier, const PipelineTiming& timing) {
+  summary.add("model", source.name);
+  summary.add("attention", model::to_text(source.config.attention));
+  if (const auto values = computed_options(source.config); !values.empty())
+    summary.add("attention_options", values);
+  summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
+  summary.add("native", transform.native);
+  summary.add("views", image::views_name(transform));
+  summary.add("crop_pct", transform.crop_pct, 3);
+  summary.add("interpolation", std::string(image::name(transform.interpolation)));
+  summary.add("precision", std::string(classifier.options().precision.name()));
+  summary.add("device", classifier.options().device.str());
+  summary.add("kernels", classifier.describe().kernels);
+  if (const auto values = classifier.approximations(); !values.empty())
+    summary.add("approximations", values);
+  summary.add("images_per_second",
+              static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
+}
+
+/// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
+int run_over_set(EvaluateRequest request) {
+  ProcessTeam team;
+  const SetJobs& jobs = request.jobs;
+  const auto& earlier = request.earlier;
+  if (jobs.may_lack_labels()) team.refuse(earlier.empty() ? jobs.command : earlier.front().option);
+  const Console console = team.is_first() ? request.console : request.console.errors_only();
+  for (const auto& [option, command] : earlier)
+    console.note("note: evaluate " + option + " is now hydrascope " + command);
+  RunRequest& run = request.run;
+  const ScoreRequest& score = request.score;
+  const std::optional<OpenedModel> opened = open_for_pictures(request);
+  if (!opened) return kExitOk;
+  const auto& [source, transform] = *opened;
+  const image::Labels labels = resolve_labels(request.labels, source).labels;
+  const LabelledSet set = read_evaluated_set(request.set, labels, source.config.num_classes);
+  std::optional<ReferenceModel> reference;
+  if (jobs.compares) reference.emplace(std::move(*request.reference), request.transform, source);
+  opened->announce(console, request.transform.is_printed && team.is_first());
+  if (set.is_by_order) {
+    console.note(
+        "note: no folder is named after a class of the model; taken for its classes in "
+        "sorted order");
+  }
+  console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
+  std::optional<FaithfulnessPlan> plan;
+  if (jobs.measures_maps)
+    plan = plan_faithfulness(request.faithfulness, run.seed, source.config, transform.config);
+  run.launch = team.launch();
+  team.join(run.join_timeout);
+  model::Classifier classifier =
+      make_classifier(run, source, transform.config, console,
+                      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
+  if (reference) reference->load(console);
+
+  PipelineOptions pipeline = pipeline_options(run, transform.config);
+  pipeline.keep_input = plan.has_value();
+  std::optional<FaithfulnessRun> faithfulness;
+  if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
+  pipeline.remark_on_size = note_on_large_sizes(source);
+  std::optional<OutputFile> output;
+  if (team.is_first()) output.emplace(request.output.file);
+  Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
+  evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
+  // This ends the other processes, too.
+  if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
+  evaluation.gather();
+
+  const Scores& scores = evaluation.scores();
+  const auto exit_code = [&]() -> int {
+    if (stop_requested()) return exit_code_after_stop(kExitOk);
+    if (score.required_top1 && scores.top1() < *score.required_top1) return kExitCheckFailed;
+    if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
+    return kExitOk;
+  };
+  if (!team.is_first()) {
+    team.wait_for_all();
+    return exit_code();
+  }
+  EvaluationResults results;
+  scores.add_accuracy(results.summary);
+  add_run(results.summary, source, transform.config, classifier, evaluation.timing());
+  if (jobs.scores) scores.add_calibration(results.summary);
+  if (reference) {
+    reference->add_facts(results.summary);
+    scores.add_agreement(results.summary);
+  }
+  if (faithfulness) results.add(faithfulness->report());
+  if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
+  if (jobs.diagnoses) {
+    DiagnosticsReport report =
+        run_diagnostics(run, source, reference ? &reference->source() : nullptr, set,
+                        request.diagnosed_images, transform.config, console);
+    const std::string& file = request.diagnostics;
+    file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
+  }
+  evaluation.write_errors(labels);
+  results.write(request.output.format, output->stream(), console);
+  output->close();
+  console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));
+  const int code = exit_code();
+  if (code == kExitCheckFailed) {
+    std::cerr << "check failed: top-1 is below --require-top1 "
+              << shortest_number(*score.required_top1) << '\n';
+  }
+  team.wait_for_all();
+  return code;
+}
+
+}  // namespace
 
 int run_evaluate(const ParsedOptions& options) {
   const EvaluateRequest request = evaluate_request(options, jobs_of_evaluate(options));

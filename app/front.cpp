@@ -2,7 +2,7 @@
 // rest to hydrascope-engine. Linked without LibTorch, whose libraries take longer to load than all
 // that this does.
 #include "app/command_line.h"
-#include "app/run/own_program.h"
+#include "app/run/local_ranks.h"
 #include "kernels/error.h"
 
 #include <cerrno>

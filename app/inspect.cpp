@@ -1,6 +1,6 @@
 // hydrascope inspect: what a checkpoint's header says, without loading a tensor.
 #include "app/command.h"
-#include "app/model/hub_cache.h"
+#include "app/model/assets.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
 #include "app/run/console.h"

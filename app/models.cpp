@@ -2,7 +2,6 @@
 #include "app/command.h"
 #include "app/convert/format_only.h"
 #include "app/model/assets.h"
-#include "app/model/hub_cache.h"
 #include "app/model/mechanism_listing.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"

@@ -1,7 +1,9 @@
 // Timing of repeated work, memory at its peak, and the machine's own ceiling.
 #pragma once
 
+#include "model/config/config.h"
 #include "model/device.h"
+#include "model/image/transform_plan.h"
 
 #include <cstdint>
 #include <functional>
@@ -30,5 +32,13 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
 /// TFLOP/s of a large matrix product (4096 x 768 x 3072, random numbers, best of some) in this
 /// precision on this device: LibTorch's or, on the CPU, the plan's, whichever is faster.
 double measured_peak_tflops(const c10::Device& device, const model::Precision& precision);
+
+// What one step of training costs: forward, loss, backward and the update of a batch.
+
+/// Random images, labels and weights; AdamW; float32 weights, and with bfloat16 products of that
+/// type (autocast). Throws Error(invalid_argument) for precisions that train nothing.
+Timings measure_train_step(const model::VitConfig& config, const image::Size& size,
+                           std::int64_t batch, const c10::Device& device,
+                           const model::Precision& precision, const MeasureOptions& options);
 
 }  // namespace hydrascope::app

@@ -1,12 +1,9 @@
-#include "app/convert/distill.h"
 
 #include "app/command.h"
 #include "app/convert/format_only.h"
 #include "app/convert/options.h"
-#include "app/convert/pictures.h"
 #include "app/convert/report.h"
 #include "app/model/assets.h"
-#include "app/model/hub_cache.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"

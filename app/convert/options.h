@@ -1,10 +1,12 @@
 // What `convert` is asked for.
 #pragma once
 
+#include "app/options/options.h"
 #include "app/train/training_options.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/config/config.h"
 #include "model/image/transform_plan.h"
+#include "model/training/data/training_set.h"
 #include "model/training/distillation/conversion_options.h"
 
 #include <c10/core/Device.h>
@@ -46,6 +48,10 @@ struct ConvertRequest : TrainingRequest {
 ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
                                std::string architecture);
 
+/// Gives a trained model another attention, with which it learns to give its old answers. Returns the
+/// exit code.
+int distill(const ConvertRequest& request);
+
 /// How many processes the program starts where `--processes` does not say: one per core does more
 /// than threads of one (docs/training.md), as far as memory goes.
 int default_processes(const ConvertRequest& request, const model::VitConfig& config);
@@ -61,5 +67,19 @@ model::training::ConversionOptions conversion_options(const ConvertRequest& requ
 /// resumed, as a JSON object; models of `--start` by name and SHA-256.
 std::string conversion_recipe(const ConvertRequest& request, model::training::Autocast autocast,
                               int processes);
+
+// What a conversion learns from and what it is judged by: the pictures that the user named.
+
+struct ConversionPictures {
+  std::vector<model::training::TrainingPicture> training;
+  std::vector<model::training::TrainingPicture> held_out;
+  std::vector<std::string> sources;  ///< words of the command line, "photos/ (4000 + 120)"
+};
+
+/// Each word is a source: a folder with all its folders, a quoted glob, a list, a file. Equally
+/// many pictures of each are held out. Throws Error(invalid_argument) for a word that names
+/// nothing, Error(empty) where nothing is left to learn from.
+ConversionPictures conversion_pictures(const std::vector<std::string>& words, double held_out,
+                                       std::uint64_t seed);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,6 @@
 #include "app/evaluate/evaluated_set.h"
 
-#include "app/pictures/folder_listing.h"
+#include "app/pictures/glob.h"
 #include "app/scores/real_labels.h"
 #include "kernels/error.h"
 

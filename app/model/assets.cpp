@@ -3,9 +3,13 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
+#include <fstream>
+#include <system_error>
 
 namespace hydrascope::app {
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,6 +100,116 @@ std::vector<fs::path> bundled_fonts() {
 
 std::optional<fs::path> bundled_labels(std::string_view name) {
   return bundled_file("labels", name, ".txt");
+}
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Letters, digits, '-', '_' and '.', as Hugging Face allows them; no part that leads elsewhere.
+bool is_name_part(std::string_view text) {
+  return !text.empty() && text.front() != '.' && text.find("..") == std::string_view::npos &&
+         std::ranges::all_of(text, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+         });
+}
+
+/// Revisions may have several parts: "refs/pr/1".
+bool is_revision(std::string_view text) {
+  while (true) {
+    const std::size_t slash = text.find('/');
+    if (!is_name_part(text.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+constexpr std::size_t kHubPrefixLength = 7;
+bool has_hub_prefix(std::string_view word) {
+  return word.starts_with("hf-hub:") || word.starts_with("hf_hub:");
+}
+
+bool holds_weights(const fs::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const fs::path extension = entry.path().extension();
+    for (const char* known : {".safetensors", ".bin", ".pt", ".pth"})
+      if (extension == known) return true;
+  }
+  return false;
+}
+
+/// Whether or not it is there.
+fs::path snapshot_folder(const HubName& name) {
+  std::string folder = "models--" + name.repository;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path repository = hub_cache_folder() / folder;
+  const std::string revision = name.revision.empty() ? "main" : name.revision;
+  // A branch or a tag is a file that holds its commit.
+  std::ifstream reference(repository / "refs" / revision);
+  std::string commit;
+  if (!(reference >> commit) || !is_name_part(commit)) commit = revision;
+  return repository / "snapshots" / commit;
+}
+
+}  // namespace
+
+std::optional<HubName> parse_hub_name(std::string_view word) {
+  if (has_hub_prefix(word)) word.remove_prefix(kHubPrefixLength);
+  const std::size_t at = word.find('@');
+  HubName name{std::string(word.substr(0, at)), ""};
+  const std::size_t slash = name.repository.find('/');
+  if (slash == std::string::npos || !is_name_part(name.repository.substr(0, slash)) ||
+      !is_name_part(name.repository.substr(slash + 1)))
+    return std::nullopt;
+  if (at != std::string_view::npos) {
+    name.revision = word.substr(at + 1);
+    if (!is_revision(name.revision)) return std::nullopt;
+  }
+  return name;
+}
+
+fs::path hub_cache_folder() {
+  for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+    if (const std::string folder = environment(variable); !folder.empty()) return folder;
+  if (const std::string home = environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
+  const std::string caches = environment("XDG_CACHE_HOME");
+  const fs::path cache =
+      caches.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(caches);
+  return cache / "huggingface" / "hub";
+}
+
+std::optional<fs::path> find_in_hub_cache(const HubName& name) {
+  fs::path snapshot = snapshot_folder(name);
+  if (!holds_weights(snapshot)) return std::nullopt;
+  return snapshot;
+}
+
+std::optional<fs::path> hub_folder(std::string_view word) {
+  const std::optional<HubName> name = parse_hub_name(word);
+  const std::optional<fs::path> folder = name ? find_in_hub_cache(*name) : std::nullopt;
+  if (folder || !has_hub_prefix(word)) return folder;
+  if (!name) {
+    throw Error(ErrorCode::invalid_argument, "expected hf-hub:org/name or hf-hub:org/name@revision",
+                std::string(word));
+  }
+  const fs::path snapshot = snapshot_folder(*name);
+  std::error_code ignored;
+  throw Error(ErrorCode::invalid_argument,
+              fs::is_directory(snapshot, ignored)
+                  ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
+                        ", holds no weights"
+                  : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
+              std::string(word),
+              "`" + download_command(*name) + "` fetches it; this program downloads nothing");
+}
+
+std::string download_command(const HubName& name) {
+  return "hf download " + name.repository +
+         (name.revision.empty() ? "" : " --revision " + name.revision);
 }
 
 }  // namespace hydrascope::app

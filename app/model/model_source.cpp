@@ -1,8 +1,7 @@
 #include "app/model/model_source.h"
 
 #include "app/model/assets.h"
-#include "app/model/hub_cache.h"
-#include "app/model/int8_calibration.h"
+#include "app/model/auto_precision.h"
 #include "app/model/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/run/console.h"

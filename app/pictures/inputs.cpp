@@ -2,17 +2,73 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/pictures/glob.h"
-#include "app/pictures/path_lines.h"
+#include "kernels/error.h"
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
+#include <ios>
+#include <optional>
 #include <span>
+#include <sstream>
+#include <stop_token>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
+
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr std::size_t kMaxLength = 4096;  // PATH_MAX of Linux
+
+}  // namespace
+
+PathLines::PathLines(std::string given, std::istream& stream)
+    : given_(std::move(given)), stream_(stream) {}
+
+PathLines::PathLines(std::string given, std::unique_ptr<std::ifstream> file,
+                     std::filesystem::path folder)
+    : given_(std::move(given)),
+      file_(std::move(file)),
+      stream_(*file_),
+      folder_(std::move(folder)) {}
+
+std::optional<PathLines::Line> PathLines::next() try {
+  while (auto line = read()) {
+    if (std::exchange(is_first_, false) && line->text.starts_with(kByteOrderMark)) {
+      line->text.erase(0, kByteOrderMark.size());
+    }
+    if (line->text.empty() || line->text == "\r") continue;
+    produced_ = true;
+    return line;
+  }
+  return std::nullopt;
+} catch (const std::ios_base::failure&) {
+  throw Error(ErrorCode::unreadable, "the list cannot be read", given_);
+}
+
+std::optional<PathLines::Line> PathLines::read() {
+  using Traits = std::istream::traits_type;
+  std::streambuf* buffer = stream_.rdbuf();
+  const auto at_end = [](Traits::int_type byte) {
+    return Traits::eq_int_type(byte, Traits::eof());
+  };
+  auto byte = buffer->sbumpc();
+  if (at_end(byte)) return std::nullopt;
+  Line line;
+  for (; !at_end(byte) && byte != '\n'; byte = buffer->sbumpc()) {
+    if (line.text.size() < kMaxLength) {
+      line.text += Traits::to_char_type(byte);
+    } else {
+      line.too_long = true;
+    }
+  }
+  return line;
+}
+
 namespace fs = std::filesystem;
 
 namespace {
@@ -231,5 +287,51 @@ InputStream::InputStream(std::vector<std::string> specs, bool recursive,
 InputStream::~InputStream() = default;
 
 std::optional<Input> InputStream::next() { return state_->next(); }
+
+namespace {
+
+/// Whether reading `word` once more changes nothing.
+bool can_be_walked_twice(const std::string& word) {
+  namespace fs = std::filesystem;
+  if (word == "-") return false;
+  std::error_code ignored;
+  if (fs::exists(word, ignored) || !word.starts_with('@')) return true;
+  return fs::is_regular_file(word.substr(1), ignored);
+}
+
+std::optional<std::int64_t> count_inputs(const std::stop_token& stop,
+                                         const std::vector<std::string>& words, bool recursive,
+                                         const std::function<bool(std::int64_t)>& takes) {
+  std::istringstream nothing;
+  InputStream inputs(words, recursive, nothing);
+  std::int64_t count = 0;
+  for (std::int64_t number = 0; const std::optional<Input> input = inputs.next(); ++number) {
+    if (stop.stop_requested() || input->is_video) return std::nullopt;
+    if (!takes || takes(number)) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+InputCount::InputCount(std::vector<std::string> words, bool recursive, Progress& progress,
+                       std::function<bool(std::int64_t)> takes)
+    : words_(std::move(words)),
+      recursive_(recursive),
+      progress_(progress),
+      takes_(std::move(takes)) {}
+
+InputCount::~InputCount() = default;
+
+void InputCount::begin() {
+  if (std::exchange(begun_, true) || !progress_.is_shown()) return;
+  std::error_code ignored;
+  if (words_.size() == 1 && std::filesystem::is_regular_file(words_.front(), ignored)) return;
+  if (!std::ranges::all_of(words_, can_be_walked_twice)) return;
+  counter_ = std::jthread([this](const std::stop_token& stop) {
+    if (const auto count = count_inputs(stop, words_, recursive_, takes_))
+      progress_.set_total(*count);
+  });
+}
 
 }  // namespace hydrascope::app

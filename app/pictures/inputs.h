@@ -2,17 +2,60 @@
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 
-#include "app/pictures/folder_listing.h"
+#include "app/pictures/glob.h"
+#include "app/run/progress.h"
 #include "kernels/error.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <istream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::app {
+
+// A list of paths, one per line: a file or standard input.
+
+/// The lines that are not empty, each read when it is asked for, so that a pipe's paths are worked
+/// on as they come. A byte order mark is dropped; a carriage return at the end is kept (it may
+/// belong to the name). A line longer than any path is cut instead of kept: the "list" may be a
+/// picture.
+class PathLines {
+ public:
+  struct Line {
+    std::string text;
+    bool too_long = false;  ///< `text` is only its beginning
+  };
+
+  /// `given` is what the user called the list; `stream` must outlive this.
+  PathLines(std::string given, std::istream& stream);
+  /// `folder` is what paths may be relative to.
+  PathLines(std::string given, std::unique_ptr<std::ifstream> file, std::filesystem::path folder);
+
+  /// The next line, or nothing at the end. Throws Error(unreadable) when reading fails.
+  std::optional<Line> next();
+  [[nodiscard]] const std::string& given() const noexcept { return given_; }
+  /// "" for standard input.
+  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
+  /// Whether there was any line.
+  [[nodiscard]] bool produced() const noexcept { return produced_; }
+
+ private:
+  std::optional<Line> read();
+
+  std::string given_;
+  std::unique_ptr<std::ifstream> file_;
+  std::istream& stream_;
+  std::filesystem::path folder_;
+  bool is_first_ = true;
+  bool produced_ = false;
+};
 
 /// One input in the order the user gave them, or why there is none at that place.
 struct Input {
@@ -58,5 +101,32 @@ void require_inputs(const std::vector<std::string>& words, const std::string& co
 /// By extension, case-insensitive.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
+
+// How many inputs a command will see, counted beside its work so that progress has a total.
+
+/// Walks what the words name a second time, on a thread of its own, and gives `progress` the total.
+/// It begins when it is told to, after the first answer, so that it delays none. There is no total
+/// where walking twice would take something away (standard input, a list that is a pipe), nor with
+/// a video, whose frames are not known.
+class InputCount {
+ public:
+  /// `takes`: which inputs, by number from 0, are this process's.
+  InputCount(std::vector<std::string> words, bool recursive, Progress& progress,
+             std::function<bool(std::int64_t)> takes = {});
+  InputCount(const InputCount&) = delete;
+  InputCount& operator=(const InputCount&) = delete;
+  ~InputCount();  ///< gives up what is not counted yet
+
+  /// Once; later calls do nothing. A single file, or a progress that shows nothing, needs no count.
+  void begin();
+
+ private:
+  std::vector<std::string> words_;
+  bool recursive_;
+  Progress& progress_;
+  std::function<bool(std::int64_t)> takes_;
+  bool begun_ = false;
+  std::jthread counter_;
+};
 
 }  // namespace hydrascope::app

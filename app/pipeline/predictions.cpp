@@ -1,13 +1,12 @@
 #include "app/pipeline/predictions.h"
 
-#include "app/pipeline/picture_placement.h"
-
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
 
 namespace hydrascope::app {
+
 namespace {
 
 Prediction prediction(std::int64_t rank, std::int64_t index, double probability, double logit,
@@ -64,6 +63,21 @@ std::vector<Prediction> chosen_classes(const PipelineResult& result,
     chosen.push_back(prediction(better + 1, index, probabilities, result.logits, labels));
   }
   return chosen;
+}
+
+viz::Placement placement_of(const image::TransformPlan& plan, image::Size picture,
+                            std::int64_t patch_size) {
+  return {{picture.height, plan.resized.height, plan.window_top, plan.cropped.height,
+           plan.output.height, plan.output.height / patch_size},
+          {picture.width, plan.resized.width, plan.window_left, plan.cropped.width,
+           plan.output.width, plan.output.width / patch_size}};
+}
+
+Box box_of(const image::TransformPlan& plan, image::Size picture) {
+  const viz::Placement placement = placement_of(plan, picture, /*patch_size=*/1);
+  const viz::SeenRange rows = viz::seen(placement.vertical);
+  const viz::SeenRange columns = viz::seen(placement.horizontal);
+  return {columns.begin, rows.begin, columns.end - columns.begin, rows.end - rows.begin};
 }
 
 }  // namespace hydrascope::app

@@ -2,8 +2,10 @@
 #pragma once
 
 #include "app/pipeline/pipeline.h"
-#include "app/results/record.h"
+#include "app/results/classify_record.h"
 #include "model/image/labels.h"
+#include "model/image/transform_plan.h"
+#include "viz/heat/placement.h"
 
 #include <cstdint>
 #include <span>
@@ -19,5 +21,15 @@ std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t c
 std::vector<Prediction> chosen_classes(const PipelineResult& result,
                                        std::span<const std::int64_t> indices,
                                        const image::Labels& labels);
+
+// From what the evaluation transform does to where its result lies on the picture.
+
+/// Where the patches (`patch_size` pixels square) of the model's input lie on a picture of size
+/// `picture`, after EXIF orientation, that `plan` was made for.
+viz::Placement placement_of(const image::TransformPlan& plan, image::Size picture,
+                            std::int64_t patch_size);
+
+/// The part of the picture that the model saw.
+Box box_of(const image::TransformPlan& plan, image::Size picture);
 
 }  // namespace hydrascope::app

@@ -1,14 +1,95 @@
 // The record of a picture: schema 1 of `classify`.
 #pragma once
 
-#include "app/results/record.h"
-#include "app/results/record_stream.h"
+#include "app/results/json.h"
+#include "app/results/table.h"
+#include "kernels/error.h"
 
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hydrascope::app {
+
+// What the records of `classify` and of `visualize` have in common: whose they are, or why there is
+// no more to say, and what ran.
+
+/// A part of a picture, in its pixels after EXIF orientation.
+struct Box {
+  std::int64_t left = 0;
+  std::int64_t top = 0;
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  friend bool operator==(const Box&, const Box&) = default;
+};
+
+/// One of the top-k classes.
+struct Prediction {
+  int rank = 1;            ///< from 1
+  std::int64_t index = 0;  ///< 0-based class index
+  std::string id;          ///< synset id, "" if the labels have none
+  std::string label;       ///< class name
+  double prob = 0;         ///< softmax over all classes
+  double logit = 0;
+  std::optional<Box> box = {};  ///< of the view that both are of, where there are several
+};
+
+enum class LabelType { name, id, index };
+/// "id", "index", else the name.
+LabelType parse_label_type(std::string_view word);
+/// What a class is called; its name where there is no id.
+std::string label_text(const Prediction& prediction, LabelType label_type);
+
+struct InputRecord {
+  std::string input;                  ///< bytes as given
+  std::optional<std::int64_t> frame;  ///< frame number of a video, from 0
+  std::int64_t width = 0;             ///< of the picture, after orientation
+  std::int64_t height = 0;
+  std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
+  std::string views = {};  ///< "tiles", "pyramid"; left out where the picture is one view
+  std::int64_t num_views = 1;
+  std::string device;     ///< "cpu", "cuda:0"
+  std::string precision;  ///< "float32", ...
+  std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
+  std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
+  std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
+  /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
+  std::string note;
+  double seconds = 0;              ///< of the model
+  std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written
+  std::string message;
+};
+
+/// As records spell it: they know eight codes; the other two are about the command, not about an
+/// input, and become "internal".
+std::string record_error_code(ErrorCode code);
+
+/// {"schema":1,"input":...,"frame":...}; a failed input's has its error, and is complete.
+OrderedJson begin_json(const InputRecord& record);
+/// The same for people; a failed input's is a whole line.
+std::string begin_text(const InputRecord& record, bool color);
+
+/// width, height, model_size.
+void add_sizes(OrderedJson& object, const InputRecord& record);
+/// "tiles" and their number, where the picture was more than one view.
+void add_views(OrderedJson& object, const InputRecord& record);
+/// attention, and its options and what is approximated where there are any.
+void add_attention(OrderedJson& object, const InputRecord& record);
+/// index, id, label, prob.
+void add_class(OrderedJson& object, const Prediction& prediction);
+/// Where a class was found, if that is a part of the picture.
+void add_box(OrderedJson& object, const Prediction& prediction);
+/// note, where there is one, and seconds.
+void add_end(OrderedJson& object, const InputRecord& record);
+
+/// "2160x3840 -> 224x224 (HxW)", "2160x3840 -> 299 of 224x224 (HxW)": of the picture and of what
+/// the model saw.
+std::string sizes_text(const InputRecord& record);
 
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
   std::int64_t tokens = 0;             ///< of a view

@@ -1,13 +1,19 @@
 #include "app/run/console.h"
 
 #include "app/results/format.h"
-#include "app/run/atomic_writes.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <exception>
 #include <fcntl.h>
+#include <fstream>
 #include <system_error>
 #include <unistd.h>
 
@@ -99,49 +105,21 @@ std::string error_text(const Error& error) {
   return with_flags(text);
 }
 
-OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others)
-    : name_(output), is_standard_output_(output.empty() || output == "-") {
-  if (is_standard_output_) {
-    if (!among_others) return;
-    atomic_writes_ = std::make_unique<AtomicWrites>(STDOUT_FILENO);
-    file_ = std::make_unique<std::ostream>(atomic_writes_.get());
+void report_to_torchelastic(const std::string& message) noexcept {
+  try {
+    const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
+    if (file == nullptr || *file == '\0') return;
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    // torchrun's summary shows "py_callstack", the rest is for its log.
+    const nlohmann::json error = {
+        {"message",
+         {{"message", message},
+          {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds)}}}}}};
+    std::ofstream(file) << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  } catch (const std::exception&) {
     return;
   }
-  const std::string place = std::string(option) + " " + output;
-  errno = 0;
-  // What it holds stays until the lock is there: another run may be writing it.
-  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
-  if (!*file_) {
-    throw Error(ErrorCode::unwritable,
-                "the file cannot be written: " + std::generic_category().message(errno), place);
-  }
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(output, error)) return;  // a device, a pipe
-  lock_ = std::make_unique<FileLock>(output);
-  if (lock_->is_taken())
-    throw Error(ErrorCode::unwritable, "another run is writing this file", place);
-  std::filesystem::resize_file(output, 0, error);
-  if (error)
-    throw Error(ErrorCode::unwritable, "the file cannot be written: " + error.message(), place);
-}
-
-void OutputFile::close() {
-  errno = 0;
-  stream().flush();
-  if (!stream()) {
-    throw Error(ErrorCode::unwritable, "not everything could be written",
-                is_standard_output() ? "standard output" : name_, why_not_written(errno));
-  }
-}
-
-void check_output_file(const std::string& file, std::string_view option) {
-  const std::string place = std::string(option) + " " + file;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::error_code ignored;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(), place);
-  if (std::filesystem::is_directory(file, ignored))
-    throw Error(ErrorCode::invalid_argument, "expected a file, found a folder", place);
 }
 
 }  // namespace hydrascope::app

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/pictures/labelled_set.h"
-#include "app/scores/scored_picture.h"
+#include "app/scores/scores.h"
 #include "model/image/decode.h"
 #include "model/image/labels.h"
 

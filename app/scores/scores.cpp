@@ -1,8 +1,271 @@
 #include "app/scores/scores.h"
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::app {
+
+ScoredPicture score_picture(std::span<const float> logits, std::int64_t target, std::size_t index) {
+  ScoredPicture scored;
+  scored.index = index;
+  scored.target = target;
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < logits.size(); ++i) {
+    // Whatever is compared with NaN is not greater: a number takes its place.
+    if (logits[i] > logits[best] || (std::isnan(logits[best]) && !std::isnan(logits[i]))) best = i;
+  }
+  scored.predicted = static_cast<std::int64_t>(best);
+  const double largest = logits[best];
+  double sum = 0;
+  double squares = 0;
+  for (const float logit : logits) {
+    const double weight = std::exp(logit - largest);
+    sum += weight;
+    squares += weight * weight;
+  }
+  scored.confidence = 1 / sum;
+  if (!scored.is_labelled()) return scored;
+
+  const auto wanted = static_cast<std::size_t>(target);
+  scored.rank = 1;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const bool not_below = i < wanted ? logits[i] >= logits[wanted] : logits[i] > logits[wanted];
+    const bool beats_nan = std::isnan(logits[wanted]) && i != wanted;
+    if (not_below || beats_nan) ++scored.rank;
+  }
+  const double probability = std::exp(logits[wanted] - largest) / sum;
+  scored.target_probability = probability;
+  scored.log_loss = std::log(sum) - (logits[wanted] - largest);
+  scored.brier = squares / (sum * sum) - 2 * probability + 1;
+  return scored;
+}
+
+ScoredPicture score_picture(const BestViews& views, std::int64_t target, std::size_t index) {
+  const auto probability = [&](std::int64_t one) {
+    return views.classes().at(static_cast<std::size_t>(one)).probability;
+  };
+  ScoredPicture scored;
+  scored.index = index;
+  scored.target = target;
+  scored.predicted = views.first(1).at(0);
+  scored.confidence = probability(scored.predicted);
+  if (!scored.is_labelled()) return scored;
+  scored.rank = views.rank(target);
+  scored.target_probability = probability(target);
+  scored.log_loss = scored.brier = std::numeric_limits<double>::quiet_NaN();
+  return scored;
+}
+
+namespace {
+
+/// ln of the sum of exp.
+double log_sum_exp(std::span<const float> logits) {
+  const double largest = *std::ranges::max_element(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum);
+}
+
+}  // namespace
+
+ComparedLogits compare_logits(std::span<const float> model, std::span<const float> reference) {
+  ComparedLogits compared;
+  const double normaliser = log_sum_exp(model);
+  const double reference_normaliser = log_sum_exp(reference);
+  double sum = 0;
+  for (std::size_t i = 0; i < model.size(); ++i) {
+    const double log_p = reference[i] - reference_normaliser;
+    const double log_q = model[i] - normaliser;
+    compared.divergence += std::exp(log_p) * (log_p - log_q);
+    const double difference = std::abs(double{model[i]} - double{reference[i]});
+    // A difference that is no number stays.
+    if (!(difference <= compared.largest_difference)) compared.largest_difference = difference;
+    sum += difference;
+  }
+  compared.divergence = std::max(compared.divergence, 0.0);  // but for rounding
+  compared.mean_difference = sum / static_cast<double>(model.size());
+  return compared;
+}
+
+double mcnemar_p(std::int64_t only_model, std::int64_t only_reference) {
+  const auto n = static_cast<double>(only_model + only_reference);
+  const std::int64_t fewer = std::min(only_model, only_reference);
+  // Twice the lower tail of the binomial distribution of n and 1/2.
+  double tail = 0;
+  for (std::int64_t i = 0; i <= fewer; ++i) {
+    const auto k = static_cast<double>(i);
+    tail += std::exp(std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1) -
+                     n * std::log(2.0));
+  }
+  return std::min(1.0, 2 * tail);
+}
+
+void Agreement::add(const ScoredPicture& model, const ScoredPicture& reference,
+                    const ComparedLogits& compared) {
+  ++images_;
+  if (model.predicted == reference.predicted) ++same_;
+  divergences_ += compared.divergence;
+  differences_ += compared.mean_difference;
+  if (!(compared.largest_difference <= largest_difference_))
+    largest_difference_ = compared.largest_difference;
+  reference_.add(reference);
+  if (!model.is_labelled()) return;
+  const bool right = model.is_right();
+  const bool reference_right = reference.is_right();
+  ++(right ? (reference_right ? counts_.both : counts_.only_model)
+           : (reference_right ? counts_.only_reference : counts_.neither));
+}
+
+double Agreement::divergence() const { return divergences_ / static_cast<double>(images_); }
+
+Agreement::Difference Agreement::top1_difference() const {
+  const auto only_model = static_cast<double>(counts_.only_model);
+  const auto only_reference = static_cast<double>(counts_.only_reference);
+  const double n =
+      static_cast<double>(counts_.both + counts_.neither) + only_model + only_reference;
+  const double mean = (only_model - only_reference) / n;
+  const double variance = ((only_model + only_reference) / n - mean * mean) * n / (n - 1);
+  return {100 * mean, 100 * std::sqrt(variance / n)};
+}
+
+double Agreement::mean_difference() const { return differences_ / static_cast<double>(images_); }
+
+void ConfusionCounts::add(const ScoredPicture& picture) {
+  if (!picture.is_labelled()) return;
+  Class& of = classes_[picture.target];
+  ++of.images;
+  if (picture.rank <= kTopClasses) ++of.in_top5;
+  if (picture.is_right()) {
+    ++of.right;
+  } else {
+    ++of.taken_for[picture.predicted];
+  }
+}
+
+ResultTable ConfusionCounts::classes(const image::Labels& labels) const {
+  ResultTable table({{"class", "class"},
+                     {"id", "id"},
+                     {"label", "label"},
+                     {"images", "images"},
+                     {"right", "right"},
+                     {"top1", "top-1", 2},
+                     {"top5", "top-5", 2},
+                     {"taken_for", "taken for"},
+                     {"taken_for_label", "label"},
+                     {"taken_for_images", "images"}});
+  for (const auto& [index, of] : classes_) {
+    const image::Label& label = labels.at(index);
+    std::vector<OrderedJson> row{index,
+                                 label.id,
+                                 label.short_name,
+                                 of.images,
+                                 of.right,
+                                 percent_of(of.right, of.images),
+                                 percent_of(of.in_top5, of.images)};
+    if (const auto most = std::ranges::max_element(of.taken_for, {},
+                                                   [](const auto& taken) { return taken.second; });
+        most != of.taken_for.end()) {
+      row.insert(row.end(), {most->first, labels.at(most->first).short_name, most->second});
+    } else {
+      row.insert(row.end(), {OrderedJson(), OrderedJson(), OrderedJson()});
+    }
+    table.add(std::move(row));
+  }
+  return table;
+}
+
+ResultTable ConfusionCounts::pairs(std::size_t count, const image::Labels& labels) const {
+  struct Pair {
+    std::int64_t target;
+    std::int64_t predicted;
+    std::int64_t images;
+  };
+  std::vector<Pair> pairs;
+  for (const auto& [target, of] : classes_) {
+    for (const auto& [predicted, images] : of.taken_for)
+      pairs.push_back({target, predicted, images});
+  }
+  std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::images);
+  pairs.resize(std::min(pairs.size(), count));
+  ResultTable table({{"target", "class"},
+                     {"target_label", "label"},
+                     {"predicted", "taken for"},
+                     {"predicted_label", "label"},
+                     {"count", "images"},
+                     {"share", "share", 2}});
+  for (const Pair& pair : pairs) {
+    table.add(
+        {pair.target, labels.at(pair.target).short_name, pair.predicted,
+         labels.at(pair.predicted).short_name, pair.images,
+         static_cast<double>(pair.images) / static_cast<double>(classes_.at(pair.target).images)});
+  }
+  return table;
+}
+
+double CalibrationScore::Bin::mean_confidence() const {
+  return confidence / static_cast<double>(images);
+}
+
+double CalibrationScore::Bin::accuracy() const {
+  return static_cast<double>(right) / static_cast<double>(images);
+}
+
+double CalibrationScore::Bin::gap() const { return std::abs(accuracy() - mean_confidence()); }
+
+void CalibrationScore::add(const ScoredPicture& picture) {
+  if (!picture.is_labelled()) return;
+  // Bins are (low, high]; a confidence that is no number goes to the first.
+  const double place = std::ceil(picture.confidence * static_cast<double>(kBins)) - 1;
+  Bin& bin = bins_[place > 0 ? std::min(static_cast<std::size_t>(place), kBins - 1) : 0];
+  ++bin.images;
+  if (picture.is_right()) ++bin.right;
+  bin.confidence += picture.confidence;
+  ++images_;
+  log_losses_ += picture.log_loss;
+  briers_ += picture.brier;
+}
+
+double CalibrationScore::mean(double sum) const {
+  return images_ == 0 ? std::numeric_limits<double>::quiet_NaN()
+                      : sum / static_cast<double>(images_);
+}
+
+double CalibrationScore::expected_error() const {
+  double sum = 0;
+  for (const Bin& bin : bins_)
+    if (bin.images > 0) sum += static_cast<double>(bin.images) * bin.gap();
+  return mean(sum);
+}
+
+double CalibrationScore::maximum_error() const {
+  double largest = mean(0);
+  for (const Bin& bin : bins_)
+    if (bin.images > 0) largest = std::max(largest, bin.gap());
+  return largest;
+}
+
+double CalibrationScore::negative_log_likelihood() const { return mean(log_losses_); }
+
+double CalibrationScore::brier() const { return mean(briers_); }
+
+ResultTable CalibrationScore::reliability() const {
+  ResultTable table({{"low", "above", 3},
+                     {"high", "up to", 3},
+                     {"images", "images"},
+                     {"confidence", "confidence"},
+                     {"accuracy", "accuracy"}});
+  constexpr auto kCount = static_cast<double>(kBins);
+  for (std::size_t i = 0; i < kBins; ++i) {
+    const Bin& bin = bins_[i];
+    const auto at = static_cast<double>(i);
+    table.add({at / kCount, (at + 1) / kCount, bin.images, bin.mean_confidence(), bin.accuracy()});
+  }
+  return table;
+}
 
 void Scores::add(const ScoredPicture& picture) {
   ++images_;

@@ -3,17 +3,211 @@
 #pragma once
 
 #include "app/pictures/labelled_set.h"
+#include "app/pipeline/best_views.h"
 #include "app/results/table.h"
-#include "app/scores/accuracy.h"
-#include "app/scores/agreement.h"
-#include "app/scores/calibration_score.h"
-#include "app/scores/confusion_counts.h"
-#include "app/scores/scored_picture.h"
+#include "model/image/labels.h"
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <map>
 #include <span>
 
 namespace hydrascope::app {
+
+// Top-1 and top-5 of a labelled set, by one label and by several.
+
+/// 100 count / all; NaN of nothing.
+inline double percent_of(std::int64_t count, std::int64_t all) {
+  return all == 0 ? std::numeric_limits<double>::quiet_NaN()
+                  : 100.0 * static_cast<double>(count) / static_cast<double>(all);
+}
+
+class Accuracy {
+ public:
+  void add(const ScoredPicture& picture) {
+    if (!picture.is_labelled()) return;
+    ++images_;
+    if (picture.rank == 1) ++top1_;
+    if (picture.rank <= kTopClasses) ++top5_;
+  }
+  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
+  [[nodiscard]] double top1() const { return percent_of(top1_, images_); }
+  [[nodiscard]] double top5() const { return percent_of(top5_, images_); }
+
+ private:
+  std::int64_t images_ = 0;
+  std::int64_t top1_ = 0;
+  std::int64_t top5_ = 0;
+};
+
+/// Top-1 over labels of which several may be valid (Beyer et al. 2020, Are we done with ImageNet?,
+/// arXiv 2006.07159): right where the predicted class is one of them. A picture without a valid
+/// label counts nowhere.
+class RealAccuracy {
+ public:
+  void add(const ScoredPicture& picture, std::span<const std::int64_t> valid) {
+    if (valid.empty()) return;
+    ++images_;
+    if (std::ranges::find(valid, picture.predicted) != valid.end()) ++right_;
+  }
+  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
+  [[nodiscard]] double top1() const { return percent_of(right_, images_); }
+
+ private:
+  std::int64_t images_ = 0;
+  std::int64_t right_ = 0;
+};
+
+// What the scores of a labelled set need of one picture: a few numbers instead of its logits, which
+// processes can exchange.
+
+/// The k of "top-k accuracy".
+constexpr std::int64_t kTopClasses = 5;
+
+struct ScoredPicture {
+  std::size_t index = 0;  ///< in the set
+  std::int64_t target = kNoClass;
+  std::int64_t predicted = 0;
+  double confidence = 0;  ///< probability of the predicted class
+  // Only labelled pictures have these.
+  std::int64_t rank = 0;          ///< of the target, from 1; ties go to the lower class
+  double target_probability = 0;  ///< softmax over all classes
+  double log_loss = 0;            ///< -ln of it; this and the next NaN of several views
+  double brier = 0;               ///< sum over the classes of (probability - [is the target])^2
+
+  [[nodiscard]] bool is_labelled() const noexcept { return target != kNoClass; }
+  [[nodiscard]] bool is_right() const noexcept { return is_labelled() && rank == 1; }
+};
+
+/// `target` is a class of the logits, or kNoClass.
+ScoredPicture score_picture(std::span<const float> logits, std::int64_t target, std::size_t index);
+/// The same of a picture in several views, whose probabilities are no distribution: there is a
+/// confidence, but no loss.
+ScoredPicture score_picture(const BestViews& views, std::int64_t target, std::size_t index);
+
+// How far two models say the same of the same pictures.
+
+/// One picture's logits of two models, in a few numbers.
+struct ComparedLogits {
+  double divergence = 0;          ///< KL(reference || model) of the softmaxes, nats
+  double largest_difference = 0;  ///< of two logits of a class, in magnitude
+  double mean_difference = 0;     ///< in magnitude
+};
+/// Both of as many classes.
+ComparedLogits compare_logits(std::span<const float> model, std::span<const float> reference);
+
+/// The exact McNemar test (McNemar 1947): how probable it is, if both are right equally often, that
+/// the pictures on which exactly one of them is right are shared out so unevenly; two-sided, 1
+/// without such pictures.
+double mcnemar_p(std::int64_t only_model, std::int64_t only_reference);
+
+class Agreement {
+ public:
+  void add(const ScoredPicture& model, const ScoredPicture& reference,
+           const ComparedLogits& compared);
+
+  // NaN without pictures.
+  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
+  [[nodiscard]] double top1() const { return percent_of(same_, images_); }  ///< the same class
+  [[nodiscard]] double divergence() const;                                  ///< mean over pictures
+  [[nodiscard]] double largest_difference() const noexcept { return largest_difference_; }
+  [[nodiscard]] double mean_difference() const;
+  /// The reference's, over the labelled pictures that both classified.
+  [[nodiscard]] const Accuracy& reference() const noexcept { return reference_; }
+
+  /// Labelled pictures by who is right.
+  struct Counts {
+    std::int64_t both = 0;
+    std::int64_t only_model = 0;
+    std::int64_t only_reference = 0;
+    std::int64_t neither = 0;
+  };
+  [[nodiscard]] const Counts& counts() const noexcept { return counts_; }
+
+  /// The model's top-1 minus the reference's, in percentage points, and its standard error over the
+  /// pictures, which both saw: NaN below two pictures.
+  struct Difference {
+    double mean = 0;
+    double error = 0;
+  };
+  [[nodiscard]] Difference top1_difference() const;
+
+ private:
+  std::int64_t images_ = 0;
+  std::int64_t same_ = 0;
+  double divergences_ = 0;
+  double largest_difference_ = 0;
+  double differences_ = 0;
+  Accuracy reference_;
+  Counts counts_;
+};
+
+// Which classes are taken for which.
+
+class ConfusionCounts {
+ public:
+  /// Pictures without a label are left out.
+  void add(const ScoredPicture& picture);
+
+  /// One row per class that has pictures, by its index: class, id, label, images, right, top1, top5
+  /// and the wrong class that it is most often taken for (the lower of two as frequent).
+  [[nodiscard]] ResultTable classes(const image::Labels& labels) const;
+  /// The `count` most frequent wrong pairs, most frequent first (then by class): target, predicted,
+  /// count, and the share of the target's pictures.
+  [[nodiscard]] ResultTable pairs(std::size_t count, const image::Labels& labels) const;
+
+ private:
+  struct Class {
+    std::int64_t images = 0;
+    std::int64_t right = 0;
+    std::int64_t in_top5 = 0;
+    std::map<std::int64_t, std::int64_t> taken_for;  ///< wrong class -> pictures
+  };
+  std::map<std::int64_t, Class> classes_;
+};
+
+// Whether probabilities are as often right as they say (Guo et al. 2017, On Calibration of Modern
+// Neural Networks, arXiv 1706.04599).
+
+class CalibrationScore {
+ public:
+  /// Pictures without a label are left out.
+  void add(const ScoredPicture& picture);
+
+  // NaN without pictures.
+  /// Mean over the pictures of |accuracy - mean confidence| of their bin: 15 bins of equal width of
+  /// the predicted class's probability.
+  [[nodiscard]] double expected_error() const;
+  /// The largest of the bins that hold pictures.
+  [[nodiscard]] double maximum_error() const;
+  /// Mean -ln of the target's probability.
+  [[nodiscard]] double negative_log_likelihood() const;
+  /// Mean over the pictures of the squared distance of all probabilities from one at the target (0
+  /// to 2; Brier 1950).
+  [[nodiscard]] double brier() const;
+  /// One row per bin: low, high, images, confidence, accuracy.
+  [[nodiscard]] ResultTable reliability() const;
+
+ private:
+  struct Bin {
+    std::int64_t images = 0;
+    std::int64_t right = 0;
+    double confidence = 0;  ///< a sum
+    [[nodiscard]] double mean_confidence() const;
+    [[nodiscard]] double accuracy() const;
+    [[nodiscard]] double gap() const;
+  };
+  static constexpr std::size_t kBins = 15;
+  [[nodiscard]] double mean(double sum) const;
+
+  std::array<Bin, kBins> bins_{};
+  std::int64_t images_ = 0;
+  double log_losses_ = 0;
+  double briers_ = 0;
+};
 
 class Scores {
  public:

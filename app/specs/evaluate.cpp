@@ -1,4 +1,4 @@
-// The table of `hydrascope evaluate`.
+// The tables of `hydrascope evaluate`, `compare`, `faithfulness` and `diagnose`.
 #include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
@@ -25,6 +25,85 @@ CommandSpec evaluate_spec() {
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
       "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",
       "torchrun --nproc-per-node 8 --no-python hydrascope evaluate imagenet/val",
+  };
+  return spec;
+}
+
+CommandSpec compare_spec() {
+  CommandSpec spec;
+  spec.name = "compare";
+  spec.summary = "how often two models, or two settings of one, agree on pictures";
+  spec.group = "Measure";
+  spec.positionals = "PICTURES...";
+  spec.options =
+      join({model_options(), agreement_options(), set_input_options(), labelled_set_options(),
+            without(label_options(), {"label-type"}), preprocessing_options(),
+            set_runtime_options(), output_options(), general_options()});
+  spec.common = {"model",    "attn",         "against", "against-attn", "against-precision",
+                 "img-size", "limit-images", "output",  "format"};
+  spec.examples = {
+      "hydrascope compare photos/ -m converted.safetensors --against deit_tiny_patch16_224.softmax",
+      "hydrascope compare photos/ --against-precision bfloat16",
+      "hydrascope compare photos/ --attn hydra:last2 --against-attn softmax",
+      "hydrascope compare imagenet/val -m a.safetensors --against b.safetensors --format json",
+  };
+  return spec;
+}
+
+CommandSpec faithfulness_spec() {
+  CommandSpec spec;
+  spec.name = "faithfulness";
+  spec.summary = "which heatmaps name the patches that count: all methods against chance";
+  spec.group = "Measure";
+  spec.positionals = "PICTURES...";
+  spec.options =
+      join({model_options(), faithfulness_options(), set_input_options(), labelled_set_options(),
+            without(label_options(), {"label-type"}), preprocessing_options(),
+            hide(set_runtime_options(), {"keep-tokens", "keep-layer"}), output_options(),
+            general_options()});
+  spec.common = {"model", "attn",     "method",       "measure", "layer",
+                 "class", "img-size", "limit-images", "output",  "format"};
+  spec.examples = {
+      "hydrascope faithfulness photos/",
+      "hydrascope faithfulness photos/ --method hydra,attention,gradcam --steps 7",
+      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative --class "
+      "target --format json",
+  };
+  return spec;
+}
+
+namespace {
+
+std::vector<Option> table_options() {
+  std::vector<Option> options = output_options();
+  named(options, "output").placeholder = "FILE";
+  named(options, "output").help = "file of the table; a page with charts where it ends in .html";
+  options.push_back(integer("limit-images", "look at N pictures, evenly spread over those named",
+                            by_default("32"), at_least(1), in("Input")));
+  return options;
+}
+
+}  // namespace
+
+CommandSpec diagnose_spec() {
+  CommandSpec spec;
+  spec.name = "diagnose";
+  spec.summary = "measure the attention of every layer and head, and its distance from softmax";
+  spec.group = "Measure";
+  spec.positionals = "PICTURES...";
+  spec.options =
+      join({model_options(), layer_reference_options(),
+            without(set_input_options(), {"recursive", "on-error"}), table_options(),
+            preprocessing_options(),
+            without(runtime_options(), {"batch-size", "workers", "precision", "calibration",
+                                        "keep-tokens", "keep-layer", "kernels", "deterministic"}),
+            general_options()});
+  spec.common = {"model",    "attn",         "against", "against-attn",
+                 "img-size", "limit-images", "output",  "format"};
+  spec.examples = {
+      "hydrascope diagnose photos/",
+      "hydrascope diagnose photos/ -m deit_tiny_patch16_224.hydra_last2 -o attention.html",
+      "hydrascope diagnose photos/ --attn hedgehog --against-attn softmax --format json",
   };
   return spec;
 }

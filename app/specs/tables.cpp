@@ -1,10 +1,11 @@
-// The list of commands, and the tables of those that only show what the tables say.
+// The list of commands, and the tables of those that show things of this program and of files.
 #include "app/command.h"
 #include "app/options/option_builders.h"
 
 #include <algorithm>
 
 namespace hydrascope::app {
+
 namespace {
 
 CommandSpec completion_spec() {
@@ -58,6 +59,39 @@ const CommandSpec* find_command(std::string_view name) {
            std::ranges::find(command.aliases, name) != command.aliases.end();
   });
   return found == command_specs().end() ? nullptr : &*found;
+}
+
+CommandSpec inspect_spec() {
+  CommandSpec spec;
+  spec.name = "inspect";
+  spec.summary = "print the header of a checkpoint without loading it";
+  spec.group = "Make and inspect models";
+  spec.positionals = "FILE";
+  spec.options = join(
+      {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model"))},
+       output_options(),
+       general_options()});
+  spec.common = {"use-ema", "output", "format"};
+  spec.examples = {"hydrascope inspect model.safetensors",
+                   "hydrascope inspect checkpoint.pth --format json"};
+  return spec;
+}
+
+CommandSpec doctor_spec() {
+  CommandSpec spec;
+  spec.name = "doctor";
+  spec.summary = "what this build and this machine can do";
+  spec.group = "This program";
+  spec.options =
+      join({{flag("self-test",
+                  "compare answers in float32, bfloat16 and int8 with stored ones; the bundled "
+                  "pictures are classified on the CPU, exit code 4 if answers differ too much")},
+            output_options(),
+            general_options()});
+  spec.common = {"self-test", "output", "format"};
+  spec.examples = {"hydrascope doctor", "hydrascope doctor --self-test",
+                   "hydrascope doctor --format json"};
+  return spec;
 }
 
 }  // namespace hydrascope::app

@@ -4,7 +4,6 @@
 
 #include "app/model/model_source.h"
 #include "app/options/requests.h"
-#include "app/train/resumption.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
@@ -27,6 +26,12 @@
 #include <vector>
 
 namespace hydrascope::app {
+
+/// What happens to a run that the folder holds.
+struct ResumeRequest {
+  std::string word;    ///< `--resume`: "auto", a state's file, or ""
+  bool force = false;  ///< it is replaced
+};
 
 struct TrainingRequest {
   Console console;

@@ -2,7 +2,7 @@
 
 #include "app/evaluate/evaluated_set.h"
 #include "app/run/signal_stop.h"
-#include "app/scores/scored_picture.h"
+#include "app/scores/scores.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
 

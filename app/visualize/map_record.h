@@ -1,8 +1,8 @@
 // The record of a map: schema 1 of `visualize`.
 #pragma once
 
-#include "app/results/record.h"
-#include "app/results/record_stream.h"
+#include "app/results/classify_record.h"
+#include "app/results/table.h"
 
 #include <array>
 #include <cstdint>

@@ -2,22 +2,50 @@
 // writing in the output stage.
 #pragma once
 
+#include "app/model/model_source.h"
 #include "app/pipeline/pipeline.h"
 #include "app/run/progress.h"
-#include "app/visualize/class_choice.h"
-#include "app/visualize/map_explainer.h"
-#include "app/visualize/output_names.h"
+#include "app/visualize/input_map.h"
+#include "app/visualize/map_choice.h"
 #include "app/visualize/output_stage.h"
-#include "app/visualize/steady_maps.h"
+#include "model/attention/token_grid.h"
+#include "model/explain/explainer.h"
 #include "model/image/labels.h"
+
+#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
+
+// From the tokens that a model traced to the maps that the command line asked for.
+
+class MapExplainer {
+ public:
+  /// The blocks whose incoming tokens the classifier must trace.
+  static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
+                                                 std::span<const MapChoice> choices,
+                                                 model::explain::MaplessLayers mapless);
+
+  MapExplainer(std::uint64_t seed, const ModelSource& source, std::vector<MapChoice> choices,
+               model::explain::MaplessLayers mapless, c10::Device device);
+
+  /// tokens: PipelineResult::tokens. For each choice a map of every class, or of the first where
+  /// the method's is the same for all.
+  std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,
+                                std::span<const Prediction> classes);
+
+ private:
+  model::VitConfig config_;
+  std::vector<MapChoice> choices_;
+  model::explain::MaplessLayers mapless_;
+  model::explain::Explainer explainer_;
+};
 
 struct VisualizationOptions {
   std::filesystem::path folder;

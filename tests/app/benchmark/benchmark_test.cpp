@@ -1,8 +1,6 @@
 // The parts of `benchmark` that measure nothing: statistics, rows, comparison, sweep, chart.
-#include "app/benchmark/chart.h"
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/row.h"
-#include "app/benchmark/statistics.h"
 #include "app/benchmark/sweep.h"
 #include "app/command.h"
 #include "model/registry/mechanisms.h"

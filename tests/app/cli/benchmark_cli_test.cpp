@@ -74,8 +74,7 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   Json row = Json::parse(line);
   row["ms_mean"] = row.at("ms_mean").get<double>() / 4;
   const std::string four = folder.write("four.jsonl", header + "\n" + row.dump() + "\n").string();
-  const Outcome compared = run({"benchmark --compare", file, four, "--format json"});
-  ASSERT_EQ(compared.code, 0) << compared.err;
+  const Outcome compared = run_well({"benchmark --compare", file, four, "--format json"});
   EXPECT_NEAR(compared.json().at("rows").at(0).at("ratio").get<double>(), 4.0, 1e-3);
   // A baseline that nothing can reach.
   row["images_per_second"] = 1e9;
@@ -139,11 +138,10 @@ TEST(MechanismCliTest, EveryMechanismClassifiesAndIsInTheRecord) {
 TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "h.safetensors").string();
-  ASSERT_EQ(run({"models create --arch vit_tiny_patch32_224 --attn hydra:last4 --attn-opt "
-                 "hydra.scale=sqrt -o",
-                 file})
-                .code,
-            0);
+  run_well(
+      {"models create --arch vit_tiny_patch32_224 --attn hydra:last4 --attn-opt "
+       "hydra.scale=sqrt -o",
+       file});
   const Json info = run({"models info", file, "--format json"}).json();
   EXPECT_EQ(info.at("attention"), "softmax:0-7,hydra:8-11");
   EXPECT_EQ(info.at("attention_options").at("hydra.scale"), "sqrt");
@@ -159,15 +157,14 @@ TEST(MechanismCliTest, ScalePolicyIsInRecordAndMetadata) {
 TEST(MechanismCliTest, ASeedOfStoredDirectionsCannotBeChanged) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "p.safetensors").string();
-  ASSERT_EQ(run({"models create --arch vit_tiny_patch32_224 --attn performer --attn-opt "
-                 "performer.seed=3 -o",
-                 file})
-                .code,
-            0);
+  run_well(
+      {"models create --arch vit_tiny_patch32_224 --attn performer --attn-opt "
+       "performer.seed=3 -o",
+       file});
   const Outcome refused = run({"models info", file, "--attn-opt performer.seed=4 --format json"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("seed=3"));
-  EXPECT_EQ(run({"models info", file, "--attn-opt performer.seed=3"}).code, 0);
+  run_well({"models info", file, "--attn-opt performer.seed=3"});
 }
 
 TEST(MechanismCliTest, InfoDescribesAMechanism) {

@@ -62,16 +62,14 @@ Answer classify(const fs::path& model, const Words& more = {}) {
   Words arguments = Words{"classify -m", model, picture,
                           "--format jsonl --device cpu --topk 3 --save-logits", logits} +
                     more;
-  const Outcome outcome = run(arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well(arguments);
   return {read_bytes(logits), outcome.code == 0 ? outcome.records().at(0).at("top") : Json(),
           outcome.err};
 }
 
 std::string transform_of(const fs::path& model, const Words& more = {}) {
   Words arguments = Words{"classify -m", model, "--print-transform"} + more;
-  const Outcome outcome = run(arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well(arguments);
   return outcome.out;
 }
 
@@ -253,8 +251,7 @@ TEST(InspectCliTest, ShowsTorchFilesAndOtherLayouts) {
               {"vit.encoder.layer.0.attention.attention.query.weight\tF16\t64x64\t8192",
                "names of Hugging Face 4", "architecture vit, attention softmax"});
   hub.write("config.json", R"({"model_type": "swin"})");
-  const Outcome other = run({"inspect", hub.path()});
-  EXPECT_EQ(other.code, 0);
+  const Outcome other = run_well({"inspect", hub.path()});
   expect_text(other.out, {"no vision transformer: model_type 'swin'", "config.json"});
 }
 

@@ -1,9 +1,9 @@
 // `hydrascope convert` that trains, as a user runs it: a tiny architecture on pictures that the
 // test draws.
+#include "tests/app/cli/distill_cli.h"
+
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/sha256.h"
-#include "tests/app/cli/program.h"
-#include "tests/picture_files.h"
 
 #include <gmock/gmock.h>
 
@@ -16,45 +16,14 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
-class DistillCli : public ::testing::Test {
- protected:
-  DistillCli() {
-    for (unsigned i = 0; i < 24; ++i) {
-      // Two classes for --eval, which have nothing to do with what the model says.
-      const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i) + ".ppm";
-      folder_.write("pictures/" + name, ppm(20, 20, i * 37));
-    }
-    const Outcome made =
-        run({"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o",
-             in("teacher.safetensors")});
-    EXPECT_EQ(made.code, 0) << made.err;
-  }
-
-  Words command(const std::string& output, const Words& more = {}) const {
-    return Words{"convert -m",
-                 in("teacher.safetensors"),
-                 "-i",
-                 in("pictures"),
-                 "-o",
-                 in(output),
-                 "--held-out 6 -b 4 --batch-size-maps 2 --steps-maps 4 --steps-outputs 4 --epochs "
-                 "2 --evaluations 2 --log-interval 2 --threads 1 --workers 1 --device cpu"} +
-           more;
-  }
-  fs::path in(const std::string& name) const { return folder_.path() / name; }
-
-  TemporaryFolder folder_;
-};
-
 TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   const std::string html = in("report.html").string();
   const std::string json = in("report.json").string();
-  const Outcome outcome =
-      run(command("out.safetensors", {"--attn hedgehog,hydra:last2 --format json --report", html,
-                                      "--report", json, "--eval", in("pictures"), "--labels",
-                                      folder_.write("labels.txt", "even\nodd\n")}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json report = outcome.json();
+  const Json report =
+      run_well(command("out.safetensors", {"--attn hedgehog,hydra:last2 --format json --report",
+                                           html, "--report", json, "--eval", in("pictures"),
+                                           "--labels", folder_.write("labels.txt", "even\nodd\n")}))
+          .json();
   EXPECT_EQ(report["attention_before"], "softmax");
   EXPECT_EQ(report["attention"], "hedgehog:0-9,hydra:10-11");
   EXPECT_EQ(report["attention_options"]["hydra.feature_scale"], "on");
@@ -92,9 +61,8 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_NE(file.metadata().at("transform"), "");
   for (const char* name : {"metrics.jsonl", "summary.csv", "best.safetensors"})
     EXPECT_TRUE(fs::exists(in("out.safetensors.training") / name)) << name;
-  const Outcome classified = run({"classify -m", in("out.safetensors"), in("pictures/even/0.ppm"),
-                                  "--format jsonl --device cpu"});
-  ASSERT_EQ(classified.code, 0) << classified.err;
+  const Outcome classified = run_well({"classify -m", in("out.safetensors"),
+                                       in("pictures/even/0.ppm"), "--format jsonl --device cpu"});
   EXPECT_EQ(classified.records().at(0)["attention"], "hedgehog:0-9,hydra:10-11");
 }
 
@@ -110,9 +78,8 @@ TEST_F(DistillCli, DumpedConfigurationsHoldWhatIsDecided) {
 
 TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
   const Outcome outcome =
-      run(command("half.safetensors", {"--attn hydra:last1 --attn-opt hydra.feature_scale=off "
-                                       "--precision float16 --stage maps --balance-sources"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+      run_well(command("half.safetensors", {"--attn hydra:last1 --attn-opt hydra.feature_scale=off "
+                                            "--precision float16 --stage maps --balance-sources"}));
   EXPECT_THAT(outcome.out, HasSubstr("agreement before"));
   EXPECT_THAT(outcome.out, HasSubstr("images/s\noutputs"));
   EXPECT_THAT(outcome.out, ::testing::Not(HasSubstr("finetune")));
@@ -126,20 +93,18 @@ TEST_F(DistillCli, TextReportHalfPrecisionAndOptionsOfTheUser) {
   EXPECT_EQ(recipe["scale"], Json({0.3, 1.0}));
   EXPECT_EQ(recipe["batch-size"], 4);
   // Its weights are where another run starts.
-  const Outcome tuned =
-      run(command("tuned.safetensors",
-                  {"--attn hydra:last1 --attn-opt hydra.feature_scale=off --stage finetune --start",
-                   in("half.safetensors")}));
-  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const Outcome tuned = run_well(
+      command("tuned.safetensors",
+              {"--attn hydra:last1 --attn-opt hydra.feature_scale=off --stage finetune --start",
+               in("half.safetensors")}));
   EXPECT_THAT(tuned.out, HasSubstr("finetune"));
   EXPECT_THAT(tuned.err, ::testing::Not(HasSubstr("hydra start")));
 }
 
 TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
-  ASSERT_EQ(run(command("one.safetensors", {"--attn hydra:last1"})).code, 0);
-  const Outcome outcome = run(command(
+  run_well(command("one.safetensors", {"--attn hydra:last1"}));
+  const Outcome outcome = run_well(command(
       "two.safetensors", {"--attn hydra:last2 --stage maps --start", in("one.safetensors")}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("hydra start"));
   const auto teacher = checkpoint::SafetensorsFile::open(in("teacher.safetensors"));
   const auto one = checkpoint::SafetensorsFile::open(in("one.safetensors"));
@@ -164,12 +129,11 @@ TEST_F(DistillCli, GoesOnFromAModelWithFewerConvertedLayers) {
 }
 
 TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
-  ASSERT_EQ(run(command("hydra.safetensors", {"--attn hydra:last1"})).code, 0);
-  ASSERT_EQ(run(command("hedgehog.safetensors", {"--attn hedgehog:last2"})).code, 0);
-  const Outcome outcome = run(command(
+  run_well(command("hydra.safetensors", {"--attn hydra:last1"}));
+  run_well(command("hedgehog.safetensors", {"--attn hedgehog:last2"}));
+  const Outcome outcome = run_well(command(
       "mixed.safetensors", {"--attn hedgehog:10,hydra:11 --epochs 0 --start",
                             in("hedgehog.safetensors"), "--start", in("hydra.safetensors")}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.err, ::testing::Not(HasSubstr("hydra start")));  // nothing is left to train
   const auto hedgehog = checkpoint::SafetensorsFile::open(in("hedgehog.safetensors"));
   const auto hydra = checkpoint::SafetensorsFile::open(in("hydra.safetensors"));
@@ -194,99 +158,14 @@ TEST_F(DistillCli, StartsThatWouldSpoilTheModelAreRefused) {
       run(command("out.safetensors", {"--attn hydra:last1 --start", in("teacher.safetensors")}));
   EXPECT_EQ(none.code, 2) << none.err;
   EXPECT_THAT(none.err, HasSubstr("holds no layer"));
-  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 --attn hydra:last1 "
-                 "--attn-opt hydra.feature_scale=on --seed 2 -o",
-                 in("stranger.safetensors")})
-                .code,
-            0);
+  run_well(
+      {"models create --arch deit_tiny_patch8_16 --num-classes 2 --attn hydra:last1 "
+       "--attn-opt hydra.feature_scale=on --seed 2 -o",
+       in("stranger.safetensors")});
   const Outcome other =
       run(command("out.safetensors", {"--attn hydra:last1 --start", in("stranger.safetensors")}));
   EXPECT_EQ(other.code, 2) << other.err;
   EXPECT_THAT(other.err, HasSubstr("from another model"));
-}
-
-TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
-  const Words more{"--attn hedgehog:10,hydra:11 --epochs 4 --evaluations 1 --recovery-interval 3"};
-  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
-  {
-    Program program(command("parts.safetensors", more), {});
-    Program::wait_for(in("parts.safetensors.training") / "step-3.state.safetensors");
-    program.signal(SIGKILL);
-    ASSERT_EQ(program.wait().code, 128 + SIGKILL);
-  }
-  Words again = more + Words{"--resume auto"};
-  const Outcome resumed = run(command("parts.safetensors", again));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
-  EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
-}
-
-TEST_F(DistillCli, AStateOfAnotherRunIsRefusedBeforeAnythingIsComputed) {
-  ASSERT_EQ(run(command("one.safetensors", {"--attn hydra:last1 --stage maps"})).code, 0);
-  const fs::path states = in("one.safetensors.training");
-  for (const auto& [file, text] :
-       {std::pair("step-4.state.safetensors", "is no state of the run in"),
-        std::pair("best.safetensors", "expected a state")}) {
-    const Outcome outcome = run(
-        command("two.safetensors", {"--attn hydra:last1 --stage maps --resume", states / file}));
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(text));
-  }
-}
-
-TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
-  const Words more{"--attn hedgehog:10,hydra:11 --epochs 8 --evaluations 8 --model-ema"};
-  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
-  {
-    Program program(command("parts.safetensors", more), {});
-    Program::wait_for(in("parts.safetensors.training") / "last.safetensors");
-    program.signal(SIGINT);
-    const Outcome outcome = program.wait();
-    ASSERT_EQ(outcome.code, 130) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("--resume auto"));
-  }
-  EXPECT_TRUE(fs::exists(in("parts.safetensors")));
-  Words again = more + Words{"--resume auto"};
-  const Outcome resumed = run(command("parts.safetensors", again));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
-  for (const char* name : {"last.safetensors", "best.safetensors"}) {
-    EXPECT_TRUE(read_bytes(in("whole.safetensors.training") / name) ==
-                read_bytes(in("parts.safetensors.training") / name))
-        << name;
-  }
-  EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
-}
-
-TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
-  const Words more{
-      "--attn hedgehog:10,hydra:11 --epochs 8 --mixup 1 --resume auto --evaluations 8"};
-  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
-  {
-    Program program(command("parts.safetensors", more), {});
-    Program::wait_for(in("parts.safetensors.training") / "last.safetensors");
-    program.signal(SIGKILL);
-    ASSERT_EQ(program.wait().code, 128 + SIGKILL);
-  }
-  const Outcome resumed = run(command("parts.safetensors", more));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
-  EXPECT_TRUE(read_bytes(in("whole.safetensors")) == read_bytes(in("parts.safetensors")));
-}
-
-TEST_F(DistillCli, AnOlderStateGoesOnWithTheBestWeightsOfItsTime) {
-  const Words more{"--attn hydra:last2 --checkpoint-hist 20 --evaluations 4"};
-  ASSERT_EQ(run(command("whole.safetensors", more)).code, 0);
-  const std::string whole = read_bytes(in("whole.safetensors"));
-  const fs::path states = in("whole.safetensors.training");
-  Words again = more + Words{"--resume", states / "step-4.state.safetensors"};
-  // Stopped at once: what it leaves is of the state and not of the run that was abandoned.
-  Words stopped = again + Words{"--max-minutes 0.00001"};
-  const Outcome outcome = run(command("whole.safetensors", stopped));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_FALSE(whole == read_bytes(in("whole.safetensors")));
-  ASSERT_EQ(run(command("whole.safetensors", again)).code, 0);
-  EXPECT_TRUE(whole == read_bytes(in("whole.safetensors")));
 }
 
 TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
@@ -335,9 +214,8 @@ TEST_F(DistillCli, ADivergingRunLeavesTheBestStateBeforeThat) {
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_THAT(outcome.err, HasSubstr("not finite"));
   EXPECT_EQ(Json::parse(read_bytes(in("report.json")))["complete"], false);
-  const Outcome classified =
-      run({"classify", in("pictures/odd/1.ppm"), "-m", in("out.safetensors"), "--format jsonl"});
-  ASSERT_EQ(classified.code, 0) << classified.err;
+  const Outcome classified = run_well(
+      {"classify", in("pictures/odd/1.ppm"), "-m", in("out.safetensors"), "--format jsonl"});
   EXPECT_GT(classified.records().at(0)["top"][0]["prob"].get<double>(), 0.4);
 }
 
@@ -355,68 +233,9 @@ TEST_F(DistillCli, SaysWhichPicturesCannotBeRead) {
   EXPECT_THAT(strict.err, HasSubstr("broken.ppm"));
 }
 
-TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
-  const Words quick{"--attn hydra:last1 --stage maps"};
-  const auto with = [&](const Words& more) {
-    return command("out.safetensors", quick + more);
-  };
-  ASSERT_EQ(run(with({"--lr-outputs 1e-4"})).code, 0);
-  const Outcome same = run(with({"--lr-outputs 0.0001 --resume auto"}));
-  EXPECT_EQ(same.code, 0) << same.err;
-  const Outcome other = run(with({"--lr-outputs 2e-4 --resume auto"}));
-  EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("other settings: lr-outputs"));
-  const Outcome transform = run(with({"--lr-outputs 1e-4 --mean 0.1 0.2 0.3 --resume auto"}));
-  EXPECT_EQ(transform.code, 2);
-  EXPECT_THAT(transform.err, HasSubstr("other settings: transform"));
-}
-
-// Sizes alone are learned without another attention, too; interrupted and resumed it is the same run.
-TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
-  const Words sizes{"--sizes", "16,24,16x32", "--scenes", in("pictures").string(), "--steps-sizes",
-                    "6"};
-  const auto with = [&](Words words) {
-    words += sizes;
-    return words;
-  };
-  const Outcome outcome = run(command("sizes.safetensors", with({"--format json"})));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json report = outcome.json();
-  ASSERT_EQ(report["stages"].size(), 1);
-  EXPECT_EQ(report["stages"][0]["stage"], "sizes");
-  EXPECT_EQ(report["stages"][0]["steps"], 6);
-  const std::int64_t images = report["stages"][0]["images"];
-  EXPECT_GE(images, 6) << "a part per step";
-  EXPECT_LT(images, 6 * 4) << "large sizes show fewer";
-  EXPECT_EQ(report["attention"], "softmax");
-  EXPECT_EQ(report["complete"], true);
-  EXPECT_LE(report["divergence"], report["divergence_before"]);
-
-  const Outcome both = run(command("both.safetensors", with({"--attn hydra:last1 --format json"})));
-  ASSERT_EQ(both.code, 0) << both.err;
-  const Json stages = both.json()["stages"];
-  ASSERT_EQ(stages.size(), 3);
-  EXPECT_EQ(stages[2]["stage"], "sizes");
-  const Outcome stopped =
-      run(command("parts.safetensors",
-                  with({"--attn hydra:last1 --recovery-interval 1 --max-minutes 0.0001"})));
-  ASSERT_EQ(stopped.code, 0) << stopped.err;
-  EXPECT_EQ(checkpoint::SafetensorsFile::open(in("parts.safetensors")).metadata().at("complete"),
-            "no");
-  const Outcome resumed =
-      run(command("parts.safetensors", with({"--attn hydra:last1 --resume auto --format json"})));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("resumed at step"));
-  EXPECT_EQ(resumed.json()["complete"], true);
-  EXPECT_EQ(resumed.json()["stages"][2]["steps"], 6);
-  EXPECT_EQ(resumed.json()["stages"][2]["images"], stages[2]["images"]);
-}
-
 TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
-  const Outcome outcome =
-      run(command("out.safetensors",
-                  {"--attn window --pos-interp tile --overview on --sizes 32 --steps-sizes 2"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  run_well(command("out.safetensors",
+                   {"--attn window --pos-interp tile --overview on --sizes 32 --steps-sizes 2"}));
   const auto classify = [&](const char* model, const std::string& size, const Words& more) {
     Words words = Words{"classify",
                         in("pictures/odd/1.ppm"),
@@ -426,8 +245,7 @@ TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
                         size,
                         "--format jsonl --precision float32"} +
                   more;
-    const Outcome classified = run(words);
-    EXPECT_EQ(classified.code, 0) << classified.err;
+    const Outcome classified = run_well(words);
     return classified.code == 0 ? classified.records().at(0) : Json();
   };
   // 16 patches and those of the picture reduced to 16x16.
@@ -444,16 +262,15 @@ TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
 TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
   const auto divergence_at_16 = [&](const Words& more) {
     Words words = Words{"--sizes 16 --steps-sizes 2 --force --format json"} + more;
-    const Outcome outcome = run(command("out.safetensors", words));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = run_well(command("out.safetensors", words));
     return outcome.code == 0 ? outcome.json()["divergence_before"].get<double>() : -1;
   };
   EXPECT_LT(divergence_at_16({}), 1e-6) << "the student is its teacher";
   const double at_24 = divergence_at_16({"--img-size 24"});
   EXPECT_GT(at_24, 1e-5);
-  const Outcome classified = run({"classify -m", in("out.safetensors"), in("pictures/odd/1.ppm"),
-                                  "--format jsonl --precision float32"});
-  ASSERT_EQ(classified.code, 0) << classified.err;
+  const Outcome classified =
+      run_well({"classify -m", in("out.safetensors"), in("pictures/odd/1.ppm"),
+                "--format jsonl --precision float32"});
   EXPECT_EQ(classified.records().at(0)["tokens"], 1 + 4) << "the result keeps its own size";
   // At 16 pixels there is no overview; at 24 the teacher, which was trained without, has none.
   EXPECT_EQ(divergence_at_16({"--img-size 24 --overview on"}), at_24);
@@ -517,10 +334,9 @@ TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
 }
 
 TEST_F(DistillCli, SaysWhenTheModelLooksAtAnotherSize) {
-  const Outcome outcome =
-      run(command("o.safetensors", {"--attn hydra:last1 --img-size 24 --exif apply --steps-outputs "
-                                    "1 --stage maps --format json"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well(
+      command("o.safetensors", {"--attn hydra:last1 --img-size 24 --exif apply --steps-outputs "
+                                "1 --stage maps --format json"}));
   EXPECT_THAT(outcome.err, HasSubstr("looks at pictures of 24x24, it was made for 16x16"));
 }
 

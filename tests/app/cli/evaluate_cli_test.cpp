@@ -32,7 +32,7 @@ class EvaluateScoresCliTest : public ::testing::Test {
         Words{"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed",
               seed, "-o", file} +
         more;
-    EXPECT_EQ(run(words).code, 0);
+    run_well(words);
   }
   Outcome run_on_pictures(const std::string& command, const Words& more) const {
     return run(Words{command, folder_.path() / "pictures", "-m", model_, "--device cpu"} + more);

@@ -19,11 +19,9 @@ using Json = nlohmann::json;
 class FaithfulnessCliTest : public ::testing::Test {
  protected:
   FaithfulnessCliTest() {
-    EXPECT_EQ(
-        run({"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed 1 -o",
-             model_})
-            .code,
-        0);
+    run_well(
+        {"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed 1 -o",
+         model_});
     for (unsigned i = 0; i < 3; ++i) {
       const std::string name = std::to_string(i) + ".ppm";
       folder_.write("pictures/" + name, ppm(80, 70, 11 * i));
@@ -54,11 +52,10 @@ std::set<Key> keys_of(const Json& faithfulness) {
 }
 
 TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
-  const Outcome outcome =
-      run(command({"--measure deletion,insertion,positive,negative --method attention,hydra "
-                   "--steps 4 --format json"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json json = outcome.json();
+  const Json json =
+      run_well(command({"--measure deletion,insertion,positive,negative --method attention,hydra "
+                        "--steps 4 --format json"}))
+          .json();
   EXPECT_EQ(json.at("images"), 3);
   const Json& faithfulness = json.at("faithfulness");
   EXPECT_EQ(faithfulness.at("images"), 3);
@@ -80,9 +77,8 @@ TEST_F(FaithfulnessCliTest, BaselinesAreAlwaysBeside) {
 
 TEST_F(FaithfulnessCliTest, ASeedGivesTheSameTable) {
   const auto areas = [&](const std::string& seed) {
-    const Outcome outcome = run(
+    const Outcome outcome = run_well(
         command({"--measure deletion --method random --steps 4 --seed", seed, "--format json"}));
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<double> list;
     const Json json = outcome.json();
     for (const Json& row : json.at("faithfulness").at("rows")) list.push_back(row.at("auc"));
@@ -101,8 +97,7 @@ TEST_F(FaithfulnessCliTest, EveryFormatShowsTheTable) {
   const auto in_format = [&](const std::string& format) {
     Words all = command(words);
     all += Words{"--format", format};
-    const Outcome outcome = run(all);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = run_well(all);
     return outcome;
   };
   const Outcome text = in_format("text");
@@ -167,8 +162,7 @@ TEST_F(FaithfulnessCliTest, TheEarlierSpellingPrintsTheSameTable) {
   Words now = command({"--measure deletion --method hydra --steps 2 --format json"});
   Words before = command({"--faithfulness deletion --maps hydra --steps 2 --format json"});
   before[0] = "evaluate";
-  const Outcome earlier = run(before);
-  ASSERT_EQ(earlier.code, 0) << earlier.err;
+  const Outcome earlier = run_well(before);
   EXPECT_THAT(earlier.err,
               HasSubstr("note: evaluate --faithfulness is now hydrascope faithfulness\n"));
   const Json rows = run(now).json().at("faithfulness").at("rows");

@@ -52,8 +52,7 @@ TEST_F(FrontCliTest, AnswersWithoutTheEngine) {
                                                {"models", "create", "-h"},
                                                {"completion", "bash"},
                                                {"classify", "--dump-config", "--topk", "3"}}) {
-    const Outcome outcome = run(words, here_);
-    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Outcome outcome = run_well(words, here_);
     EXPECT_FALSE(outcome.out.empty());
   }
   for (const Words& words : std::vector<Words>{{"clasify"},
@@ -148,8 +147,7 @@ TEST(HelpCliTest, BriefHelpFitsOnAScreen) {
         "convert", "train", "models", "inspect", "doctor", "completion", "version", "help"}) {
     RunOptions wide;
     wide.environment["COLUMNS"] = "100";
-    const Outcome brief = run({command, "-h"}, wide);
-    EXPECT_EQ(brief.code, 0);
+    const Outcome brief = run_well({command, "-h"}, wide);
     const bool is_overview = std::string_view(command) == "help";
     EXPECT_LE(brief.lines().size(), is_overview ? 40U : 28U) << command;
     const Outcome all = run({command, "--help"}, wide);

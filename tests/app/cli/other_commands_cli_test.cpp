@@ -15,9 +15,7 @@ TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   fs::create_directories(folder.path() / "triumphal arch");
   fs::copy(kOtters, folder.path() / "n02444819/a.jpg");
   fs::copy(asset("images/colosseum-arches.jpg"), folder.path() / "triumphal arch/b.jpg");
-  const Outcome outcome = run({"evaluate", folder.path(), "--format json --device cpu"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json json = outcome.json();
+  const Json json = run_well({"evaluate", folder.path(), "--format json --device cpu"}).json();
   for (const char* key :
        {"schema", "top1", "top5", "images", "failed", "model", "attention", "img_size", "crop_pct",
         "interpolation", "precision", "device", "images_per_second"}) {
@@ -38,10 +36,10 @@ TEST(EvaluateCliTest, ScoresACsvAndChecksTheLimit) {
           .write("l.csv",
                  "image,author,label\r\n\"a, b.jpg\",\"x \"\"y\"\"\",360\r\nc.ppm,z,360\r\n")
           .string();
-  const Outcome outcome = run({"evaluate", folder.path(), "--labels-csv", csv, "--format json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome =
+      run_well({"evaluate", folder.path(), "--labels-csv", csv, "--format json"});
   EXPECT_EQ(outcome.json().at("top1"), 50.0);
-  EXPECT_EQ(run({"evaluate", folder.path(), "--labels-csv", csv, "--require-top1 50"}).code, 0);
+  run_well({"evaluate", folder.path(), "--labels-csv", csv, "--require-top1 50"});
   EXPECT_EQ(run({"evaluate", folder.path(), "--labels-csv", csv, "--require-top1 50.1"}).code, 4);
   const std::string by_id = folder.write("i.csv", "synset,file\nn02444819,\"a, b.jpg\"\n").string();
   EXPECT_EQ(
@@ -76,16 +74,14 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
   const TemporaryFolder folder;
   const fs::path a = folder.path() / "a.safetensors";
   const fs::path b = folder.path() / "b.safetensors";
-  ASSERT_EQ(run({"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
-                 "64x96 --seed 3 -o",
-                 a})
-                .code,
-            0);
-  ASSERT_EQ(run({"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
-                 "64x96 --seed 3 -o",
-                 b})
-                .code,
-            0);
+  run_well(
+      {"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
+       "64x96 --seed 3 -o",
+       a});
+  run_well(
+      {"models create --arch deit_tiny_distilled_patch16_224 --num-classes 7 --img-size "
+       "64x96 --seed 3 -o",
+       b});
   EXPECT_EQ(read_bytes(a), read_bytes(b)) << "a seed makes one file";
   const Json header = run({"inspect", a, "--format json"}).json();
   EXPECT_EQ(header.at("schema"), 1);
@@ -102,8 +98,7 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
     EXPECT_EQ(tensor.at("bytes"), 26 * 192 * 4);
   }
   EXPECT_TRUE(found);
-  const Outcome outcome = run({"classify -m", a, kOtters, "--format jsonl"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well({"classify -m", a, kOtters, "--format jsonl"});
   EXPECT_EQ(outcome.records().at(0).at("model_size"), Json({64, 96}));
   EXPECT_EQ(outcome.records().at(0).at("tokens"), 2 + 24);
   // An architecture by name, weights from a file that does not fit it.
@@ -115,8 +110,7 @@ TEST(ModelsCliTest, CreatesInspectsAndClassifies) {
 }
 
 TEST(ModelsCliTest, ListsAndDescribes) {
-  const Outcome list = run({"models list"});
-  EXPECT_EQ(list.code, 0);
+  const Outcome list = run_well({"models list"});
   for (const char* text :
        {"deit_tiny_patch16_224.softmax", "(default)", "vit_base_patch16_224", "softmax"}) {
     EXPECT_NE(list.out.find(text), std::string::npos) << text;
@@ -135,15 +129,14 @@ TEST(ModelsCliTest, ListsAndDescribes) {
   EXPECT_NE(family.out.find("deit_tiny_patch16_224.softmax\n"), std::string::npos) << family.out;
   EXPECT_NE(family.out.find("224x224 (HxW)"), std::string::npos) << family.out;
   EXPECT_EQ(run({"models path deit_tiny_patch16_224"}).out, run({"models path"}).out);
-  EXPECT_EQ(run({"classify -m deit_tiny_patch16_224 --print-transform", kOtters}).code, 0);
+  run_well({"classify -m deit_tiny_patch16_224 --print-transform", kOtters});
   EXPECT_EQ(run({"models lst"}).code, 2);
   EXPECT_NE(run({"models path"}).out.find("deit_tiny_patch16_224.softmax.safetensors"),
             std::string::npos);
 }
 
 TEST(OtherCommandsCliTest, HelpVersionCompletionDoctor) {
-  const Outcome help = run({"--help"});
-  EXPECT_EQ(help.code, 0);
+  const Outcome help = run_well({"--help"});
   for (const char* command :
        {"classify", "evaluate", "models", "inspect", "doctor", "completion", "version", "help"}) {
     EXPECT_NE(help.out.find(command), std::string::npos) << command;
@@ -151,7 +144,7 @@ TEST(OtherCommandsCliTest, HelpVersionCompletionDoctor) {
     EXPECT_EQ(run({"help", command}).code, 0) << command;
   }
   EXPECT_TRUE(run({"--version"}).out.starts_with("hydrascope "));
-  EXPECT_EQ(run({"version"}).code, 0);
+  run_well({"version"});
   EXPECT_EQ(run({"predict --help"}).out, run({"classify --help"}).out);
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const Outcome script = run({"completion", shell});

@@ -178,6 +178,14 @@ inline Outcome run(const Words& arguments, const RunOptions& options = {}) {
   return program.wait();
 }
 
+/// The same of a program that must end with exit code 0.
+inline Outcome run_well(const Words& arguments, const RunOptions& options = {}) {
+  Outcome outcome = run(arguments, options);
+  if (outcome.code != 0)
+    throw std::runtime_error("exit code " + std::to_string(outcome.code) + ": " + outcome.err);
+  return outcome;
+}
+
 /// A safetensors file of float32 whose last number is none.
 inline std::string with_a_nan(std::string bytes) {
   constexpr std::string_view kNan("\0\0\xC0\x7F", 4);

@@ -93,8 +93,7 @@ TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
        {Case{"float32", 0.03, 0.01}, {"bfloat16", 0.3, 0.03}, {"int8", 0.6, 0.09}}) {
     SCOPED_TRACE(precision);
     Words all = words + Words{"--precision", precision};
-    const Outcome outcome = run(all);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    run_well(all);
     const Npy logits(folder.path() / "logits.npy");
     ASSERT_EQ(logits.values.size(), expected.size());
     const Distance found = distance(logits.values, expected);

@@ -57,8 +57,7 @@ TEST_F(StreamsCliTest, StreamsMayBeClosed) {
   const std::string records = (folder_.path() / "r.jsonl").string();
   RunOptions without_any;
   without_any.closed = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO};
-  EXPECT_EQ(
-      run({"classify", picture_, "-v -o", records, "--save-logits", logits}, without_any).code, 0);
+  run_well({"classify", picture_, "-v -o", records, "--save-logits", logits}, without_any);
   EXPECT_EQ(fs::file_size(logits), 128 + 1000 * sizeof(float));
   EXPECT_EQ(Json::parse(read_bytes(records)).at("top").size(), 5U);
 }
@@ -68,8 +67,7 @@ TEST_F(StreamsCliTest, RecordsOfNamesThatAreNotUtf8CanBeTold) {
     folder_.write(name, ppm(40, 30));
   RunOptions here;
   here.working_directory = folder_.path();
-  const Outcome outcome = run({"classify odd --format jsonl"}, here);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well({"classify odd --format jsonl"}, here);
   std::multiset<std::string> inputs;
   std::set<std::string> bytes;
   for (const Json& record : outcome.records()) {

@@ -45,9 +45,8 @@ class TrainCli : public ::testing::Test {
 };
 
 TEST_F(TrainCli, LearnsTwoClassesAndLeavesAWholeModel) {
-  const Outcome outcome = run(command("out", {"--epochs 4 --attn hydra:last1 --format json"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const nlohmann::json report = outcome.json();
+  const nlohmann::json report =
+      run_well(command("out", {"--epochs 4 --attn hydra:last1 --format json"})).json();
   EXPECT_EQ(report["steps"], 8);
   EXPECT_EQ(report["attention"], "softmax:0-10,hydra:11");
   EXPECT_EQ(report["best_top1"], 100.0);
@@ -56,8 +55,7 @@ TEST_F(TrainCli, LearnsTwoClassesAndLeavesAWholeModel) {
     EXPECT_TRUE(fs::exists(in("out") / file)) << file;
   // The file knows its classes and its transform.
   const Outcome judged =
-      run({"evaluate", in("val"), "-m", in("out") / "best.safetensors", "--format json"});
-  ASSERT_EQ(judged.code, 0) << judged.err;
+      run_well({"evaluate", in("val"), "-m", in("out") / "best.safetensors", "--format json"});
   EXPECT_EQ(judged.json()["top1"], 100.0);
   const Outcome classified = run({"classify", in("val") / "light" / "0.ppm", "-m",
                                   in("out") / "best.safetensors", "--format jsonl"});
@@ -68,7 +66,7 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
   const Words options{
       "--epochs 6 --drop-path 0.1 --mixup 0.8 --cutmix 1 --aa rand-m9-mstd0.5-inc1 --model-ema "
       "--model-ema-warmup --clip-grad 1"};
-  ASSERT_EQ(run(command("whole", options)).code, 0);
+  run_well(command("whole", options));
   {
     Program program(command("parts", options), {});
     Program::wait_for(in("parts") / "best.safetensors");
@@ -77,8 +75,7 @@ TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
   }
   ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
   Words again = options + Words{"--resume auto"};
-  const Outcome resumed = run(command("parts", again));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = run_well(command("parts", again));
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
   for (const char* file : {"step-12.safetensors", "best.safetensors"})
     EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
@@ -90,15 +87,13 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
   const std::string scenes =
       folder_.write("scenes.txt", (in("train/dark/0.ppm").string() + "\n")).string();
   const Words options{"--epochs 6 --sizes 16,24,32x48 --scenes", "@" + scenes, "--format json"};
-  const Outcome whole = run(command("whole", options));
-  ASSERT_EQ(whole.code, 0) << whole.err;
+  const Outcome whole = run_well(command("whole", options));
   EXPECT_THAT(whole.err, HasSubstr("8 pictures each at most"));
   EXPECT_EQ(whole.json()["steps"], 12);
   const nlohmann::json report = whole.json();
   const double images = report["images_per_second"].get<double>() * report["seconds"].get<double>();
   EXPECT_LT(images, 0.9 * 12 * 8) << "pictures of the batches that none were shown of";
-  const Outcome plain = run(command("plain", {"--epochs 6"}));
-  ASSERT_EQ(plain.code, 0) << plain.err;
+  const Outcome plain = run_well(command("plain", {"--epochs 6"}));
   const auto losses = [&](const char* folder) {
     std::istringstream lines(read_bytes(in(folder) / "metrics.jsonl"));
     std::vector<double> values;
@@ -111,11 +106,10 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
   EXPECT_NE(losses("whole"), losses("plain"));
 
   Words first = options + Words{"--max-minutes 0.00001"};
-  ASSERT_EQ(run(command("parts", first)).code, 0);
+  run_well(command("parts", first));
   ASSERT_FALSE(fs::exists(in("parts") / "step-12.safetensors")) << "it was over too soon";
   Words again = options + Words{"--resume auto"};
-  const Outcome resumed = run(command("parts", again));
-  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  const Outcome resumed = run_well(command("parts", again));
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step 1 of 12"));
   for (const char* file : {"step-12.safetensors", "best.safetensors", "summary.csv"})
     EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
@@ -128,10 +122,8 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
 
 TEST_F(TrainCli, LearnsSizesFromATeacher) {
   const std::string teacher = in("teacher.safetensors").string();
-  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", teacher}).code, 0);
-  const Outcome outcome =
-      run(command("out", {"--epochs 2 --sizes 16,32 --teacher", teacher, "--format json"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", teacher});
+  run_well(command("out", {"--epochs 2 --sizes 16,32 --teacher", teacher, "--format json"}));
   EXPECT_THAT(read_bytes(in("out") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
 }
 
@@ -153,53 +145,49 @@ TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
 }
 
 TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
-  ASSERT_EQ(run(command("out", {"--epochs 4"})).code, 0);
+  run_well(command("out", {"--epochs 4"}));
   const Outcome refused = run(command("out", {"--epochs 2"}));
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--force begins anew"));
-  ASSERT_EQ(run(command("out", {"--epochs 2 --force"})).code, 0);
+  run_well(command("out", {"--epochs 2 --force"}));
   EXPECT_TRUE(fs::exists(in("out") / "step-4.state.safetensors"));
   EXPECT_FALSE(fs::exists(in("out") / "step-8.state.safetensors"));
 }
 
 TEST_F(TrainCli, OtherSettingsDoNotGoOnWithARun) {
-  ASSERT_EQ(run(command("out", {"--epochs 2"})).code, 0);
+  run_well(command("out", {"--epochs 2"}));
   const Outcome other = run(command("out", {"--epochs 4 --smoothing 0.2 --resume auto"}));
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.err, HasSubstr("other settings: smoothing"));
   // How a step is computed is no setting of what is learned.
-  const Outcome longer = run(command("out", {"--epochs 4 --grad-checkpointing --resume auto"}));
-  EXPECT_EQ(longer.code, 0) << longer.err;
+  const Outcome longer =
+      run_well(command("out", {"--epochs 4 --grad-checkpointing --resume auto"}));
   EXPECT_THAT(longer.err, HasSubstr("resumed at step 4 of 8"));
 }
 
 TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
-  const Outcome outcome =
-      run({"train", in("train"), "--held-out 4 --reset-head --train-only head.* --epochs 1 -b 4 -o",
-           in("tuned"), "--img-size 32 --lr 1e-3 --warmup-epochs 0 --format json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well(
+      {"train", in("train"), "--held-out 4 --reset-head --train-only head.* --epochs 1 -b 4 -o",
+       in("tuned"), "--img-size 32 --lr 1e-3 --warmup-epochs 0 --format json"});
   EXPECT_THAT(outcome.err, HasSubstr("11 pictures of 2 classes, validated on 5"));
   const Outcome inspected = run({"inspect", in("tuned") / "best.safetensors", "--format json"});
   EXPECT_THAT(inspected.json()["metadata"]["training"].get<std::string>(), HasSubstr("train-only"));
   EXPECT_EQ(inspected.json()["metadata"]["license"], "apache-2.0");
   // All but the head is the parent's, in whose format it is written again.
   const fs::path half = in("half.safetensors");
-  ASSERT_EQ(run({"convert --save-dtype float16", in("tuned") / "best.safetensors", half}).code, 0);
+  run_well({"convert --save-dtype float16", in("tuned") / "best.safetensors", half});
   const auto tuned = checkpoint::SafetensorsFile::open(half);
   const auto parent =
       checkpoint::SafetensorsFile::open(asset("models/deit_tiny_patch16_224.softmax.safetensors"));
   for (const char* name : {"blocks.0.attn.qkv.weight", "blocks.11.mlp.fc2.bias", "norm.weight"})
     EXPECT_TRUE(std::ranges::equal(tuned.find(name)->data, parent.find(name)->data)) << name;
-  const Outcome taught = run(command(
+  const Outcome taught = run_well(command(
       "taught", {"--epochs 1 --teacher", in("tuned") / "best.safetensors", "--img-size 16"}));
-  ASSERT_EQ(taught.code, 0) << taught.err;
   EXPECT_THAT(read_bytes(in("taught") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
   // Another file in the teacher's place is another teacher.
   fs::copy_file(in("tuned") / "last.safetensors", in("elsewhere.safetensors"));
-  ASSERT_EQ(run({"convert --format-only --precision float16", in("elsewhere.safetensors"),
-                 in("tuned") / "best.safetensors", "--force"})
-                .code,
-            0);
+  run_well({"convert --format-only --precision float16", in("elsewhere.safetensors"),
+            in("tuned") / "best.safetensors", "--force"});
   const Outcome other =
       run(command("taught", {"--epochs 2 --teacher", in("tuned") / "best.safetensors",
                              "--img-size 16 --resume auto"}));
@@ -238,15 +226,13 @@ TEST_F(TrainCli, FoldersAsTheyCome) {
   write_grey(in("train") / "grey" / "more" / "a.ppm", 30);
   fs::create_directories(in("train") / "none");
   fs::remove_all(in("val"));
-  const Outcome outcome = run(command("out", {"--epochs 1"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome outcome = run_well(command("out", {"--epochs 1"}));
   EXPECT_THAT(outcome.err, HasSubstr("17 pictures of 3 classes"));
   EXPECT_THAT(outcome.err, HasSubstr("no pictures of none"));
 }
 
 TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
-  const Outcome outcome = run(command("out", {"--epochs 1 --input-size 3 24 24"}));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  run_well(command("out", {"--epochs 1 --input-size 3 24 24"}));
   const auto shape_of = [&](const fs::path& file, const std::string& tensor) {
     const nlohmann::json inspected = run({"inspect", file, "--format json"}).json();
     for (const nlohmann::json& entry : inspected.at("tensors"))
@@ -256,13 +242,12 @@ TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
   EXPECT_EQ(shape_of(in("out") / "best.safetensors", "pos_embed"),
             nlohmann::json({1, 1 + 3 * 3, 192}));
   const std::string labels = folder_.write("labels.txt", "dark\nlight\nred\n").string();
-  ASSERT_EQ(run(command("three", {"--epochs 1 --labels", labels})).code, 0);
+  run_well(command("three", {"--epochs 1 --labels", labels}));
   EXPECT_EQ(shape_of(in("three") / "best.safetensors", "head.weight"), nlohmann::json({3, 192}));
   // The two heads of a distilled model without a teacher: their mean learns.
   Words distilled = command("distilled", {"--epochs 1"});
   *std::ranges::find(distilled, "deit_tiny_patch8_16") = "deit_tiny_distilled_patch8_16";
-  const Outcome both = run(distilled);
-  EXPECT_EQ(both.code, 0) << both.err;
+  run_well(distilled);
   const Outcome size = run({"train", in("train"), "--reset-head --img-size 100 -o", in("odd")});
   EXPECT_EQ(size.code, 2) << size.err;
   EXPECT_THAT(size.err, HasSubstr("multiples of the patch"));
@@ -272,15 +257,13 @@ TEST_F(TrainCli, ADumpedConfigurationIsReadBack) {
   Words words = command("out", {"--epochs 1 --dump-config"});
   words.erase(std::ranges::find(words, "--warmup-epochs"),
               std::ranges::find(words, "--warmup-epochs") + 2);
-  const Outcome dumped = run(words);
-  ASSERT_EQ(dumped.code, 0) << dumped.err;
+  const Outcome dumped = run_well(words);
   const std::string file = folder_.write("config.json", dumped.out).string();
-  const Outcome outcome = run({"train", folder_.path(), "-c", file});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  run_well({"train", folder_.path(), "-c", file});
 }
 
 TEST_F(TrainCli, AStateOfAnotherRunIsRefused) {
-  ASSERT_EQ(run(command("one", {"--epochs 1"})).code, 0);
+  run_well(command("one", {"--epochs 1"}));
   for (const auto& [file, text] :
        {std::pair("step-2.state.safetensors", "is no state of the run in"),
         std::pair("last.safetensors", "expected a state")}) {
@@ -291,11 +274,11 @@ TEST_F(TrainCli, AStateOfAnotherRunIsRefused) {
 }
 
 TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
-  ASSERT_EQ(run(command("out", {"--epochs 1"})).code, 0);
+  run_well(command("out", {"--epochs 1"}));
   const Outcome again = run(command("out", {"--epochs 1"}));
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("the folder holds a run"));
-  EXPECT_EQ(run(command("out", {"--epochs 1 --force -q"})).code, 0);
+  run_well(command("out", {"--epochs 1 --force -q"}));
   {
     const LockOfAnother other(in("out"));
     const Outcome outcome = run(command("out", {"--epochs 1 --force"}));
@@ -336,7 +319,7 @@ TEST_F(TrainCli, IsJudgedByTheClassesThatItLearns) {
 }
 
 TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
-  ASSERT_EQ(run(command("out", {"--epochs 1"})).code, 0);
+  run_well(command("out", {"--epochs 1"}));
   const std::string model = (in("out") / "best.safetensors").string();
   for (const char* split : {"train", "val"}) {
     fs::rename(in(split) / "dark", in(split) / "cat");
@@ -346,10 +329,9 @@ TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
   EXPECT_EQ(outcome.code, 2);
   EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
   EXPECT_THAT(outcome.err, HasSubstr("--reset-head"));
-  EXPECT_EQ(run(command("tuned", {"--epochs 1 -m", model, "--reset-head"})).code, 0);
+  run_well(command("tuned", {"--epochs 1 -m", model, "--reset-head"}));
   // Told by the order of the folders, which is worth a note.
-  const Outcome judged = run({"evaluate", in("val"), "-m", model});
-  EXPECT_EQ(judged.code, 0) << judged.err;
+  const Outcome judged = run_well({"evaluate", in("val"), "-m", model});
   EXPECT_THAT(judged.err, HasSubstr("in sorted order"));
   // As many classes as there are is no new classifier.
   const Outcome bundled =
@@ -368,7 +350,7 @@ TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
     EXPECT_THAT(outcome.err, HasSubstr("the folder holds a model"));
   }
   EXPECT_EQ(read_bytes(model), "precious");
-  ASSERT_EQ(run(command("out", {"--epochs 1 --force"})).code, 0);
+  run_well(command("out", {"--epochs 1 --force"}));
   const Outcome onto_itself = run(command("out", {"--epochs 1 --force -m", model}));
   EXPECT_EQ(onto_itself.code, 2);
   EXPECT_THAT(onto_itself.err, HasSubstr("the model to start from lies in the run's folder"));
@@ -376,7 +358,7 @@ TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
 
 TEST_F(TrainCli, AModelThatIsLostEndsTheRun) {
   const fs::path model = in("model.safetensors");
-  ASSERT_EQ(run({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", model}).code, 0);
+  run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", model});
   folder_.write("model.safetensors", with_a_nan(read_bytes(model)));
   const Outcome outcome = run(command("out", {"--epochs 3 -m", model}));
   EXPECT_EQ(outcome.code, 1);

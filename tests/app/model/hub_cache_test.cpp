@@ -1,5 +1,4 @@
-#include "app/model/hub_cache.h"
-
+#include "app/model/assets.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 

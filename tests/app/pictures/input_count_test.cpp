@@ -1,5 +1,4 @@
-#include "app/pictures/input_count.h"
-
+#include "app/pictures/inputs.h"
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>

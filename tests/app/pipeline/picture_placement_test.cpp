@@ -1,7 +1,6 @@
 // One patch of the picture is white: the cell that is bright in the model's input must be the cell
 // that the placement says, whatever the transform did.
-#include "app/pipeline/picture_placement.h"
-
+#include "app/pipeline/predictions.h"
 #include "model/transform.h"
 #include "viz/picture/encode.h"
 

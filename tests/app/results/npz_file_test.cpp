@@ -1,5 +1,3 @@
-#include "app/results/npz_file.h"
-
 #include "app/results/npy_file.h"
 #include "model/checkpoint/formats/torch/zip_archive.h"
 #include "model/image/decoders/crc32.h"

@@ -1,4 +1,4 @@
-#include "app/run/atomic_writes.h"
+#include "app/run/output_file.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #include "app/train/progress_state.h"
 
-#include "app/train/resumption.h"
+#include "app/train/session.h"
 #include "model/training/training_state.h"
 #include "tests/error_matchers.h"
 

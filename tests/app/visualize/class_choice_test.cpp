@@ -1,5 +1,4 @@
-#include "app/visualize/class_choice.h"
-
+#include "app/visualize/map_choice.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 #include "app/visualize/heat_figure.h"
 
-#include "app/visualize/steady_maps.h"
+#include "app/visualize/input_map.h"
 #include "kernels/error.h"
 #include "tests/error_matchers.h"
 

@@ -1,4 +1,4 @@
-#include "app/visualize/output_names.h"
+#include "app/visualize/output_stage.h"
 
 #include <gtest/gtest.h>
 

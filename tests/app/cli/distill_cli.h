@@ -1,0 +1,39 @@
+// `hydrascope convert` that trains: a tiny architecture on pictures that the test draws.
+#pragma once
+
+#include "tests/app/cli/program.h"
+#include "tests/picture_files.h"
+
+#include <string>
+
+namespace hydrascope::testing {
+
+class DistillCli : public ::testing::Test {
+ protected:
+  DistillCli() {
+    for (unsigned i = 0; i < 24; ++i) {
+      // Two classes for --eval, which have nothing to do with what the model says.
+      const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i) + ".ppm";
+      folder_.write("pictures/" + name, ppm(20, 20, i * 37));
+    }
+    run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o",
+              in("teacher.safetensors")});
+  }
+
+  Words command(const std::string& output, const Words& more = {}) const {
+    return Words{"convert -m",
+                 in("teacher.safetensors"),
+                 "-i",
+                 in("pictures"),
+                 "-o",
+                 in(output),
+                 "--held-out 6 -b 4 --batch-size-maps 2 --steps-maps 4 --steps-outputs 4 --epochs "
+                 "2 --evaluations 2 --log-interval 2 --threads 1 --workers 1 --device cpu"} +
+           more;
+  }
+  std::filesystem::path in(const std::string& name) const { return folder_.path() / name; }
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace hydrascope::testing
