@@ -91,7 +91,7 @@ int run_classify(const ParsedOptions& options) {
   pipeline.video_stride = request.video_stride;
 
   OutputFile output(team.own_file(request.output.file), "--output", team.has_others());
-  RecordStream records(request.output.format, output.stream(), classify_columns(), kClassifyRows);
+  RecordStream records(request.output.format, output.stream(), kClassifyColumns, kClassifyRows);
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
   if (!request.save_logits.empty()) logits_file.emplace(team.own_file(request.save_logits));

@@ -116,7 +116,7 @@ int run_visualize(const ParsedOptions& options) {
   outputs.report =
       with_facts(std::move(outputs.report), source, visualization_options.run, transform);
 
-  RecordStream records(request.output.format, std::cout, map_columns());
+  RecordStream records(request.output.format, std::cout, kMapColumns);
   Progress progress("visualize", std::nullopt, console.progress);
   InputCount count(words, request.recursive, progress);
   // `| head -1` ends the run, but not in the middle of a file.

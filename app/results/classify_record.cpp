@@ -163,39 +163,6 @@ OrderedJson to_json(const ClassifyRecord& record) {
   return object;
 }
 
-std::span<const RecordColumn> classify_columns() {
-  static constexpr RecordColumn kColumns[] = {{"input"},
-                                              {"frame"},
-                                              {"width"},
-                                              {"height"},
-                                              {"model_height", "/model_size/0"},
-                                              {"model_width", "/model_size/1"},
-                                              {"tokens"},
-                                              {"views"},
-                                              {"num_views"},
-                                              {"rank", "/top/rank"},
-                                              {"index", "/top/index"},
-                                              {"id", "/top/id"},
-                                              {"label", "/top/label"},
-                                              {"prob", "/top/prob"},
-                                              {"logit", "/top/logit"},
-                                              {"box_left", "/top/box/left"},
-                                              {"box_top", "/top/box/top"},
-                                              {"box_width", "/top/box/width"},
-                                              {"box_height", "/top/box/height"},
-                                              {"device"},
-                                              {"precision"},
-                                              {"attention"},
-                                              {"attention_options"},
-                                              {"approximations"},
-                                              {"kernels"},
-                                              {"note"},
-                                              {"seconds"},
-                                              {"error_code", "/error/code"},
-                                              {"error_message", "/error/message"}};
-  return kColumns;
-}
-
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color) {
   std::string text = input_line(record, color);
   if (record.error) return text;

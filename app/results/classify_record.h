@@ -103,7 +103,13 @@ OrderedJson to_json(const ClassifyRecord& record);
 
 /// Of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
 /// are empty.
-std::span<const RecordColumn> classify_columns();
+inline constexpr std::string_view kClassifyColumns =
+    "input frame width height model_height=/model_size/0 model_width=/model_size/1 "
+    "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
+    "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left "
+    "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "
+    "precision attention attention_options approximations kernels note seconds "
+    "error_code=/error/code error_message=/error/message";
 inline constexpr const char* kClassifyRows = "top";
 
 /// A line about the input, then one line per prediction:

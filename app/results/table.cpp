@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -156,6 +157,20 @@ void Summary::write(Format format, std::ostream& out) const {
   flush_results(out);
 }
 
+RecordStream::RecordStream(Format format, std::ostream& out, std::string_view columns,
+                           std::string each)
+    : format_(format), out_(out), each_(std::move(each)) {
+  std::istringstream words{std::string(columns)};
+  for (std::string word; words >> word;) {
+    const std::size_t end = std::min(word.find_first_of("=?"), word.size());
+    const std::string name = word.substr(0, end);
+    const std::string rest = end < word.size() ? word.substr(end + 1) : "";
+    const bool is_place = end < word.size() && word[end] == '=';
+    columns_.push_back(
+        {name, OrderedJson::json_pointer(is_place ? rest : '/' + name), is_place ? "" : rest});
+  }
+}
+
 void RecordStream::write(const OrderedJson& record, std::string_view text) {
   switch (format_) {
     case Format::text: out_ << text; break;
@@ -192,19 +207,17 @@ void RecordStream::finish() {
 void RecordStream::write_header() {
   if (std::exchange(has_begun_, true)) return;
   std::vector<std::string> names;
-  for (const RecordColumn& column : columns_) names.emplace_back(column.name);
+  for (const Column& column : columns_) names.push_back(column.name);
   out_ << header_row(names, format_);
 }
 
 void RecordStream::write_row(const OrderedJson& record) {
   std::vector<std::string> cells;
-  for (const RecordColumn& column : columns_) {
-    const OrderedJson::json_pointer at(column.pointer.empty() ? '/' + std::string(column.name)
-                                                              : std::string(column.pointer));
+  for (const auto& [name, place, usual] : columns_) {
     const bool is_left_out = !record.contains("error");
-    cells.push_back(record.contains(at) ? cell_text(record.at(at))
-                    : is_left_out       ? std::string(column.usual)
-                                        : "");
+    cells.push_back(record.contains(place) ? cell_text(record.at(place))
+                    : is_left_out          ? usual
+                                           : "");
   }
   out_ << delimited_row(cells, format_);
 }

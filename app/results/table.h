@@ -76,24 +76,17 @@ class Summary {
 
 // Writes records as they come, whatever they say: one writer for all formats.
 
-/// A column of csv, tsv and md.
-struct RecordColumn {
-  std::string_view name;
-  std::string_view pointer = {};  ///< where it is in the record ("/model_size/0"); else its member
-  std::string_view usual = {};    ///< what a record that is no failure leaves out
-};
-
 /// Writes each record and flushes it. Odd file names are no error: bytes that are not UTF-8 become
 /// U+FFFD in JSON, which then has `input_bytes`, too (`add_path`), and are kept as they are in text,
 /// csv and tsv; newlines, control characters and separators are quoted. Throws Error(failed) when
 /// `out` cannot be written to (a full disk).
 class RecordStream {
  public:
-  /// `columns` must outlive it. A record whose member `each` is an array has a row per element, in
-  /// which the element stands in the array's place.
-  RecordStream(Format format, std::ostream& out, std::span<const RecordColumn> columns,
-               std::string each = {})
-      : format_(format), out_(out), columns_(columns), each_(std::move(each)) {}
+  /// `columns` of csv, tsv and md, separated by blanks: a member of the record, "frame", or a name
+  /// and where its value is, "model_height=/model_size/0", or what a record that is no failure leaves
+  /// out, "head?mean". A record whose member `each` is an array has a row per element, in which the
+  /// element stands in the array's place.
+  RecordStream(Format format, std::ostream& out, std::string_view columns, std::string each = {});
   /// `text` is what people see of it: whole lines.
   void write(const OrderedJson& record, std::string_view text);
   /// Closes the array of `json`, gives a csv or tsv without records its header; call it also after
@@ -101,12 +94,17 @@ class RecordStream {
   void finish();
 
  private:
+  struct Column {
+    std::string name;
+    OrderedJson::json_pointer place;
+    std::string usual;
+  };
   void write_header();
   void write_row(const OrderedJson& record);
 
   Format format_;
   std::ostream& out_;
-  std::span<const RecordColumn> columns_;
+  std::vector<Column> columns_;
   std::string each_;
   bool has_begun_ = false;
   bool is_finished_ = false;

@@ -16,6 +16,7 @@
 #include <fstream>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 namespace hydrascope::app {
 
@@ -45,48 +46,41 @@ void fill_closed_streams() {
   }
 }
 
+namespace {
+
+/// The option of a field; "" where it is no field.
+std::string flag_of(std::string_view field) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherNames{
+      {{"attention", "--attn"},
+       {"attention_options", "--attn-opt"},
+       {"auto_augment", "--aa"},
+       {"format_only", "convert --format-only"}}};
+  constexpr std::array<std::string_view, 20> kSameNames{
+      "batch_size", "checkpoint",  "clip_grad", "device", "force",      "from",   "img_size",
+      "keep_layer", "keep_tokens", "kernels",   "lr",     "mapless",    "model",  "num_classes",
+      "precision",  "reset_head",  "resume",    "start",  "train_from", "use_ema"};
+  for (const auto& [name, flag] : kOtherNames)
+    if (name == field) return std::string(flag);
+  if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};
+  std::string flag = "--" + std::string(field);
+  std::ranges::replace(flag, '_', '-');
+  return flag;
+}
+
+}  // namespace
+
 std::string with_flags(std::string_view text) {
-  struct Spelling {
-    std::string_view field;
-    std::string_view flag;
-  };
-  constexpr std::array kSpellings{
-      Spelling{"attention", "--attn"},
-      Spelling{"attention_options", "--attn-opt"},
-      Spelling{"auto_augment", "--aa"},
-      Spelling{"batch_size", "--batch-size"},
-      Spelling{"checkpoint", "--checkpoint"},
-      Spelling{"clip_grad", "--clip-grad"},
-      Spelling{"device", "--device"},
-      Spelling{"force", "--force"},
-      Spelling{"format_only", "convert --format-only"},
-      Spelling{"from", "--from"},
-      Spelling{"img_size", "--img-size"},
-      Spelling{"keep_layer", "--keep-layer"},
-      Spelling{"keep_tokens", "--keep-tokens"},
-      Spelling{"kernels", "--kernels"},
-      Spelling{"lr", "--lr"},
-      Spelling{"mapless", "--mapless"},
-      Spelling{"model", "--model"},
-      Spelling{"num_classes", "--num-classes"},
-      Spelling{"precision", "--precision"},
-      Spelling{"reset_head", "--reset-head"},
-      Spelling{"resume", "--resume"},
-      Spelling{"start", "--start"},
-      Spelling{"train_from", "--train-from"},
-      Spelling{"use_ema", "--use-ema"},
-  };
   std::string result;
   while (true) {
     const std::size_t open = text.find('`');
     const std::size_t close = open == text.npos ? text.npos : text.find('`', open + 1);
     if (close == text.npos) return result.append(text);
     const std::string_view field = text.substr(open + 1, close - open - 1);
-    const auto* spelling = std::ranges::find(kSpellings, field, &Spelling::field);
+    const std::string flag = flag_of(field);
     // What is quoted and no field stays; its end may be another one's begin.
     result += text.substr(0, open);
-    result += spelling != kSpellings.end() ? spelling->flag : text.substr(open, close - open);
-    text.remove_prefix(spelling != kSpellings.end() ? close + 1 : close);
+    result += flag.empty() ? text.substr(open, close - open) : flag;
+    text.remove_prefix(flag.empty() ? close : close + 1);
   }
 }
 

@@ -41,45 +41,6 @@ OrderedJson to_json(const MapRecord& record) {
   return object;
 }
 
-std::span<const RecordColumn> map_columns() {
-  static constexpr RecordColumn kColumns[] = {{"input"},
-                                              {"frame"},
-                                              {"index", "/class/index"},
-                                              {"id", "/class/id"},
-                                              {"label", "/class/label"},
-                                              {"prob", "/class/prob"},
-                                              {"box_left", "/class/box/left"},
-                                              {"box_top", "/class/box/top"},
-                                              {"box_width", "/class/box/width"},
-                                              {"box_height", "/class/box/height"},
-                                              {"method"},
-                                              {"layer"},
-                                              {"head", {}, "mean"},
-                                              {"rows", "/grid/0"},
-                                              {"columns", "/grid/1"},
-                                              {"min"},
-                                              {"max"},
-                                              {"cls_share"},
-                                              {"heatmap", "/files/heatmap"},
-                                              {"map", "/files/map"},
-                                              {"width"},
-                                              {"height"},
-                                              {"model_height", "/model_size/0"},
-                                              {"model_width", "/model_size/1"},
-                                              {"views"},
-                                              {"num_views"},
-                                              {"attention"},
-                                              {"attention_options"},
-                                              {"approximations"},
-                                              {"device"},
-                                              {"precision"},
-                                              {"note"},
-                                              {"seconds"},
-                                              {"error_code", "/error/code"},
-                                              {"error_message", "/error/message"}};
-  return kColumns;
-}
-
 std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool color) {
   const MapRecord& first = maps.front();
   std::string line = begin_text(first, color);

@@ -28,7 +28,14 @@ struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of
 
 /// Minimum and maximum have six significant digits, null where the map holds no number.
 OrderedJson to_json(const MapRecord& record);
-std::span<const RecordColumn> map_columns();
+inline constexpr std::string_view kMapColumns =
+    "input frame index=/class/index id=/class/id label=/class/label prob=/class/prob "
+    "box_left=/class/box/left box_top=/class/box/top box_width=/class/box/width "
+    "box_height=/class/box/height method layer head?mean rows=/grid/0 "
+    "columns=/grid/1 min max cls_share heatmap=/files/heatmap map=/files/map width "
+    "height model_height=/model_size/0 model_width=/model_size/1 views num_views "
+    "attention attention_options approximations device precision note seconds "
+    "error_code=/error/code error_message=/error/message";
 /// What people read: one line for all maps of an input, which name its file and its classes.
 ///
 ///     otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png

@@ -1,4 +1,3 @@
-#include "tests/app/cli/npy.h"
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 

@@ -1,6 +1,5 @@
 // Commands as torchrun starts them: RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT in the
 // environment.
-#include "tests/app/cli/npy.h"
 #include "tests/app/cli/processes.h"
 #include "tests/picture_files.h"
 

@@ -1,7 +1,6 @@
 // File -> decoded -> transformed -> logits, through the program, against timm with Pillow:
 // assets/self_test.safetensors, made by scripts/make/make_goldens.py.
 #include "model/checkpoint/formats/safetensors.h"
-#include "tests/app/cli/npy.h"
 #include "tests/app/cli/program.h"
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 #include "tests/app/cli/visualize_cli.h"
 
-#include "tests/app/cli/npy.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

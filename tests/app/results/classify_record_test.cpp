@@ -52,7 +52,7 @@ ClassifyRecord broken() {
 }
 
 RecordStream stream_to(Format format, std::ostream& out) {
-  return {format, out, classify_columns(), kClassifyRows};
+  return {format, out, kClassifyColumns, kClassifyRows};
 }
 
 void write(RecordStream& stream, const ClassifyRecord& record) {

@@ -1,5 +1,8 @@
 #include "app/results/table.h"
 
+#include "app/results/format.h"
+#include "app/results/json.h"
+#include "kernels/error.h"
 #include "tests/error_matchers.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +11,7 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
@@ -107,6 +111,67 @@ TEST(Summary, OddValues) {
   EXPECT_EQ(written(report, Format::jsonl), "{\"schema\":1,\"speed\":null,\"name\":\"a\\nb\"}\n");
   EXPECT_EQ(written(report, Format::text), "speed  -\nname   a\\nb\n");
   EXPECT_EQ(written(Summary(), Format::json), "{\n  \"schema\":1\n}\n");
+}
+
+TEST(JsonText, Strings) {
+  EXPECT_EQ(json_text("a\"b\\c\n\x01"), R"("a\"b\\c\n\u0001")");
+  EXPECT_EQ(json_text("\xC3\xA9"), "\"\xC3\xA9\"");
+  EXPECT_EQ(json_text("\xFFx"), "\"\xEF\xBF\xBDx\"");
+}
+
+TEST(JsonText, NumbersHaveNeitherNoiseNorExponent) {
+  EXPECT_EQ(significant(double{0.9312F}, 6), "0.9312");
+  EXPECT_EQ(significant(0.99999999, 6), "1.0");
+  EXPECT_EQ(significant(1.0, 6), "1.0");
+  EXPECT_EQ(significant(0.0, 6), "0.0");
+  EXPECT_EQ(significant(1.23456789e-5, 6), "0.0000123457");
+  EXPECT_EQ(significant(4e-9, 6), "0.000000004");
+  EXPECT_EQ(significant(1e-30, 6), "0.0");
+  EXPECT_EQ(significant(1234567.891, 6), "1234567.891");
+  EXPECT_EQ(significant(1e15, 6), "1000000000000000.0");
+  EXPECT_EQ(significant(-84.9, 6), "-84.9");
+  EXPECT_EQ(decimal(11.84000015258789, 4), "11.84");
+  EXPECT_EQ(decimal(-0.00001, 4), "0.0");
+  EXPECT_EQ(decimal(12, 4), "12.0");
+  EXPECT_EQ(decimal(100, 4), "100.0");
+  EXPECT_EQ(fixed(0.125, 1), "0.1");
+  EXPECT_EQ(fixed(2.5, 0), "2");
+  EXPECT_EQ(fixed(std::numeric_limits<double>::max(), 30).size(), 309 + 1 + 30);
+  EXPECT_EQ(json_text(rounded(decimal(std::nan(""), 4))), "null");
+  EXPECT_EQ(json_text(rounded(-std::numeric_limits<double>::infinity())), "null");
+  EXPECT_EQ(json_text(rounded("-1.5")), "-1.5");
+  EXPECT_EQ(json_text(rounded(1.23456789e-5)), "0.0000123457");
+  EXPECT_EQ(json_text(rounded(double{0.9312F})), "0.9312");
+  EXPECT_EQ(json_text(rounded(1e15)), "1000000000000000.0");
+}
+
+TEST(ChooseFormat, WordThenExtensionThenText) {
+  EXPECT_EQ(choose_format("csv", "out.json"), Format::csv);
+  EXPECT_EQ(choose_format("text", "out.json"), Format::text);
+  EXPECT_EQ(choose_format("", "out.json"), Format::json);
+  EXPECT_EQ(choose_format("", "a.b/out.JSONL"), Format::jsonl);
+  EXPECT_EQ(choose_format("", "out.csv"), Format::csv);
+  EXPECT_EQ(choose_format("", "out.tsv"), Format::tsv);
+  for (const char* output : {"", "-", "out", "out.txt", "folder/", "out.", ".json", "csv"}) {
+    EXPECT_EQ(choose_format("", output), Format::text) << output;
+  }
+  try {
+    choose_format("xml", "");
+    FAIL() << "xml is no format";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+    EXPECT_THAT(error.hint(), HasSubstr("jsonl"));
+  }
+}
+
+TEST(DelimitedRow, IsQuotedAsItsFormatWantsIt) {
+  const std::vector<std::string> fields{"", " a ", "b\r", "c\td", "e\"|"};
+  EXPECT_EQ(delimited_row(fields, Format::csv), ", a ,\"b\r\",c\td,\"e\"\"|\"\n");
+  EXPECT_EQ(delimited_row(fields, Format::md), "|  |  a  | b\r | c\td | e\"\\| |\n");
+  const std::vector<std::string> odd{"a\tb", "c\nd\re", "f\\g", "h,\"i\""};
+  EXPECT_EQ(delimited_row(odd, Format::tsv), "a\\tb\tc\\nd\\re\tf\\\\g\th,\"i\"\n");
+  EXPECT_EQ(header_row(std::vector<std::string>{"a", "b"}, Format::md),
+            "| a | b |\n| --- | --- |\n");
 }
 
 }  // namespace

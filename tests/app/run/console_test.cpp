@@ -1,8 +1,15 @@
 #include "app/run/console.h"
 
+#include "app/run/output_file.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <ostream>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 namespace hydrascope::app {
@@ -25,6 +32,64 @@ TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
                              "`device` cpu has more")),
             "error: what --num-classes says (--keep-tokens)\nhint: --device cpu has more");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "error: what");
+}
+
+TEST(AtomicWritesTest, WritesAtAFlushOnly) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  AtomicWrites buffer(ends[1]);
+  std::ostream out(&buffer);
+  out << "one " << 2 << '\n';
+  out.flush();
+  out << "lost";
+  close(ends[1]);
+  std::array<char, 64> bytes{};
+  const ssize_t count = read(ends[0], bytes.data(), bytes.size());
+  ASSERT_EQ(count, 6);
+  EXPECT_EQ(std::string(bytes.data(), 6), "one 2\n");
+  close(ends[0]);
+}
+
+TEST(AtomicWritesTest, AFailureIsOneOfTheStream) {
+  AtomicWrites buffer(-1);
+  std::ostream out(&buffer);
+  out << "nowhere";
+  out.flush();
+  EXPECT_FALSE(out);
+}
+
+TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
+  constexpr int kProcesses = 3;
+  constexpr int kLines = 60;
+  constexpr std::size_t kLength = 50'000;  // of a pipe's 65,536 bytes, far above PIPE_BUF
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  for (int process = 0; process < kProcesses; ++process) {
+    if (fork() != 0) continue;
+    close(ends[0]);
+    AtomicWrites buffer(ends[1]);
+    std::ostream out(&buffer);
+    for (int line = 0; line < kLines; ++line)
+      out << std::string(kLength, static_cast<char>('a' + process)) << '\n' << std::flush;
+    _exit(out ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string all;
+  std::vector<char> bytes(1 << 16);
+  for (ssize_t count = 0; (count = read(ends[0], bytes.data(), bytes.size())) > 0;)
+    all.append(bytes.data(), static_cast<std::size_t>(count));
+  close(ends[0]);
+  for (int process = 0; process < kProcesses; ++process) {
+    int status = 0;
+    wait(&status);
+    EXPECT_EQ(status, 0);
+  }
+  ASSERT_EQ(all.size(), kProcesses * kLines * (kLength + 1));
+  for (std::size_t begin = 0; begin < all.size(); begin += kLength + 1) {
+    ASSERT_EQ(all[begin + kLength], '\n');
+    const std::string line = all.substr(begin, kLength);
+    ASSERT_EQ(std::ranges::count(line, line[0]), static_cast<std::ptrdiff_t>(kLength));
+  }
 }
 
 }  // namespace

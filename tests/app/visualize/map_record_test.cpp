@@ -41,7 +41,7 @@ std::vector<std::string> keys(const nlohmann::ordered_json& object) {
 /// By the names of csv's columns.
 std::map<std::string, std::string> cells_of(const MapRecord& record) {
   std::ostringstream out;
-  RecordStream(Format::tsv, out, map_columns()).write(to_json(record), "");
+  RecordStream(Format::tsv, out, kMapColumns).write(to_json(record), "");
   std::istringstream lines(out.str());
   std::string header;
   std::string row;
