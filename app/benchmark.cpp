@@ -15,9 +15,9 @@
 #include "app/run/console.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
-#include "kernels/error.h"
 #include "model/config/network_cost.h"
 
 #include <ATen/ATen.h>
@@ -65,8 +65,8 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   read.take("stage", request.stage);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
-    throw Error(ErrorCode::invalid_argument,
-                "pictures are read with --stage end_to_end or both only", request.pictures.front());
+    throw UsageError("pictures are read with --stage end_to_end or both only",
+                     request.pictures.front());
   }
   if (request.pictures.empty()) request.pictures = bundled_images();
   request.runs = sweep(options);

@@ -13,7 +13,7 @@
 #include "app/run/process_team.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <istream>
@@ -48,17 +48,15 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
 void check_shareable(const ProcessTeam& team, const ClassifyRequest& request) {
   if (!team.has_others()) return;
   if (std::ranges::find(request.words, "-") != request.words.end()) {
-    throw Error(ErrorCode::invalid_argument,
-                "paths on standard input cannot be shared by several processes", "-",
-                "write them to a file and name it as @list.txt");
+    throw UsageError("paths on standard input cannot be shared by several processes", "-",
+                     "write them to a file and name it as @list.txt");
   }
   const auto& [file, format] = request.output;
   if (!file.empty() && file != "-") return;
   if (format != Format::text && format != Format::jsonl) {
-    throw Error(ErrorCode::invalid_argument,
-                "is one table or list, which several processes cannot write to one output",
-                "--format " + std::string(format_name(format)),
-                "--format jsonl, or --output FILE: each process writes its own");
+    throw UsageError("is one table or list, which several processes cannot write to one output",
+                     "--format " + std::string(format_name(format)),
+                     "--format jsonl, or --output FILE: each process writes its own");
   }
 }
 
@@ -78,7 +76,7 @@ int run_classify(const ParsedOptions& options) {
   check_shareable(team, request);
   const image::Labels labels = resolve_labels(request.labels, source).labels;
   if (request.label_type == LabelType::id && !labels.has_ids()) {
-    throw Error(ErrorCode::invalid_argument, "the labels have no ids", "--label-type id");
+    throw UsageError("the labels have no ids", "--label-type id");
   }
   opened->announce(console, request.transform.is_printed);
   team.join(run.join_timeout);

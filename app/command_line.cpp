@@ -8,7 +8,7 @@
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <exception>
@@ -39,7 +39,7 @@ const CommandSpec& command_named(const std::string& word, const std::string& sub
   std::string hint =
       near.empty() ? "`hydrascope help` lists the commands" : "did you mean " + near + "?";
   if (word.starts_with('-')) hint = "the command comes first: hydrascope classify " + word + " ...";
-  throw Error(ErrorCode::invalid_argument, "unknown command '" + word + "'", subject, hint);
+  throw UsageError("unknown command '" + word + "'", subject, hint);
 }
 
 /// The subcommand where `positionals` begin with one.
@@ -65,8 +65,7 @@ int print_help(const ParsedOptions& options) {
 
 int print_completion(const ParsedOptions& options) {
   if (options.positionals().size() != 1) {
-    throw Error(ErrorCode::invalid_argument, "name a shell", "completion",
-                "hydrascope completion bash|zsh|fish");
+    throw UsageError("name a shell", "completion", "hydrascope completion bash|zsh|fish");
   }
   std::cout << completion_script(options.positionals().front());
   return kExitOk;

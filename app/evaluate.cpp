@@ -14,7 +14,7 @@
 #include "app/run/console.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "kernels/shortest_number.h"
 
 #include <ATen/Parallel.h>
@@ -146,8 +146,9 @@ int run_evaluate(const ParsedOptions& options) {
 
 int run_compare(const ParsedOptions& options) {
   if (!compares_models(options)) {
-    throw Error(ErrorCode::invalid_argument, "name what to compare with", "compare",
-                "--against MODEL; of the same model: --against-attn SPEC, --against-precision");
+    throw UsageError(
+        "name what to compare with", "compare",
+        "--against MODEL; of the same model: --against-attn SPEC, --against-precision");
   }
   return run_over_set(evaluate_request(options, {.command = "compare", .compares = true}));
 }

@@ -4,7 +4,7 @@
 #include "app/results/format.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/checkpoint/checkpoint.h"
 
 #include <filesystem>
@@ -98,9 +98,8 @@ void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
 
 int run_inspect(const ParsedOptions& options) {
   if (options.positionals().size() != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected one file, found " + std::to_string(options.positionals().size()),
-                "inspect");
+    throw UsageError("expected one file, found " + std::to_string(options.positionals().size()),
+                     "inspect");
   }
   const std::filesystem::path given = options.positionals().front();
   std::error_code ignored;

@@ -8,7 +8,7 @@
 #include "app/options/option_table.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
 #include "model/registry/mechanisms.h"
@@ -40,9 +40,8 @@ ModelsRequest models_request(const ParsedOptions& options) {
   ModelsRequest request{words.empty() ? "list" : words.front(), console_request(options),
                         output_request(options)};
   if (words.size() > 2)
-    throw Error(ErrorCode::invalid_argument,
-                "expected one model, found " + std::to_string(words.size() - 1),
-                "models " + words[0]);
+    throw UsageError("expected one model, found " + std::to_string(words.size() - 1),
+                     "models " + words[0]);
   request.model = model_request(options);
   const bool creates = request.action == "create";
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
@@ -146,12 +145,10 @@ int info(const ModelsRequest& request, OutputFile& output) {
 int create(const ModelsRequest& request) {
   const ModelRequest& wanted = request.model;
   if (wanted.word.empty())
-    throw Error(ErrorCode::invalid_argument, "name an architecture", "models create",
-                "--arch deit_tiny_patch16_224");
+    throw UsageError("name an architecture", "models create", "--arch deit_tiny_patch16_224");
   const std::string& file = request.output.file;
   if (file.empty() || file == "-")
-    throw Error(ErrorCode::invalid_argument, "name the file to write", "models create",
-                "-o FILE.safetensors");
+    throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
   model::VitConfig config = random_model(wanted).config;
   if (wanted.num_classes) config.num_classes = *wanted.num_classes;
   if (const auto& size = request.transform.img_size) {
@@ -175,8 +172,8 @@ int path(std::string name, OutputFile& output) {
   // A folder of the cache, as `-m` takes it; throws where the prefix is there and the model is not.
   if (!file) file = hub_folder(name);
   if (!file)
-    throw Error(ErrorCode::invalid_argument, "there is no bundled model of that name", name,
-                "bundled: " + join_words(bundled_models(), ", ", ", "));
+    throw UsageError("there is no bundled model of that name", name,
+                     "bundled: " + join_words(bundled_models(), ", ", ", "));
   output.stream() << file->string() << '\n';
   return kExitOk;
 }

@@ -5,6 +5,7 @@
 #include "app/results/table.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "app/train/progress_state.h"
 #include "app/train/session.h"
 #include "app/train/settings.h"
@@ -153,13 +154,12 @@ void TrainingRun::check_folder() const {
   if (!subject_.source.random_weights) {
     const fs::path from = fs::absolute(subject_.source.weights.file());
     if (fs::equivalent(from.parent_path(), states_.folder(), ignored)) {
-      throw Error(ErrorCode::invalid_argument, "the model to start from lies in the run's folder",
-                  from.string(), "give the run another one (-o)");
+      throw UsageError("the model to start from lies in the run's folder", from.string(),
+                       "give the run another one (-o)");
     }
   }
   if (fs::exists(states_.best(), ignored) && !resume_.force) {
-    throw Error(ErrorCode::invalid_argument, "the folder holds a model", states_.best().string(),
-                "--force replaces it");
+    throw UsageError("the folder holds a model", states_.best().string(), "--force replaces it");
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include "app/benchmark/comparison.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "kernels/device/thread_team.h"
-#include "kernels/error.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/stopwatch.h"
@@ -209,8 +209,8 @@ Timings measure_train_step(const model::VitConfig& config, const image::Size& si
                            const model::Precision& precision, const MeasureOptions& options) {
   namespace training = model::training;
   if (precision.int8 || precision.tf32 || precision.dtype == at::kHalf) {
-    throw Error(ErrorCode::invalid_argument, "training computes in float32 or bfloat16",
-                "--precision " + std::string(precision.name()));
+    throw UsageError("training computes in float32 or bfloat16",
+                     "--precision " + std::string(precision.name()));
   }
   const auto autocast =
       precision.dtype == at::kBFloat16 ? training::Autocast::bfloat16 : training::Autocast::off;

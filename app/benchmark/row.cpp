@@ -3,7 +3,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "viz/charts/chart_page.h"
 
 #include <algorithm>
@@ -306,8 +306,7 @@ std::string chart_svg(const BenchmarkResult& result) { return viz::charts_svg(ch
 
 void check_chart_file(const std::string& file) {
   if (!file.ends_with(".svg") && !file.ends_with(".html")) {
-    throw Error(ErrorCode::invalid_argument, "expected a file ending in .svg or .html",
-                "--plot " + file);
+    throw UsageError("expected a file ending in .svg or .html", "--plot " + file);
   }
   check_output_file(file, "--plot");
 }

@@ -1,6 +1,6 @@
 #include "app/benchmark/sweep.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/registry/mechanisms.h"
 
 #include <algorithm>
@@ -86,8 +86,7 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
     for (const std::string& setting : run.model.attention_options) unused.erase(setting);
   });
   if (!unused.empty()) {
-    throw Error(ErrorCode::invalid_argument, "no combination runs its mechanism",
-                "--attn-opt " + *unused.begin());
+    throw UsageError("no combination runs its mechanism", "--attn-opt " + *unused.begin());
   }
   multiply(runs, sizes, [](BenchmarkRun& run, const std::string& size) {
     run.transform.img_size = {parse_size(size), "--img-size"};

@@ -10,9 +10,9 @@
 #include "app/pictures/labelled_set.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
-#include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
@@ -74,13 +74,12 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
       word = found->stem().string();
     else
       found = hub_folder(word);
-    if (!found)
-      throw Error(ErrorCode::invalid_argument, "no such file, and no bundled model", word);
+    if (!found) throw UsageError("no such file, and no bundled model", word);
     file = *found;
   }
   if (request.num_classes || request.reset_head) {
-    throw Error(ErrorCode::invalid_argument, "a new classifier has nothing to teach", "convert",
-                "give the model its classes with `hydrascope train` first");
+    throw UsageError("a new classifier has nothing to teach", "convert",
+                     "give the model its classes with `hydrascope train` first");
   }
   ModelSource source = open_weights(request, word, file, architecture);
   // That the attention changes is what is wanted.
@@ -95,20 +94,18 @@ std::vector<LabelledPicture> evaluation_pictures(const ConvertRequest& request,
   const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
     if (request.required_top1) {
-      throw Error(ErrorCode::invalid_argument, "nothing to measure top-1 on", "--require-top1",
-                  "--eval FOLDER names labelled pictures");
+      throw UsageError("nothing to measure top-1 on", "--require-top1",
+                       "--eval FOLDER names labelled pictures");
     }
     return {};
   }
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder", "--eval " + folder);
+  if (!fs::is_directory(folder, ignored)) throw UsageError("no such folder", "--eval " + folder);
   const std::string& csv = request.labels_csv;
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
   if (!set.has_labels) {
-    throw Error(ErrorCode::invalid_argument, "top-1 needs one label per picture",
-                "--labels-csv " + csv);
+    throw UsageError("top-1 needs one label per picture", "--labels-csv " + csv);
   }
   return std::move(set.pictures);
 }
@@ -153,19 +150,18 @@ class Distillation : TrainingSession {
 
 void Distillation::check_files() const {
   if (output_.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected the file to write", "convert",
-                "-o FILE.safetensors; another format alone: convert IN OUT");
+    throw UsageError("expected the file to write", "convert",
+                     "-o FILE.safetensors; another format alone: convert IN OUT");
   }
   if (!request_.names_attention && request_.sizes.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected the attention to convert to", "convert",
-                "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
+    throw UsageError("expected the attention to convert to", "convert",
+                     "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
   }
   std::vector<std::string> read = request_.starts;
   read.push_back(source_.weights.file().string());
   for (const std::string& file : read) {
     if (std::error_code ignored; fs::equivalent(output_, file, ignored)) {
-      throw Error(ErrorCode::invalid_argument, "this is a model to convert from",
-                  "-o " + output_.string());
+      throw UsageError("this is a model to convert from", "-o " + output_.string());
     }
   }
   // A file is replaced by the run that wrote it, or by one that is told to.
@@ -347,15 +343,14 @@ int Distillation::run() {
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
   const bool fits_hydra = chosen.starts_hydra && !layers.hydra.empty();
   if (layers.all.empty() && chosen.sizes.steps == 0) {
-    throw Error(
-        ErrorCode::invalid_argument,
+    throw UsageError(
         "the model already has that attention: " + model::to_text(source_.trained.attention),
         "--attn");
   }
   if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps == 0 &&
       chosen.begun.empty() && !fits_hydra) {
-    throw Error(ErrorCode::invalid_argument, "no stage has steps: nothing would be learned",
-                "convert", "--epochs, --steps-maps or --steps-outputs above 0");
+    throw UsageError("no stage has steps: nothing would be learned", "convert",
+                     "--epochs, --steps-maps or --steps-outputs above 0");
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);

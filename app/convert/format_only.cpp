@@ -4,7 +4,7 @@
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/Context.h>
@@ -19,13 +19,12 @@ namespace fs = std::filesystem;
 
 void prepare_output(const fs::path& file, bool force) {
   if (file.extension() != ".safetensors") {
-    throw Error(ErrorCode::invalid_argument, "convert writes safetensors files", file.string(),
-                "give the file that extension: " + file.stem().string() + ".safetensors");
+    throw UsageError("convert writes safetensors files", file.string(),
+                     "give the file that extension: " + file.stem().string() + ".safetensors");
   }
   std::error_code error;
   if (fs::exists(file, error) && !force) {
-    throw Error(ErrorCode::invalid_argument, "the file exists", file.string(),
-                "--force replaces it");
+    throw UsageError("the file exists", file.string(), "--force replaces it");
   }
   if (!file.has_parent_path()) return;
   fs::create_directories(file.parent_path(), error);
@@ -48,10 +47,9 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
   if (!model.word.empty()) words.insert(words.begin(), model.word);
   if (options.given("output")) words.push_back(options.text("output"));
   if (words.size() != 2) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected a checkpoint and the file to write, found " +
-                    std::to_string(words.size()) + " names",
-                "convert", "hydrascope convert in.pth out.safetensors");
+    throw UsageError("expected a checkpoint and the file to write, found " +
+                         std::to_string(words.size()) + " names",
+                     "convert", "hydrascope convert in.pth out.safetensors");
   }
   return {console_request(options),
           model,

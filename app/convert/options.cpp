@@ -2,9 +2,9 @@
 
 #include "app/convert/format_only.h"
 #include "app/model/model_source.h"
+#include "app/run/usage_error.h"
 #include "app/specs/training.h"
 #include "app/train/training_options.h"
-#include "kernels/error.h"
 #include "model/device.h"
 
 #include <nlohmann/json.hpp>
@@ -217,8 +217,8 @@ using model::training::TrainingPicture;
 ConversionPictures conversion_pictures(const std::vector<std::string>& words, double held_out,
                                        std::uint64_t seed) {
   if (words.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected pictures to learn from", "convert",
-                "-i FOLDER; labels are not needed");
+    throw UsageError("expected pictures to learn from", "convert",
+                     "-i FOLDER; labels are not needed");
   }
   std::vector<std::vector<TrainingPicture>> sources;
   std::set<std::filesystem::path> known;

@@ -3,7 +3,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "viz/charts/chart_page.h"
 
 #include <algorithm>
@@ -229,8 +229,7 @@ void write_report(const ConversionReport& report, Format format, std::ostream& o
 
 void check_report_file(const std::string& file) {
   if (!file.ends_with(".json") && !file.ends_with(".html")) {
-    throw Error(ErrorCode::invalid_argument, "expected a file ending in .json or .html",
-                "--report " + file);
+    throw UsageError("expected a file ending in .json or .html", "--report " + file);
   }
   check_output_file(file, "--report");
 }

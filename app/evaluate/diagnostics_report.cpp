@@ -2,7 +2,7 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "viz/charts/chart_page.h"
 
 #include <algorithm>
@@ -87,9 +87,8 @@ void DiagnosticsReport::write(Format format, std::ostream& out) const {
 void check_diagnostics_file(const std::string& file, const std::string& option) {
   if (file == "-" || std::ranges::find(kExtensions, lower_extension(file)) != kExtensions.end())
     return;
-  throw Error(ErrorCode::invalid_argument,
-              "expected a file ending in .json, .html, .csv, .tsv or .txt, or -",
-              option + " " + file);
+  throw UsageError("expected a file ending in .json, .html, .csv, .tsv or .txt, or -",
+                   option + " " + file);
 }
 
 void write_diagnostics(const DiagnosticsReport& report, const std::string& file,

@@ -6,7 +6,7 @@
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/registry/map_methods.h"
 #include "model/registry/measures.h"
 
@@ -243,8 +243,7 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   }
   if (jobs.measures_maps) {
     if (read.given("keep-tokens"))
-      throw Error(ErrorCode::invalid_argument, "maps need all tokens",
-                  options.origin("keep-tokens"));
+      throw UsageError("maps need all tokens", options.origin("keep-tokens"));
     FaithfulnessRequest& maps = request.faithfulness;
     read.take("measure", maps.measures);
     read.take("method", maps.methods);
@@ -265,14 +264,13 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
   for (const auto& [name, needed] :
        {std::pair("most-errors", "save-errors"), std::pair("diagnostics-images", "diagnostics")}) {
     if (options.given(name) && !options.given(needed))
-      throw Error(ErrorCode::invalid_argument, "works with --" + std::string(needed) + " only",
-                  options.origin(name));
+      throw UsageError("works with --" + std::string(needed) + " only", options.origin(name));
   }
   if (!options.given("measure")) {
     for (const char* name : {"method", "steps", "substrate", "class", "layer"}) {
       if (options.given(name))
-        throw Error(ErrorCode::invalid_argument, "maps are measured with --faithfulness only",
-                    options.origin(name), "hydrascope faithfulness measures them");
+        throw UsageError("maps are measured with --faithfulness only", options.origin(name),
+                         "hydrascope faithfulness measures them");
     }
   }
   std::map<std::filesystem::path, std::string> files;
@@ -283,14 +281,13 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
     const auto [other, is_new] =
         files.emplace(std::filesystem::absolute(file).lexically_normal(), options.origin(name));
     if (!is_new)
-      throw Error(ErrorCode::invalid_argument, "names the same file as " + other->second,
-                  options.origin(name) + " " + file);
+      throw UsageError("names the same file as " + other->second,
+                       options.origin(name) + " " + file);
   }
   if (options.given("diagnostics"))
     check_diagnostics_file(options.text("diagnostics"), options.origin("diagnostics"));
   if (options.given("diagnostics") && options.given("keep-tokens"))
-    throw Error(ErrorCode::invalid_argument, "diagnostics need all tokens",
-                "--diagnostics with --keep-tokens");
+    throw UsageError("diagnostics need all tokens", "--diagnostics with --keep-tokens");
   if (format != Format::csv && format != Format::tsv) return;
   std::vector<std::string> tables;
   for (const char* name : {"measure", "confusions", "per-class", "diagnostics"}) {
@@ -299,8 +296,8 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
       tables.push_back(options.origin(name));
   }
   if (tables.size() > 1)
-    throw Error(ErrorCode::invalid_argument, "csv and tsv hold one table",
-                join_words(tables, ", ", " and "), "--format json holds them all");
+    throw UsageError("csv and tsv hold one table", join_words(tables, ", ", " and "),
+                     "--format json holds them all");
 }
 
 }  // namespace hydrascope::app

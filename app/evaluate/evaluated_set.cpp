@@ -1,8 +1,8 @@
 #include "app/evaluate/evaluated_set.h"
 
 #include "app/pictures/glob.h"
+#include "app/run/usage_error.h"
 #include "app/scores/real_labels.h"
-#include "kernels/error.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -23,23 +23,22 @@ bool is_folder(const std::string& word) {
 std::string folder_of(const SetRequest& request) {
   const std::vector<std::string>& words = request.words;
   if (words.size() != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected one folder, found " + std::to_string(words.size()), request.command);
+    throw UsageError("expected one folder, found " + std::to_string(words.size()), request.command);
   }
-  if (!is_folder(words[0])) throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  if (!is_folder(words[0])) throw UsageError("no such folder", words[0]);
   return words[0];
 }
 
 void require_labels(const SetRequest& request) {
   if (request.needs_labels.empty()) return;
-  throw Error(ErrorCode::invalid_argument, "the pictures have no labels", request.needs_labels,
-              "name them with --labels-csv FILE");
+  throw UsageError("the pictures have no labels", request.needs_labels,
+                   "name them with --labels-csv FILE");
 }
 
 LabelledSet read_pictures(const SetRequest& request, const image::Labels& labels) {
   const std::string& csv = request.labels_csv;
   if (request.ignores_labels && !csv.empty())
-    throw Error(ErrorCode::invalid_argument, "labels are given", "--no-labels with --labels-csv");
+    throw UsageError("labels are given", "--no-labels with --labels-csv");
   if (!csv.empty()) return read_labels_csv(csv, folder_of(request), labels);
   if (request.ignores_labels) require_labels(request);
   const std::vector<std::string>& words = request.words;
@@ -52,10 +51,9 @@ LabelledSet read_pictures(const SetRequest& request, const image::Labels& labels
 void check_targets(const LabelledSet& set, std::int64_t num_classes) {
   for (const LabelledPicture& picture : set.pictures) {
     if (picture.target >= num_classes) {
-      throw Error(ErrorCode::invalid_argument,
-                  "class " + std::to_string(picture.target) + " of " + picture.file.string() +
-                      " is beyond the model's " + std::to_string(num_classes),
-                  "evaluate");
+      throw UsageError("class " + std::to_string(picture.target) + " of " + picture.file.string() +
+                           " is beyond the model's " + std::to_string(num_classes),
+                       "evaluate");
     }
   }
 }
@@ -75,8 +73,7 @@ void thin_out(LabelledSet& set, std::size_t count) {
 
 LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
                             const std::string& command) {
-  if (words.empty())
-    throw Error(ErrorCode::invalid_argument, "name pictures or a folder of them", command);
+  if (words.empty()) throw UsageError("name pictures or a folder of them", command);
   LabelledSet set;
   set.has_labels = false;
   set.rule = "none";

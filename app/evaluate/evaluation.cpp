@@ -4,7 +4,7 @@
 #include "app/model/model_metadata.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <ATen/ops/zeros.h>
 
@@ -36,10 +36,9 @@ ModelSource open_as_reference(const ModelRequest& request) {
 ModelSource open_reference(const ModelRequest& request, const ModelSource& model) {
   ModelSource source = open_as_reference(request);
   if (source.config.num_classes != model.config.num_classes) {
-    throw Error(ErrorCode::invalid_argument,
-                "has " + std::to_string(source.config.num_classes) + " classes, " + model.name +
-                    " has " + std::to_string(model.config.num_classes),
-                "--against " + source.name);
+    throw UsageError("has " + std::to_string(source.config.num_classes) + " classes, " +
+                         model.name + " has " + std::to_string(model.config.num_classes),
+                     "--against " + source.name);
   }
   return source;
 }

@@ -2,7 +2,7 @@
 
 #include "app/options/option_table.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "kernels/stopwatch.h"
 #include "model/explain/baseline_maps.h"
 
@@ -23,9 +23,8 @@ std::int64_t layer_of(const std::string& word, std::int64_t depth) {
   if (word == "last") return depth - 1;
   const std::int64_t layer = to_integer(word, "--layer");
   if (layer < 0 || layer >= depth) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected last or 0 to " + std::to_string(depth - 1) + ", found " + word,
-                "--layer");
+    throw UsageError("expected last or 0 to " + std::to_string(depth - 1) + ", found " + word,
+                     "--layer");
   }
   return layer;
 }

@@ -1,6 +1,6 @@
 #include "app/model/assets.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <cctype>
@@ -193,18 +193,16 @@ std::optional<fs::path> hub_folder(std::string_view word) {
   const std::optional<fs::path> folder = name ? find_in_hub_cache(*name) : std::nullopt;
   if (folder || !has_hub_prefix(word)) return folder;
   if (!name) {
-    throw Error(ErrorCode::invalid_argument, "expected hf-hub:org/name or hf-hub:org/name@revision",
-                std::string(word));
+    throw UsageError("expected hf-hub:org/name or hf-hub:org/name@revision", std::string(word));
   }
   const fs::path snapshot = snapshot_folder(*name);
   std::error_code ignored;
-  throw Error(ErrorCode::invalid_argument,
-              fs::is_directory(snapshot, ignored)
-                  ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
-                        ", holds no weights"
-                  : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
-              std::string(word),
-              "`" + download_command(*name) + "` fetches it; this program downloads nothing");
+  throw UsageError(fs::is_directory(snapshot, ignored)
+                       ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
+                             ", holds no weights"
+                       : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
+                   std::string(word),
+                   "`" + download_command(*name) + "` fetches it; this program downloads nothing");
 }
 
 std::string download_command(const HubName& name) {

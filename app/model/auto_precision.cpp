@@ -5,7 +5,7 @@
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/image/decode.h"
 #include "model/inference/cpu/precision_choice.h"
 #include "model/transform.h"
@@ -116,8 +116,8 @@ at::Tensor calibration_images(const std::string& word, const ModelSource& source
   }
   if (images.empty()) {
     if (word.empty()) return {};  // an installation without photographs
-    throw Error(ErrorCode::invalid_argument, "no picture to calibrate on", "--calibration " + word,
-                "name a folder of pictures, or none");
+    throw UsageError("no picture to calibrate on", "--calibration " + word,
+                     "name a folder of pictures, or none");
   }
   return at::stack(images);
 }

@@ -2,7 +2,7 @@
 // become, and the tables of options answer.
 #include "app/options/option_table.h"
 #include "app/options/options.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <array>
@@ -189,8 +189,7 @@ std::string completion_script(std::string_view shell) {
     shells.emplace_back(name);
   }
   const std::string near = nearest(shell, shells);
-  throw Error(
-      ErrorCode::invalid_argument,
+  throw UsageError(
       "expected " + join_words(shells, ", ", " or ") + ", found '" + std::string(shell) + "'",
       "completion", near.empty() ? "" : "did you mean " + near + "?");
 }

@@ -1,6 +1,6 @@
 #include "app/options/option_builders.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <utility>
@@ -44,8 +44,8 @@ void refuse_beside_views(const ParsedOptions& options,
   if (!has_several_views(options)) return;
   for (const std::string_view name : names) {
     if (!options.given(name)) continue;
-    throw Error(
-        ErrorCode::invalid_argument, "works where a picture is one view",
+    throw UsageError(
+        "works where a picture is one view",
         options.origin(name) + " with " + options.origin("views") + " " + options.text("views"),
         "leave one of them out");
   }

@@ -1,6 +1,6 @@
 #include "app/options/option_table.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <array>
@@ -56,13 +56,11 @@ Number to_arithmetic(std::string_view word, std::string_view subject, std::strin
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   const bool whole = end == digits.data() + digits.size() && !digits.empty();
   if (whole && code == std::errc::result_out_of_range) {
-    throw Error(ErrorCode::invalid_argument,
-                "'" + std::string(word) + "' does not fit into 64 bits", std::string(subject));
+    throw UsageError("'" + std::string(word) + "' does not fit into 64 bits", std::string(subject));
   }
   if (!whole || code != std::errc{} || !std::isfinite(static_cast<double>(value))) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected " + std::string(expected) + ", found '" + std::string(word) + "'",
-                std::string(subject));
+    throw UsageError("expected " + std::string(expected) + ", found '" + std::string(word) + "'",
+                     std::string(subject));
   }
   return value;
 }
@@ -76,12 +74,10 @@ std::string shortest(double value) {
 void check_range(const Option& option, double value, const std::string& word,
                  const std::string& subject) {
   if (option.minimum && value < *option.minimum) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected at least " + shortest(*option.minimum) + ", found " + word, subject);
+    throw UsageError("expected at least " + shortest(*option.minimum) + ", found " + word, subject);
   }
   if (option.maximum && value > *option.maximum) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected at most " + shortest(*option.maximum) + ", found " + word, subject);
+    throw UsageError("expected at most " + shortest(*option.maximum) + ", found " + word, subject);
   }
 }
 
@@ -90,9 +86,9 @@ void check_choice(const Option& option, const std::string& word, const std::stri
     return;
   }
   const std::string near = nearest(word, option.choices);
-  throw Error(ErrorCode::invalid_argument,
-              "expected " + join_words(option.choices, ", ", " or ") + ", found '" + word + "'",
-              subject, near.empty() ? "" : "did you mean " + near + "?");
+  throw UsageError(
+      "expected " + join_words(option.choices, ", ", " or ") + ", found '" + word + "'", subject,
+      near.empty() ? "" : "did you mean " + near + "?");
 }
 
 std::string to_flag(const std::string& word, const std::string& subject) {
@@ -100,8 +96,7 @@ std::string to_flag(const std::string& word, const std::string& subject) {
   static const std::set<std::string> kFalse = {"false", "no", "0"};
   if (kTrue.contains(lower(word))) return "true";
   if (kFalse.contains(lower(word))) return "false";
-  throw Error(ErrorCode::invalid_argument,
-              "expected true, false, yes, no, 1 or 0, found '" + word + "'", subject);
+  throw UsageError("expected true, false, yes, no, 1 or 0, found '" + word + "'", subject);
 }
 
 }  // namespace
@@ -210,9 +205,9 @@ std::vector<std::string> check_values(const Option& option, std::vector<std::str
   for (std::string& word : words) {
     // The system's calls would take such a word for a shorter one.
     if (word.find('\0') != std::string::npos) {
-      throw Error(ErrorCode::invalid_argument, "the value holds a NUL character", subject);
+      throw UsageError("the value holds a NUL character", subject);
     }
-    if (word.empty()) throw Error(ErrorCode::invalid_argument, "the value is empty", subject);
+    if (word.empty()) throw UsageError("the value is empty", subject);
     if (const auto synonym = option.synonyms.find(word); synonym != option.synonyms.end())
       word = synonym->second;
     check_choice(option, word, subject);
@@ -228,10 +223,9 @@ std::vector<std::string> check_values(const Option& option, std::vector<std::str
     }
   }
   if (option.values > 1 && words.size() != static_cast<std::size_t>(option.values)) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected " + std::to_string(option.values) + " values, found " +
-                    std::to_string(words.size()) + " (" + join_words(words, ", ", ", ") + ")",
-                subject);
+    throw UsageError("expected " + std::to_string(option.values) + " values, found " +
+                         std::to_string(words.size()) + " (" + join_words(words, ", ", ", ") + ")",
+                     subject);
   }
   return words;
 }

@@ -3,7 +3,7 @@
 #include "app/options/options.h"
 
 #include "app/options/option_table.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -30,10 +30,10 @@ bool looks_like_option(std::string_view word) {
 [[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
                                 std::string_view name) {
   const std::string near = nearest(with_dashes(name), option_spellings(command));
-  throw Error(ErrorCode::invalid_argument, "unknown option " + written, command.name,
-              near.empty() ? "names that begin with '-' go after --; hydrascope help " +
-                                 command.name + " lists the options"
-                           : "did you mean --" + near + "?");
+  throw UsageError("unknown option " + written, command.name,
+                   near.empty() ? "names that begin with '-' go after --; hydrascope help " +
+                                      command.name + " lists the options"
+                                : "did you mean --" + near + "?");
 }
 
 struct CommandLine {
@@ -81,8 +81,8 @@ class CommandLineReader {
 
     if (equals < word.size()) {
       if (implies) {
-        throw Error(ErrorCode::invalid_argument, written + " takes no value", written,
-                    "it stands for --" + match.option->name + " " + match.alias->implied);
+        throw UsageError(written + " takes no value", written,
+                         "it stands for --" + match.option->name + " " + match.alias->implied);
       }
       add(*match.option, name, word.substr(equals + 1));
     } else if (match.stands_alone()) {
@@ -97,8 +97,7 @@ class CommandLineReader {
     const std::string name = with_dashes(word.substr(1, word.find('=') - 1));
     if (name.size() > 1 && find_option(command_, name)) {
       // "-model x" would otherwise be the model "odel".
-      throw Error(ErrorCode::invalid_argument, "unknown option -" + name, command_.name,
-                  "did you mean --" + name + "?");
+      throw UsageError("unknown option -" + name, command_.name, "did you mean --" + name + "?");
     }
     for (std::size_t i = 1; i < word.size(); ++i) {
       const std::string written = std::string("-") + word[i];
@@ -120,12 +119,12 @@ class CommandLineReader {
   /// The words that belong to `option`, joined by commas where it takes several.
   std::string take_value(const Option& option, const std::string& written) {
     if (next_ == arguments_.size() || arguments_[next_] == "--") {
-      throw Error(ErrorCode::invalid_argument, written + " needs a value", written);
+      throw UsageError(written + " needs a value", written);
     }
     if (looks_like_option(arguments_[next_])) {
       const std::string& found = arguments_[next_];
-      throw Error(ErrorCode::invalid_argument, written + " needs a value, found " + found, written,
-                  "a value that begins with '-' is written --" + option.name + "=" + found);
+      throw UsageError(written + " needs a value, found " + found, written,
+                       "a value that begins with '-' is written --" + option.name + "=" + found);
     }
     std::string value = arguments_[next_++];
     for (auto count = split_values(option, value).size();
@@ -151,8 +150,8 @@ class CommandLineReader {
 
 void check_positionals(const CommandSpec& command, std::span<const std::string> positionals) {
   if (!command.positionals.empty() || positionals.empty()) return;
-  throw Error(ErrorCode::invalid_argument,
-              "expected no further argument, found '" + positionals.front() + "'", command.name);
+  throw UsageError("expected no further argument, found '" + positionals.front() + "'",
+                   command.name);
 }
 
 /// The first positional, what follows it and the options that go with it.
@@ -162,9 +161,8 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
   const std::vector<std::string> names = subcommand_names(command);
   if (std::ranges::find(names, name) == names.end()) {
     const std::string near = nearest(name, names);
-    throw Error(ErrorCode::invalid_argument,
-                "expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
-                command.name, near.empty() ? "" : "did you mean " + near + "?");
+    throw UsageError("expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
+                     command.name, near.empty() ? "" : "did you mean " + near + "?");
   }
   check_positionals(subcommand_spec(command, name), std::span(line.positionals).subspan(1));
   for (const Setting& setting : line.settings) {
@@ -172,9 +170,8 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
     std::vector<std::string> others;
     for (const std::string& other : setting.option->subcommands)
       others.push_back(command.name + " " + other);
-    throw Error(ErrorCode::invalid_argument, "takes no --" + setting.spelling,
-                command.name + " " + name,
-                join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
+    throw UsageError("takes no --" + setting.spelling, command.name + " " + name,
+                     join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
   }
 }
 

@@ -3,7 +3,7 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/results/json.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <nlohmann/json.hpp>
 
@@ -58,10 +58,10 @@ std::string read_bounded(const std::string& file) {
     text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
   }
   if (text.size() > kMaxConfigBytes) {
-    throw Error(ErrorCode::invalid_argument, "a configuration file has at most 1 MiB", file);
+    throw UsageError("a configuration file has at most 1 MiB", file);
   }
   if (!stream.eof()) {
-    throw Error(ErrorCode::invalid_argument, "cannot read the configuration file", file);
+    throw UsageError("cannot read the configuration file", file);
   }
   return text;
 }
@@ -72,8 +72,7 @@ OrderedJson parse_object(const std::string& text, const std::string& file) {
   const auto refuse_twins = [&](int depth, OrderedJson::parse_event_t event, OrderedJson& value) {
     if (event == OrderedJson::parse_event_t::key && depth == 1 &&
         !keys.insert(value.get<std::string>()).second) {
-      throw Error(ErrorCode::invalid_argument, "'" + value.get<std::string>() + "' is given twice",
-                  file);
+      throw UsageError("'" + value.get<std::string>() + "' is given twice", file);
     }
     return true;
   };
@@ -85,11 +84,10 @@ OrderedJson parse_object(const std::string& text, const std::string& file) {
         error.what();  // "[json.exception.parse_error.101] parse error at ..."
     if (const std::size_t end = message.find("] "); end != message.npos)
       message.remove_prefix(end + 2);
-    throw Error(ErrorCode::invalid_argument, "not valid JSON: " + std::string(message), file);
+    throw UsageError("not valid JSON: " + std::string(message), file);
   }
   if (!object.is_object()) {
-    throw Error(ErrorCode::invalid_argument, "expected a JSON object, found " + found(object),
-                file);
+    throw UsageError("expected a JSON object, found " + found(object), file);
   }
   return object;
 }
@@ -105,8 +103,8 @@ std::string to_word(const Option& option, const OrderedJson& value, const std::s
     return false;
   }();
   if (!fits) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected " + std::string(expected(option)) + ", found " + found(value), subject);
+    throw UsageError("expected " + std::string(expected(option)) + ", found " + found(value),
+                     subject);
   }
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -118,8 +116,8 @@ Setting read_setting(const OptionMatch& match, const std::string& key, const Ord
   Setting setting{match.option, with_dashes(key), {}};
   if (match.alias != nullptr && !match.alias->implied.empty()) {
     if (!value.is_boolean() || !value.get<bool>()) {
-      throw Error(ErrorCode::invalid_argument, "expected true, found " + value.dump(), subject,
-                  "it stands for \"" + option.name + "\": \"" + match.alias->implied + "\"");
+      throw UsageError("expected true, found " + value.dump(), subject,
+                       "it stands for \"" + option.name + "\": \"" + match.alias->implied + "\"");
     }
     setting.words = {match.alias->implied};
   } else if (value.is_array() && holds_several(option)) {
@@ -151,18 +149,15 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
     const OptionMatch match = find_option(command, key);
     if (!match) {
       const std::string near = nearest(with_dashes(key), option_spellings(command));
-      throw Error(ErrorCode::invalid_argument,
-                  "unknown key '" + key + "', which is no option of " + command.name, file,
-                  near.empty() ? "hydrascope help " + command.name + " lists the options"
-                               : "did you mean " + near + "?");
+      throw UsageError("unknown key '" + key + "', which is no option of " + command.name, file,
+                       near.empty() ? "hydrascope help " + command.name + " lists the options"
+                                    : "did you mean " + near + "?");
     }
     if (belongs_to_the_command_line(match.option->name)) {
-      throw Error(ErrorCode::invalid_argument, "'" + key + "' has no place in a configuration file",
-                  file);
+      throw UsageError("'" + key + "' has no place in a configuration file", file);
     }
     if (!seen.insert(match.option).second) {
-      throw Error(ErrorCode::invalid_argument,
-                  "'" + key + "' sets " + match.option->name + " for the second time", file);
+      throw UsageError("'" + key + "' sets " + match.option->name + " for the second time", file);
     }
     settings.push_back(read_setting(match, key, value, file));
   }
@@ -188,8 +183,7 @@ std::string ParsedOptions::dump_config() const {
       try {
         static_cast<void>(value.dump());
       } catch (const Json::type_error&) {
-        throw Error(ErrorCode::invalid_argument, "the value is not UTF-8, which JSON cannot hold",
-                    "--" + name);
+        throw UsageError("the value is not UTF-8, which JSON cannot hold", "--" + name);
       }
     }
     throw;

@@ -2,7 +2,7 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/pictures/glob.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <array>
@@ -151,8 +151,8 @@ Input failed_input(std::string given, fs::path path, ErrorCode code, std::string
 
 void require_inputs(const std::vector<std::string>& words, const std::string& command) {
   if (!words.empty()) return;
-  throw Error(ErrorCode::invalid_argument, "no input given", command,
-              "name pictures, folders or globs; see `hydrascope help " + command + "`");
+  throw UsageError("no input given", command,
+                   "name pictures, folders or globs; see `hydrascope help " + command + "`");
 }
 
 bool has_image_extension(const fs::path& file) { return has_extension(file, kImageExtensions); }

@@ -3,7 +3,7 @@
 #include "app/options/options.h"
 #include "app/pictures/glob.h"
 #include "app/pictures/inputs.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <fstream>
@@ -50,8 +50,7 @@ std::optional<std::int64_t> class_of(const std::string& word, const image::Label
 /// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
 std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  if (!stream)
-    throw Error(ErrorCode::invalid_argument, "cannot be read", "--labels-csv " + file.string());
+  if (!stream) throw UsageError("cannot be read", "--labels-csv " + file.string());
   std::string text(std::istreambuf_iterator<char>(stream), {});
   // Spreadsheets begin UTF-8 with a byte order mark.
   if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
@@ -90,8 +89,7 @@ std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
 std::int64_t checked_class(std::int64_t index, const std::string& word, const image::Labels& labels,
                            const std::string& place) {
   if (index >= 0 && std::cmp_less(index, labels.size())) return index;
-  throw Error(
-      ErrorCode::invalid_argument,
+  throw UsageError(
       "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)",
       place);
 }
@@ -141,8 +139,8 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
                                 const std::string& hint) {
   const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected a folder per class, found no folders",
-                folder.string(), "for a flat folder give --labels-csv FILE");
+    throw UsageError("expected a folder per class, found no folders", folder.string(),
+                     "for a flat folder give --labels-csv FILE");
   }
   std::vector<std::optional<std::int64_t>> targets;
   for (const fs::path& path : folders)
@@ -153,11 +151,10 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
       std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
   if (matched == 0) {
     if (folders.size() != labels.size()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "no folder is named after a class, and there are " +
-                      std::to_string(folders.size()) + " folders for " +
-                      std::to_string(labels.size()) + " classes",
-                  folder.string(), hint);
+      throw UsageError("no folder is named after a class, and there are " +
+                           std::to_string(folders.size()) + " folders for " +
+                           std::to_string(labels.size()) + " classes",
+                       folder.string(), hint);
     }
     for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::int64_t>(i);
     set.rule = "folders in sorted order";
@@ -173,9 +170,8 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
       set.pictures.push_back({file, *targets[i]});
   }
   if (!unknown.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "folders that name no class, or more than one: " + unknown, folder.string(),
-                "name them by synset id, or give --class-map FILE");
+    throw UsageError("folders that name no class, or more than one: " + unknown, folder.string(),
+                     "name them by synset id, or give --class-map FILE");
   }
   if (set.pictures.empty())
     throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
@@ -186,17 +182,16 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
                             const image::Labels& labels) {
   const std::vector<std::vector<std::string>> rows = read_csv(csv);
   const std::string subject = "--labels-csv " + csv.string();
-  if (rows.size() < 2)
-    throw Error(ErrorCode::invalid_argument, "expected a header and rows", subject);
+  if (rows.size() < 2) throw UsageError("expected a header and rows", subject);
   const auto file_column = column_of(rows[0], {"file", "filename", "image"});
   const auto index_column = column_of(rows[0], {"class_index", "label", "index"});
   const auto id_column = column_of(rows[0], {"synset", "id"});
   const auto real_column = column_of(rows[0], {"real_labels", "real", "labels"});
   if (!file_column || (!index_column && !id_column && !real_column)) {
-    throw Error(ErrorCode::invalid_argument,
-                "the header needs a column file, filename or image and one of class_index, label, "
-                "index, synset, id, real_labels",
-                subject);
+    throw UsageError(
+        "the header needs a column file, filename or image and one of class_index, label, "
+        "index, synset, id, real_labels",
+        subject);
   }
   LabelledSet set;
   set.has_labels = index_column || id_column;
@@ -208,10 +203,9 @@ LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
     const std::string place = subject + ", row " + std::to_string(i + 1);
     const auto cell = [&](const std::optional<std::size_t>& column) -> const std::string& {
       if (*column < rows[i].size()) return rows[i][*column];
-      throw Error(ErrorCode::invalid_argument,
-                  "expected " + std::to_string(rows[0].size()) + " columns, found " +
-                      std::to_string(rows[i].size()),
-                  place);
+      throw UsageError("expected " + std::to_string(rows[0].size()) + " columns, found " +
+                           std::to_string(rows[i].size()),
+                       place);
     };
     LabelledPicture picture{folder / cell(file_column)};
     if (index_column) {

@@ -1,7 +1,7 @@
 #include "app/results/format.h"
 
 #include "app/pictures/file_extension.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <array>
@@ -66,8 +66,8 @@ std::string md_field(std::string_view text) {
 Format choose_format(std::string_view format, std::string_view output) {
   if (!format.empty()) {
     if (const auto found = find_format(format)) return *found;
-    throw Error(ErrorCode::invalid_argument, "unknown format '" + std::string(format) + "'",
-                "--format", "one of text, json, jsonl, csv, tsv");
+    throw UsageError("unknown format '" + std::string(format) + "'", "--format",
+                     "one of text, json, jsonl, csv, tsv");
   }
   const std::string extension = lower_extension(output);
   // Only benchmark offers md.

@@ -1,6 +1,6 @@
 #include "app/results/npy_file.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/image/decoders/crc32.h"
 
 #include <algorithm>
@@ -65,10 +65,9 @@ std::int64_t checked_size(std::span<const std::int64_t> shape, std::size_t float
     size *= extent;
   }
   if (size < 0 || static_cast<std::uint64_t>(size) != floats) {
-    throw Error(ErrorCode::invalid_argument,
-                what + (" of shape " + row_shape_text(shape)) + " with " + std::to_string(floats) +
-                    " values",
-                subject);
+    throw UsageError(what + (" of shape " + row_shape_text(shape)) + " with " +
+                         std::to_string(floats) + " values",
+                     subject);
   }
   return size;
 }
@@ -104,10 +103,9 @@ void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t>
     out_.write(std::as_bytes(std::span(header_of_none)));
     for (; pending_nan_rows_ > 0; --pending_nan_rows_) write_nan_row();
   } else if (!std::equal(shape.begin(), shape.end(), shape_.begin(), shape_.end())) {
-    throw Error(ErrorCode::invalid_argument,
-                "row " + std::to_string(rows_) + " has the shape " + row_shape_text(shape) +
-                    ", the rows before it " + row_shape_text(shape_),
-                file_.native(), "one array holds inputs of one size: give --img-size");
+    throw UsageError("row " + std::to_string(rows_) + " has the shape " + row_shape_text(shape) +
+                         ", the rows before it " + row_shape_text(shape_),
+                     file_.native(), "one array holds inputs of one size: give --img-size");
   }
   out_.write(std::as_bytes(row));
   ++rows_;
@@ -196,7 +194,7 @@ void NpzWriter::add(const std::string& name, std::span<const float> values,
   const std::string subject = name_ + ": " + name;
   check_shape(shape, values.size(), subject);
   if (!names_.insert(name).second)
-    throw Error(ErrorCode::invalid_argument, "the archive has an array of that name", subject);
+    throw UsageError("the archive has an array of that name", subject);
   const std::string header = npy_header(shape);
   const std::uint64_t size = header.size() + values.size_bytes();
   const std::string entry_name = name + ".npy";

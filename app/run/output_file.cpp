@@ -1,5 +1,7 @@
 #include "app/run/output_file.h"
 
+#include "app/run/usage_error.h"
+
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
@@ -103,9 +105,9 @@ void check_output_file(const std::string& file, std::string_view option) {
   const std::filesystem::path folder = std::filesystem::path(file).parent_path();
   std::error_code ignored;
   if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(), place);
+    throw UsageError("no such folder: " + folder.string(), place);
   if (std::filesystem::is_directory(file, ignored))
-    throw Error(ErrorCode::invalid_argument, "expected a file, found a folder", place);
+    throw UsageError("expected a file, found a folder", place);
 }
 
 }  // namespace hydrascope::app

@@ -1,7 +1,7 @@
 #include "app/run/process_team.h"
 
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <ATen/ATen.h>
 
@@ -26,9 +26,8 @@ ProcessTeam::ProcessTeam()
 
 void ProcessTeam::refuse(const std::string& subject) const {
   if (!has_others()) return;
-  throw Error(ErrorCode::invalid_argument,
-              "cannot be shared by " + std::to_string(launch_.world_size) + " processes", subject,
-              "run it in one process, without torchrun");
+  throw UsageError("cannot be shared by " + std::to_string(launch_.world_size) + " processes",
+                   subject, "run it in one process, without torchrun");
 }
 
 void ProcessTeam::join(double timeout) {

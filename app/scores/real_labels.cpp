@@ -1,6 +1,6 @@
 #include "app/scores/real_labels.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <nlohmann/json.hpp>
 
@@ -35,9 +35,8 @@ std::vector<std::int64_t> classes_of(const nlohmann::json& entry, std::int64_t n
            value.get<std::int64_t>() < num_classes;
   };
   if (!entry.is_array() || !std::ranges::all_of(entry, is_class)) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected a list of class indices from 0 to " + std::to_string(num_classes - 1),
-                place);
+    throw UsageError(
+        "expected a list of class indices from 0 to " + std::to_string(num_classes - 1), place);
   }
   return entry.get<std::vector<std::int64_t>>();
 }
@@ -48,26 +47,23 @@ void read_real_labels(const std::filesystem::path& file, std::int64_t num_classe
                       LabelledSet& set) {
   const std::string subject = "--real-labels " + file.string();
   std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw Error(ErrorCode::invalid_argument, "cannot be read", subject);
+  if (!stream) throw UsageError("cannot be read", subject);
   const nlohmann::json lists =
       nlohmann::json::parse(stream, /*cb=*/nullptr, /*allow_exceptions=*/false);
-  if (!lists.is_array())
-    throw Error(ErrorCode::invalid_argument, "expected a JSON list of lists", subject);
+  if (!lists.is_array()) throw UsageError("expected a JSON list of lists", subject);
   const bool numbered = std::ranges::all_of(set.pictures, [](const LabelledPicture& picture) {
     return validation_number(picture.file).has_value();
   });
   if (!numbered && lists.size() != set.pictures.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                "holds " + std::to_string(lists.size()) + " lists for " +
-                    std::to_string(set.pictures.size()) + " pictures",
-                subject);
+    throw UsageError("holds " + std::to_string(lists.size()) + " lists for " +
+                         std::to_string(set.pictures.size()) + " pictures",
+                     subject);
   }
   for (std::size_t i = 0; i < set.pictures.size(); ++i) {
     LabelledPicture& picture = set.pictures[i];
     const std::size_t at = numbered ? *validation_number(picture.file) - 1 : i;
     if (at >= lists.size()) {
-      throw Error(ErrorCode::invalid_argument,
-                  "has no list for " + picture.file.filename().string(), subject);
+      throw UsageError("has no list for " + picture.file.filename().string(), subject);
     }
     picture.valid =
         classes_of(lists[at], num_classes, subject + ", list " + std::to_string(at + 1));

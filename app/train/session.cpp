@@ -3,7 +3,7 @@
 #include "app/run/local_ranks.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -26,14 +26,13 @@ void check_state(const fs::path& file, const fs::path& folder,
                  const std::optional<fs::path>& newest) {
   const std::string place = "--resume " + file.string();
   std::error_code ignored;
-  if (!fs::exists(file, ignored)) throw Error(ErrorCode::invalid_argument, "no such file", place);
+  if (!fs::exists(file, ignored)) throw UsageError("no such file", place);
   const std::string hint = newest ? "the newest one is " + newest->string() : "";
   if (!file.native().ends_with(".state.safetensors"))
-    throw Error(ErrorCode::invalid_argument, "expected a state, step-N.state.safetensors", place,
-                hint);
+    throw UsageError("expected a state, step-N.state.safetensors", place, hint);
   if (!fs::equivalent(fs::absolute(file).parent_path(), folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "is no state of the run in " + folder.string(), place,
-                hint.empty() ? "a run goes on in its own folder (-o)" : hint);
+    throw UsageError("is no state of the run in " + folder.string(), place,
+                     hint.empty() ? "a run goes on in its own folder (-o)" : hint);
 }
 
 }  // namespace
@@ -41,8 +40,8 @@ void check_state(const fs::path& file, const fs::path& folder,
 std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
   auto lock = std::make_unique<FileLock>(folder);
   if (lock->is_taken()) {
-    throw Error(ErrorCode::invalid_argument, "another run is at work in this folder",
-                folder.string(), "wait for its end, or give this one another place (-o)");
+    throw UsageError("another run is at work in this folder", folder.string(),
+                     "wait for its end, or give this one another place (-o)");
   }
   return lock;
 }
@@ -55,8 +54,8 @@ std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::
   if (group.is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
   const bool begins = word.empty() || (word == "auto" && !newest);
   if (group.is_first() && word.empty() && newest && !request.force) {
-    throw Error(ErrorCode::invalid_argument, "the folder holds a run", folder.string(),
-                "--resume auto goes on with it, --force begins anew");
+    throw UsageError("the folder holds a run", folder.string(),
+                     "--resume auto goes on with it, --force begins anew");
   }
   const bool all_begin = model::training::number_of_first(group, device, begins ? 1 : 0) != 0;
   const std::optional<fs::path> file =
@@ -99,9 +98,8 @@ void require_same_on_all(const std::string& recipe, const std::string& identity,
   const auto mine = static_cast<std::int64_t>(std::hash<std::string>{}(recipe + identity));
   const std::int64_t of_first = model::training::number_of_first(group, device, mine);
   if (model::training::sum_of_all(group, device, mine == of_first ? 0 : 1) > 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "the processes were given different options or pictures", "training",
-                "start all of them with the same command line, on the same files");
+    throw UsageError("the processes were given different options or pictures", "training",
+                     "start all of them with the same command line, on the same files");
   }
 }
 
@@ -126,8 +124,8 @@ std::unique_ptr<model::training::ProcessGroup> join(double timeout, c10::Device 
 int local_processes(const std::optional<Asked<int>>& asked, int otherwise) {
   const bool is_launched = std::getenv("WORLD_SIZE") != nullptr;
   if (is_launched && asked && !LocalRanks::started_this_process()) {
-    throw Error(ErrorCode::invalid_argument, "the launcher says how many processes there are",
-                asked->origin + " with WORLD_SIZE in the environment");
+    throw UsageError("the launcher says how many processes there are",
+                     asked->origin + " with WORLD_SIZE in the environment");
   }
   if (is_launched) return 1;
   return asked ? asked->value : otherwise;

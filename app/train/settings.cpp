@@ -1,6 +1,6 @@
 #include "app/train/settings.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <string>
@@ -24,8 +24,7 @@ training::ClassificationOptions loss_of(const ParsedOptions& options,
   // A dumped configuration holds defaults too.
   for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
     if (options.source(name) == Source::command_line && !read.given("teacher"))
-      throw Error(ErrorCode::invalid_argument, "there is no teacher", options.origin(name),
-                  "--teacher MODEL");
+      throw UsageError("there is no teacher", options.origin(name), "--teacher MODEL");
   }
   loss.distillation_is_hard = read.is("distillation-type", "hard");
   read.take("distillation-alpha", loss.distillation_weight);
@@ -42,7 +41,7 @@ void refuse_beside_sizes(const TrainingRequest& request) {
                                       {augment.color_jitter > 0, "--color-jitter"},
                                       {augment.erase_probability > 0, "--reprob"},
                                       {augment.rand_augment.operations > 0, "--aa"}})
-    if (is_on) throw Error(ErrorCode::invalid_argument, "does not go with --sizes", option);
+    if (is_on) throw UsageError("does not go with --sizes", option);
 }
 
 }  // namespace
@@ -83,10 +82,9 @@ RunLength length_of(const TrainRequest& request, std::size_t pictures, int world
   length.pictures_of_a_step = length.batch_size * length.accumulation * world_size;
   length.steps_per_epoch = static_cast<std::int64_t>(pictures) / length.pictures_of_a_step;
   if (length.steps_per_epoch < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "an update takes " + std::to_string(length.pictures_of_a_step) +
-                    " pictures, and there are " + std::to_string(pictures),
-                "--batch-size " + std::to_string(length.batch_size));
+    throw UsageError("an update takes " + std::to_string(length.pictures_of_a_step) +
+                         " pictures, and there are " + std::to_string(pictures),
+                     "--batch-size " + std::to_string(length.batch_size));
   }
   return length;
 }
@@ -99,9 +97,8 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
   const std::int64_t warmup_epochs =
       request.warmup_epochs.value_or(std::min(kWarmupEpochs, length.epochs - 1));
   if (warmup_epochs >= length.epochs) {
-    throw Error(ErrorCode::invalid_argument,
-                "of " + std::to_string(length.epochs) + " epochs none would be left",
-                "--warmup-epochs " + std::to_string(warmup_epochs));
+    throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
+                     "--warmup-epochs " + std::to_string(warmup_epochs));
   }
   constexpr double kMinRate = 1e-5;
   constexpr double kMostOfRate = 0.01;

@@ -2,8 +2,8 @@
 
 #include "app/model/assets.h"
 #include "app/options/option_table.h"
+#include "app/run/usage_error.h"
 #include "app/train/training_options.h"
-#include "kernels/error.h"
 #include "kernels/shortest_number.h"
 #include "model/config/architectures.h"
 
@@ -26,21 +26,19 @@ struct Folders {
 Folders find_folders(const DataRequest& data) {
   const std::vector<std::string>& words = data.words;
   if (words.size() != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected one folder of pictures, found " + std::to_string(words.size()), "train",
-                "hydrascope train imagenette/");
+    throw UsageError("expected one folder of pictures, found " + std::to_string(words.size()),
+                     "train", "hydrascope train imagenette/");
   }
   const fs::path root = words[0];
   std::error_code ignored;
-  if (!fs::is_directory(root, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder", words[0]);
+  if (!fs::is_directory(root, ignored)) throw UsageError("no such folder", words[0]);
   Folders folders;
   const fs::path split = root / data.train_split;
   if (!fs::is_directory(split, ignored)) {
     if (data.names_train_split || data.val_split)
-      throw Error(ErrorCode::invalid_argument, "no such folder", split.string(),
-                  std::string(data.names_train_split ? "--train-split" : "--val-split") +
-                      " needs both folders");
+      throw UsageError("no such folder", split.string(),
+                       std::string(data.names_train_split ? "--train-split" : "--val-split") +
+                           " needs both folders");
     folders.training = root;
     return folders;
   }
@@ -52,8 +50,7 @@ Folders find_folders(const DataRequest& data) {
     folders.validation = root / name;
     return folders;
   }
-  if (data.val_split)
-    throw Error(ErrorCode::invalid_argument, "no such folder", (root / names[0]).string());
+  if (data.val_split) throw UsageError("no such folder", (root / names[0]).string());
   return folders;
 }
 
@@ -61,8 +58,8 @@ Folders find_folders(const DataRequest& data) {
 std::vector<fs::path> folders_of_classes(const fs::path& folder) {
   std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
-    throw Error(ErrorCode::invalid_argument, "expected a folder per class, found no folders",
-                folder.string(), "sort the pictures into folders named after their classes");
+    throw UsageError("expected a folder per class, found no folders", folder.string(),
+                     "sort the pictures into folders named after their classes");
   }
   return folders;
 }
@@ -90,8 +87,7 @@ LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& lab
   (void)folders_of_classes(folder);
   LabelledSet set = read_folder_classes(folder, labels.labels, hint);
   if (set.is_by_order && labels.origin != LabelOrigin::numbers) {
-    throw Error(ErrorCode::invalid_argument, "no folder is named after a class of the model",
-                folder.string(), hint);
+    throw UsageError("no folder is named after a class of the model", folder.string(), hint);
   }
   return set;
 }
@@ -133,12 +129,12 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());
     if (model.num_classes && *model.num_classes != classes) {
-      throw Error(ErrorCode::invalid_argument,
-                  "there are " + std::to_string(classes) + " folders of classes in " +
-                      folders.training.string(),
-                  "--num-classes " + std::to_string(*model.num_classes),
-                  "--labels FILE names the classes of a larger classifier, --labels imagenet1k "
-                  "ImageNet's");
+      throw UsageError(
+          "there are " + std::to_string(classes) + " folders of classes in " +
+              folders.training.string(),
+          "--num-classes " + std::to_string(*model.num_classes),
+          "--labels FILE names the classes of a larger classifier, --labels imagenet1k "
+          "ImageNet's");
     }
     config.num_classes = classes;
     if (!is_new) subject.source.head.num_classes = classes;
@@ -161,8 +157,8 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
   model::validate(config);
 
   if (folders.validation && data.held_out > 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "there are pictures to validate on: " + folders.validation->string(), "--held-out");
+    throw UsageError("there are pictures to validate on: " + folders.validation->string(),
+                     "--held-out");
   }
   constexpr const char* kNewHead = "--reset-head trains a classifier of these folders' classes";
   const LabelledSet set = read_named_classes(
@@ -178,10 +174,9 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
     const double share =
         held_out < 1 ? held_out : held_out / static_cast<double>(subject.training.size());
     if (share > kMostShare) {
-      throw Error(ErrorCode::invalid_argument,
-                  "too few pictures would be left to learn from, of " +
-                      std::to_string(subject.training.size()),
-                  "--held-out " + shortest_number(held_out));
+      throw UsageError("too few pictures would be left to learn from, of " +
+                           std::to_string(subject.training.size()),
+                       "--held-out " + shortest_number(held_out));
     }
     model::training::Split split =
         model::training::hold_out(std::move(subject.training), share, data.seed);

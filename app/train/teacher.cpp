@@ -1,6 +1,6 @@
 #include "app/train/teacher.h"
 
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
 
@@ -33,17 +33,15 @@ model::training::ClassificationTask::Teacher make_teacher(const std::optional<Mo
   const ModelSource& source = *teacher;
   const std::string subject = "--teacher " + source.name;
   if (source.config.num_classes != num_classes) {
-    throw Error(ErrorCode::invalid_argument,
-                "the teacher has " + std::to_string(source.config.num_classes) +
-                    " classes, the model " + std::to_string(num_classes),
-                subject);
+    throw UsageError("the teacher has " + std::to_string(source.config.num_classes) +
+                         " classes, the model " + std::to_string(num_classes),
+                     subject);
   }
   const std::int64_t patch = source.config.patch_size;
   if (student.img_size.height % patch != 0 || student.img_size.width % patch != 0) {
-    throw Error(ErrorCode::invalid_argument,
-                "the teacher's patches of " + std::to_string(patch) +
-                    " pixels do not divide the pictures, " + size_text(student.img_size),
-                subject);
+    throw UsageError("the teacher's patches of " + std::to_string(patch) +
+                         " pixels do not divide the pictures, " + size_text(student.img_size),
+                     subject);
   }
   const image::Size own_size{source.config.img_height, source.config.img_width};
   if (own_size != student.img_size) {

@@ -2,8 +2,8 @@
 
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
+#include "app/run/usage_error.h"
 #include "kernels/device/cpu_features.h"
-#include "kernels/error.h"
 #include "model/checkpoint/formats/sha256.h"
 
 #include <nlohmann/json.hpp>
@@ -31,8 +31,7 @@ void take_range(const OptionReader& read, const char* name, double maximum,
                 std::array<double, 2>& range) {
   read.take(name, range);
   if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
-    throw Error(ErrorCode::invalid_argument, "expected a smaller and a larger number above 0",
-                "--" + std::string(name));
+    throw UsageError("expected a smaller and a larger number above 0", "--" + std::string(name));
   }
 }
 
@@ -41,8 +40,7 @@ model::training::OptimizerOptions optimizer_of(const OptionReader& read) {
   if (read.is("opt", "sgd")) optimizer.kind = model::training::OptimizerKind::sgd;
   read.take("opt-betas", optimizer.betas);
   for (const double beta : optimizer.betas) {
-    if (!(beta < 1))
-      throw Error(ErrorCode::invalid_argument, "expected numbers below 1", "--opt-betas");
+    if (!(beta < 1)) throw UsageError("expected numbers below 1", "--opt-betas");
   }
   read.take("opt-eps", optimizer.eps);
   read.take("momentum", optimizer.momentum);
@@ -76,9 +74,8 @@ std::optional<model::training::Autocast> asked_autocast(const OptionReader& read
 
 void require_whole_patches(const image::Size& size, std::int64_t patch, const char* option) {
   if (size.height % patch == 0 && size.width % patch == 0) return;
-  throw Error(ErrorCode::invalid_argument,
-              "expected multiples of the patch, " + std::to_string(patch) + " pixels",
-              std::string(option) + " " + size_text(size));
+  throw UsageError("expected multiples of the patch, " + std::to_string(patch) + " pixels",
+                   std::string(option) + " " + size_text(size));
 }
 
 /// In order.
@@ -112,8 +109,8 @@ TrainingRequest training_request(const ParsedOptions& options) {
     request.sizes.push_back(parse_size(text, "--sizes"));
   read.take("scenes", request.scenes);
   if (!request.scenes.empty() && request.sizes.empty()) {
-    throw Error(ErrorCode::invalid_argument, "scenes are for the sizes that are learned",
-                "--scenes", "--sizes 512,1088x1920");
+    throw UsageError("scenes are for the sizes that are learned", "--scenes",
+                     "--sizes 512,1088x1920");
   }
   read.take("model-ema", request.averages);
   read.take("model-ema-decay", request.average_decay);
@@ -145,8 +142,7 @@ TrainingRequest training_request(const ParsedOptions& options) {
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
   if (transform.config.native) {
-    throw Error(ErrorCode::invalid_argument, "pictures of a batch need one size", "--native",
-                "--img-size sets it");
+    throw UsageError("pictures of a batch need one size", "--native", "--img-size sets it");
   }
   require_whole_patches(transform.config.img_size, transform.config.patch_size, "--img-size");
   return transform.config;
@@ -158,14 +154,13 @@ std::vector<model::training::TrainingPicture> pictures_of(const std::string& wor
   std::vector<model::training::TrainingPicture> pictures;
   InputStream inputs({word}, /*recursive=*/true, std::cin);
   while (const auto input = inputs.next()) {
-    if (input->error) throw Error(ErrorCode::invalid_argument, input->message, input->given);
+    if (input->error) throw UsageError(input->message, input->given);
     if (input->is_video) continue;
     if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
       pictures.push_back({input->path, -1, source});
   }
   if (pictures.empty()) {
-    throw Error(ErrorCode::invalid_argument,
-                "found no pictures, or none that no other input has named", word);
+    throw UsageError("found no pictures, or none that no other input has named", word);
   }
   return pictures;
 }

@@ -2,7 +2,7 @@
 
 #include "app/options/option_table.h"
 #include "app/options/options.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <string_view>
@@ -54,9 +54,8 @@ std::string nearest_names(std::string_view word, const image::Labels& labels) {
     hint += (index == classes.front() ? " " : ", ") + std::to_string(index) + " (";
     hint += (label.id.empty() ? "" : label.id + ": ") + label.names + ")";
   }
-  throw Error(ErrorCode::invalid_argument,
-              std::to_string(classes.size()) + " classes have this name",
-              "--class " + std::string(word), hint);
+  throw UsageError(std::to_string(classes.size()) + " classes have this name",
+                   "--class " + std::string(word), hint);
 }
 
 }  // namespace
@@ -71,16 +70,16 @@ std::int64_t find_class(std::string_view word, const image::Labels& labels) {
     const std::int64_t index = to_integer(word, subject);
     const auto count = static_cast<std::int64_t>(labels.size());
     if (index >= 0 && index < count) return index;
-    throw Error(ErrorCode::invalid_argument,
-                "expected a class from 0 to " + std::to_string(count - 1), subject);
+    throw UsageError("expected a class from 0 to " + std::to_string(count - 1), subject);
   }
   const std::vector<std::int64_t> classes = labels.find_name(word);
   if (classes.size() > 1) refuse_ambiguous(word, classes, labels);
   if (!classes.empty()) return classes.front();
   const std::string near = nearest_names(word, labels);
-  throw Error(ErrorCode::invalid_argument, "there is no class of that name", subject,
-              near.empty() ? "a class index, synset id or name; `hydrascope classify` shows some"
-                           : "did you mean " + near + "?");
+  throw UsageError("there is no class of that name", subject,
+                   near.empty()
+                       ? "a class index, synset id or name; `hydrascope classify` shows some"
+                       : "did you mean " + near + "?");
 }
 
 ClassChoice::ClassChoice(std::span<const std::string> words, std::optional<std::int64_t> topk,
@@ -131,8 +130,8 @@ Method parse_method(const std::string& word) {
   if (const auto* entry = model::explain::find_method_or_null(word)) return entry->method;
   const std::vector<std::string> names = method_words();
   const std::string near = nearest(word, names);
-  throw Error(
-      ErrorCode::invalid_argument, "unknown method", "--method " + word,
+  throw UsageError(
+      "unknown method", "--method " + word,
       near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
 }
 
@@ -141,9 +140,8 @@ std::int64_t parse_place(const std::string& word, const std::string& option, std
                          const char* others) {
   const std::int64_t place = to_integer(word, option);
   if (place < 0 || place >= count) {
-    throw Error(ErrorCode::invalid_argument,
-                "the model has " + option.substr(2) + "s 0 to " + std::to_string(count - 1),
-                option + " " + word, others);
+    throw UsageError("the model has " + option.substr(2) + "s 0 to " + std::to_string(count - 1),
+                     option + " " + word, others);
   }
   return place;
 }
@@ -227,10 +225,9 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
   const auto add = [&](Method method, std::int64_t layer) {
     for (const Head& head : heads) {
       if (head.kind != Head::Kind::mean && !model::explain::entry_of(method).by_head) {
-        throw Error(ErrorCode::invalid_argument,
-                    std::string(model::explain::entry_of(method).name) +
-                        " has one map for all heads, none by head",
-                    "--head " + to_text(head), "hydra and attention have maps by head");
+        throw UsageError(std::string(model::explain::entry_of(method).name) +
+                             " has one map for all heads, none by head",
+                         "--head " + to_text(head), "hydra and attention have maps by head");
       }
       const auto is_same = [&](const MapChoice& other) {
         return other.method == method && other.layer == layer && other.head == head;

@@ -2,7 +2,7 @@
 
 #include "app/model/assets.h"
 #include "app/options/option_builders.h"
-#include "kernels/error.h"
+#include "app/run/usage_error.h"
 #include "viz/scale/colormap.h"
 
 #include <algorithm>
@@ -28,15 +28,15 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
 void refuse_file_for_folder(const fs::path& folder) {
   if (folder == "-")
-    throw Error(ErrorCode::invalid_argument, "heatmaps are files, expected a folder", "--output -",
-                "records go to standard output in any case");
+    throw UsageError("heatmaps are files, expected a folder", "--output -",
+                     "records go to standard output in any case");
   std::error_code none;
   if (fs::is_directory(folder, none)) return;
   static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl", ".csv",
                                      ".tsv", ".txt", ".html", ".npy",  ".npz",  ".mp4"};
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
-  throw Error(ErrorCode::invalid_argument, "names a folder, not a file",
-              "--output " + folder.string(), "records go to standard output");
+  throw UsageError("names a folder, not a file", "--output " + folder.string(),
+                   "records go to standard output");
 }
 
 FigureOptions figure_options(const ParsedOptions& options) {
@@ -77,8 +77,7 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   for (const char* name : {"keep-tokens", "keep-layer"}) {
     if (options.given(name))
-      throw Error(ErrorCode::invalid_argument, "a map needs every token",
-                  "--" + std::string(name) + " with visualize");
+      throw UsageError("a map needs every token", "--" + std::string(name) + " with visualize");
   }
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
@@ -100,8 +99,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   outputs.html = options.text("html");
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
-    throw Error(ErrorCode::invalid_argument, "the page's name must end in .html",
-                "--html " + outputs.html.string());
+    throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
   read.take("font", request.font);
   request.label_type = outputs.figure.label_type;
   read.take("video-stride", request.video_stride);
