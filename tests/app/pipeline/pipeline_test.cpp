@@ -1,12 +1,10 @@
 #include "app/pipeline/pipeline.h"
 
-#include "model/inference/classifier.h"
 #include "model/transform.h"
-#include "model/vision_transformer.h"
+#include "tests/app/pipeline/small_pipeline.h"
 #include "tests/error_matchers.h"
 #include "tests/model/tensor_match.h"
 #include "tests/picture_files.h"
-#include "tests/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -20,62 +18,6 @@
 
 namespace hydrascope::app {
 namespace pipeline_test {
-
-/// A classifier small enough to run hundreds of pictures in a blink.
-model::Classifier small_classifier(const testing::TemporaryFolder& folder) {
-  model::VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 32;
-  config.patch_size = 8;
-  config.embed_dim = 16;
-  config.num_heads = 2;
-  config.depth = 1;
-  config.num_classes = 4;
-  at::manual_seed(0);
-  const model::VisionTransformer made(config);
-  const auto file = folder.path() / "small.safetensors";
-  checkpoint::save_checkpoint(file, *made, checkpoint::Dtype::F32, {});
-  return model::Classifier(config, checkpoint::Checkpoint::open(file), {});
-}
-
-struct Outcome {
-  std::vector<PipelineResult> results;
-  PipelineTiming timing;
-};
-
-class PipelineTest : public ::testing::Test {
- protected:
-  PipelineTest() {
-    options_.transform.img_size = {32, 32};
-    options_.transform.patch_size = 8;
-    options_.workers = 3;
-  }
-
-  Input file(int index, int width = 40, int height = 30) {
-    const std::string name = std::to_string(index) + ".ppm";
-    return {name, folder_.write(name, testing::ppm(width, height, static_cast<unsigned>(index))),
-            false, std::nullopt, ""};
-  }
-
-  Outcome run(const std::vector<Input>& inputs) {
-    Outcome run;
-    std::size_t next = 0;
-    run.timing = run_pipeline(
-        [&]() -> std::optional<Input> {
-          return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
-        },
-        classifier_, options_,
-        [&](const PipelineResult& result) {
-          run.results.push_back(result);
-          return true;
-        });
-    return run;
-  }
-
-  testing::TemporaryFolder folder_;
-  model::Classifier classifier_ = small_classifier(folder_);
-  PipelineOptions options_;
-};
 
 /// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
 class TwoSlotModel final : public model::inference::Engine {
@@ -378,91 +320,6 @@ TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
       },
       classifier_, options_, [&](const PipelineResult&) { return ++done > 0; });
   EXPECT_TRUE(first_came_alone);
-}
-
-class PipelineViewsTest : public PipelineTest {
- protected:
-  PipelineViewsTest() { options_.transform.tiling = image::Tiling::tiles; }
-  /// Sizes of one view, of several, and of less than a tile.
-  std::vector<Input> pictures(int count) {
-    std::vector<Input> inputs;
-    for (int i = 0; i < count; ++i) inputs.push_back(file(i, 20 + 37 * (i % 5), 24 + 29 * (i % 4)));
-    return inputs;
-  }
-};
-
-TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
-  for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid}) {
-    options_.transform.tiling = tiling;
-    options_.batch_size = 5;
-    options_.keep_picture = true;
-    const std::vector<Input> inputs = pictures(20);
-    const Outcome outcome = run(inputs);
-    ASSERT_EQ(outcome.results.size(), inputs.size());
-    EXPECT_EQ(outcome.timing.images, 20);
-    std::size_t most = 0;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const PipelineResult& result = outcome.results[i];
-      EXPECT_EQ(result.input.given, inputs[i].given);
-      ASSERT_FALSE(result.error) << result.message;
-      ASSERT_TRUE(result.views);
-      const image::Picture picture = image::read_picture(inputs[i].path, {});
-      EXPECT_EQ(result.pixels.rgb, picture.rgb);
-      EXPECT_EQ(result.picture, (image::Size{picture.height, picture.width}));
-      const auto plans = image::plan_views(options_.transform, result.picture);
-      ASSERT_EQ(result.views->plans.size(), plans.size());
-      most = std::max(most, plans.size());
-      std::vector<at::Tensor> views;
-      for (const image::TransformPlan& plan : plans)
-        views.push_back(image::normalise(options_.transform,
-                                         image::transform_pixels(options_.transform, picture, plan),
-                                         plan.output));
-      const at::Tensor logits = classifier_.logits(at::stack(views));
-      const at::Tensor expected = std::get<0>(at::softmax(logits.to(at::kDouble), -1).max(0));
-      for (std::int64_t c = 0; c < 4; ++c) {
-        const BestViews::Best& best = result.views->best.classes().at(static_cast<std::size_t>(c));
-        EXPECT_NEAR(best.probability, expected[c].item<double>(), 1e-5);
-        const auto view = static_cast<std::int64_t>(best.view);
-        EXPECT_NEAR(best.logit, logits[view][c].item<double>(), 1e-4);
-        EXPECT_FLOAT_EQ(result.logits[c].item<float>(), static_cast<float>(best.logit));
-      }
-    }
-    EXPECT_GE(most, 24U);
-  }
-}
-
-TEST_F(PipelineViewsTest, BatchesAndFailuresAreAsWithOneView) {
-  TwoSlotModel model(3);
-  options_.batch_size = 8;
-  std::vector<Input> inputs = pictures(12);
-  inputs[4] = {"four", folder_.write("four.jpg", "this is text"), false, std::nullopt, ""};
-  inputs[9] = {"nine", {}, false, ErrorCode::not_found, "no such file"};
-  const auto results = results_of(model, options_, inputs);
-  ASSERT_EQ(results.size(), 12U);
-  std::int64_t views = 0;
-  for (std::size_t i = 0; i < 12; ++i) {
-    EXPECT_EQ(results[i].input.given, inputs[i].given);
-    EXPECT_EQ(results[i].error.has_value(), i == 4 || i == 9) << results[i].message;
-    if (!results[i].error) views += std::ssize(results[i].views->plans);
-  }
-  EXPECT_EQ(results[4].error, ErrorCode::unsupported_format);
-  EXPECT_LE(std::ranges::max(model.sizes_), 2) << "8 and 4 did not fit";
-  EXPECT_EQ(std::accumulate(model.sizes_.begin(), model.sizes_.end(), std::int64_t{0}), views);
-  TwoSlotModel without_room(0);
-  for (const PipelineResult& result : results_of(without_room, options_, pictures(3)))
-    EXPECT_EQ(result.error, ErrorCode::out_of_memory);
-}
-
-TEST_F(PipelineViewsTest, ALargePictureGoesThroughInBatches) {
-  options_.batch_size = 4;
-  for (const std::int64_t budget : {options_.memory_budget, std::int64_t{1}}) {
-    options_.memory_budget = budget;  // a tiny one only slows it down
-    TwoSlotModel model(100);
-    const auto results = results_of(model, options_, {file(0, 700, 500), file(1)});
-    ASSERT_EQ(results.size(), 2U);
-    EXPECT_EQ(results[0].views->plans.size(), 29U * 21U);
-    EXPECT_LE(std::ranges::max(model.sizes_), 4);
-  }
 }
 
 }  // namespace pipeline_test
