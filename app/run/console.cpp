@@ -1,20 +1,16 @@
 #include "app/run/console.h"
 
-#include "app/results/format.h"
-#include "app/run/output_file.h"
 #include "kernels/error.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <fcntl.h>
 #include <fstream>
-#include <system_error>
 #include <unistd.h>
 #include <utility>
 

@@ -1,13 +1,10 @@
-// What a command says besides its results: notes on stderr, results on stdout or into a file.
+// What a command says besides its results, on stderr.
 #pragma once
 
 #include "app/run/output_file.h"
 #include "kernels/error.h"
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "app/run/output_file.h"
 
+#include "app/results/format.h"
 #include "app/run/usage_error.h"
 
 #include <cerrno>
@@ -7,6 +8,7 @@
 #include <fcntl.h>
 #include <string_view>
 #include <sys/file.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {

@@ -1,9 +1,13 @@
-// What two runs must not write at once.
+// `-o`: a file or standard output, which neither two runs nor the processes of one spoil for each other.
 #pragma once
 
 #include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
 #include <streambuf>
 #include <string>
+#include <string_view>
 
 namespace hydrascope::app {
 
@@ -22,8 +26,6 @@ class FileLock {
   int descriptor_;
   bool is_taken_ = false;
 };
-
-// Output of several processes into one pipe, terminal or file, never torn.
 
 /// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
 /// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
