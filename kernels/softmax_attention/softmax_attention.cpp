@@ -188,10 +188,12 @@ void attend_of(const softmax_attention::AttendParams<T>& p) {
                                 nullptr,
                                 words};
         for (std::int64_t row = 0; row < rows; row += kStripRows) {
-          const int strip_rows = static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows);
+          const int strip_rows =
+              static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows);
           KeyBlock<T> seen = block;
           if (p.sees != nullptr)
-            seen.sees = p.sees + (group + row) * words + key / static_cast<std::int64_t>(kScoreGroup);
+            seen.sees =
+                p.sees + (group + row) * words + key / static_cast<std::int64_t>(kScoreGroup);
           seen = seen_keys(seen, strip_rows, d);
           if (seen.count > 0)
             attend_block(q + row * p.q_stride, p.q_stride, strip_rows, d, seen, key == 0, scratch,

@@ -2,6 +2,7 @@
 
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "model/attention/sparse/sparse_softmax.h"
+#include "model/inference/cpu/tile_shape.h"
 
 #include <ATen/ATen.h>
 
@@ -17,7 +18,6 @@ using at::Tensor;
 
 /// Queries of a group, at most: packing the keys for so many is little beside computing with them.
 constexpr std::int64_t kMostQueries = 384;
-constexpr std::int64_t kStripRows = 6;  // which the kernel computes together
 
 class Grouping {
  public:
@@ -55,8 +55,8 @@ class Grouping {
       for (std::int64_t first = 0; first < count; first += share) {
         place.queries = queries + static_cast<std::size_t>(first);
         place.num_queries = std::min(share, count - first);
-        place.sees = sees == KeyGroup::kAllSeen ? sees
-                                                : sees + static_cast<std::size_t>(first * words);
+        place.sees =
+            sees == KeyGroup::kAllSeen ? sees : sees + static_cast<std::size_t>(first * words);
         grouped_.passes[pass].push_back(place);
       }
     }

@@ -197,9 +197,8 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] =
-        pack_block(source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options,
-                   sparse);
+    network.blocks[index] = pack_block(
+        source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options, sparse);
   };
   if (together) {
     team.run(config.depth, pack_layer);

@@ -35,8 +35,7 @@ struct GroupScratch {
     keys = take<T>(memory, softmax_attention::keys_size<T>(shape));
     values = take<T>(memory, softmax_attention::values_size<T>(shape));
     parts = take<float>(
-        memory,
-        passes > 1 ? passes * softmax_attention::part_size(most_queries, 1, head_dim) : 0);
+        memory, passes > 1 ? passes * softmax_attention::part_size(most_queries, 1, head_dim) : 0);
     attend = take<std::byte>(memory, softmax_attention::scratch_bytes<T>(shape));
   }
 
@@ -70,10 +69,14 @@ struct HeadRows {
   void pack(const std::int32_t* tokens, std::int64_t count, const GroupScratch<T>& scratch) const {
     for (std::int64_t first = 0; first < count; first += kGathered, tokens += kGathered) {
       const std::int64_t rows = std::min(kGathered, count - first);
-      softmax_attention::PackParams<T> p{
-          {count, 1, head_dim}, scratch.gathered, scratch.gathered + kGathered * head_dim, head_dim,
-          first,                rows,             scratch.keys,
-          scratch.values};
+      softmax_attention::PackParams<T> p{{count, 1, head_dim},
+                                         scratch.gathered,
+                                         scratch.gathered + kGathered * head_dim,
+                                         head_dim,
+                                         first,
+                                         rows,
+                                         scratch.keys,
+                                         scratch.values};
       bool side_by_side = true;
       for (std::int64_t r = 1; r < rows; ++r)
         side_by_side = side_by_side && tokens[r] == tokens[0] + r;
@@ -175,10 +178,10 @@ void mix_groups(const PackedNetwork& net, const ImageGeometry& geometry, std::si
                            net.embed_dim,
                            work.group_parts(image, head),
                            work.group_part_stride()};
-    rows.mix(grouped, pass, group,
-             GroupScratch<T>(work.scratch[static_cast<std::size_t>(thread)].group,
-                             work.most_group_queries, work.most_group_keys, work.most_passes,
-                             head_dim));
+    rows.mix(
+        grouped, pass, group,
+        GroupScratch<T>(work.scratch[static_cast<std::size_t>(thread)].group,
+                        work.most_group_queries, work.most_group_keys, work.most_passes, head_dim));
   };
   // Prefix tokens are asked for beside the first pass: threads need not meet in between.
   const auto num_parts = net.num_prefix > 0 ? std::ssize(work.parts) : 0;
@@ -233,13 +236,13 @@ void merge_prefix(const PackedNetwork& net, std::int64_t image, std::int64_t row
       static_cast<std::int64_t>(work.part_size), std::ssize(work.parts), mixed, net.embed_dim});
 }
 
-#define HYDRASCOPE_GROUP_MIXING(T)                                                                 \
-  template std::size_t group_scratch_bytes<T>(std::int64_t, std::int64_t, std::size_t,             \
-                                              std::int64_t);                                       \
-  template void mix_groups(const PackedNetwork&, const ImageGeometry&, std::size_t, bool,          \
-                           std::int64_t, bool, Workspace<T>&, kernels::device::ThreadTeam&);       \
-  template void ask_for_prefix(const PackedNetwork&, const ImageGeometry&, std::size_t,            \
-                               std::int64_t, std::size_t, const T*, Workspace<T>&);                \
+#define HYDRASCOPE_GROUP_MIXING(T)                                                           \
+  template std::size_t group_scratch_bytes<T>(std::int64_t, std::int64_t, std::size_t,       \
+                                              std::int64_t);                                 \
+  template void mix_groups(const PackedNetwork&, const ImageGeometry&, std::size_t, bool,    \
+                           std::int64_t, bool, Workspace<T>&, kernels::device::ThreadTeam&); \
+  template void ask_for_prefix(const PackedNetwork&, const ImageGeometry&, std::size_t,      \
+                               std::int64_t, std::size_t, const T*, Workspace<T>&);          \
   template void merge_prefix(const PackedNetwork&, std::int64_t, std::int64_t, Workspace<T>&, T*);
 HYDRASCOPE_GROUP_MIXING(float)
 HYDRASCOPE_GROUP_MIXING(kernels::BFloat16)

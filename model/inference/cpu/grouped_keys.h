@@ -28,9 +28,10 @@ struct KeyGroup {
 /// What a layer's patches see at one size of the picture. Prefix tokens are keys of it, but no
 /// queries: those see everything.
 struct GroupedKeys {
-  std::vector<std::int32_t> tokens;       ///< as they follow each other in the plan
-  std::vector<std::uint32_t> sees;        ///< as the plan's storage has them
-  std::vector<std::vector<KeyGroup>> passes;  ///< each token is a query once in every pass of a head
+  std::vector<std::int32_t> tokens;  ///< as they follow each other in the plan
+  std::vector<std::uint32_t> sees;   ///< as the plan's storage has them
+  std::vector<std::vector<KeyGroup>>
+      passes;  ///< each token is a query once in every pass of a head
 
   [[nodiscard]] std::int64_t most_queries() const {
     return most([](const KeyGroup& group) { return group.num_queries; });

@@ -139,8 +139,9 @@ void Workspace<T>::plan_groups(const ImageGeometry& geometry, std::size_t images
     most_passes = std::max(most_passes, grouped.passes.size());
   }
   if (most_passes > 1)
-    group_sums = Buffer<float>((most_passes - 1) * images *
-                               static_cast<std::size_t>(net_.num_heads * num_tokens * group_width()));
+    group_sums =
+        Buffer<float>((most_passes - 1) * images *
+                      static_cast<std::size_t>(net_.num_heads * num_tokens * group_width()));
 }
 
 template <class T>

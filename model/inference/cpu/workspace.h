@@ -70,7 +70,7 @@ struct Scratch {
   void* mixing;    ///< the attention kernels'
   T* window_keys;  ///< of one window, packed
   T* window_values;
-  void* group;  ///< of group_mixing.h
+  void* group;                                ///< of group_mixing.h
   kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
   float* token;                               ///< (2 D), for the head
   float* overview;                            ///< a row of the picture that is reduced
@@ -183,7 +183,7 @@ class Workspace {
   Buffer<T> stored_keys_values[2];
   std::vector<KeyPart> parts;  ///< of windows and groups
   std::size_t part_size = 0;
-  Buffer<float> prefix_sums;   ///< (B, parts, part_size)
+  Buffer<float> prefix_sums;  ///< (B, parts, part_size)
   std::int64_t most_group_queries = 0;
   std::int64_t most_group_keys = 0;
   std::size_t most_passes = 0;
