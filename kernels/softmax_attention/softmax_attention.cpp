@@ -32,7 +32,46 @@ struct KeyBlock {
   const T* keys;             ///< panel of the first key
   const T* values;           ///< row of the first key in the first panel
   std::int64_t next_values;  ///< to the same row in the next panel of values
+  /// The bits of the strip's first query for the first key, those of the next `sees_words` on; null:
+  /// all are seen.
+  const std::uint32_t* sees;
+  std::int64_t sees_words;
 };
+
+/// What `rows` queries see of a block at all, from the beginning of a panel on: none or more keys.
+template <class T>
+HWY_INLINE KeyBlock<T> seen_keys(KeyBlock<T> block, int rows, std::int64_t head_dim) {
+  if (block.sees == nullptr) return block;
+  constexpr auto kWordKeys = static_cast<std::int64_t>(kScoreGroup);
+  constexpr std::int64_t kPanelWords = linear::kPanelColumns / kWordKeys;
+  std::int64_t begin = (block.count + kWordKeys - 1) / kWordKeys;
+  std::int64_t end = 0;
+  for (int r = 0; r < rows; ++r) {
+    const std::uint32_t* row = block.sees + r * block.sees_words;
+    for (std::int64_t w = 0; w < begin; ++w)
+      if (row[w] != 0) begin = w;
+    for (std::int64_t w = (block.count + kWordKeys - 1) / kWordKeys; w > end; --w)
+      if (row[w - 1] != 0) end = w;
+  }
+  begin = begin / kPanelWords * kPanelWords;
+  const std::int64_t last = end * kWordKeys < block.count ? end * kWordKeys : block.count;
+  block.count = last > begin * kWordKeys ? last - begin * kWordKeys : 0;
+  block.keys += begin / kPanelWords * linear::panel_size<T>(head_dim);
+  block.values += begin * kWordKeys * linear::kPanelColumns;
+  block.sees += begin;
+  return block;
+}
+
+/// Queries that have seen nothing so far.
+template <class T>
+HWY_INLINE void clear_sums(const Scratch<T>& scratch, std::int64_t row, int rows) {
+  constexpr auto kLanes = static_cast<std::int64_t>(kTotalLanes);
+  for (std::int64_t r = row; r < row + rows; ++r) {
+    scratch.references[r] = -std::numeric_limits<float>::infinity();
+    for (std::int64_t i = 0; i < kLanes; ++i) scratch.totals[r * kLanes + i] = 0;
+    for (std::int64_t i = 0; i < scratch.width; ++i) scratch.outputs[r * scratch.width + i] = 0;
+  }
+}
 
 /// Raises the reference of one query to `largest`; what was summed against the old one shrinks.
 HWY_INLINE void raise_reference(float largest, bool first, float* reference, float* total,
@@ -75,7 +114,10 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
   // Two passes over the rows: the reduction to a maximum is a chain, and rows hide each other's.
   for (int r = 0; r < rows; ++r) {
     float* scores = scratch.scores + r * kScoreStride;
-    if (count < columns) mask_scores<T>(scores + columns - kScoreGroup, count % kScoreGroup);
+    if (block.sees != nullptr)
+      hide_unseen(block.sees + r * block.sees_words, columns, scores);
+    else if (count < columns)
+      mask_scores<T>(scores + columns - kScoreGroup, count % kScoreGroup);
     raise_reference(largest_score(scores, columns) + kReferenceMargin<T>, first,
                     scratch.references + row + r,
                     scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes),
@@ -100,6 +142,16 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
   }
 }
 
+/// What merge_parts takes, of one query and head.
+template <class T>
+HWY_INLINE void write_part(const float* output, const float* total, float reference,
+                           std::int64_t head_dim, float* part) {
+  for (std::int64_t c = 0; c < head_dim; c += static_cast<std::int64_t>(lanes()))
+    give(load(output + c), part + c, head_dim - c);
+  part[head_dim] = sum_of_lanes(load(total));
+  part[head_dim + 1] = reference - kReferenceMargin<T>;
+}
+
 /// y = output / total of one query and head.
 template <class T>
 HWY_INLINE void write_output(const float* output, const float* total, std::int64_t head_dim, T* y) {
@@ -118,6 +170,7 @@ void attend_of(const softmax_attention::AttendParams<T>& p) {
   if (blocks == 0 || p.rows <= 0) return;
   const std::int64_t block_keys = (panels + blocks - 1) / blocks * linear::kPanelColumns;
   const Scratch<T> scratch(p.scratch, d);
+  const std::int64_t words = softmax_attention::sees_words(num_tokens);
   // With one block, a strip's output is complete while it still is in L1.
   const std::int64_t group_rows = blocks == 1 ? kStripRows : kGroupRows;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
@@ -131,17 +184,34 @@ void attend_of(const softmax_attention::AttendParams<T>& p) {
         const KeyBlock<T> block{num_tokens - key < block_keys ? num_tokens - key : block_keys,
                                 keys + key / linear::kPanelColumns * linear::panel_size<T>(d),
                                 values + key * linear::kPanelColumns,
-                                linear::panel_size<T>(num_tokens)};
-        for (std::int64_t row = 0; row < rows; row += kStripRows)
-          attend_block(q + row * p.q_stride, p.q_stride,
-                       static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows), d,
-                       block, key == 0, scratch, row);
+                                linear::panel_size<T>(num_tokens),
+                                nullptr,
+                                words};
+        for (std::int64_t row = 0; row < rows; row += kStripRows) {
+          const int strip_rows =
+              static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows);
+          KeyBlock<T> seen = block;
+          if (p.sees != nullptr)
+            seen.sees =
+                p.sees + (group + row) * words + key / static_cast<std::int64_t>(kScoreGroup);
+          seen = seen_keys(seen, strip_rows, d);
+          if (seen.count > 0)
+            attend_block(q + row * p.q_stride, p.q_stride, strip_rows, d, seen, key == 0, scratch,
+                         row);
+          else if (key == 0)
+            clear_sums(scratch, row, strip_rows);
+        }
       }
-      T* y = p.y + group * p.y_stride + head * d;
-      for (std::int64_t row = 0; row < rows; ++row)
-        write_output(scratch.outputs + row * scratch.width,
-                     scratch.totals + row * static_cast<std::int64_t>(kTotalLanes), d,
-                     y + row * p.y_stride);
+      for (std::int64_t row = 0; row < rows; ++row) {
+        const float* output = scratch.outputs + row * scratch.width;
+        const float* total = scratch.totals + row * static_cast<std::int64_t>(kTotalLanes);
+        const std::int64_t to = group + row;
+        if (p.part != nullptr)
+          write_part<T>(output, total, scratch.references[row], d,
+                        p.part + (to * p.shape.num_heads + head) * (d + 2));
+        else
+          write_output(output, total, d, p.y + to * p.y_stride + head * d);
+      }
     }
   }
 }

@@ -5,6 +5,9 @@
 // Equation: y_i = sum_j softmax_j(q_i . k_j) v_j for each head (Vaswani et al. 2017, arXiv
 //   1706.03762, equation 1), with the running maximum and sum of Milakov and Gimelshein 2018,
 //   arXiv 1805.02867. The scale 1/sqrt(d) is part of q: folded into the projection that made it.
+//   With `sees` the sums are over the keys that a query sees. With `part` their numerators,
+//   denominators and maxima are kept as few_queries.h has them, whose merge_parts makes y of those
+//   of disjoint keys.
 // Tensors: q, k, v, y (rows, H d), float32 or bfloat16, rows contiguous, strides free, any
 //   alignment; nothing is read or written between rows. y may be q (with q's stride), nothing else
 //   may overlap. keys: for each head and 64 tokens a panel (kernels/linear/panel.h) of d by 64, in
@@ -14,16 +17,19 @@
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
 //   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
 //   blocks of keys wait in L2 and the micro-kernel is the bound. Products waste what fills N up to
-//   32 keys (in q k^T) and d up to 64 columns (in the product with v). pack: reads and writes 2
-//   rows H d elements, rows once and in order.
+//   32 keys (in q k^T) and d up to 64 columns (in the product with v). With `sees` a strip of six
+//   queries computes from the first panel of 64 keys that one of them sees to the last 32. pack:
+//   reads and writes 2 rows H d elements, rows once and in order.
 // Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m),
 //   m the maximum so far, at most 1 and rounded to T; the sum they are divided by is that of the
 //   rounded ones. Outputs are rescaled only when m rises. Weights below 2^-126 are zero, as are
 //   those after N. A row's result depends neither on the other rows nor on the number of threads.
 //   NaN in q reaches its head of that row, in k all rows of the head, in v that column of all
-//   rows; +inf scores give NaN, and so does a query with none above -inf.
+//   rows (of a key that is not seen: of v perhaps, of k never); +inf scores give NaN, and so does a
+//   query with none above -inf, but for a part, whose sums are zero then.
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
-//   first + rows <= N; keys and values hold keys_size and values_size elements.
+//   first + rows <= N; keys and values hold keys_size and values_size elements; bits of `sees`
+//   behind the last key are zero.
 // Test: tests/kernels/softmax_attention/softmax_attention_test.cpp; twin:
 //   softmax_attention_reference.h beside it.
 #pragma once
@@ -67,6 +73,15 @@ struct PackParams {
 void pack(const PackParams<float>& params);
 void pack(const PackParams<BFloat16>& params);
 
+/// Words of a query's row of `sees`.
+constexpr std::int64_t sees_words(std::int64_t num_tokens) { return (num_tokens + 31) / 32; }
+/// The bit of that row that a key has: in order, in bfloat16 as the columns of the keys' panels.
+template <class T>
+constexpr std::int64_t sees_bit(std::int64_t key) {
+  if constexpr (sizeof(T) == 2) return key / 32 * 32 + key % 2 * 16 + key % 32 / 2;
+  return key;
+}
+
 /// Bytes of working memory of `attend`, whatever the rows; each thread needs its own.
 template <class T>
 std::size_t scratch_bytes(const Shape& shape);
@@ -84,6 +99,10 @@ struct AttendParams {
   T* y;  ///< (rows, H * d), rows `y_stride` apart; may be q
   std::int64_t y_stride;
   void* scratch;  ///< 64-byte aligned
+  /// Which keys each query sees, whatever the head: (rows, sees_words) bits; null: all.
+  const std::uint32_t* sees = nullptr;
+  /// Written in place of y, which may be null then: (rows, H, d + 2).
+  float* part = nullptr;
 };
 void attend(const AttendParams<float>& params);
 void attend(const AttendParams<BFloat16>& params);

@@ -9,6 +9,7 @@
 #endif
 
 #include "kernels/exp/exp-inl.h"
+#include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/vector/vector_io-inl.h"
 
 #include <cstddef>
@@ -25,11 +26,7 @@ constexpr std::size_t kScoreGroup = 32;
 /// two vectors of scores become one of pairs (even key below, odd key above) without a shuffle.
 template <class T>
 constexpr std::size_t score_column(std::size_t j) {
-  if constexpr (sizeof(T) == 2) {
-    return j / kScoreGroup * kScoreGroup + j % 2 * (kScoreGroup / 2) + j % kScoreGroup / 2;
-  } else {
-    return j;
-  }
+  return static_cast<std::size_t>(softmax_attention::sees_bit<T>(static_cast<std::int64_t>(j)));
 }
 
 /// The reference lies this far above the largest score; see bfloat16_weight.
@@ -50,6 +47,19 @@ HWY_INLINE void mask_scores(float* group, std::size_t count) {
     const std::size_t kept = end > c ? end - c : 0;
     const VecF32 scores = hn::LoadU(d, group + c);
     hn::StoreU(hn::IfThenElse(hn::FirstN(d, kept), scores, lowest), d, group + c);
+  }
+}
+
+/// -inf for the scores whose bit in `sees` is not set. `columns`: a multiple of kScoreGroup.
+HWY_INLINE void hide_unseen(const std::uint32_t* sees, std::size_t columns, float* scores) {
+  const F32 d;
+  const std::size_t n = hn::Lanes(d);
+  const VecF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  for (std::size_t c = 0; c < columns; c += n) {
+    // Eight bytes, because so many may be read; vectors are shorter than a word.
+    const std::uint64_t bits = sees[c / kScoreGroup] >> (c % kScoreGroup);
+    const auto seen = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
+    hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, scores + c), lowest), d, scores + c);
   }
 }
 

@@ -77,7 +77,7 @@ class TokenMixer {
   [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }
   /// w_t of the fused mixing's sums over tokens, for mechanisms without a denominator.
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
-  /// Of FusedWindow.
+  /// Of FusedSparse and FusedWindow.
   [[nodiscard]] virtual PrefixWeighing prefix_weighing(const TokenGrid&) const { return {}; }
   /// w of the convolution that is added to the fused mixing (local_convolution.h), (D, s, s);
   /// undefined without one.

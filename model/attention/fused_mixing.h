@@ -9,10 +9,14 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 #include <variant>
+#include <vector>
 
 namespace hydrascope::model {
+
+class KeyPattern;
 
 /// u = scale * (x W + b) of each head, in front of a feature map; undefined tensors: W = 1, b = 0.
 struct HeadNetwork {
@@ -37,6 +41,17 @@ struct FusedWindow {
   GridExtent size;
 };
 
+/// Softmax in which a patch sees the prefix tokens and what its head's pattern says; those see
+/// everything (sparse/sparse_softmax.h).
+struct FusedSparse {
+  struct Heads {
+    std::int64_t count;
+    const KeyPattern* pattern;  ///< the mixer's
+  };
+  std::vector<Heads> heads;           ///< all, in their order
+  std::optional<FusedWindow> window;  ///< where it is the pattern of all of them
+};
+
 struct FusedHydra {
   kernels::hydra::Kernel kernel;
   at::Tensor feature_scale;           ///< (D) or undefined
@@ -51,11 +66,11 @@ struct FusedLinear {
 
 /// std::monostate: no kernels.
 using FusedMixing =
-    std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear, FusedWindow>;
+    std::variant<std::monostate, FusedSoftmax, FusedHydra, FusedLinear, FusedSparse>;
 
 /// That of a mixing which is softmax within windows, or adds it.
 inline std::optional<FusedWindow> window_of(const FusedMixing& mixing) {
-  if (const auto* window = std::get_if<FusedWindow>(&mixing)) return *window;
+  if (const auto* sparse = std::get_if<FusedSparse>(&mixing)) return sparse->window;
   const auto* hydra = std::get_if<FusedHydra>(&mixing);
   return hydra != nullptr ? hydra->window : std::nullopt;
 }

@@ -118,6 +118,28 @@ struct MixedTokens {
   }
 };
 
+/// softmax (1, H, n, N), rows of tokens from `first` on -> (1, H, patches among them).
+Tensor near_mass(const Tensor& softmax, const TokenGrid& grid, std::int64_t first,
+                 const TokenGrid& training) {
+  const std::int64_t end = grid.num_prefix + grid.num_patches();
+  const std::int64_t begin = std::max(first, grid.num_prefix);
+  const std::int64_t count =
+      std::max<std::int64_t>(0, std::min(end, first + softmax.size(2)) - begin);
+  const auto rows_of = [&](const Tensor& patch) { return patch.div(grid.columns, "floor"); };
+  const Tensor query =
+      at::arange(begin, begin + count, softmax.options().dtype(at::kLong)) - grid.num_prefix;
+  const Tensor key = at::arange(grid.num_patches(), query.options());
+  const auto are_near = [](const Tensor& a, const Tensor& b, std::int64_t training_length) {
+    return (a.unsqueeze(1) - b).abs() <= training_length / 4;
+  };
+  const Tensor near = are_near(rows_of(query), rows_of(key), training.rows)
+                          .logical_and(are_near(query.remainder(grid.columns),
+                                                key.remainder(grid.columns), training.columns));
+  const Tensor of_patches = softmax.narrow(2, std::min(begin - first, softmax.size(2)), count);
+  return of_patches.narrow(3, 0, grid.num_prefix).sum(-1) +
+         (of_patches.narrow(3, grid.num_prefix, grid.num_patches()) * near).sum(-1);
+}
+
 void diagnose_global_vector(const HydraMixer& mixer, const MixedTokens& mixed, Numbers& numbers) {
   const Tensor terms = split_heads(
       mixer.global_terms(mixed.inputs.k, mixed.inputs.v, mixed.grid).to(at::kCPU, at::kDouble),
@@ -179,6 +201,9 @@ const std::vector<DiagnosticEntry>& diagnostics() {
        "cosine of the output and softmax's of the same queries, keys and values"},
       {Diagnostic::monotonicity, "monotonicity", "monotonicity",
        "Spearman's correlation of the rows and q.k / sqrt(d)"},
+      {Diagnostic::near_mass, "near_mass", "near mass",
+       "softmax's weight on the prefix and on patches near the query: within a window of half the "
+       "training grid"},
       {Diagnostic::reference_kl, "reference_kl", "KL reference",
        "KL(the reference's rows || rows) for the reference's tokens, nats"},
       {Diagnostic::reference_cosine, "reference_cosine", "cos reference",
@@ -219,12 +244,14 @@ Tensor diagnose_block(const DiagnosedBlock& diagnosed, const Tensor& tokens,
   HeadSums kl(mixed.num_heads());
   HeadSums cosine(mixed.num_heads());
   HeadSums monotonicity(mixed.num_heads());
+  HeadSums near(mixed.num_heads());
   for_judged_queries(grid.num_tokens(), [&](std::int64_t first, std::int64_t count) {
     const Tensor rows = mixed.rows(first, count);
     const Tensor products = mixed.products(first, count);
     const Tensor softmax = products.softmax(-1);
     cosine.add(at::cosine_similarity(mixed.output(rows, first, count),
                                      softmax.matmul(mixed.inputs.v), -1));
+    near.add(near_mass(softmax, grid, first, diagnosed.training_grid));
     if (!rows.defined()) return;
     monotonicity.add(spearman(rows, products));
     if (!stochastic) return;
@@ -239,6 +266,7 @@ Tensor diagnose_block(const DiagnosedBlock& diagnosed, const Tensor& tokens,
   numbers.set(Diagnostic::softmax_kl, kl.mean());
   numbers.set(Diagnostic::softmax_cosine, cosine.mean());
   numbers.set(Diagnostic::monotonicity, monotonicity.mean());
+  numbers.set(Diagnostic::near_mass, near.mean());
   if (const auto* hydra = dynamic_cast<const HydraMixer*>(&mixed.mixer.global_part()))
     diagnose_global_vector(*hydra, mixed, numbers);
   return numbers.all();
@@ -310,7 +338,8 @@ void AttentionDiagnostics::add(const Tensor& image) {
   };
   const auto block = [](VisionTransformerImpl& model, std::int64_t layer) {
     return DiagnosedBlock{model.block(layer),
-                          find_mechanism(model.config().attention_of(layer).mechanism)};
+                          find_mechanism(model.config().attention_of(layer).mechanism),
+                          model.config().training_grid()};
   };
   const auto keep = [&](std::int64_t layer, const Tensor& numbers) {
     const Tensor finite = numbers.isfinite();

@@ -10,12 +10,15 @@
 //   softmax_cosine    cosine of y_i and sum_j P_ij v_j
 //   monotonicity      Spearman's correlation of ln A_i. and s_i.: softmax has 1, and Hedgehog's
 //                     distillation wants it (Zhang et al. 2024, arXiv 2402.04347, section 3.2)
+//   near_mass         sum_j P_ij over the prefix and the patches around patch i, as far along each
+//                     axis as half a window of half the training grid (7x7 of 14x14): what a layer
+//                     with such a neighbourhood keeps of softmax, whose output it misses by 1 - that
 //   reference_kl      KL(A~_i || A_i)
 //   reference_cosine  cosine of y_i and y~_i
 //   reference_error   |y - y~| / |y~| over all queries; of the whole layer after its projection
 //   global_norm       |c|, Hydra's global vector (with its feature scale)
 //   class_share       c_0 . c / c . c, the class token's part of it; all tokens' sum to 1
-// The first five read the tokens that the model itself brings to the layer; the three of the
+// The first six read the tokens that the model itself brings to the layer; the three of the
 // reference give both layers what enters the reference's. Entropies and divergences are those of
 // mechanisms whose rows are distributions. Weights below 1e-12 count as 1e-12 in logarithms.
 //
@@ -24,6 +27,7 @@
 // Test: tests/model/explain/diagnostics_test.cpp.
 #pragma once
 
+#include "model/attention/token_grid.h"
 #include "model/block.h"
 #include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
@@ -42,6 +46,7 @@ enum class Diagnostic : std::int64_t {
   softmax_kl,
   softmax_cosine,
   monotonicity,
+  near_mass,
   reference_kl,
   reference_cosine,
   reference_error,
@@ -62,6 +67,7 @@ const std::vector<DiagnosticEntry>& diagnostics();
 struct DiagnosedBlock {
   BlockImpl& block;
   const MechanismEntry& mechanism;
+  TokenGrid training_grid;
 };
 
 /// All but those of a reference: float64 (H + 1, diagnostics), one row per head, then the layer's;

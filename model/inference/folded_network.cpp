@@ -75,9 +75,16 @@ Affine stacked(const Affine& a, const Affine& b) {
   return {at::cat({a.weight, b.weight}), at::cat({a.bias, b.bias})};
 }
 
+/// Windows beside something else have kernels in the windows' order alone.
+bool serves(SparseKernels kernels, const FusedMixing& fused) {
+  if (std::holds_alternative<std::monostate>(fused)) return false;
+  if (std::holds_alternative<FusedSparse>(fused)) return kernels != SparseKernels::none;
+  return kernels == SparseKernels::windows || !window_of(fused);
+}
+
 }  // namespace
 
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows) {
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKernels kernels) {
   const at::NoGradGuard no_grad;
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
@@ -96,15 +103,19 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool wind
   Affine key = rows(qkv, dim, dim);
   FoldedBlock block;
   FusedMixing fused = module.attention().mixer().fused();
-  if (!windows && window_of(fused)) fused = std::monostate{};
-  if (window_of(fused) || std::holds_alternative<FusedSoftmax>(fused)) {
+  if (!serves(kernels, fused)) fused = std::monostate{};
+  if (window_of(fused) || std::holds_alternative<FusedSparse>(fused) ||
+      std::holds_alternative<FusedSoftmax>(fused)) {
     const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
     query = {query.weight * scale, query.bias * scale};
   }
   if (std::holds_alternative<FusedSoftmax>(fused)) {
     block.mixing = FusedSoftmax{};
-  } else if (const auto* window = std::get_if<FusedWindow>(&fused)) {
-    block.mixing = *window;
+  } else if (const auto* sparse = std::get_if<FusedSparse>(&fused)) {
+    if (sparse->window && kernels == SparseKernels::windows)
+      block.mixing = *sparse->window;
+    else
+      block.mixing = *sparse;
   } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
     FusedHydra mixing = *hydra;
     if (mixing.feature_scale.defined()) mixing.feature_scale = mixing.feature_scale.detach();
@@ -215,21 +226,19 @@ void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType typ
   move(attention.named_buffers());
 }
 
-void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
+void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels) {
   const VitConfig& config = model.config();
-  const auto refuse = [&](const auto& has_no_kernels) {
+  // First what has no kernels anywhere: windows beside it have none for its sake.
+  for (const SparseKernels most : {SparseKernels::windows, kernels}) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      if (has_no_kernels(model.block(layer).attention().mixer().fused()))
+      if (!serves(most, model.block(layer).attention().mixer().fused()))
         throw Error(ErrorCode::invalid_argument,
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
                         "' with these options",
                     "blocks." + std::to_string(layer) + ".attn",
                     "`kernels` auto runs such layers as modules inside the plan");
     }
-  };
-  // First what has no kernels anywhere: windows beside it have none for its sake.
-  refuse([](const FusedMixing& fused) { return std::holds_alternative<std::monostate>(fused); });
-  if (!windows) refuse([](const FusedMixing& fused) { return window_of(fused).has_value(); });
+  }
 }
 
 }  // namespace hydrascope::model::inference

@@ -27,9 +27,16 @@ struct Affine {
   at::Tensor bias;    ///< (out)
 };
 
+/// What a plan has for softmax over some of the keys, each with all that stands before it.
+enum class SparseKernels {
+  none,
+  groups,  ///< for queries that share their keys, wherever they lie
+  windows  ///< for patches that lie window after window
+};
+
 /// std::monostate: no kernels, the mixer runs as a module.
 using FoldedMixing = std::variant<std::monostate, FusedSoftmax, FusedHydra,
-                                  kernels::linear_attention::Shape, FusedWindow>;
+                                  kernels::linear_attention::Shape, FusedWindow, FusedSparse>;
 
 struct FoldedBlock {
   Affine query;      ///< D -> query width
@@ -42,9 +49,9 @@ struct FoldedBlock {
   at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };
 
-/// Without `windows` layers with a window have no kernels; with them their queries are multiplied by
-/// 1 / sqrt(d).
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows = false);
+/// A layer that `kernels` does not serve has none.
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer,
+                       SparseKernels kernels = SparseKernels::none);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {
@@ -68,14 +75,14 @@ struct Embeddings {
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// The one size of the model's windows, where patches may lie in their order: all layers have
-/// kernels, none a convolution, and those with a window, of which there is at least one, agree.
+/// kernels, none a convolution, and those of windows, of which there is at least one, agree.
 std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 
 /// Puts what the mixer has of its own on a device, in that type: it is to run as a module.
 void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type);
 
-/// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without
-/// `windows` those with a window have none.
-void require_kernels_everywhere(VisionTransformerImpl& model, bool windows);
+/// Error(invalid_argument) that names the first layer whose mechanism has no kernels, where a plan
+/// has `kernels`.
+void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels);
 
 }  // namespace hydrascope::model::inference

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/inference/folded_network.h"
+#include "model/inference/key_grouping.h"
 #include "model/inference/one_torch_thread.h"
 
 #include <ATen/ATen.h>
@@ -101,10 +102,10 @@ ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels ke
 }
 
 PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const BlockRanges& ranges,
-                       const InferenceOptions& options, bool windows) {
+                       const InferenceOptions& options, SparseKernels kernels) {
   const VitConfig& config = source.model->config();
   const kernels::Storage storage = storage_of(options);
-  FoldedBlock folded = fold_block(source, layer, windows);
+  FoldedBlock folded = fold_block(source, layer, kernels);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -138,6 +139,8 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
     block.mixing = LinearLayer{*linear};
   } else if (std::holds_alternative<FusedWindow>(folded.mixing)) {
     block.mixing = WindowLayer{};
+  } else if (std::holds_alternative<FusedSparse>(folded.mixing)) {
+    block.mixing = GroupLayer{};
   } else {
     block.mixing = module_layer(source.model.ptr()->block(layer).attention().mixer(), storage,
                                 options.kernels, config);
@@ -182,6 +185,7 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
   network.layer_norm_eps = static_cast<float>(config.layer_norm_eps);
 
   network.window = common_window(model);
+  const SparseKernels sparse = network.window ? SparseKernels::windows : SparseKernels::groups;
 
   network.patch_embed = pack(network.storage, fold_patch_embed(model));
 
@@ -193,9 +197,8 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] =
-        pack_block(source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options,
-                   network.window.has_value());
+    network.blocks[index] = pack_block(
+        source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options, sparse);
   };
   if (together) {
     team.run(config.depth, pack_layer);
@@ -245,6 +248,13 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
   };
   for (const PrefixWeighing& weighing : embeddings.prefix_weighings)
     geometry.prefix_weights.push_back({of_heads(weighing.factor), of_heads(weighing.overview)});
+  geometry.grouped.resize(network.blocks.size());
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
+    if (!network.blocks[layer].has_groups()) continue;
+    const TokenMixer& mixer = model.block(static_cast<std::int64_t>(layer)).attention().mixer();
+    geometry.grouped[layer] = group_keys(std::get<FusedSparse>(mixer.fused()), geometry.grid,
+                                         geometry.order, network.storage);
+  }
   return geometry;
 }
 
@@ -254,7 +264,7 @@ std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
 
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
   return layers_that(network, [](const PackedBlock& block) {
-    return is_module(block) || block.has_windows() || block.local.size > 0;
+    return is_module(block) || block.has_windows() || block.has_groups() || block.local.size > 0;
   });
 }
 

@@ -26,7 +26,7 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
 
 /// Layers that run as modules inside the plan.
 std::vector<std::int64_t> module_layers(const PackedNetwork& network);
-/// Layers that need all tokens at their places in the grid: modules and windows.
+/// Layers that need all tokens at their places in the grid: modules, windows, groups.
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network);
 
 }  // namespace hydrascope::model::inference

@@ -139,6 +139,19 @@ const ChoiceOption<PrefixRows>& prefix_rows_option() {
 
 }  // namespace
 
+std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, const TokenGrid& grid) {
+  std::vector<std::vector<KeyGroups>> passes = pattern.passes(grid);
+  if (grid.num_overview() == 0) return passes;
+  const Tensor overview =
+      at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
+  passes.front().push_back({overview, overview, {}});
+  for (std::size_t pass = 1; pass < passes.size(); ++pass) {
+    passes[pass].push_back(
+        {overview, overview.narrow(1, 0, 1), at::zeros({grid.num_overview(), 1}, at::kBool)});
+  }
+  return passes;
+}
+
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
                                        const TokenMixerArguments& arguments, PrefixRows prefix_rows,
                                        std::optional<GridExtent> windows)
@@ -156,8 +169,11 @@ double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
 }
 
 FusedMixing SparseSoftmaxMixer::fused() const {
-  if (!windows_) return {};
-  return FusedWindow{*windows_};
+  FusedSparse sparse;
+  for (const HeadPattern& head : heads_)
+    sparse.heads.push_back({head.num_heads, head.pattern.get()});
+  if (windows_) sparse.window = FusedWindow{*windows_};
+  return sparse;
 }
 
 PrefixWeighing SparseSoftmaxMixer::prefix_weighing(const TokenGrid& grid) const {
@@ -244,16 +260,8 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   std::vector<std::vector<std::vector<KeyGroups>>> passes;
   bool sees_all = true;
   for (const HeadPattern& head : heads_) {
-    passes.push_back(head.pattern->passes(grid));
+    passes.push_back(image_passes(*head.pattern, grid));
     sees_all = sees_all && covers(passes.back(), grid);
-    if (grid.num_overview() == 0) continue;
-    const Tensor overview =
-        at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
-    passes.back().front().push_back({overview, overview, {}});
-    for (std::size_t pass = 1; pass < passes.back().size(); ++pass) {
-      passes.back()[pass].push_back(
-          {overview, overview.narrow(1, 0, 1), at::zeros({grid.num_overview(), 1}, at::kBool)});
-    }
   }
   if (sees_all && excess(grid) == 0) return merge_heads(at::scaled_dot_product_attention(q, k, v));
   std::vector<Tensor> tokens;  // (B, n, H * width of v)

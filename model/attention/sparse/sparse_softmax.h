@@ -51,6 +51,9 @@ class KeyPattern {
   [[nodiscard]] virtual double num_pairs(const TokenGrid& grid) const = 0;
 };
 
+/// A pattern's passes in which the overview's patches, too, are queries: of each other in the first.
+std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, const TokenGrid& grid);
+
 /// Consecutive heads that share a pattern.
 struct HeadPattern {
   std::int64_t num_heads;

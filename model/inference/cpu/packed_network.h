@@ -6,6 +6,7 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "model/attention/token_grid.h"
+#include "model/inference/cpu/grouped_keys.h"
 #include "model/inference/cpu/packed_linear.h"
 #include "model/inference/cpu/token_order.h"
 
@@ -35,6 +36,10 @@ struct LinearLayer {
 /// Softmax within the windows of the network's token order, prefix tokens over everything.
 struct WindowLayer {};
 
+/// Softmax over some of the keys, those of ImageGeometry::grouped; prefix tokens over everything. It
+/// runs between two passes over the tokens.
+struct GroupLayer {};
+
 /// A mechanism without kernels of its own: its module runs between two passes over the tokens.
 struct ModuleLayer {
   /// Mixes the tokens of `count` images, patches in row-major order, in the network's storage:
@@ -45,7 +50,8 @@ struct ModuleLayer {
       mix;
 };
 
-using MixingLayer = std::variant<SoftmaxLayer, HydraLayer, LinearLayer, WindowLayer, ModuleLayer>;
+using MixingLayer =
+    std::variant<SoftmaxLayer, HydraLayer, LinearLayer, WindowLayer, GroupLayer, ModuleLayer>;
 
 /// A convolution of the values, added to what the mixing gives (kernels/local_convolution).
 struct LocalTerm {
@@ -67,6 +73,7 @@ struct PackedBlock {
     return std::holds_alternative<WindowLayer>(mixing) ||
            (hydra != nullptr && hydra->beside_window);
   }
+  [[nodiscard]] bool has_groups() const { return std::holds_alternative<GroupLayer>(mixing); }
   [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
     return key_value.out() - embed_dim;
@@ -103,6 +110,9 @@ struct PackedNetwork {
   [[nodiscard]] bool has_local_terms() const {
     return std::ranges::any_of(blocks, [](const PackedBlock& b) { return b.local.size > 0; });
   }
+  [[nodiscard]] bool has_groups() const {
+    return std::ranges::any_of(blocks, [](const PackedBlock& b) { return b.has_groups(); });
+  }
   [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
 };
 
@@ -125,6 +135,7 @@ struct ImageGeometry {
     std::vector<float> overview;
   };
   std::vector<PrefixWeights> prefix_weights;
+  std::vector<GroupedKeys> grouped;  ///< one per layer, empty where it has no groups
 
   /// A grid of patches, and the number of its first one.
   struct Plane {

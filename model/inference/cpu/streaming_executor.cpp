@@ -2,9 +2,9 @@
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/local_convolution/local_convolution.h"
-#include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "model/inference/cpu/classification_head.h"
+#include "model/inference/cpu/group_mixing.h"
 #include "model/inference/cpu/token_embedding.h"
 #include "model/inference/cpu/token_reduction.h"
 #include "model/inference/cpu/workspace.h"
@@ -58,7 +58,6 @@ class Executor final : public StreamingExecutor {
     return stored ? work_.stored_keys(layer, tile) : scratch.wide;
   }
   void combine(std::size_t layer, std::int64_t count, StageTimes* times);
-  void ask_for_prefix(std::size_t layer, const Tile& tile, const Scratch& scratch);
   void finish_block(std::size_t layer, const Tile& tile, Scratch& scratch, StageClock& clock);
   const T* mix(std::size_t layer, const Tile& tile, Scratch& scratch);
   void mix_windows(std::size_t layer, const Tile& tile, Scratch& scratch);
@@ -200,31 +199,15 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
           work_.linear_state.data() + image * work_.linear_state_stride);
     };
     team_.run(count * heads, combine_head);
+  } else if (net_.blocks[layer].has_groups()) {
+    const bool with_patches = queries_of(layer) > net_.num_prefix;
+    return mix_groups(net_, geometry_, layer, with_patches, count, times != nullptr, work_, team_);
   } else if (const auto* m = std::get_if<ModuleLayer>(&mixing)) {
     m->mix(count, geometry_.grid, work_.q.data(), work_.query_stride,
-           work_.stored_keys(layer, {0, 0, 0, 0}), work_.module_mixed.data());
+           work_.stored_keys(layer, {0, 0, 0, 0}), work_.mixed.data());
     clock.lap(Stage::module);
   }
   clock.lap(Stage::attention);
-}
-
-/// What the tile's keys give to the prefix tokens, which see all of them.
-template <class T>
-void Executor<T>::ask_for_prefix(std::size_t layer, const Tile& t, const Scratch& scratch) {
-  const PackedBlock& block = net_.blocks[layer];
-  const ImageGeometry::PrefixWeights& weights = geometry_.prefix_weights[layer];
-  const auto parts = std::ranges::equal_range(work_.parts, t.index, {}, &KeyPart::tile);
-  for (const KeyPart& part : parts) {
-    const T* keys = keys_of(layer, t, scratch) + (part.first - t.first) * block.key_value.out();
-    const bool biased = part.of_overview && !weights.overview.empty();
-    softmax_attention::attend_part(softmax_attention::PartParams<T>{
-        work_.softmax_shape(part.count), work_.queries({t.image, 0, 0, 0}), work_.query_stride,
-        net_.num_prefix, keys, keys + block.key_width(dim_), block.key_value.out(),
-        weights.factor.empty() ? nullptr : weights.factor.data(),
-        biased ? weights.overview.data() : nullptr,
-        work_.prefix_parts(t.image) +
-            static_cast<std::size_t>(&part - work_.parts.data()) * work_.part_size});
-  }
 }
 
 /// A tile's patches window by window: those of a window that tiles share, each by its own. Prefix
@@ -256,13 +239,14 @@ void Executor<T>::mix_windows(std::size_t layer, const Tile& t, Scratch& scratch
         scratch.window_values, scratch.rows + row * dim_, dim_, scratch.mixing});
     token += rows;
   }
-  ask_for_prefix(layer, t, scratch);  // while the keys are in the cache
-  if (const std::int64_t rows = prefix_rows(t); rows > 0) {
-    const std::int64_t head_dim = dim_ / net_.num_heads;
-    softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
-        net_.num_heads, head_dim, rows, work_.prefix_parts(t.image),
-        static_cast<std::int64_t>(work_.part_size), std::ssize(work_.parts), scratch.rows, dim_});
+  // What prefix tokens see of the tile, while its keys are in the cache.
+  for (std::size_t i = 0; i < work_.parts.size(); ++i) {
+    const KeyPart& part = work_.parts[i];
+    if (part.tile != t.index) continue;
+    ask_for_prefix(net_, geometry_, layer, t.image, i,
+                   keys + (part.first - t.first) * block.key_value.out(), work_);
   }
+  merge_prefix(net_, t.image, prefix_rows(t), work_, scratch.rows);
 }
 
 /// A tile's patches see the values of those around them, in other tiles, too.
@@ -313,7 +297,7 @@ const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
   } else if (std::holds_alternative<WindowLayer>(block.mixing)) {
     mix_windows(layer, t, scratch);
   } else {
-    return work_.module_mixed.data() + (t.image * work_.num_tokens + t.first) * dim_;
+    return work_.mixed.data() + (t.image * work_.num_tokens + t.first) * dim_;
   }
   if (block.local.size > 0) add_local_term(layer, t, scratch.rows);
   return scratch.rows;

@@ -2,6 +2,7 @@
 
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
+#include "model/inference/cpu/group_mixing.h"
 
 namespace hydrascope::model::inference {
 namespace {
@@ -68,6 +69,10 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
     for (const std::int64_t border : tiles) whole.borders.push_back(first + border);
     tiles_hold_windows_ =
         first == net_.num_prefix && std::ranges::includes(geometry.order.windows, tiles);
+    const std::vector<std::int64_t>& windows = geometry.order.windows;
+    for (std::size_t i = 0; i + 1 < windows.size(); ++i)
+      most_window_keys_ =
+          std::max(most_window_keys_, net_.num_prefix + windows[i + 1] - windows[i]);
   }
 
   const auto images = static_cast<std::size_t>(batch);
@@ -87,7 +92,8 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
   }
   plan_mixing(images,
               images * static_cast<std::size_t>(std::max(whole.num_tiles(), kept.num_tiles())));
-  if (net_.window) plan_windows(geometry, images);
+  if (net_.window || net_.has_groups()) plan_prefix_parts(geometry, images);
+  if (net_.has_groups()) plan_groups(geometry, images);
   if (geometry.grid.num_overview() > 0) plan_overview(geometry.grid, images);
   plan_scratch(widest, quantised, threads);
 }
@@ -97,11 +103,11 @@ void Workspace<T>::plan_mixing(std::size_t images, std::size_t tiles) {
   const auto dim = static_cast<std::size_t>(net_.embed_dim);
   bool hydra = false;
   bool softmax = false;
-  bool module = false;
+  bool beside = false;  // the tiles, not in them
   for (const PackedBlock& block : net_.blocks) {
     hydra = hydra || std::holds_alternative<HydraLayer>(block.mixing);
     softmax = softmax || std::holds_alternative<SoftmaxLayer>(block.mixing);
-    module = module || std::holds_alternative<ModuleLayer>(block.mixing);
+    beside = beside || block.has_groups() || std::holds_alternative<ModuleLayer>(block.mixing);
     if (const auto* linear = std::get_if<LinearLayer>(&block.mixing)) {
       linear_sums_stride = std::max(linear_sums_stride, linear_attention::sums_size(linear->shape));
       linear_state_stride =
@@ -122,14 +128,24 @@ void Workspace<T>::plan_mixing(std::size_t images, std::size_t tiles) {
       values[parity] = Buffer<T>(images * values_stride);
     }
   }
-  if (module) module_mixed = Buffer<T>(x.size());
+  if (beside) mixed = Buffer<T>(x.size());
 }
 
 template <class T>
-void Workspace<T>::plan_windows(const ImageGeometry& geometry, std::size_t images) {
-  const std::vector<std::int64_t>& windows = geometry.order.windows;
-  for (std::size_t i = 0; i + 1 < windows.size(); ++i)
-    most_window_keys_ = std::max(most_window_keys_, net_.num_prefix + windows[i + 1] - windows[i]);
+void Workspace<T>::plan_groups(const ImageGeometry& geometry, std::size_t images) {
+  for (const GroupedKeys& grouped : geometry.grouped) {
+    most_group_queries = std::max(most_group_queries, grouped.most_queries());
+    most_group_keys = std::max(most_group_keys, grouped.most_keys());
+    most_passes = std::max(most_passes, grouped.passes.size());
+  }
+  if (most_passes > 1)
+    group_sums =
+        Buffer<float>((most_passes - 1) * images *
+                      static_cast<std::size_t>(net_.num_heads * num_tokens * group_width()));
+}
+
+template <class T>
+void Workspace<T>::plan_prefix_parts(const ImageGeometry& geometry, std::size_t images) {
   const std::int64_t behind = geometry.grid.num_prefix + geometry.grid.num_patches();
   for (std::int64_t index = 0; net_.num_prefix > 0 && index < whole.num_tiles(); ++index) {
     const Tile tile = tile_of(index, whole);
@@ -169,6 +185,10 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
   }
   std::size_t keys_bytes = 0;
   std::size_t values_bytes = 0;
+  std::size_t group_bytes = 0;
+  if (net_.has_groups())
+    group_bytes = padded(group_scratch_bytes<T>(most_group_queries, most_group_keys, most_passes,
+                                                net_.embed_dim / net_.num_heads));
   if (net_.window) {
     const softmax_attention::Shape shape = softmax_shape(most_window_keys_);
     keys_bytes = padded(softmax_attention::keys_size<T>(shape) * sizeof(T));
@@ -188,7 +208,7 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
   const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
   const std::size_t thread_bytes = rows_bytes + wide_bytes + query_bytes + token_bytes +
                                    overview_bytes + integer_bytes + 2 * scale_bytes +
-                                   padded(mixing_bytes) + keys_bytes + values_bytes;
+                                   padded(mixing_bytes) + keys_bytes + values_bytes + group_bytes;
   scratch_memory_ = Buffer<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -205,6 +225,7 @@ void Workspace<T>::plan_scratch(std::int64_t widest, bool quantised, int threads
     s.mixing = take(padded(mixing_bytes));
     s.window_keys = reinterpret_cast<T*>(take(keys_bytes));
     s.window_values = reinterpret_cast<T*>(take(values_bytes));
+    s.group = take(group_bytes);
     scratch.push_back(std::move(s));
   }
 }

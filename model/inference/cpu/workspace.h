@@ -70,6 +70,7 @@ struct Scratch {
   void* mixing;    ///< the attention kernels'
   T* window_keys;  ///< of one window, packed
   T* window_values;
+  void* group;                                ///< of group_mixing.h
   kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
   float* token;                               ///< (2 D), for the head
   float* overview;                            ///< a row of the picture that is reduced
@@ -103,7 +104,7 @@ class Workspace {
   /// Whether keys and values are kept whole, not a tile at a time.
   [[nodiscard]] bool stores_keys(std::size_t layer) const {
     const PackedBlock& block = net_.blocks[layer];
-    return reduces(layer) || block.has_windows() || block.local.size > 0 ||
+    return reduces(layer) || block.has_windows() || block.has_groups() || block.local.size > 0 ||
            std::holds_alternative<ModuleLayer>(block.mixing);
   }
   /// Whether a tile's queries, keys and values are made when the layer mixes them, and never leave
@@ -129,6 +130,16 @@ class Workspace {
   /// What parts of the keys give to the prefix rows of one image (few_queries.h).
   float* prefix_parts(std::int64_t image) {
     return prefix_sums.data() + static_cast<std::size_t>(image) * parts.size() * part_size;
+  }
+  /// What the patches of one image and head have of a pass that others follow, (N, d + 2); that of
+  /// the next pass lies `group_part_stride` behind it. Null where there is one pass.
+  float* group_parts(std::int64_t image, std::int64_t head) {
+    if (group_sums.empty()) return nullptr;
+    return group_sums.data() + (image * net_.num_heads + head) * num_tokens * group_width();
+  }
+  [[nodiscard]] std::int64_t group_part_stride() const {
+    return most_passes > 1 ? std::ssize(group_sums) / (static_cast<std::int64_t>(most_passes) - 1)
+                           : 0;
   }
   /// The softmax keys of one image.
   T* softmax_keys(std::size_t layer, std::int64_t image) {
@@ -170,10 +181,14 @@ class Workspace {
   /// (B, N, widest keys + D), where `stores_keys`. Those of windows and of local terms are read
   /// while tiles write the next layer's, hence two by parity of the layer.
   Buffer<T> stored_keys_values[2];
-  std::vector<KeyPart> parts;  ///< of windows
+  std::vector<KeyPart> parts;  ///< of windows and groups
   std::size_t part_size = 0;
-  Buffer<float> prefix_sums;   ///< (B, parts, part_size)
-  Buffer<T> module_mixed;      ///< (B, N, D)
+  Buffer<float> prefix_sums;  ///< (B, parts, part_size)
+  std::int64_t most_group_queries = 0;
+  std::int64_t most_group_keys = 0;
+  std::size_t most_passes = 0;
+  Buffer<float> group_sums;    ///< (passes but the last, B, H, N, d + 2)
+  Buffer<T> mixed;             ///< (B, N, D), of modules and groups
   Buffer<float> scores;        ///< (B, H, N): where tokens are dropped
   Buffer<float> class_weight;  ///< (B, D): the class token's query, for Hydra's map
   Buffer<float> heat;          ///< (B, N)
@@ -184,10 +199,12 @@ class Workspace {
   [[nodiscard]] std::size_t stored_slot(std::size_t layer) const {
     return reads_beside_tiles_ ? layer % 2 : 0;
   }
+  [[nodiscard]] std::int64_t group_width() const { return net_.embed_dim / net_.num_heads + 2; }
   [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
   void plan_mixing(std::size_t images, std::size_t tiles);
   void plan_overview(const TokenGrid& grid, std::size_t images);
-  void plan_windows(const ImageGeometry& geometry, std::size_t images);
+  void plan_prefix_parts(const ImageGeometry& geometry, std::size_t images);
+  void plan_groups(const ImageGeometry& geometry, std::size_t images);
   void plan_scratch(std::int64_t widest, bool quantised, int threads);
 
   std::int64_t most_window_keys_ = 0;  ///< of a window and the prefix

@@ -29,7 +29,7 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
       model(source.model) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model->config();
-  if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model, /*windows=*/false);
+  if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model, SparseKernels::none);
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {

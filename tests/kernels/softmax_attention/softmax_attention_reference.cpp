@@ -26,6 +26,8 @@ std::vector<double> softmax_attention_reference(const Shape& shape, const T* q,
         if (weighing.factor != nullptr) score *= static_cast<double>(weighing.factor[head]);
         if (weighing.bias != nullptr && j >= weighing.first)
           score += static_cast<double>(weighing.bias[head]);
+        if (weighing.sees != nullptr && weighing.sees[row * shape.num_tokens + j] == 0)
+          score = -std::numeric_limits<double>::infinity();
         weights[static_cast<std::size_t>(j)] = score;
         largest = std::max(largest, score);
       }

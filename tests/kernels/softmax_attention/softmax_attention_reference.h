@@ -3,16 +3,18 @@
 
 #include "kernels/softmax_attention/softmax_attention.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace hydrascope::kernels::softmax_attention {
 
 /// Scores of head h become factor[h] * s, and those of keys from `first` on factor[h] * s + bias[h];
-/// null: as they are.
+/// null: as they are. `sees`: which keys a query sees, (rows, N), 0 or 1; null: all.
 struct Weighing {
   const float* factor = nullptr;
   const float* bias = nullptr;
   std::int64_t first = 0;
+  const std::uint8_t* sees = nullptr;
 };
 
 /// What `attend` leaves in y for the unpacked k and v (N, H * d), unrounded: (rows, H * d). The same

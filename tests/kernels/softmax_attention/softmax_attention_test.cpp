@@ -1,5 +1,6 @@
 #include "kernels/softmax_attention/softmax_attention.h"
 
+#include "kernels/softmax_attention/few_queries.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "tests/kernels/softmax_attention/softmax_attention_reference.h"
 #include "tests/kernels/strided_rows.h"
@@ -56,12 +57,13 @@ struct Image {
     softmax_attention::pack(PackParams<T>{shape, k.row(first), v.row(first), k.stride, first, rows,
                                           keys.data(), values.data()});
   }
-  void attend(std::int64_t first, std::int64_t rows, StridedRows<T>& to) {
+  void attend(std::int64_t first, std::int64_t rows, StridedRows<T>& to,
+              const std::uint32_t* sees = nullptr, float* part = nullptr) {
     AlignedBuffer<std::byte> scratch(softmax_attention::scratch_bytes<T>(shape) + 64);
     std::memset(scratch.data(), 0xff, scratch.size());  // NaN
     softmax_attention::attend(AttendParams<T>{shape, q.row(first), q.stride, rows, keys.data(),
                                               values.data(), to.row(first), to.stride,
-                                              scratch.data()});
+                                              scratch.data(), sees, part});
     for (std::size_t i = scratch.size() - 64; i < scratch.size(); ++i)
       ASSERT_EQ(scratch[i], std::byte{0xff}) << "scratch is larger than scratch_bytes";
   }
@@ -69,9 +71,35 @@ struct Image {
     pack(0, shape.num_tokens);
     attend(0, rows, y);
   }
-  [[nodiscard]] std::vector<double> reference(std::int64_t rows) const {
-    return softmax_attention::softmax_attention_reference(shape, q.data(), q.stride, rows, k.data(),
-                                                          v.data(), k.stride);
+  [[nodiscard]] std::vector<double> reference(std::int64_t rows,
+                                              const std::uint8_t* sees = nullptr) const {
+    return softmax_attention::softmax_attention_reference(
+        shape, q.data(), q.stride, rows, k.data(), v.data(), k.stride, {nullptr, nullptr, 0, sees});
+  }
+};
+
+/// Which keys each query sees, as the twin and as the kernel reads it.
+struct Seen {
+  std::int64_t rows;
+  std::int64_t num_tokens;
+  std::vector<std::uint8_t> keys;
+
+  template <class Sees>
+  Seen(std::int64_t rows_, std::int64_t num_tokens_, Sees sees)
+      : rows(rows_), num_tokens(num_tokens_) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t key = 0; key < num_tokens; ++key) keys.push_back(sees(row, key) ? 1 : 0);
+  }
+  template <class T>
+  [[nodiscard]] std::vector<std::uint32_t> bits() const {
+    const std::int64_t words = softmax_attention::sees_words(num_tokens);
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(rows * words));
+    for (std::int64_t i = 0; i < rows * num_tokens; ++i) {
+      if (keys[static_cast<std::size_t>(i)] == 0) continue;
+      const std::int64_t bit = softmax_attention::sees_bit<T>(i % num_tokens);
+      all[static_cast<std::size_t>(i / num_tokens * words + bit / 32)] |= 1U << (bit % 32);
+    }
+    return all;
   }
 };
 
@@ -247,6 +275,83 @@ TYPED_TEST(SoftmaxAttentionKernel, InfiniteScoresAsTheQuotientSays) {
     for (std::int64_t j = 1090; j < 1100; ++j) image.k.at(j, 0) = TypeParam(-infinity);
     image.run(1);
     EXPECT_TRUE(image.y.is_nan(0, 4));  // no key counts: 0 / 0
+  });
+}
+
+/// A few keys, many, some in every group, the last ones alone; each query sees one at least.
+std::vector<Seen> patterns_of_seen_keys(std::int64_t rows, std::int64_t n) {
+  return {{rows, n, [](std::int64_t row, std::int64_t key) { return key == 0 || key < row; }},
+          {rows, n,
+           [n](std::int64_t row, std::int64_t key) {
+             const std::int64_t first = row * 37 % n;
+             return key >= first && key < first + 50;
+           }},
+          {rows, n,
+           [n](std::int64_t row, std::int64_t key) {
+             return (row * 31 + key * 17) % 5 == 0 || key == row % n;
+           }},
+          {rows, n, [n](std::int64_t row, std::int64_t key) { return key + row % 2 + 1 >= n; }}};
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, QueriesSeeTheirKeysAndNoOthers) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Shape& shape :
+         {Shape{2, 2, 64}, Shape{33, 1, 64}, Shape{64, 2, 32}, Shape{97, 2, 80}, Shape{130, 3, 5},
+          Shape{441, 2, 64}, Shape{577, 1, 64}, Shape{1089, 1, 16}}) {
+      const std::int64_t rows = std::min<std::int64_t>(shape.num_tokens, 27);
+      for (const Seen& seen : patterns_of_seen_keys(rows, shape.num_tokens)) {
+        Image<TypeParam> image(shape, Fill::normal);
+        image.pack(0, shape.num_tokens);
+        image.attend(0, rows, image.y, seen.bits<TypeParam>().data());
+        expect_rows(image.y, image.reference(rows, seen.keys.data()), 0, tolerance(image, rows),
+                    "N " + std::to_string(shape.num_tokens));
+      }
+    }
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, UnseenKeysMayHoldAnything) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    const Seen seen(9, 600, [](std::int64_t row, std::int64_t key) { return key % 9 == row; });
+    Image<TypeParam> image(Shape{600, 1, 32}, Fill::normal);
+    for (std::int64_t key = 0; key < 600; key += 9) image.k.at(key, 3) = TypeParam(kNaN);
+    image.pack(0, 600);
+    image.attend(0, 9, image.y, seen.bits<TypeParam>().data());
+    for (std::int64_t row = 0; row < 9; ++row)
+      for (std::int64_t c = 0; c < 32; ++c) ASSERT_EQ(image.y.is_nan(row, c), row == 0) << row;
+  });
+}
+
+TYPED_TEST(SoftmaxAttentionKernel, PartsOfDisjointKeysAreOneSoftmax) {
+  for_each_instruction_set([](const std::string& name) {
+    SCOPED_TRACE(name);
+    for (const Shape& shape :
+         {Shape{40, 2, 64}, Shape{197, 2, 32}, Shape{70, 3, 5}, Shape{1089, 1, 64}}) {
+      constexpr std::int64_t kParts = 3;
+      const std::int64_t rows = std::min<std::int64_t>(shape.num_tokens, 25);
+      Image<TypeParam> image(shape, Fill::normal);
+      image.pack(0, shape.num_tokens);
+      const std::size_t size = softmax_attention::part_size(rows, shape.num_heads, shape.head_dim);
+      std::vector<float> parts;
+      for (std::int64_t i = 0; i < kParts; ++i) {
+        // Rows of twelve in a row, and so whole strips, see nothing in two of the parts.
+        const Seen seen(rows, shape.num_tokens, [i](std::int64_t row, std::int64_t key) {
+          return (row < 12 ? 1 : (key * key + row) % kParts) == i;
+        });
+        Guarded<float> part(size);
+        image.attend(0, rows, image.y, seen.bits<TypeParam>().data(), part.data());
+        EXPECT_TRUE(part.intact());
+        parts.insert(parts.end(), part.begin(), part.end());
+      }
+      EXPECT_TRUE(image.y.is_nan(0, 0)) << "y is written, too";
+      softmax_attention::merge_parts(softmax_attention::MergeParams<TypeParam>{
+          shape.num_heads, shape.head_dim, rows, parts.data(), static_cast<std::int64_t>(size),
+          kParts, image.y.data(), image.y.stride});
+      expect_rows(image.y, image.reference(rows), 0, tolerance(image, rows),
+                  "N " + std::to_string(shape.num_tokens));
+    }
   });
 }
 

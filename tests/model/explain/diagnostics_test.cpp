@@ -32,7 +32,8 @@ struct Pair {
   }
   [[nodiscard]] DiagnosedBlock block(std::int64_t layer) {
     return {modules->block(layer),
-            model::find_mechanism(exact.config().attention_of(layer).mechanism)};
+            model::find_mechanism(exact.config().attention_of(layer).mechanism),
+            exact.config().training_grid()};
   }
   [[nodiscard]] Tensor tokens(std::int64_t layer) const {
     return exact.layer(layer).x.to(at::kFloat);
@@ -120,6 +121,34 @@ TEST(DiagnosticsTest, SoftmaxIsItsOwnMeasure) {
     EXPECT_NEAR(at_row(numbers, row, Diagnostic::softmax_kl), 0, 1e-5);
     EXPECT_NEAR(at_row(numbers, row, Diagnostic::softmax_cosine), 1, 1e-5);
     EXPECT_NEAR(at_row(numbers, row, Diagnostic::monotonicity), 1, 1e-3);
+  }
+}
+
+TEST(DiagnosticsTest, TheMassOfSoftmaxNearTheQuery) {
+  for (const char* attention : {"softmax", "hydra"}) {
+    Pair pair(attention);
+    const std::int64_t layer = 1;
+    const Tensor numbers = diagnose_block(pair.block(layer), pair.tokens(layer), pair.exact.grid());
+    const Tensor map = softmax_map(pair.exact.layer(layer));
+    const std::int64_t reach = pair.exact.config().training_grid().rows / 4;
+    ASSERT_EQ(reach, 2);
+    double of_layer = 0;
+    for (std::int64_t head = 0; head < map.size(0); ++head) {
+      double sum = 0;
+      for (std::int64_t query = 0; query < kRows * kColumns; ++query) {
+        sum += map[head][1 + query][0].item<double>();
+        for (std::int64_t key = 0; key < kRows * kColumns; ++key) {
+          if (std::abs(query / kColumns - key / kColumns) <= reach &&
+              std::abs(query % kColumns - key % kColumns) <= reach)
+            sum += map[head][1 + query][1 + key].item<double>();
+        }
+      }
+      const double mean = sum / (kRows * kColumns);
+      EXPECT_LT(mean, 1);
+      EXPECT_NEAR(at_row(numbers, head, Diagnostic::near_mass), mean, 1e-5);
+      of_layer += mean / double(map.size(0));
+    }
+    EXPECT_NEAR(at_row(numbers, map.size(0), Diagnostic::near_mass), of_layer, 1e-5);
   }
 }
 
@@ -219,6 +248,9 @@ TEST(DiagnosticsTest, LongSequencesAreJudgedBySomeQueries) {
   EXPECT_EQ(diagnostics.queries(), 256);
   EXPECT_NEAR(at_row(diagnostics.means()[0], 0, Diagnostic::softmax_kl), 0, 1e-5);
   EXPECT_LT(at_row(diagnostics.means()[0], 0, Diagnostic::entropy_share), 1);
+  const double near = at_row(diagnostics.means()[0], 0, Diagnostic::near_mass);
+  EXPECT_GT(near, 0);
+  EXPECT_LT(near, 0.5) << "25 of 420 patches";
 }
 
 }  // namespace

@@ -33,27 +33,6 @@ VisionTransformer filled_with_learned_rows(const VitConfig& config) {
   return model;
 }
 
-/// With kernels everywhere, and as the modules are.
-void expect_fused(VisionTransformer model, const at::Tensor& images) {
-  const at::Tensor expected = module_logits(model, images);
-  InferenceOptions chosen = options();
-  chosen.kernels = Kernels::fused;
-  for (const int threads : {1, 2, 5}) {
-    chosen.threads = threads;
-    chosen.deterministic = threads == 2;
-    InferencePlan plan(model, chosen);
-    EXPECT_EQ(plan.describe().kernels, "fused");
-    const at::Tensor found = plan.logits(images);
-    EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
-    EXPECT_TRUE(at::equal(plan.logits(images), found));
-  }
-  chosen = options(at::kBFloat16);
-  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
-  chosen.precision.int8 = true;
-  chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
-  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
-}
-
 TEST(PlanOfLocalTerms, EqualsTheModules) {
   at::manual_seed(5);
   for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "elu:0-1,hydra:2"}) {
@@ -112,15 +91,11 @@ TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
   EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
 }
 
-// The convolution knows row-major patches, so that the windows beside it run as modules.
+// The convolution knows row-major patches, so that the windows beside it lie in that order.
 TEST(PlanOfLocalTerms, KeepTheOrderOfTheGrid) {
   at::manual_seed(5);
   const VitConfig config = with_local_terms(small("window:0,hydra:1,window:2"), "conv3");
-  const at::Tensor images = at::randn({2, 3, 104, 136});
-  VisionTransformer model = filled(config);
-  InferencePlan plan(model, options());
-  EXPECT_EQ(plan.describe().kernels, "fused+modules");
-  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+  expect_fused(filled(config), at::randn({2, 3, 104, 136}));
   InferenceOptions keeping = options();
   keeping.keep_tokens = 0.5;
   EXPECT_ERROR(InferencePlan(filled(with_local_terms(small("hydra"), "conv3")), keeping),
@@ -235,26 +210,24 @@ TEST(PlanOfWindows, TracesAreThoseOfTheModulesInTheirOrder) {
   }
 }
 
-TEST(PlanOfWindows, RunAsModulesWhereAnythingNeedsAnotherOrder) {
+TEST(PlanOfWindows, RunInGroupsWhereAnythingNeedsAnotherOrder) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 104, 136});
-  const VitConfig windows = small("window");
-  std::vector<VitConfig> kept{with_window_option(windows, "shift", "alternate"),
-                              with_window_option(windows, "halo", "1"), small("window:0-1,aft:2"),
-                              small("window:0-1,neighborhood:2")};
-  VitConfig sizes = windows;
+  VitConfig sizes = small("window");
   sizes.attention[1].options["size"] = "4";
-  kept.push_back(sizes);
-  for (const VitConfig& config : kept) {
-    VisionTransformer model = filled(config);
-    InferencePlan plan(model, options());
-    EXPECT_EQ(plan.describe().kernels, "fused+modules");
-    EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
-  }
+  expect_fused(filled(sizes), images);
+  VisionTransformer model = filled(small("window:0-1,aft:2"));
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
   InferenceOptions fused = options();
   fused.kernels = Kernels::fused;
-  EXPECT_ERROR(InferencePlan(filled(sizes), fused), invalid_argument, "window", "blocks.0.attn");
-  EXPECT_ERROR(InferencePlan(filled(kept[2]), fused), invalid_argument, "aft", "blocks.2.attn");
+  EXPECT_ERROR(InferencePlan(model, fused), invalid_argument, "aft", "blocks.2.attn");
+  // Windows beside Hydra have kernels in their own order alone.
+  VitConfig beside = small("window:0,hydra:1-2");
+  beside.attention[0].options["size"] = "4";
+  beside.attention[1].options["local"] = "window7";
+  EXPECT_ERROR(InferencePlan(filled(beside), fused), invalid_argument, "hydra", "blocks.1.attn");
 }
 
 }  // namespace plan_windows_test

@@ -140,6 +140,27 @@ inline double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
 }
 
+/// With kernels everywhere, and as the modules are.
+inline void expect_fused(VisionTransformer model, const at::Tensor& images) {
+  const at::Tensor expected = module_logits(model, images);
+  InferenceOptions chosen = options();
+  chosen.kernels = Kernels::fused;
+  for (const int threads : {1, 2, 5}) {
+    chosen.threads = threads;
+    chosen.deterministic = threads == 2;
+    InferencePlan plan(model, chosen);
+    EXPECT_EQ(plan.describe().kernels, "fused");
+    const at::Tensor found = plan.logits(images);
+    EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
+    EXPECT_TRUE(at::equal(plan.logits(images), found));
+  }
+  chosen = options(at::kBFloat16);
+  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
+  chosen.precision.int8 = true;
+  chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
+  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
+}
+
 /// Of a deterministic plan, whatever the threads and the images beside one.
 inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
   InferenceOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
