@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <utility>
+#include <tuple>
 
 namespace hydrascope::model {
-namespace {
 
-std::pair<std::int64_t, std::int64_t> cell_grid(const TokenGrid& grid, std::int64_t num_cells) {
+GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells) {
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(num_cells)));
   std::int64_t rows = std::clamp<std::int64_t>(side, 1, grid.rows);
   const std::int64_t columns = std::clamp<std::int64_t>(num_cells / rows, 1, grid.columns);
@@ -18,18 +18,20 @@ std::pair<std::int64_t, std::int64_t> cell_grid(const TokenGrid& grid, std::int6
   return {rows, columns};
 }
 
-}  // namespace
-
-at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells) {
+at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells,
+                        PoolBy by) {
   const std::int64_t patches = grid.rows * grid.columns;
   if (patches == 0 || num_cells >= patches) return x;
-  const auto [rows, columns] = cell_grid(grid, num_cells);
+  const auto [rows, columns] = cells_of({grid.rows, grid.columns}, num_cells);
   const at::Tensor image = x.narrow(2, grid.num_prefix, patches)
                                .transpose(-2, -1)
                                .reshape({x.size(0), -1, grid.rows, grid.columns});
-  const at::Tensor cells = at::adaptive_avg_pool2d(image, {rows, columns})
-                               .view({x.size(0), x.size(1), x.size(3), rows * columns})
-                               .transpose(-2, -1);
+  const std::array<std::int64_t, 2> size{rows, columns};
+  const at::Tensor pooled = by == PoolBy::average
+                                ? at::adaptive_avg_pool2d(image, size)
+                                : std::get<0>(at::adaptive_max_pool2d(image, size));
+  const at::Tensor cells =
+      pooled.view({x.size(0), x.size(1), x.size(3), rows * columns}).transpose(-2, -1);
   return at::cat({x.narrow(2, 0, grid.num_prefix), cells}, 2);
 }
 
@@ -37,7 +39,7 @@ at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid,
                           std::int64_t num_cells) {
   const std::int64_t patches = grid.rows * grid.columns;
   if (patches == 0 || num_cells >= patches) return weights;
-  const auto [rows, columns] = cell_grid(grid, num_cells);
+  const auto [rows, columns] = cells_of({grid.rows, grid.columns}, num_cells);
   const at::Tensor cells = weights.narrow(3, grid.num_prefix, rows * columns)
                                .reshape({weights.size(0), -1, rows, columns});
   const at::Tensor image =
