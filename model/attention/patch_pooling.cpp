@@ -50,4 +50,19 @@ at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid,
   return at::cat({weights.narrow(3, 0, grid.num_prefix), spread}, 3);
 }
 
+at::Tensor cell_weights(const at::Tensor& kernel, const TokenGrid& grid, std::int64_t num_cells) {
+  const GridExtent cells = cells_of({grid.rows, grid.columns}, num_cells);
+  const auto places = [&](std::int64_t patches, std::int64_t of_cells) {
+    const at::Tensor in_cell = (at::arange(patches, at::kLong) * of_cells).remainder(patches);
+    return (in_cell * kernel.size(1)).div(patches, "floor").to(kernel.device());
+  };
+  const at::Tensor of_patches = kernel.index_select(1, places(grid.rows, cells.rows))
+                                    .index_select(2, places(grid.columns, cells.columns))
+                                    .flatten(1);
+  const auto ones = [&](std::int64_t count) {
+    return at::ones({kernel.size(0), count}, kernel.options());
+  };
+  return at::cat({ones(grid.num_prefix), of_patches, ones(grid.num_overview())}, 1).unsqueeze(2);
+}
+
 }  // namespace hydrascope::model

@@ -25,4 +25,8 @@ at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t
 /// (B, H, n, N) that they put on the tokens. No gradient.
 at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid, std::int64_t num_cells);
 
+/// What a kernel (H, s, s) gives to the tokens when it is laid over every cell: (H, N, 1). A patch takes
+/// the kernel's value at its place in the cell, tokens that lie in no cell take one.
+at::Tensor cell_weights(const at::Tensor& kernel, const TokenGrid& grid, std::int64_t num_cells);
+
 }  // namespace hydrascope::model

@@ -105,22 +105,6 @@ class LinformerMixer : public TokenMixer {
     return pool_patches(to_compute_type(k), grid, length_, PoolBy::maximum);
   }
 
-  /// What the kernel (H, s, s) gives to the tokens (H, N, 1): 1 to those without a cell.
-  [[nodiscard]] Tensor kernel_weights(const Tensor& kernel, const TokenGrid& grid) const {
-    const GridExtent cells = cells_of({grid.rows, grid.columns}, length_);
-    const auto places = [&](std::int64_t patches, std::int64_t of_cells) {
-      const Tensor in_cell = at::arange(patches, at::kLong) * of_cells % patches;
-      return (in_cell * kernel.size(1)).div(patches, "floor").to(kernel.device());
-    };
-    const Tensor of_patches = kernel.index_select(1, places(grid.rows, cells.rows))
-                                  .index_select(2, places(grid.columns, cells.columns))
-                                  .flatten(1);
-    const auto ones = [&](std::int64_t count) {
-      return at::ones({kernel.size(0), count}, kernel.options());
-    };
-    return at::cat({ones(grid.num_prefix), of_patches, ones(grid.num_overview())}, 1).unsqueeze(2);
-  }
-
   /// x (B, H, N, d) -> (B, H, m, d), prefix tokens in front where they stay.
   [[nodiscard]] Tensor shorten(const Tensor& x, const Tensor& projection,
                                const TokenGrid& grid) const {
@@ -128,7 +112,8 @@ class LinformerMixer : public TokenMixer {
       return pool_patches(x, grid, length_);
     if (projection_ == Projection::conv) {
       if (grid.num_patches() == 0) return x;
-      return pool_patches(x * kernel_weights(projection.to(x.scalar_type()), grid), grid, length_);
+      return pool_patches(x * cell_weights(projection.to(x.scalar_type()), grid, length_), grid,
+                          length_);
     }
     if (projection_ == Projection::dense) {
       if (grid.num_tokens() != training_.num_tokens()) {
@@ -156,7 +141,7 @@ class LinformerMixer : public TokenMixer {
     if (projection_ == Projection::conv) {
       if (grid.num_patches() == 0) return row;
       return unpool_patches(row, grid, length_) *
-             kernel_weights(of_values_.to(row.scalar_type()), grid).transpose(1, 2);
+             cell_weights(of_values_.to(row.scalar_type()), grid, length_).transpose(1, 2);
     }
     if (projection_ == Projection::dense) return row.matmul(of_values_.to(row.scalar_type()));
     if (grid.rows * grid.columns == 0) return row;

@@ -109,7 +109,7 @@ TEST(ClassificationTaskTest, PenaltiesOfAttentionAreAdded) {
   }
   const Batch batch = some_batch();
   const at::Tensor logits = heads_of(model, batch.images).of_class;
-  ClassificationTask task(*model, without_smoothing(), {}, 0);
+  ClassificationTask task(*model, without_smoothing(), nullptr, 0);
   const StepLoss cost = task.loss(batch, 0);
   EXPECT_NEAR(cost.parts.at("penalty").item<double>(), expected, 1e-6);
   EXPECT_NEAR(cost.loss.item<double>(), label_loss(logits, batch.targets) + expected, kTolerance);

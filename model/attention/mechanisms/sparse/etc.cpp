@@ -7,8 +7,7 @@
 //   local to global   of the registers that of its cell alone, and the class and distillation token;
 //   global to local   a register sees the patches of its cells, the class token all,
 //   global to global  and all prefix tokens.
-// regions=off makes registers global: Longformer's pattern with one window. The paper's relative labels
-// are a matter of position rules. A model without registers has no regions.
+// regions=off makes registers global. A model without registers has no regions.
 #include "model/attention/sparse/neighborhood_pattern.h"
 #include "model/attention/sparse/regions.h"
 #include "model/attention/sparse/sparse_softmax.h"
@@ -79,7 +78,7 @@ class EtcMixer final : public TokenMixer {
  private:
   /// (count, N) bool on the CPU.
   [[nodiscard]] Tensor sees(const TokenGrid& grid, std::int64_t first, std::int64_t count) const {
-    const std::int64_t registers = grid.num_prefix - grid.num_registers;
+    const std::int64_t num_global = grid.num_prefix - grid.num_registers;
     const std::int64_t overview = grid.num_prefix + grid.num_patches();
     const Tensor owner = register_of(grid);
     Tensor rows = at::zeros({count, grid.num_tokens()}, at::kBool);
@@ -89,15 +88,18 @@ class EtcMixer final : public TokenMixer {
       end = std::clamp(end, begin, first + count);
       return std::pair{rows.narrow(0, begin - first, end - begin), begin};
     };
-    rows.slice(1, 0, registers).fill_(true);
-    part(0, registers).first.fill_(true);
-    const auto [of_registers, first_register] = part(registers, grid.num_prefix);
-    of_registers.slice(1, registers, grid.num_prefix).fill_(true);
+    rows.slice(1, 0, num_global).fill_(true);
+    part(0, num_global).first.fill_(true);
+    const auto [of_registers, first_register] = part(num_global, grid.num_prefix);
+    of_registers.slice(1, num_global, grid.num_prefix).fill_(true);
     for (std::int64_t i = 0; i < of_registers.size(0); ++i)
-      of_registers[i].slice(0, grid.num_prefix).copy_(owner.eq(first_register + i - registers));
+      of_registers[i].slice(0, grid.num_prefix).copy_(owner.eq(first_register + i - num_global));
     const auto [of_image, first_image] = part(grid.num_prefix, grid.num_tokens());
-    const Tensor own = owner.narrow(0, first_image - grid.num_prefix, of_image.size(0)) + registers;
-    of_image.scatter_(1, own.unsqueeze(1), true);
+    if (of_image.size(0) > 0) {
+      const Tensor own =
+          owner.narrow(0, first_image - grid.num_prefix, of_image.size(0)) + num_global;
+      of_image.scatter_(1, own.unsqueeze(1), true);
+    }
     const auto [of_patches, first_patch] = part(grid.num_prefix, overview);
     if (of_patches.size(0) > 0)
       of_patches.slice(1, grid.num_prefix, overview)
@@ -116,8 +118,8 @@ MixerCost etc_cost(const MixerSize& size, const MechanismOptions& options) {
   const std::int64_t registers = kRegions(options) ? size.grid.num_registers : 0;
   if (registers > 0) {
     // Pairs of registers and patches in both directions: one of them for each patch is left.
-    const auto unseen = static_cast<double>(2 * (registers - 1) * size.grid.num_image_tokens());
-    cost.flops -= 4 * static_cast<double>(size.embed_dim) * unseen;
+    const std::int64_t unseen = 2 * (registers - 1) * size.grid.num_image_tokens();
+    cost.flops -= 4 * static_cast<double>(size.embed_dim * unseen);
   }
   return cost;
 }
