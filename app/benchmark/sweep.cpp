@@ -47,7 +47,7 @@ Words settings_for(const std::string& attention, const Words& settings) {
   const std::set<std::string> mechanisms = mechanisms_of(attention);
   Words chosen;
   for (const std::string& setting : settings) {
-    const std::string mechanism = setting.substr(0, setting.find('.'));
+    const std::string mechanism = setting.substr(0, setting.find_first_of(":."));
     if (mechanisms.contains(model::find_mechanism(mechanism).name)) chosen.push_back(setting);
   }
   return chosen;

@@ -170,7 +170,7 @@ std::vector<Option> layer_reference_options() {
             takes("NAME|FILE"), otherwise("the model itself"), completes_files),
        text("against-attn", "attention of the other model, as --attn takes it", takes("SPEC")),
        text("against-attn-opt", "setting of the other model's attention, as --attn-opt takes it",
-            takes("MECHANISM.KEY=VALUE"), repeatable)});
+            takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable)});
 }
 
 std::vector<Option> agreement_options() {

@@ -31,7 +31,7 @@ std::vector<Option> model_options() {
                takes("SPEC"), otherwise("the checkpoint's"), suggests(mechanism_names())),
           text("attn-opt",
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists them",
-               takes("MECHANISM.KEY=VALUE"), repeatable, suggests(mechanism_settings())),
+               takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable, suggests(mechanism_settings())),
           text("pos-interp",
                "position embedding at another size than the model's; timm: bicubic antialiased, "
                "hf: bicubic plain, tile: the trained one again and again, for windows",

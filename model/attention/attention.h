@@ -82,6 +82,8 @@ class TokenMixer {
   /// w of the convolution that is added to the fused mixing (local_convolution.h), (D, s, s);
   /// undefined without one.
   [[nodiscard]] virtual torch::Tensor local_weight() const { return {}; }
+  /// What training adds to its loss for this layer, a number that has a gradient; undefined: nothing.
+  [[nodiscard]] virtual torch::Tensor penalty() const { return {}; }
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
 };

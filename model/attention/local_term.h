@@ -1,5 +1,5 @@
 // A local term for mechanisms that hand every query sums over all tokens: a convolution of the values
-// (local_convolution.h), or softmax attention within windows (mechanisms/window.cpp), whose prefix
+// (local_convolution.h), or softmax attention within windows (mechanisms/sparse/window.cpp), whose prefix
 // tokens see everything. Option `local` of each mechanism whose entry goes through
 // `with_local_term`.
 #pragma once

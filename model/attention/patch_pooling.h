@@ -10,12 +10,23 @@
 
 namespace hydrascope::model {
 
-/// x (B, H, N, d) -> (B, H, num_prefix + cells, d). The patches are averaged over a grid of about
-/// `num_cells` cells with the aspect ratio of a square, never finer than the patches.
-at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells);
+/// About `num_cells` cells of a grid, with the aspect ratio of a square and never finer than it.
+GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells);
 
-/// The transpose: weights on the short sequence (B, H, n, num_prefix + cells) -> the weights
+/// What a cell has of its patches, feature by feature.
+enum class PoolBy { average, maximum };
+
+/// x (B, H, N, d) -> (B, H, num_prefix + cells, d). The patches are pooled over a grid of about
+/// `num_cells` cells.
+at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells,
+                        PoolBy by = PoolBy::average);
+
+/// The transpose of averages: weights on the short sequence (B, H, n, num_prefix + cells) -> the weights
 /// (B, H, n, N) that they put on the tokens. No gradient.
 at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid, std::int64_t num_cells);
+
+/// What a kernel (H, s, s) gives to the tokens when it is laid over every cell: (H, N, 1). A patch takes
+/// the kernel's value at its place in the cell, tokens that lie in no cell take one.
+at::Tensor cell_weights(const at::Tensor& kernel, const TokenGrid& grid, std::int64_t num_cells);
 
 }  // namespace hydrascope::model

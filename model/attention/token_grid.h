@@ -20,6 +20,7 @@ struct TokenGrid {
   std::int64_t columns = 0;
   std::int64_t overview_rows = 0;  ///< 0: there is no overview
   std::int64_t overview_columns = 0;
+  std::int64_t num_registers = 0;  ///< the last of the prefix tokens
   [[nodiscard]] std::int64_t num_patches() const { return rows * columns; }
   [[nodiscard]] std::int64_t num_overview() const { return overview_rows * overview_columns; }
   /// All but the prefix.

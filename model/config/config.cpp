@@ -132,7 +132,7 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
 }
 
 TokenGrid VitConfig::token_grid(std::int64_t rows, std::int64_t columns) const {
-  TokenGrid grid{num_prefix_tokens(), rows, columns};
+  TokenGrid grid{num_prefix_tokens(), rows, columns, 0, 0, reg_tokens};
   if (overview && rows > grid_rows() && columns > grid_columns()) {
     // In training grids. Every patch of the overview sees all of it, so that of a panorama, which
     // would be as long as the picture, is reduced further.

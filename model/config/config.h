@@ -90,7 +90,7 @@ struct VitConfig {
     return (class_token ? 1 : 0) + (distilled ? 1 : 0) + reg_tokens;
   }
   [[nodiscard]] TokenGrid training_grid() const {
-    return {num_prefix_tokens(), grid_rows(), grid_columns()};
+    return {num_prefix_tokens(), grid_rows(), grid_columns(), 0, 0, reg_tokens};
   }
   /// The tokens of a picture of `rows` x `columns` patches. With `overview`, a picture that is larger
   /// than the training grid in both directions comes a second time, reduced until it just covers

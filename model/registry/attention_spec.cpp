@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -14,6 +15,29 @@ namespace {
 [[noreturn]] void refuse(std::string_view part, const std::string& what) {
   throw Error(ErrorCode::invalid_argument, what + " in '" + std::string(part) + "'", "`attention`",
               "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2");
+}
+
+/// The parts of "mechanism[:layers].key=value".
+struct OptionText {
+  std::string_view mechanism, key, value;
+  std::optional<std::string_view> selector;
+};
+
+OptionText option_text(std::string_view option) {
+  // A value may hold any of the marks, what is in front of it holds each once.
+  const std::string_view before = option.substr(0, option.find('='));
+  const auto dot = before.find('.');
+  if (before.size() == option.size() || dot == std::string_view::npos) {
+    throw Error(ErrorCode::invalid_argument,
+                "expected mechanism.key=value or mechanism:layers.key=value, found '" +
+                    std::string(option) + "'",
+                "`attention_options`");
+  }
+  const auto colon = before.substr(0, dot).find(':');
+  OptionText text{before.substr(0, std::min(dot, colon)), before.substr(dot + 1),
+                  option.substr(before.size() + 1), std::nullopt};
+  if (colon < dot) text.selector = before.substr(colon + 1, dot - colon - 1);
+  return text;
 }
 
 std::int64_t number(std::string_view word, std::string_view part) {
@@ -102,26 +126,30 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
 }
 
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
-  const auto dot = option.find('.');
-  const auto equals = option.find('=');
-  if (dot == std::string_view::npos || equals == std::string_view::npos || dot > equals) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected mechanism.key=value, found '" + std::string(option) + "'",
-                "`attention_options`");
+  const OptionText text = option_text(option);
+  const MechanismEntry& entry = find_mechanism(text.mechanism);
+  const std::string key(text.key);
+  check_option(entry, key, text.value, "`attention_options`");
+  std::vector<std::int64_t> chosen;
+  const auto depth = static_cast<std::int64_t>(layers.size());
+  if (text.selector) {
+    chosen = select(*text.selector, depth, option);
+  } else {
+    for (std::int64_t layer = 0; layer < depth; ++layer) chosen.push_back(layer);
   }
-  const MechanismEntry& entry = find_mechanism(option.substr(0, dot));
-  const std::string key(option.substr(dot + 1, equals - dot - 1));
-  const std::string value(option.substr(equals + 1));
-  check_option(entry, key, value, "`attention_options`");
   bool used = false;
-  for (AttentionSpec& layer : layers) {
+  for (const std::int64_t index : chosen) {
+    AttentionSpec& layer = layers[static_cast<std::size_t>(index)];
     if (layer.mechanism != entry.name) continue;
-    layer.options[key] = value;
+    layer.options[key] = text.value;
     used = true;
   }
   if (!used) {
-    throw Error(ErrorCode::invalid_argument, "no layer runs " + entry.name, "`attention_options`",
-                "choose it with `attention`");
+    throw Error(ErrorCode::invalid_argument,
+                (text.selector ? "none of the layers '" + std::string(*text.selector) + "' runs "
+                               : "no layer runs ") +
+                    entry.name,
+                "`attention_options`", "choose it with `attention`");
   }
 }
 

@@ -1,6 +1,7 @@
 #include "model/training/classification_task.h"
 
 #include "model/training/losses.h"
+#include "model/training/penalty.h"
 
 #include <ATen/ATen.h>
 
@@ -39,7 +40,11 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
   forward.recompute_blocks = options_.recompute_blocks;
   const at::Tensor tokens = model_.forward_features(images, forward);
   // A distilled model's is then the mean of its heads, as timm has it.
-  if (!teacher_) return {label_loss_of(of_parts(model_.forward_head(tokens)))};
+  if (!teacher_) {
+    StepLoss cost{label_loss_of(of_parts(model_.forward_head(tokens)))};
+    add_penalty(model_, cost);
+    return cost;
+  }
 
   const at::Tensor of_teacher = teacher_(has_views ? batch.images : images).to(images.device());
   const auto [of_class, of_distillation] = model_.forward_heads(tokens);
@@ -52,7 +57,9 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
                               options_.distillation_weight);
   const at::Tensor agreement =
       (student.detach().argmax(1) == of_teacher.argmax(1)).to(at::kFloat).mean();
-  return {total, {{"label_loss", label_loss.detach()}, {"teacher_agreement", agreement}}};
+  StepLoss cost{total, {{"label_loss", label_loss.detach()}, {"teacher_agreement", agreement}}};
+  add_penalty(model_, cost);
+  return cost;
 }
 
 }  // namespace hydrascope::model::training

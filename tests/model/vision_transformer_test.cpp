@@ -133,8 +133,9 @@ TEST(RegistryTest, HoldsExactlyTheMechanismsOfThisBuild) {
   std::vector<std::string> files;
   const std::filesystem::path root = HYDRASCOPE_SOURCE_DIR;
   for (const auto& file :
-       std::filesystem::directory_iterator(root / "model" / "attention" / "mechanisms"))
-    files.push_back(file.path().stem().string());
+       std::filesystem::recursive_directory_iterator(root / "model" / "attention" / "mechanisms")) {
+    if (file.is_regular_file()) files.push_back(file.path().stem().string());
+  }
   std::ranges::sort(files);
   EXPECT_EQ(names, files);
 }

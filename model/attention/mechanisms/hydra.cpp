@@ -3,9 +3,11 @@
 //   c = sum_t w_t phi_k(k_t) * v_t      y_i = phi_q(q_i) * (s * c)
 // Deviations from the paper: zero tokens (`eps_policy`), sizes other than the training size
 // (`scale`, w_t; kernels that hold a power of 1/N already are scaled by the rest only), and an
-// optional learned s (`feature_scale`) for converted models.
+// optional learned s (`feature_scale`) for converted models. `post_norm` is the article's LayerNorm
+// behind the operation.
 #include "model/attention/hydra_attention.h"
 #include "model/attention/local_term.h"
+#include "model/attention/post_norm.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
@@ -34,6 +36,8 @@ const ChoiceOption<Eps> kEpsPolicy("eps_policy",
 const NumberOption kHydraEps("eps", "1e-6", 1e-12, 1, "smallest norm");
 const SwitchOption kFeatureScale("feature_scale", false,
                                  "learn a scale for each feature of the global vector");
+const SwitchOption kPostNorm("post_norm", false,
+                             "LayerNorm of the output, in front of its projection");
 
 const MechanismRegistration kHydra(with_local_term({
     .name = "hydra",
@@ -41,9 +45,11 @@ const MechanismRegistration kHydra(with_local_term({
     .summary = "one global feature vector gated by each token, O(N D)",
     .citation = "Bolya et al. 2022, Hydra Attention: Efficient Attention with Many Heads, arXiv "
                 "2209.07484",
-    .options = {kPhiQ, kPhiK, kHydraScale, kEpsPolicy, kHydraEps, kFeatureScale},
+    .options = {kPhiQ, kPhiK, kHydraScale, kEpsPolicy, kHydraEps, kFeatureScale, kPostNorm},
     .former_options = {{"small_tokens", "constant"}},
-    .parameters = {{"feature_scale", "(D), with feature_scale=on", "ones"}},
+    .parameters = {{"feature_scale", "(D), with feature_scale=on", "ones"},
+                   {"post_norm.weight", "(D), with post_norm=on", "ones"},
+                   {"post_norm.bias", "(D), with post_norm=on", "zeros"}},
     .map_definition = "none (every feature has a rank-one map); contribution of token t to token "
                       "i: phi_q(q_i) * w_t phi_k(k_t) * v_t",
     .has_map = false,
@@ -57,8 +63,10 @@ const MechanismRegistration kHydra(with_local_term({
       }
       const HydraSettings settings{*kPhiQ(options), *kPhiK(options), kEpsPolicy(options),
                                    kHydraEps(options)};
-      return std::make_unique<HydraMixer>(settings, kHydraScale(options), arguments.training_grid,
-                                          feature_scale);
+      auto mixer = std::make_unique<HydraMixer>(settings, kHydraScale(options),
+                                                arguments.training_grid, feature_scale);
+      if (!kPostNorm(options)) return mixer;
+      return with_post_norm(std::move(mixer), arguments);
     },
 }));
 

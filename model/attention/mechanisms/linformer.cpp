@@ -6,6 +6,11 @@
 //   patches  project the patches only, prefix tokens stay; at another grid each row of E is resized
 //            as an image (bicubic) and rescaled so that its sum is kept
 //   pool     E and Fp average cells of the patch grid; nothing is learned
+//   max      keys are the largest of a cell, feature by feature, values the average: of values that
+//            were the largest there would be no map
+//   conv     averages of cells, weighted by a learned kernel (s, s) of each head that is laid over every
+//            cell: a convolution whose stride is its kernel where cells are s patches wide. Elsewhere
+//            a patch has the weight of its place in the cell, so that m stays as it is
 #include "kernels/error.h"
 #include "model/attention/attention.h"
 #include "model/attention/patch_pooling.h"
@@ -21,15 +26,30 @@ namespace {
 
 using at::Tensor;
 
-enum class Projection { dense, patches, pool };
+enum class Projection { dense, patches, pool, max, conv };
 
 const ChoiceOption<Projection> kProjection(
     "projection",
-    {{"dense", Projection::dense}, {"patches", Projection::patches}, {"pool", Projection::pool}},
+    {{"dense", Projection::dense},
+     {"patches", Projection::patches},
+     {"pool", Projection::pool},
+     {"max", Projection::max},
+     {"conv", Projection::conv}},
     "learned for all tokens at one size; learned for the patches and resized; averages of grid "
-    "cells");
+    "cells; largest keys of cells; cells weighted by a learned kernel");
 const IntegerOption kLength("length", 64, 1, 65536, "projected tokens m");
 const SwitchOption kShareKv("share_kv", false, "one projection for keys and values");
+
+/// Patches along an edge of the kernel: those of a square cell at the training size, rounded up.
+std::int64_t kernel_side(const TokenGrid& training, std::int64_t length) {
+  const double patches = static_cast<double>(training.num_patches()) / static_cast<double>(length);
+  return std::max<std::int64_t>(1, std::llround(std::ceil(std::sqrt(patches))));
+}
+
+/// Whether cells of the grid are what is projected to.
+bool pools(const MechanismOptions& options) {
+  return kProjection(options) != Projection::dense && kProjection(options) != Projection::patches;
+}
 
 class LinformerMixer : public TokenMixer {
  public:
@@ -37,11 +57,15 @@ class LinformerMixer : public TokenMixer {
       : training_(arguments.training_grid),
         projection_(kProjection(arguments.options)),
         length_(kLength(arguments.options)) {
-    if (projection_ == Projection::pool) return;
+    if (projection_ == Projection::pool || projection_ == Projection::max) return;
+    const bool is_kernel = projection_ == Projection::conv;
+    const std::int64_t side = kernel_side(training_, length_);
     const std::int64_t tokens = projection_ == Projection::dense
                                     ? training_.num_tokens()
                                     : training_.rows * training_.columns;
     const auto add = [&](const char* name) {
+      if (is_kernel)
+        return arguments.add_parameter(name, at::ones({arguments.num_heads, side, side}));
       const double std = 1 / std::sqrt(static_cast<double>(length_));
       return arguments.add_parameter(name, at::randn({length_, tokens}) * std);
     };
@@ -55,7 +79,7 @@ class LinformerMixer : public TokenMixer {
 
   Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
              Kernels kernels) override {
-    const Tensor keys = shorten(to_compute_type(k), of_keys_, grid);
+    const Tensor keys = short_keys(k, grid);
     const Tensor values = shorten(to_compute_type(v), of_values_, grid);
     const Tensor queries = to_compute_type(q);
     const Tensor y = kernels == Kernels::reference
@@ -66,7 +90,7 @@ class LinformerMixer : public TokenMixer {
 
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
-    const Tensor keys = shorten(to_compute_type(k), of_keys_, grid);
+    const Tensor keys = short_keys(k, grid);
     return lengthen(weights(to_compute_type(q.narrow(2, first, count)), keys), grid);
   }
 
@@ -76,17 +100,29 @@ class LinformerMixer : public TokenMixer {
     return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
   }
 
+  [[nodiscard]] Tensor short_keys(const Tensor& k, const TokenGrid& grid) const {
+    if (projection_ != Projection::max) return shorten(to_compute_type(k), of_keys_, grid);
+    return pool_patches(to_compute_type(k), grid, length_, PoolBy::maximum);
+  }
+
   /// x (B, H, N, d) -> (B, H, m, d), prefix tokens in front where they stay.
   [[nodiscard]] Tensor shorten(const Tensor& x, const Tensor& projection,
                                const TokenGrid& grid) const {
-    if (projection_ == Projection::pool) return pool_patches(x, grid, length_);
+    if (projection_ == Projection::pool || projection_ == Projection::max)
+      return pool_patches(x, grid, length_);
+    if (projection_ == Projection::conv) {
+      if (grid.num_patches() == 0) return x;
+      return pool_patches(x * cell_weights(projection.to(x.scalar_type()), grid, length_), grid,
+                          length_);
+    }
     if (projection_ == Projection::dense) {
       if (grid.num_tokens() != training_.num_tokens()) {
-        throw Error(ErrorCode::invalid_argument,
-                    "made for " + std::to_string(training_.num_tokens()) + " tokens, found " +
-                        std::to_string(grid.num_tokens()),
-                    "linformer",
-                    "`attention_options` linformer.projection=patches or pool takes any size");
+        throw Error(
+            ErrorCode::invalid_argument,
+            "made for " + std::to_string(training_.num_tokens()) + " tokens, found " +
+                std::to_string(grid.num_tokens()),
+            "linformer",
+            "`attention_options` linformer.projection=patches, pool, max or conv takes any size");
       }
       return projection.to(x.scalar_type()).matmul(x);
     }
@@ -100,7 +136,13 @@ class LinformerMixer : public TokenMixer {
 
   /// The effective map, row x Fp: weights (B, H, n, m) -> (B, H, n, N).
   [[nodiscard]] Tensor lengthen(const Tensor& row, const TokenGrid& grid) const {
-    if (projection_ == Projection::pool) return unpool_patches(row, grid, length_);
+    if (projection_ == Projection::pool || projection_ == Projection::max)
+      return unpool_patches(row, grid, length_);
+    if (projection_ == Projection::conv) {
+      if (grid.num_patches() == 0) return row;
+      return unpool_patches(row, grid, length_) *
+             cell_weights(of_values_.to(row.scalar_type()), grid, length_).transpose(1, 2);
+    }
     if (projection_ == Projection::dense) return row.matmul(of_values_.to(row.scalar_type()));
     if (grid.rows * grid.columns == 0) return row;
     const Tensor patches = row.narrow(3, grid.num_prefix, length_);
@@ -137,10 +179,11 @@ const MechanismRegistration kLinformer({
     .citation = "Wang et al. 2020, Linformer: Self-Attention with Linear Complexity, arXiv "
                 "2006.04768",
     .options = {kProjection, kLength, kShareKv},
-    .parameters = {{"projection.{k,v}", "(m, N), or (m, R C) with projection=patches",
-                    "normal (1 / sqrt(m))"},
+    .parameters = {{"projection.{k,v}",
+                    "(m, N), (m, R C) with projection=patches, (H, s, s) with projection=conv",
+                    "normal (1 / sqrt(m)), ones with projection=conv"},
                    {"projection.weight", "the same; instead, with share_kv=on",
-                    "normal (1 / sqrt(m))"}},
+                    "normal (1 / sqrt(m)), ones with projection=conv"}},
     .map_definition = "A = softmax(q (E k)^T / sqrt(d)) Fp: signed, not stochastic",
     .permutation_equivariant = false,
     .fixed_num_tokens = true,
@@ -150,7 +193,7 @@ const MechanismRegistration kLinformer({
           const auto d = static_cast<double>(size.embed_dim);
           const auto bytes = static_cast<double>(size.bytes_per_element);
           auto m = static_cast<double>(kLength(options));
-          if (kProjection(options) == Projection::pool) {  // averages: one addition an element
+          if (pools(options)) {  // averages: one addition an element
             m = std::min(m, n);
             return MixerCost{2 * (2 * n * m * d + 2 * n * d), 4 * n * d * bytes};
           }
@@ -159,9 +202,12 @@ const MechanismRegistration kLinformer({
         },
     .added_elements =
         [](const MixerSize& size, const MechanismOptions& options) {
-          if (kProjection(options) == Projection::pool) return 0.0;
-          return (kShareKv(options) ? 1.0 : 2.0) *
-                 static_cast<double>(kLength(options) * size.num_tokens());
+          const std::int64_t side = kernel_side(size.grid, kLength(options));
+          const std::int64_t elements = kProjection(options) == Projection::conv
+                                            ? size.num_heads * side * side
+                                        : pools(options) ? 0
+                                                         : kLength(options) * size.num_tokens();
+          return (kShareKv(options) ? 1.0 : 2.0) * static_cast<double>(elements);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<LinformerMixer>(arguments);

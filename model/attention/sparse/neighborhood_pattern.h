@@ -1,4 +1,4 @@
-// Neighbourhoods on the patch grid (mechanisms/neighborhood.cpp, longformer.cpp).
+// Neighbourhoods on the patch grid (mechanisms/sparse/neighborhood.cpp, longformer.cpp).
 #pragma once
 
 #include "model/attention/sparse/sparse_softmax.h"

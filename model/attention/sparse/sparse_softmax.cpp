@@ -1,5 +1,6 @@
 #include "model/attention/sparse/sparse_softmax.h"
 
+#include "model/attention/sparse/softmax_sums.h"
 #include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
@@ -44,33 +45,6 @@ Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
       q, k, v, sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
 }
 
-/// Numerators, denominator and maximum of a softmax, one beside the other: (b, h, n, width of v + 2).
-Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees) {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  Tensor scores = (to_compute_type(q) * scale).matmul(to_compute_type(k).transpose(-2, -1));
-  if (sees.defined())
-    scores = scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
-  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
-  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
-  const Tensor weights = (scores - maximum).exp();
-  return at::cat({weights.matmul(to_compute_type(v)), weights.sum(-1, /*keepdim=*/true), maximum},
-                 -1);
-}
-
-/// The softmax of disjoint keys from their sums, each (..., width + 2).
-Tensor merged(const std::vector<Tensor>& sums) {
-  const std::int64_t width = sums.front().size(-1) - 2;
-  Tensor maximum = sums.front().narrow(-1, width + 1, 1);
-  for (const Tensor& one : sums) maximum = at::maximum(maximum, one.narrow(-1, width + 1, 1));
-  Tensor total;
-  for (const Tensor& one : sums) {
-    const Tensor factor = (one.narrow(-1, width + 1, 1) - maximum).exp();
-    const Tensor part = one.narrow(-1, 0, width + 1) * factor;
-    total = total.defined() ? total + part : part;
-  }
-  return total.narrow(-1, 0, width) / total.narrow(-1, width, 1);
-}
-
 /// A pass over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, .), what
 /// `attend` gives. `num_prefix`: tokens that all groups see beside their own keys.
 Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
@@ -112,19 +86,6 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
   return at::cat(parts, 1).index_select(1, place_of.to(q.device()));
 }
 
-/// One head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, width of v).
-Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                   const std::vector<std::vector<KeyGroups>>& passes) {
-  if (passes.size() == 1)
-    return attend_groups(q, k, v, grid, grid.num_prefix, passes.front(), softmax);
-  std::vector<Tensor> sums;
-  for (const std::vector<KeyGroups>& groups : passes) {
-    const std::int64_t num_prefix = sums.empty() ? grid.num_prefix : 0;
-    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, softmax_sums));
-  }
-  return merged(sums).to(v.scalar_type());
-}
-
 /// A function, because entries of other files ask before the constants of this one are made.
 const ChoiceOption<PrefixRows>& prefix_rows_option() {
   static const ChoiceOption<PrefixRows> option(
@@ -150,6 +111,17 @@ std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, cons
         {overview, overview.narrow(1, 0, 1), at::zeros({grid.num_overview(), 1}, at::kBool)});
   }
   return passes;
+}
+
+Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   std::int64_t num_shared, const std::vector<std::vector<KeyGroups>>& passes) {
+  if (passes.size() == 1) return attend_groups(q, k, v, grid, num_shared, passes.front(), softmax);
+  std::vector<Tensor> sums;
+  for (const std::vector<KeyGroups>& groups : passes) {
+    const std::int64_t num_prefix = sums.empty() ? num_shared : 0;
+    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, softmax_sums));
+  }
+  return merged_softmax(sums).to(v.scalar_type());
 }
 
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
@@ -271,7 +243,7 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   for (std::size_t i = 0; i < heads_.size() && grid.num_patches() > 0; ++i) {
     const std::int64_t count = heads_[i].num_heads;
     const auto part = [&](const Tensor& x) { return x.narrow(1, first, count).transpose(1, 2); };
-    heads.push_back(mix_patches(part(q), part(k), part(v), grid, passes[i]));
+    heads.push_back(mix_patches(part(q), part(k), part(v), grid, grid.num_prefix, passes[i]));
     first += count;
   }
   if (!heads.empty()) tokens.push_back(at::cat(heads, 2).flatten(2));

@@ -116,6 +116,13 @@ class SparseSoftmaxMixer final : public TokenMixer {
   at::Tensor overview_;  ///< b of each head (H), where it is learned
 };
 
+/// What patches see by groups: q, k, v (B, N, h, .) -> (B, image tokens, h, width of v). The first
+/// `num_shared` tokens are seen by all; a negative key counts from the first patch back, into the
+/// prefix tokens.
+at::Tensor mix_patches(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                       const TokenGrid& grid, std::int64_t num_shared,
+                       const std::vector<std::vector<KeyGroups>>& passes);
+
 /// 4 D FLOPs per pair of tokens; 4 N D elements moved when fused.
 MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& heads);
 

@@ -1,5 +1,5 @@
 // Patterns of whole tiles of the patch grid: all patches of a tile see the same patches
-// (mechanisms/fixed.cpp, blockwise.cpp, bigbird.cpp).
+// (mechanisms/sparse/fixed.cpp, blockwise.cpp, bigbird.cpp).
 #pragma once
 
 #include "model/attention/sparse/balanced_intervals.h"

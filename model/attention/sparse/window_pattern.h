@@ -1,4 +1,4 @@
-// Windows of the patch grid (mechanisms/window.cpp).
+// Windows of the patch grid (mechanisms/sparse/window.cpp).
 #pragma once
 
 #include "model/attention/sparse/sparse_softmax.h"

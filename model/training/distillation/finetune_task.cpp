@@ -2,6 +2,7 @@
 
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/losses.h"
+#include "model/training/penalty.h"
 
 #include <ATen/ATen.h>
 
@@ -41,6 +42,7 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
     cost.loss = cost.loss + options_.blocks_weight * blocks;
     cost.parts["blocks"] = blocks.detach();
   }
+  add_penalty(student_, cost, options_.first_layer);
   return cost;
 }
 
@@ -50,6 +52,7 @@ StepLoss SizesTask::loss(const Batch& batch, std::int64_t) {
       to_compute_type(teacher_.logits(batch.images)).softmax(-1).unflatten(0, {views, -1}).mean(1);
   StepLoss cost;
   cost.loss = divergence_from(student_.forward(batch.views), wanted);
+  add_penalty(student_, cost);
   return cost;
 }
 

@@ -201,6 +201,7 @@ TEST(SweepTest, IsTheCrossProduct) {
                      "float32,bfloat16", "--device", "cpu"}),
             4U);
   EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first.t=2"}), 2U);
+  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first:0-3.t=2"}), 2U);
   EXPECT_ERROR(runs_of({"--attn", "test_second", "--attn-opt", "test_first.t=2"}), invalid_argument,
                "test_first.t=2");
 }

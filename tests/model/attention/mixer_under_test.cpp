@@ -25,11 +25,12 @@ const ::testing::Environment* const kOneThread =
 /// Numbers that differ enough from the defaults to show, and suit all grids of the suite.
 std::string other_number(const MechanismOption& option) {
   static const std::map<std::string, std::string> chosen{
-      {"block", "5"},  {"dilated_heads", "1"},  {"eps", "0.01"},        {"features", "24"},
-      {"halo", "1"},   {"identity_heads", "1"}, {"iterations", "9"},    {"landmarks", "9"},
-      {"length", "9"}, {"random_blocks", "1"},  {"window_blocks", "5"}, {"seed", "7"},
-      {"sigma", "2"},  {"size", "3x4"},         {"summary", "2"},       {"t", "2"},
-      {"tile", "3x4"}, {"width", "5"},          {"window", "4x3"}};
+      {"block", "5"},   {"bucket", "5"},        {"clusters", "4"},      {"dilated_heads", "1"},
+      {"eps", "0.01"},  {"features", "24"},     {"halo", "1"},          {"identity_heads", "1"},
+      {"max", "3"},     {"iterations", "9"},    {"landmarks", "9"},     {"length", "9"},
+      {"penalty", "1"}, {"random_blocks", "1"}, {"window_blocks", "5"}, {"seed", "7"},
+      {"sigma", "2"},   {"size", "3x4"},        {"summary", "2"},       {"t", "2"},
+      {"tile", "3x4"},  {"width", "5"},         {"window", "4x3"}};
   if (const auto found = chosen.find(option.key); found != chosen.end()) return found->second;
   const double value = std::stod(option.default_value);
   const double other = std::clamp(2 * value, option.minimum, option.maximum);
@@ -39,9 +40,12 @@ std::string other_number(const MechanismOption& option) {
 /// An eps that does nothing, a resized projection of length one image and the like need company.
 const std::vector<AttentionSpec>& combinations() {
   static const std::vector<AttentionSpec> list{
+      spec_of("adaptive_span", {{"max", "4x3"}, {"ramp", "1.5"}}),
+      spec_of("adaptive_span", {{"max", "5"}, {"dynamic", "on"}}),
       spec_of("bigbird", {{"block", "5"}, {"window_blocks", "1"}, {"random", "head"}}),
       spec_of("blockwise", {{"tile", "4"}, {"identity_heads", "1"}}),
       spec_of("fixed", {{"block", "4x3"}, {"summary", "3"}}),
+      spec_of("fixed", {{"block", "3"}, {"summary", "2"}, {"combine", "heads"}}),
       spec_of("hedgehog", {{"share_qk", "on"}, {"per_head", "off"}, {"bias", "off"}}),
       spec_of("hedgehog", {{"variant", "expdim"}, {"width", "11"}}),
       spec_of("hydra", {{"eps_policy", "rsqrt"}, {"eps", "0.5"}}),
@@ -50,12 +54,20 @@ const std::vector<AttentionSpec>& combinations() {
       spec_of("hydra", {{"phi_q", "l1"}, {"phi_k", "l1"}, {"eps_policy", "add"}, {"eps", "0.5"}}),
       spec_of("hydra", {{"feature_scale", "on"}, {"scale", "patch"}}),
       spec_of("linformer", {{"projection", "patches"}, {"share_kv", "on"}, {"length", "9"}}),
+      spec_of("hydra", {{"feature_scale", "on"}, {"post_norm", "on"}}),
       spec_of("linformer", {{"projection", "pool"}, {"length", "9"}}),
+      spec_of("linformer", {{"projection", "max"}, {"length", "9"}}),
+      spec_of("linformer", {{"projection", "conv"}, {"length", "9"}}),
+      spec_of("linformer", {{"projection", "conv"}, {"share_kv", "on"}, {"length", "4"}}),
       spec_of("longformer", {{"window", "3x4"}, {"dilated_heads", "1"}, {"border", "shift"}}),
       spec_of("mla", {{"norm_scope", "head"}, {"scale", "patch"}}),
       spec_of("neighborhood", {{"window", "3"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
       spec_of("neighborhood", {{"window", "4x5"}, {"dilation", "3"}, {"border", "clip"}}),
       spec_of("neighborhood", {{"window", "3"}, {"prefix_rows", "learned"}}),
+      spec_of("reformer", {{"bucket", "4"}, {"rounds", "3"}, {"share_qk", "on"}}),
+      spec_of("reformer", {{"bucket", "3"}, {"rounds", "1"}, {"seed", "3"}}),
+      spec_of("routing", {{"clusters", "5"}, {"steps", "0"}, {"local_heads", "0"}}),
+      spec_of("routing", {{"clusters", "3"}, {"window", "3"}}),
       spec_of("strided", {{"combine", "heads"}, {"band", "2"}}),
       spec_of("t2r", {{"share_qk", "on"}, {"width", "11"}}),
       spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}, {"halo", "2"}}),

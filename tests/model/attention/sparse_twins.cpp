@@ -182,11 +182,15 @@ Tensor fixed(const Problem& p) {
     }
     central.push_back(nearer < summary);
   }
+  const bool halves = p.options.text("combine") == "heads";
   return softmax_over_some(
-      p, [&, r = rows, c = columns](std::int64_t, std::int64_t query, std::int64_t key) {
+      p, [&, r = rows, c = columns](std::int64_t head, std::int64_t query, std::int64_t key) {
         const Tile a = tile_of(p, query, r, c);
         const Tile b = tile_of(p, key, r, c);
-        return (a.row == b.row && a.column == b.column) || central[static_cast<std::size_t>(key)];
+        const bool same = a.row == b.row && a.column == b.column;
+        const bool of_summary = central[static_cast<std::size_t>(key)];
+        if (halves) return 2 * head < p.num_heads() ? same : of_summary;
+        return same || of_summary;
       });
 }
 
@@ -203,14 +207,6 @@ Tensor blockwise(const Problem& p) {
         return (a.row * a.columns + a.column + shift) % (a.rows * a.columns) ==
                b.row * b.columns + b.column;
       });
-}
-
-/// The output of SplitMix64 whose state was x.
-std::uint64_t split_mix(std::uint64_t x) {
-  std::uint64_t z = x + 11400714819323198485U;
-  z = (z ^ (z / (std::uint64_t{1} << 30U))) * 13787848793156543929U;
-  z = (z ^ (z / (std::uint64_t{1} << 27U))) * 10723151780598845931U;
-  return z ^ (z / (std::uint64_t{1} << 31U));
 }
 
 // Zaheer et al., blocks near the query's and drawn from the others, of layer 1.
@@ -262,6 +258,11 @@ Tensor strided(const Problem& p) {
 }
 
 }  // namespace
+
+bool in_neighborhood(const Problem& p, std::int64_t rows, std::int64_t columns, bool clips,
+                     std::int64_t query, std::int64_t key) {
+  return sees_both(p, near(rows, 1, clips), near(columns, 1, clips), query, key);
+}
 
 const std::map<std::string, Twin, std::less<>>& sparse_twins() {
   static const std::map<std::string, Twin, std::less<>> table{

@@ -41,7 +41,23 @@ inline at::Tensor side_by_side(const at::Tensor& y) {
 
 using Twin = at::Tensor (*)(const Problem&);
 
-/// Those of softmax over some of the patches, by name.
+/// The output of SplitMix64 whose state was x.
+inline std::uint64_t split_mix(std::uint64_t x) {
+  std::uint64_t z = x + 11400714819323198485U;
+  z = (z ^ (z / (std::uint64_t{1} << 30U))) * 13787848793156543929U;
+  z = (z ^ (z / (std::uint64_t{1} << 27U))) * 10723151780598845931U;
+  return z ^ (z / (std::uint64_t{1} << 31U));
+}
+
+/// Is patch `key` in the neighbourhood of patch `query`, of `rows` x `columns` patches?
+bool in_neighborhood(const Problem& p, std::int64_t rows, std::int64_t columns, bool clips,
+                     std::int64_t query, std::int64_t key);
+
+/// Those that shorten the sequence, by name.
+const std::map<std::string, Twin, std::less<>>& short_twins();
+/// Those of softmax over some of the patches.
 const std::map<std::string, Twin, std::less<>>& sparse_twins();
+/// Those whose masks are soft, made of registers, or found in the tokens.
+const std::map<std::string, Twin, std::less<>>& found_twins();
 
 }  // namespace hydrascope::testing

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
 #include <vector>
 
 namespace hydrascope::testing {
 namespace {
 
 using at::Tensor;
-using model::TokenGrid;
 
 constexpr double kEps = 1e-6;
 
@@ -234,7 +234,12 @@ Tensor hydra(const Problem& p) {
   const Tensor b =
       hydra_features(p, p.options.text("phi_k"), whole_tokens(p.k)) * sum_weights(p, growth_of(p));
   const Tensor y = one_head_per_feature(a, b, whole_tokens(p.v));
-  return p.options.on("feature_scale") ? y * p.parameters.at("feature_scale") : y;
+  const Tensor scaled = p.options.on("feature_scale") ? y * p.parameters.at("feature_scale") : y;
+  if (!p.options.on("post_norm")) return scaled;
+  const Tensor centred = scaled - scaled.mean(-1, true);
+  return centred / ((centred * centred).mean(-1, true) + 1e-6).sqrt() *
+             p.parameters.at("post_norm.weight") +
+         p.parameters.at("post_norm.bias");
 }
 
 // Section 3.13.
@@ -260,106 +265,6 @@ Tensor polynl(const Problem& p) {
          static_cast<double>(p.num_tokens());
 }
 
-/// (prefix + cells, N): each prefix token alone, then averages over the cells of a grid of about
-/// `wanted` cells; cell i of m covers floor(i n / m) up to, not including, ceil((i + 1) n / m).
-Tensor cell_averages(const TokenGrid& grid, std::int64_t wanted) {
-  const std::int64_t patches = grid.rows * grid.columns;
-  if (wanted >= patches) return at::eye(grid.num_tokens(), at::kDouble);
-  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(wanted)));
-  const std::int64_t rows = std::min(side, grid.rows);
-  const std::int64_t columns = std::min(wanted / rows, grid.columns);
-  Tensor averages = at::zeros({grid.num_prefix + rows * columns, grid.num_tokens()}, at::kDouble);
-  for (std::int64_t i = 0; i < grid.num_prefix; ++i) averages[i][i] = 1;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t top = r * grid.rows / rows;
-    const std::int64_t bottom = ((r + 1) * grid.rows + rows - 1) / rows;
-    for (std::int64_t c = 0; c < columns; ++c) {
-      const std::int64_t left = c * grid.columns / columns;
-      const std::int64_t right = ((c + 1) * grid.columns + columns - 1) / columns;
-      const double weight = 1 / static_cast<double>((bottom - top) * (right - left));
-      for (std::int64_t y = top; y < bottom; ++y) {
-        const std::int64_t first = grid.num_prefix + y * grid.columns + left;
-        averages[grid.num_prefix + r * columns + c].narrow(0, first, right - left).fill_(weight);
-      }
-    }
-  }
-  return averages;
-}
-
-/// (to, from): bicubic interpolation along one axis (Keys 1981 with a = -0.75, half-pixel centres,
-/// border samples repeated).
-Tensor cubic_weights(std::int64_t from, std::int64_t to) {
-  const auto keys = [](double x) {
-    constexpr double a = -0.75;
-    x = std::abs(x);
-    if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-    if (x < 2) return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
-    return 0.0;
-  };
-  Tensor weights = at::zeros({to, from}, at::kDouble);
-  auto value = weights.accessor<double, 2>();
-  for (std::int64_t i = 0; i < to; ++i) {
-    const double centre =
-        (static_cast<double>(i) + 0.5) * static_cast<double>(from) / static_cast<double>(to) - 0.5;
-    const auto floor = static_cast<std::int64_t>(std::floor(centre));
-    for (std::int64_t j = floor - 1; j <= floor + 2; ++j)
-      value[i][std::clamp<std::int64_t>(j, 0, from - 1)] += keys(centre - static_cast<double>(j));
-  }
-  return weights;
-}
-
-// Section 3.14. (m, N), or (prefix + m, N) where prefix tokens stay.
-Tensor linformer_projection(const Problem& p, const std::string& side) {
-  const std::string& kind = p.options.text("projection");
-  if (kind == "pool") return cell_averages(p.grid, p.options.integer("length"));
-  const Tensor& learned =
-      p.parameters.at(p.options.on("share_kv") ? "projection.weight" : "projection." + side);
-  if (kind == "dense") return learned;
-  if (p.num_patches() == 0) return at::eye(p.num_tokens(), at::kDouble);
-  Tensor rows = learned;
-  if (p.grid.rows != p.training.rows || p.grid.columns != p.training.columns) {
-    const Tensor image = learned.view({-1, p.training.rows, p.training.columns});
-    const Tensor resized =
-        at::matmul(at::matmul(cubic_weights(p.training.rows, p.grid.rows), image),
-                   cubic_weights(p.training.columns, p.grid.columns).transpose(0, 1));
-    rows = resized.flatten(1);
-    rows = rows * (learned.sum(1, true) / rows.sum(1, true));
-  }
-  const std::int64_t prefix = p.grid.num_prefix;
-  Tensor all = at::zeros({prefix + rows.size(0), p.num_tokens()}, at::kDouble);
-  for (std::int64_t i = 0; i < prefix; ++i) all[i][i] = 1;
-  all.narrow(0, prefix, rows.size(0)).narrow(1, prefix, rows.size(1)).copy_(rows);
-  return all;
-}
-
-Tensor linformer(const Problem& p) {
-  const Tensor k = at::matmul(linformer_projection(p, "k"), p.k);
-  const Tensor v = at::matmul(linformer_projection(p, "v"), p.v);
-  const Tensor scores = all_pairs(p.q, k) / std::sqrt(static_cast<double>(p.head_dim()));
-  return side_by_side(at::matmul(at::softmax(scores, -1), v));
-}
-
-// Section 3.15.
-Tensor nystrom(const Problem& p) {
-  const Tensor averages = cell_averages(p.grid, p.options.integer("landmarks"));
-  const Tensor qt = at::matmul(averages, p.q);
-  const Tensor kt = at::matmul(averages, p.k);
-  const double scale = 1 / std::sqrt(static_cast<double>(p.head_dim()));
-  const Tensor left = at::softmax(all_pairs(p.q, kt) * scale, -1);
-  const Tensor core = at::softmax(all_pairs(qt, kt) * scale, -1);
-  const Tensor right = at::softmax(all_pairs(qt, p.k) * scale, -1);
-  const Tensor one_norm = core.abs().sum(-2).amax(-1).unsqueeze(-1).unsqueeze(-1);
-  const Tensor inf_norm = core.abs().sum(-1).amax(-1).unsqueeze(-1).unsqueeze(-1);
-  const Tensor identity = at::eye(core.size(-1), at::kDouble);
-  Tensor z = core.transpose(-2, -1) / (one_norm * inf_norm);
-  for (std::int64_t step = 0; step < p.options.integer("iterations"); ++step) {
-    const Tensor az = at::matmul(core, z);
-    const Tensor inner = 15 * identity - at::matmul(az, 7 * identity - az);
-    z = at::matmul(z, 13 * identity - at::matmul(az, inner)) / 4;
-  }
-  return side_by_side(at::matmul(at::matmul(left, z), at::matmul(right, p.v)));
-}
-
 const std::map<std::string, Twin, std::less<>>& twins() {
   static const std::map<std::string, Twin, std::less<>> table{{"softmax", softmax},
                                                               {"hydra", hydra},
@@ -376,25 +281,30 @@ const std::map<std::string, Twin, std::less<>>& twins() {
                                                               {"cosformer", cosformer},
                                                               {"efficient", efficient},
                                                               {"aft", aft},
-                                                              {"polynl", polynl},
-                                                              {"linformer", linformer},
-                                                              {"nystrom", nystrom}};
+                                                              {"polynl", polynl}};
   return table;
+}
+
+std::vector<const std::map<std::string, Twin, std::less<>>*> tables() {
+  return {&twins(), &short_twins(), &sparse_twins(), &found_twins()};
 }
 
 }  // namespace
 
 bool has_twin(std::string_view mechanism) {
-  return twins().contains(mechanism) || sparse_twins().contains(mechanism);
+  return std::ranges::any_of(tables(),
+                             [&](const auto* table) { return table->contains(mechanism); });
 }
 
 at::Tensor twin(const model::AttentionSpec& spec, const at::Tensor& q, const at::Tensor& k,
                 const at::Tensor& v, const model::TokenGrid& grid,
                 const model::TokenGrid& training_grid, const Parameters& parameters) {
   const Problem problem{model::MechanismOptions(spec), q, k, v, grid, training_grid, parameters};
-  const auto sparse = sparse_twins().find(spec.mechanism);
-  return sparse != sparse_twins().end() ? sparse->second(problem)
-                                        : twins().at(spec.mechanism)(problem);
+  for (const auto* table : tables()) {
+    if (const auto found = table->find(spec.mechanism); found != table->end())
+      return found->second(problem);
+  }
+  throw std::out_of_range("no twin of " + spec.mechanism);
 }
 
 at::Tensor local_term_twin(const at::Tensor& v, const at::Tensor& weight,

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <string>
+
 namespace hydrascope::model {
 namespace {
 
@@ -96,6 +99,40 @@ TEST(AttentionSpecTest, ChecksOptions) {
   apply_attention_spec("test_beta", layers);
   EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument,
                "no layer runs test_alpha");
+}
+
+TEST(AttentionSpecTest, OptionsOfSomeLayers) {
+  const auto scales = [](std::initializer_list<const char*> options) {
+    auto layers = layers_of(6);
+    apply_attention_spec("test_alpha:1-5", layers);
+    for (const char* option : options) apply_attention_option(option, layers);
+    std::string text;
+    for (const AttentionSpec& layer : layers) {
+      const auto found = layer.options.find("scale");
+      text += found == layer.options.end() ? "-" : found->second;
+    }
+    return text;
+  };
+  EXPECT_EQ(scales({"test_a:2.scale=5"}), "--5---");
+  EXPECT_EQ(scales({"test_alpha:3-4.scale=5"}), "---55-");
+  EXPECT_EQ(scales({"test_alpha:last2.scale=5"}), "----55");
+  EXPECT_EQ(scales({"test_alpha:every2.scale=5"}), "-5-5-5");
+  EXPECT_EQ(scales({"test_alpha:first3.scale=5"}), "-55---") << "layer 0 runs another one";
+  EXPECT_EQ(scales({"test_alpha.scale=5", "test_alpha:2.scale=7"}), "-57555")
+      << "the last one wins";
+  EXPECT_EQ(scales({"test_alpha:2.scale=0.5"}), "--0.5---") << "the value has a dot of its own";
+  auto layers = layers_of(6);
+  apply_attention_spec("test_alpha:1-5", layers);
+  const auto before = layers;
+  EXPECT_ERROR(apply_attention_option("test_alpha:0.scale=5", layers), invalid_argument,
+               "none of the layers '0' runs test_alpha");
+  EXPECT_ERROR(apply_attention_option("test_alpha:6.scale=5", layers), invalid_argument,
+               "layers go from 0 to 5");
+  EXPECT_ERROR(apply_attention_option("test_alpha:.scale=5", layers), invalid_argument,
+               "a layer number");
+  EXPECT_ERROR(apply_attention_option("test_alpha:2=5", layers), invalid_argument,
+               "mechanism:layers.key=value");
+  EXPECT_EQ(layers, before);
 }
 
 TEST(AttentionSpecTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,22 @@ TEST(ClassificationTaskTest, IsTheCrossEntropyOfTheLabels) {
   options.mixup.label_smoothing = 0.2;
   ClassificationTask smoothed(*model, options, nullptr, 0);
   EXPECT_NEAR(loss_of(smoothed, batch), label_loss(logits, batch.targets, 0.2), kTolerance);
+}
+
+TEST(ClassificationTaskTest, PenaltiesOfAttentionAreAdded) {
+  VisionTransformer model = random_model(small_config("adaptive_span:1-2"));
+  double expected = 0;
+  for (const char* layer : {"1", "2"}) {
+    const at::Tensor length =
+        parameter(*model, std::string("blocks.") + layer + ".attn.span.length");
+    expected += 0.02 * length.abs().mean().item<double>();
+  }
+  const Batch batch = some_batch();
+  const at::Tensor logits = heads_of(model, batch.images).of_class;
+  ClassificationTask task(*model, without_smoothing(), nullptr, 0);
+  const StepLoss cost = task.loss(batch, 0);
+  EXPECT_NEAR(cost.parts.at("penalty").item<double>(), expected, 1e-6);
+  EXPECT_NEAR(cost.loss.item<double>(), label_loss(logits, batch.targets) + expected, kTolerance);
 }
 
 TEST(ClassificationTaskTest, MixedImagesHaveBothLabels) {

@@ -155,6 +155,7 @@ const std::vector<AttentionSpec> kOthers{
     spec_of("strided", {{"combine", "heads"}}),
     spec_of("fixed", {{"summary", "3"}}),
     spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}}),
+    spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}, {"combine", "heads"}}),
     spec_of("blockwise"),
     spec_of("blockwise", {{"tile", "5"}, {"identity_heads", "1"}}),
     spec_of("bigbird", {{"block", "2"}, {"random_blocks", "4"}, {"random", "head"}}),

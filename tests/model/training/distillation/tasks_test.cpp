@@ -308,6 +308,24 @@ TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
     EXPECT_TRUE(name.starts_with("blocks.0.attn.") || name.starts_with("blocks.2.attn.")) << name;
 }
 
+TEST(FinetuneTask, AddsThePenaltiesOfTheLayersItTrains) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student = student_of(
+      teacher.model(),
+      small_config("adaptive_span", {"adaptive_span:0.penalty=7", "adaptive_span:1.penalty=0.5",
+                                     "adaptive_span:2.penalty=0.25"}));
+  FinetuneOptions options;
+  options.first_layer = 1;
+  FinetuneTask task(teacher, *student, options);
+  const StepLoss cost = task.loss(batch_of(random_images(2)), 0);
+  // Spans start at 1: softmax, whose logits and blocks are the teacher's.
+  EXPECT_NEAR(cost.parts.at("penalty").item<double>(), 0.75, 1e-6);
+  EXPECT_NEAR(cost.loss.item<double>(), 0.75, 1e-4);
+  cost.loss.backward();
+  for (const at::Tensor& each : parameter(*student, "blocks.2.attn.span.length").grad().unbind())
+    EXPECT_NEAR(each.item<double>(), 0.25 / 3, 1e-3);
+}
+
 TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student = student_of(teacher.model(), small_config("elu:1,relu:2"));

@@ -3,6 +3,7 @@
 // blocks around it, as many others at random, and the prefix tokens, which are its global tokens.
 // Draws are made from the seed, the layer and the block alone, so a picture of any size has its
 // blocks. Blocks are the balanced windows of window.cpp, of the paper's 64 tokens.
+#include "model/attention/sparse/split_mix.h"
 #include "model/attention/sparse/tile_pattern.h"
 #include "model/registry/mechanisms.h"
 
@@ -22,14 +23,6 @@ const ChoiceOption<bool> kOfHeads("random", {{"layer", false}, {"head", true}},
                                   "draws are those of a layer, or of each head");
 const IntegerOption kBigBirdSeed("seed", 0, 0, 1000000000, "of the draws");
 
-/// SplitMix64 (Steele, Lea and Flood 2014): the next state's mixed bits.
-std::uint64_t split_mix(std::uint64_t state) {
-  state += 0x9e3779b97f4a7c15U;
-  state = (state ^ (state >> 30U)) * 0xbf58476d1ce4e5b9U;
-  state = (state ^ (state >> 27U)) * 0x94d049bb133111ebU;
-  return state ^ (state >> 31U);
-}
-
 std::unique_ptr<KeyPattern> bigbird_pattern(const MechanismOptions& options, std::uint64_t seed) {
   const std::int64_t reach = kWindowBlocks(options) / 2;
   const std::int64_t draws = kRandomBlocks(options);
@@ -42,8 +35,7 @@ std::unique_ptr<KeyPattern> bigbird_pattern(const MechanismOptions& options, std
       (near ? blocks : others).push_back(block);
     }
     for (std::int64_t draw = 0; draw < draws && !others.empty(); ++draw) {
-      const std::uint64_t random = split_mix(split_mix(seed ^ static_cast<std::uint64_t>(t)) ^
-                                             static_cast<std::uint64_t>(draw));
+      const std::uint64_t random = seed_below(seed ^ static_cast<std::uint64_t>(t), draw);
       const auto chosen = others.begin() + static_cast<std::ptrdiff_t>(random % others.size());
       blocks.push_back(*chosen);
       others.erase(chosen);
@@ -63,8 +55,7 @@ std::unique_ptr<KeyPattern> bigbird_pattern(const MechanismOptions& options, std
 
 std::vector<HeadPattern> bigbird_heads(const MechanismOptions& options, const SparseLayer& layer) {
   const std::uint64_t seed =
-      split_mix(split_mix(static_cast<std::uint64_t>(kBigBirdSeed(options))) ^
-                static_cast<std::uint64_t>(layer.layer_index));
+      seed_below(static_cast<std::uint64_t>(kBigBirdSeed(options)), layer.layer_index);
   std::vector<HeadPattern> heads;
   if (!kOfHeads(options)) {
     heads.push_back({layer.num_heads, bigbird_pattern(options, seed)});

@@ -1,0 +1,136 @@
+// Adaptive attention span (Sukhbaatar et al. 2019, Adaptive Attention Span in Transformers, arXiv
+// 1905.07799, equations 4 to 6): each head learns how far it looks.
+//   a_ij ~ m(x_ij) exp(q_i . k_j / sqrt(d)),    m(x) = clip((R + z - x) / R, 0, 1)
+// x_ij is here the larger one of the distances in rows and in columns, so that a head sees a square of
+// side 2 (z + R) at most, R = `ramp`; 0 to and from prefix tokens, which see all. Patches of an overview
+// see each other. z = max |u| of each head, never above max, from u = 1 on: with max the training
+// grid's longer side a softmax checkpoint stays what it is at its own size. dynamic=on: z is that of a
+// query, max sigmoid(w . q_i + b) of its head, with q in place of the paper's x.
+// Training adds `penalty` times the heads' mean of |u|, or of sigmoid(b), to its loss.
+#include "model/attention/sparse/neighborhood_pattern.h"
+#include "model/attention/sparse/soft_span.h"
+#include "model/registry/mechanisms.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+
+namespace hydrascope::model {
+namespace {
+
+using at::Tensor;
+
+const ExtentOption kMostSpan(
+    "max", "largest span in patches, the longer one of two; 0: the training grid");
+const NumberOption kRamp("ramp", "3", 0.1, 1024, "patches over which a span ends");
+const SwitchOption kDynamic("dynamic", false, "every query has a span of its own");
+const NumberOption kSpanPenalty("penalty", "0.02", 0, 1000, "weight of the spans in training");
+
+double most_span(const MechanismOptions& options, const TokenGrid& training) {
+  const GridExtent extent = kMostSpan(options, training);
+  return static_cast<double>(std::max(extent.rows, extent.columns));
+}
+
+class AdaptiveSpanMixer final : public TokenMixer {
+ public:
+  explicit AdaptiveSpanMixer(const TokenMixerArguments& arguments)
+      : most_(most_span(arguments.options, arguments.training_grid)),
+        ramp_(kRamp(arguments.options)),
+        penalty_(kSpanPenalty(arguments.options)) {
+    if (kDynamic(arguments.options)) {
+      weight_ = arguments.add_parameter("span.weight",
+                                        at::zeros({arguments.num_heads, arguments.head_dim}));
+      bias_ = arguments.add_parameter("span.bias", at::full({arguments.num_heads}, 4.0));
+    } else {
+      length_ = arguments.add_parameter("span.length", at::ones({arguments.num_heads}));
+    }
+  }
+
+  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+             Kernels kernels) override {
+    if (kernels == Kernels::reference || grid.num_image_tokens() == 0)
+      return mix_rows(q, k, v, grid, 0, grid.num_tokens());
+    const Tensor spans = spans_of(q.slice(2, grid.num_prefix));
+    const auto farthest =
+        static_cast<double>(std::max({grid.rows, grid.columns, std::int64_t{1}}) - 1);
+    if (grid.num_overview() == 0 && !wants_gradient({spans}) &&
+        spans.min().item<double>() >= farthest)
+      return merge_heads(at::scaled_dot_product_attention(q, k, v));
+    const Tensor patches = mix_within_spans(q, k, v, grid, spans, ramp_);
+    if (grid.num_prefix == 0) return patches;
+    return at::cat({mix_rows(q, k, v, grid, 0, grid.num_prefix), patches}, 1);
+  }
+
+  Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
+                        std::int64_t count) override {
+    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+    const Tensor rows = q.narrow(2, first, count);
+    const Tensor scores =
+        (to_compute_type(rows) * scale).matmul(to_compute_type(k).transpose(-2, -1));
+    const Tensor weights = span_weights(grid, spans_of(rows), ramp_, first, count);
+    const Tensor seen =
+        scores.masked_fill(weights.detach().eq(0), -std::numeric_limits<double>::infinity());
+    const Tensor exponentials = (seen - seen.detach().amax(-1, true)).exp() * weights;
+    return exponentials / exponentials.sum(-1, true);
+  }
+
+  [[nodiscard]] Tensor penalty() const override {
+    if (penalty_ == 0) return {};
+    return penalty_ * (length_.defined() ? length_.abs() : bias_.sigmoid()).mean();
+  }
+
+ private:
+  /// z for queries (B, H, n, d): (1, H, 1, 1) or (B, H, n, 1), in the type of the computation.
+  [[nodiscard]] Tensor spans_of(const Tensor& q) const {
+    const Tensor queries = to_compute_type(q);
+    const auto of_heads = [&](const Tensor& x) {
+      return x.to(queries.scalar_type()).view({1, x.size(0), -1, 1});
+    };
+    if (length_.defined()) return most_ * of_heads(length_).abs().clamp_max(1);
+    return most_ * (queries.matmul(of_heads(weight_)) + of_heads(bias_)).sigmoid();
+  }
+
+  double most_;
+  double ramp_;
+  double penalty_;
+  Tensor length_;         ///< u (H)
+  Tensor weight_, bias_;  ///< w (H, d) and b (H) of dynamic spans
+};
+
+MixerCost span_cost(const MixerSize& size, const MechanismOptions& options) {
+  const double reach = most_span(options, size.training_grid) + kRamp(options);
+  const std::int64_t window = 2 * static_cast<std::int64_t>(std::ceil(reach)) - 1;
+  return sparse_cost(size, neighborhood_heads({{window, window}, 1, true}, size.num_heads, 0));
+}
+
+const MechanismRegistration kAdaptiveSpan({
+    .name = "adaptive_span",
+    .summary = "softmax attention whose heads learn how far they look, O(N D z^2)",
+    .citation = "Sukhbaatar et al. 2019, Adaptive Attention Span in Transformers, arXiv 1905.07799",
+    .options = {kMostSpan, kRamp, kDynamic, kSpanPenalty},
+    .parameters = {{"span.length", "(H), with dynamic=off", "ones"},
+                   {"span.weight", "(H, d), with dynamic=on", "zeros"},
+                   {"span.bias", "(H), with dynamic=on", "4"}},
+    .map_definition =
+        "A_ij = m_ij exp(q_i k_j / sqrt(d)) / sum, m_ij from 1 within the head's span "
+        "to 0 beyond it, 1 for prefix tokens; rows of prefix tokens over all",
+    .rows_sum_to_one = true,
+    .non_negative = true,
+    .permutation_equivariant = false,
+    .sparse = true,
+    .cost = span_cost,
+    .added_elements =
+        [](const MixerSize& size, const MechanismOptions& options) {
+          return static_cast<double>(kDynamic(options) ? size.embed_dim + size.num_heads
+                                                       : size.num_heads);
+        },
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      return std::make_unique<AdaptiveSpanMixer>(arguments);
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

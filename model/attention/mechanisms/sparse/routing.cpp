@@ -1,0 +1,128 @@
+// Routing Transformer's attention (Roy et al. 2020, Efficient Content-Based Sparse Attention with
+// Routing Transformers, arXiv 2003.05997, section 4) on the patches of a picture: in some heads a patch
+// sees the keys of the cluster that its query belongs to (cluster_pattern.h), itself and the prefix
+// tokens, which see all; the other heads are neighbourhoods (neighborhood.cpp), as the paper has local
+// ones beside those that route.
+#include "model/attention/sparse/cluster_pattern.h"
+#include "model/attention/sparse/content_softmax.h"
+#include "model/attention/sparse/neighborhood_pattern.h"
+#include "model/registry/mechanisms.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::model {
+namespace {
+
+using at::Tensor;
+
+const IntegerOption kClusters("clusters", 0, 0, 65536,
+                              "clusters of an image's keys; 0: the square root of their number");
+const IntegerOption kMeansSteps("steps", 4, 0, 64, "of k-means");
+const NumberOption kLocalHeads("local_heads", "0.5", 0, 1,
+                               "share of the heads, the last ones, that see their neighbourhood");
+const ExtentOption kLocalWindow("window",
+                                "patches that local heads see along an axis; 0: the training grid");
+
+std::int64_t num_local_heads(const MechanismOptions& options, std::int64_t num_heads) {
+  return std::llround(kLocalHeads(options) * static_cast<double>(num_heads));
+}
+
+std::vector<HeadPattern> local_patterns(const MechanismOptions& options, const TokenGrid& training,
+                                        std::int64_t num_heads) {
+  return neighborhood_heads({kLocalWindow(options, training)}, num_local_heads(options, num_heads),
+                            0);
+}
+
+/// Heads that route, then local ones; one of both may be missing.
+class RoutingMixer final : public TokenMixer {
+ public:
+  RoutingMixer(std::unique_ptr<TokenMixer> routing, std::unique_ptr<TokenMixer> local,
+               std::int64_t num_routing)
+      : routing_(std::move(routing)), local_(std::move(local)), num_routing_(num_routing) {}
+
+  Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+             Kernels kernels) override {
+    return joined(q, 2, [&](TokenMixer& mixer, const auto& part) {
+      return mixer.mix(part(q), part(k), part(v), grid, kernels);
+    });
+  }
+  Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
+                        std::int64_t count) override {
+    return joined(q, 1, [&](TokenMixer& mixer, const auto& part) {
+      return mixer.attention_rows(part(q), part(k), grid, first, count);
+    });
+  }
+  [[nodiscard]] bool needs_all_queries() const override { return num_routing_ > 0; }
+
+ private:
+  /// What both give for their heads, side by side.
+  template <class Function>
+  [[nodiscard]] Tensor joined(const Tensor& q, std::int64_t dim, const Function& of) const {
+    std::vector<Tensor> parts;
+    const auto add = [&](TokenMixer& mixer, std::int64_t first, std::int64_t count) {
+      if (count > 0)
+        parts.push_back(of(mixer, [=](const Tensor& x) { return x.narrow(1, first, count); }));
+    };
+    add(*routing_, 0, num_routing_);
+    add(*local_, num_routing_, q.size(1) - num_routing_);
+    return at::cat(parts, dim);
+  }
+
+  std::unique_ptr<TokenMixer> routing_;
+  std::unique_ptr<TokenMixer> local_;
+  std::int64_t num_routing_;
+};
+
+MixerCost routing_cost(const MixerSize& size, const MechanismOptions& options) {
+  const std::int64_t patches = size.grid.num_image_tokens();
+  const std::int64_t clusters = clusters_of(kClusters(options), patches);
+  const auto n = static_cast<double>(patches);
+  const auto k = static_cast<double>(clusters);
+  const std::int64_t routing = size.num_heads - num_local_heads(options, size.num_heads);
+  const auto features = static_cast<double>(routing * size.head_dim());
+  MixerCost cost = sparse_cost(size, local_patterns(options, size.training_grid, size.num_heads));
+  if (clusters == 1) {
+    cost.flops += 4 * features * n * n;
+  } else {
+    const double keys = std::ceil(n / k);
+    cost.flops += features * n * (4 * keys + 2 * k * static_cast<double>(3 + kMeansSteps(options)));
+  }
+  return cost;
+}
+
+const MechanismRegistration kRouting({
+    .name = "routing",
+    .aliases = {"routing_transformer"},
+    .summary = "softmax attention within clusters of keys, and around each patch, O(N^1.5 D)",
+    .citation = "Roy et al. 2020, Efficient Content-Based Sparse Attention with Routing "
+                "Transformers, arXiv 2003.05997",
+    .options = {kClusters, kMeansSteps, kLocalHeads, kLocalWindow},
+    .map_definition =
+        "A_h = softmax(q_h k_h^T / sqrt(d)) over the keys of the query's cluster, or "
+        "its neighbourhood in local heads, itself and the prefix tokens, 0 elsewhere; "
+        "rows of prefix tokens over all",
+    .rows_sum_to_one = true,
+    .non_negative = true,
+    .permutation_equivariant = false,
+    .sparse = true,
+    .cost = routing_cost,
+    .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
+      const MechanismOptions& options = arguments.options;
+      const std::int64_t local = num_local_heads(options, arguments.num_heads);
+      return std::make_unique<RoutingMixer>(
+          std::make_unique<ContentSoftmaxMixer>(
+              cluster_pattern(kClusters(options), kMeansSteps(options))),
+          std::make_unique<SparseSoftmaxMixer>(
+              local_patterns(options, arguments.training_grid, arguments.num_heads), arguments,
+              PrefixRows::plain),
+          arguments.num_heads - local);
+    },
+});
+
+}  // namespace
+}  // namespace hydrascope::model

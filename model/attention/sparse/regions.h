@@ -1,0 +1,20 @@
+// Regions of the picture that belong to registers (mechanisms/sparse/etc.cpp): about as many cells as
+// there are registers cut the picture, and register g has those whose number is g modulo their number.
+#pragma once
+
+#include "model/attention/sparse/sparse_softmax.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace hydrascope::model {
+
+/// The register of each image token, counted from the first register: (image tokens) int64 on the CPU.
+/// The grid has registers.
+at::Tensor register_of(const TokenGrid& grid);
+
+/// Groups in which a register's patches see that register: every image token is in one of them.
+std::vector<KeyGroups> region_groups(const TokenGrid& grid);
+
+}  // namespace hydrascope::model
