@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/autocast_guard.h"
+#include "model/registry/positions.h"
 
 namespace hydrascope::model {
 
@@ -75,8 +76,14 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   const AttentionSpec spec = config.attention_of(layer_index);
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   query_is_input_ = entry.query_is_input;
-  mixer_ = entry.make({config.num_heads, config.head_dim(), layer_index, config.depth,
-                       config.training_grid(), spec, *this});
+  TokenMixerArguments arguments{config.num_heads, config.head_dim(), layer_index, config.depth,
+                                config.training_grid(), spec, *this};
+  if (const PositionSpec rule = config.rel_pos_of(layer_index); rule.rule != kNoRule) {
+    TokenMixerArguments of_rule = arguments;
+    of_rule.options = position_options(rule);
+    arguments.position = find_position_rule(rule.rule).make(of_rule);
+  }
+  mixer_ = entry.make(arguments);
 }
 
 AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {

@@ -4,6 +4,7 @@
 
 #include "model/attention/compute_type.h"
 #include "model/attention/fused_mixing.h"
+#include "model/attention/positions/position_rule.h"
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
@@ -34,6 +35,8 @@ struct TokenMixerArguments {
   TokenGrid training_grid;  ///< what the checkpoint was trained at
   MechanismOptions options;
   torch::nn::Module& owner;  ///< the layer's `attn`
+  /// How its scores depend on places; null, or of a mechanism that takes one.
+  std::shared_ptr<const PositionRule> position = nullptr;
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
   [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;
@@ -82,6 +85,8 @@ class TokenMixer {
   /// w of the convolution that is added to the fused mixing (local_convolution.h), (D, s, s);
   /// undefined without one.
   [[nodiscard]] virtual torch::Tensor local_weight() const { return {}; }
+  /// What changes its scores by where tokens lie; null without one.
+  [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
 };

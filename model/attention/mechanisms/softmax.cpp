@@ -60,6 +60,7 @@ const MechanismRegistration kSoftmax({
     .non_negative = true,
     .normalised = true,
     .quadratic = true,
+    .takes_positions = true,
     .cost =
         [](const MixerSize& size, const MechanismOptions&) {
           const auto n = static_cast<double>(size.num_tokens());
