@@ -59,6 +59,10 @@ ModelRequest model_request(const ParsedOptions& options) {
   read.take("reset-head", request.reset_head);
   read.take("attn", request.attention);
   request.attention_options = options.texts("attn-opt");
+  read.take("rel-pos", request.rel_pos);
+  request.rel_pos_options = options.texts("rel-pos-opt");
+  read.take("pos-embed", request.pos_embed,
+            [&] { return model::find_pos_embed(options.text("pos-embed")).value(); });
   read.take("pos-interp", request.pos_interp,
             [&] { return model::find_pos_interp(options.text("pos-interp")).value(); });
   read.take("overview", request.overview, [&] { return options.text("overview") == "on"; });

@@ -39,7 +39,14 @@ torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& 
                                    const torch::Tensor& v, const TokenGrid& grid,
                                    std::int64_t first, std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
-  return merge_heads(rows.matmul(v.to(rows.scalar_type()))).to(v.scalar_type());
+  torch::Tensor y = rows.matmul(v.to(rows.scalar_type()));
+  // Values of another width stand for something else, which the rows weigh as they are (rollouts).
+  if (adds_position_values() && v.size(3) == q.size(3)) {
+    y = y + position()
+                ->added_values(rows.unsqueeze(1), pairs_of_rows(grid, first, count))
+                .squeeze(1);
+  }
+  return merge_heads(y).to(v.scalar_type());
 }
 
 torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -47,7 +54,17 @@ torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Ten
                                         const TokenGrid& grid, std::int64_t first,
                                         std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
-  return rows * head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
+  torch::Tensor products = head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
+  if (adds_position_values()) {
+    const torch::Tensor by_head = split_heads(g.to(rows.scalar_type()), v.size(1)).unsqueeze(1);
+    products = products +
+               position()->value_products(by_head, pairs_of_rows(grid, first, count)).squeeze(1);
+  }
+  return rows * products;
+}
+
+bool TokenMixer::adds_position_values() const {
+  return position() != nullptr && position()->adds_values();
 }
 
 torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }

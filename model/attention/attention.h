@@ -89,6 +89,9 @@ class TokenMixer {
   [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
+
+ private:
+  [[nodiscard]] bool adds_position_values() const;
 };
 
 /// (B, H, N, d) -> (B, N, H * d).

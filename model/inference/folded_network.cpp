@@ -167,8 +167,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   const std::int64_t num_prefix = config.num_prefix_tokens();
   const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
   const TokenGrid grid = config.token_grid(grid_rows, grid_columns);
-  const Tensor position =
-      position_embedding(parameters.get("pos_embed").to(at::kFloat), config, grid).squeeze(0);
+  const Tensor learned =
+      parameters.has("pos_embed") ? parameters.get("pos_embed").to(at::kFloat) : Tensor();
+  const Tensor position = position_embedding(learned, config, grid).squeeze(0);
   std::vector<Tensor> tokens;
   for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
     if (parameters.has(name)) tokens.push_back(parameters.get(name).squeeze(0));

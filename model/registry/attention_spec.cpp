@@ -30,26 +30,25 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
 }
 
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
-  const auto dot = option.find('.');
-  const auto equals = option.find('=');
-  if (dot == std::string_view::npos || equals == std::string_view::npos || dot > equals) {
-    throw Error(ErrorCode::invalid_argument,
-                "expected mechanism.key=value, found '" + std::string(option) + "'",
-                "`attention_options`");
-  }
-  const MechanismEntry& entry = find_mechanism(option.substr(0, dot));
-  const std::string key(option.substr(dot + 1, equals - dot - 1));
-  const std::string value(option.substr(equals + 1));
-  check_option(entry, key, value, "`attention_options`");
+  const LayerField field{"`attention_options`", kAttentionField.noun, kAttentionField.examples};
+  const LayerSetting setting = parse_layer_setting(
+      option, "mechanism.key=value or mechanism:layers.key=value", field);
+  const MechanismEntry& entry = find_mechanism(setting.name);
+  check_option(entry, setting.key, setting.value, field.subject);
   bool used = false;
-  for (AttentionSpec& layer : layers) {
-    if (layer.mechanism != entry.name) continue;
-    layer.options[key] = value;
+  for (const std::int64_t layer : chosen_layers(setting, std::ssize(layers), option, field)) {
+    AttentionSpec& current = layers[static_cast<std::size_t>(layer)];
+    if (current.mechanism != entry.name) continue;
+    current.options[setting.key] = setting.value;
     used = true;
   }
   if (!used) {
-    throw Error(ErrorCode::invalid_argument, "no layer runs " + entry.name, "`attention_options`",
-                "choose it with `attention`");
+    throw Error(ErrorCode::invalid_argument,
+                (setting.layers.empty() ? "no layer runs "
+                                        : "none of the layers '" + std::string(setting.layers) +
+                                              "' runs ") +
+                    entry.name,
+                field.subject, "choose it with `attention`");
   }
 }
 

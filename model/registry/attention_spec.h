@@ -28,8 +28,10 @@ struct AttentionSpec {
 /// Error(invalid_argument).
 void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers);
 
-/// Applies one `mechanism.key=value`; checked against the mechanism's declared options. It is an
-/// error when no layer uses the mechanism.
+/// Applies one `mechanism.key=value`, or `mechanism:layers.key=value` to some of its layers
+/// (`longformer:6-11.dilation=2`, `strided:every2.combine=columns`; the layers of
+/// `apply_attention_spec`); checked against the mechanism's declared options. It is an error when no
+/// layer among them uses the mechanism.
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers);
 
 /// Every option of every mechanism in use with its value, defaults filled in: what the layers

@@ -113,6 +113,14 @@ LayerSetting parse_layer_setting(std::string_view setting, const std::string& fo
           std::string(setting.substr(equals + 1))};
 }
 
+std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
+                                        std::string_view part, const LayerField& field) {
+  if (!setting.layers.empty()) return select_layers(setting.layers, depth, part, field);
+  std::vector<std::int64_t> all;
+  for (std::int64_t layer = 0; layer < depth; ++layer) all.push_back(layer);
+  return all;
+}
+
 std::string layers_text(const std::vector<std::string>& names) {
   if (names.empty()) return "";
   if (std::ranges::count(names, names.front()) == std::ssize(names)) return names.front();

@@ -42,9 +42,13 @@ struct LayerSetting {
   std::string key;
   std::string value;
 };
-/// `form` is what errors expect. Throws Error(invalid_argument).
+/// `form` is what errors expect; a value may hold any of the marks. Throws Error(invalid_argument).
 LayerSetting parse_layer_setting(std::string_view setting, const std::string& form,
                                  const LayerField& field);
+
+/// The layers that it names, of `depth`.
+std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
+                                        std::string_view part, const LayerField& field);
 
 /// "softmax:0-9,hydra:10-11" of the names of consecutive layers, or one name that all have.
 std::string layers_text(const std::vector<std::string>& names);

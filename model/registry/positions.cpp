@@ -56,7 +56,8 @@ const PositionEntry& find_position_rule(std::string_view name_or_alias) {
 
 void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject) {
-  check_option({.name = entry.name, .options = entry.options}, key, value, subject);
+  const MechanismEntry declared{.name = entry.name, .options = entry.options};
+  check_option(declared, key, value, subject);
 }
 
 MechanismOptions position_options(const PositionSpec& spec) {
@@ -77,14 +78,11 @@ void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layer
 
 void apply_position_option(std::string_view option, std::vector<PositionSpec>& layers) {
   const LayerField field{kOptionsField, position_field().noun, position_field().examples};
-  const LayerSetting setting = parse_layer_setting(option, "rule[:layers].key=value", field);
+  const LayerSetting setting = parse_layer_setting(option, "rule.key=value or rule:layers.key=value", field);
   const PositionEntry& entry = find_position_rule(setting.name);
   check_option(entry, setting.key, setting.value, kOptionsField);
-  const auto depth = static_cast<std::int64_t>(layers.size());
-  const std::string all = "first" + std::to_string(std::max<std::int64_t>(depth, 1));
   bool used = false;
-  for (const std::int64_t layer :
-       select_layers(setting.layers.empty() ? all : setting.layers, depth, option, field)) {
+  for (const std::int64_t layer : chosen_layers(setting, std::ssize(layers), option, field)) {
     PositionSpec& current = layers[static_cast<std::size_t>(layer)];
     if (current.rule != entry.name) continue;
     current.options[setting.key] = setting.value;
@@ -92,9 +90,10 @@ void apply_position_option(std::string_view option, std::vector<PositionSpec>& l
   }
   if (!used) {
     throw Error(ErrorCode::invalid_argument,
-                "no layer" +
-                    (setting.layers.empty() ? "" : " of " + std::string(setting.layers)) +
-                    " has the rule " + entry.name,
+                (setting.layers.empty() ? "no layer has "
+                                        : "none of the layers '" + std::string(setting.layers) +
+                                              "' has ") +
+                    entry.name,
                 kOptionsField, "choose it with `rel_pos`");
   }
 }
