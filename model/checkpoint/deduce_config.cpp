@@ -159,7 +159,10 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
 
 void Checkpoint::deduce_positions(VitConfig& config) const {
   if (find("pos_embed") != nullptr) config.pos_embed = model::PosEmbed::learned;
-  if (own_config() || !config.rel_pos.empty() || config.depth < 1 || config.depth > 1024) return;
+  if (own_config() || config.depth < 1 || config.depth > 1024) return;
+  // An architecture's rule is the same in all of its layers.
+  if (!config.rel_pos.empty())
+    config.rel_pos.resize(static_cast<std::size_t>(config.depth), config.rel_pos.front());
   model::PositionSpec rule;
   const NamedTensor* network = find("blocks.0.attn.rel_pos.mlp.fc1.weight");
   if (find("blocks.0.attn.rope.freqs") != nullptr) {
@@ -273,6 +276,9 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   };
   deduce_positions(config);
   const bool has_table = config.pos_embed == model::PosEmbed::learned;
+  if (has_table && find("pos_embed") == nullptr)
+    throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing", subject,
+                kNameIt);
   if (has_table) expect_last("pos_embed", 3);
   expect_last("blocks.0.mlp.fc1.weight", 2);
   if (find("reg_token") != nullptr) expect_last("reg_token", 3);

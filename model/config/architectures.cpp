@@ -36,6 +36,8 @@ constexpr Normalisation kHalf{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 constexpr Normalisation kClip{{0.48145466, 0.4578275, 0.40821073},
                               {0.26862954, 0.26130258, 0.27577711}};
 
+constexpr Normalisation kSatellite{{0.43, 0.411, 0.296}, {0.213, 0.156, 0.143}};
+
 /// What says where patches are: a table, or a rule of timm's Eva or VisionTransformerRelPos.
 enum class Places {
   learned,
@@ -150,6 +152,8 @@ constexpr Tag kTags[] = {
     {"vit_large_patch16_224", "mae", 0.9, kImageNet},
     {"vit_huge_patch14_224", "mae", 0.9, kImageNet},
     {"vit_base_patch16_224", "bamboo", 1.0, kClip},
+    {"vit_large_patch16_dinov3", "sat493m", 1.0, kSatellite},
+    {"vit_large_patch16_dinov3_qkvb", "sat493m", 1.0, kSatellite},
 };
 
 constexpr std::array<std::int64_t, 4> kPatches{8, 14, 16, 32};
@@ -313,8 +317,7 @@ std::string architecture_of_shape(const VitConfig& shape) {
         same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
         same(&VitConfig::distilled) && same(&VitConfig::no_embed_class) &&
         same(&VitConfig::layer_scale) && same(&VitConfig::pos_embed) &&
-        same(&VitConfig::qkv_bias) && same(&VitConfig::rel_pos) &&
-        same(&VitConfig::layer_norm_eps) && same(&VitConfig::fc_norm))
+        same(&VitConfig::qkv_bias) && same(&VitConfig::rel_pos))
       return name;
   }
   return "";
