@@ -92,14 +92,14 @@ void read_layers(const OrderedJson& json, const std::string& what, const Add& ad
   for (const OrderedJson& item : json) {
     std::map<std::string, std::string> options;
     if (item.is_string()) {
-      add(item.get<std::string>(), options);
+      add(item.template get<std::string>(), options);
     } else if (item.is_object() && item.contains(what) && item.at(what).is_string()) {
       const OrderedJson values = item.value("options", OrderedJson::object());
       for (const auto& [key, value] : values.items()) {
         if (!value.is_string()) throw expected;
-        options[key] = value.get<std::string>();
+        options[key] = value.template get<std::string>();
       }
-      add(item.at(what).get<std::string>(), options);
+      add(item.at(what).template get<std::string>(), options);
     } else {
       throw expected;
     }
