@@ -1,11 +1,14 @@
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
+#include <gmock/gmock.h>
+
 namespace hydrascope::testing {
 namespace other_commands_cli_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using ::testing::HasSubstr;
 
 const fs::path kOtters = asset("images/oakland-zoo-otters.jpg");
 
