@@ -74,7 +74,8 @@ class TokenMixer {
                                       std::int64_t count);
   /// Whether a row depends on other queries than its own (landmarks, means over the tokens).
   [[nodiscard]] virtual bool needs_all_queries() const { return false; }
-  /// The kernels that compute the same as `mix`, if there are any.
+  /// The kernels that compute the same as `mix`, if there are any; of queries and keys that
+  /// `position()`, where it is not null, has turned.
   [[nodiscard]] virtual FusedMixing fused() const { return {}; }
   /// What the fused mixing's queries are multiplied by at that size.
   [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }

@@ -77,7 +77,8 @@ Affine stacked(const Affine& a, const Affine& b) {
 
 }  // namespace
 
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows) {
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows,
+                       bool rotations) {
   const at::NoGradGuard no_grad;
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
@@ -97,6 +98,7 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool wind
   FoldedBlock block;
   FusedMixing fused = module.attention().mixer().fused();
   if (!windows && window_of(fused)) fused = std::monostate{};
+  if (!rotations && module.attention().mixer().position() != nullptr) fused = std::monostate{};
   if (window_of(fused) || std::holds_alternative<FusedSoftmax>(fused)) {
     const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
     query = {query.weight * scale, query.bias * scale};
@@ -185,6 +187,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
     embeddings.token_weights.push_back(mixer.token_weights(grid));
     embeddings.query_scales.push_back(mixer.query_scale(grid));
     embeddings.prefix_weighings.push_back(mixer.prefix_weighing(grid));
+    const PositionRule* rule = mixer.position();
+    embeddings.rotations.push_back(rule != nullptr ? rule->rotation(grid, config.head_dim())
+                                                   : std::nullopt);
   }
   return embeddings;
 }
@@ -216,14 +221,17 @@ void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType typ
   move(attention.named_buffers());
 }
 
-void require_kernels_everywhere(VisionTransformerImpl& model, bool windows) {
+void require_kernels_everywhere(VisionTransformerImpl& model, bool windows, bool rotations) {
   const VitConfig& config = model.config();
   const auto refuse = [&](const auto& has_no_kernels) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      if (has_no_kernels(model.block(layer).attention().mixer().fused()))
+      const TokenMixer& mixer = model.block(layer).attention().mixer();
+      if (has_no_kernels(mixer.fused()) || (!rotations && mixer.position() != nullptr))
         throw Error(ErrorCode::invalid_argument,
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
-                        "' with these options",
+                        (mixer.position() != nullptr
+                             ? "' with the position rule '" + config.rel_pos_of(layer).rule + "'"
+                             : "' with these options"),
                     "blocks." + std::to_string(layer) + ".attn",
                     "`kernels` auto runs such layers as modules inside the plan");
     }

@@ -9,6 +9,7 @@
 
 #include "kernels/linear_attention/linear_attention.h"
 #include "model/attention/fused_mixing.h"
+#include "model/attention/positions/position_rule.h"
 #include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
@@ -43,8 +44,9 @@ struct FoldedBlock {
 };
 
 /// Without `windows` layers with a window have no kernels; with them their queries are multiplied by
-/// 1 / sqrt(d).
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows = false);
+/// 1 / sqrt(d). Without `rotations` layers whose position rule turns queries and keys have none.
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, bool windows = false,
+                       bool rotations = false);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {
@@ -64,6 +66,7 @@ struct Embeddings {
   std::vector<TokenWeights> token_weights;       ///< one per layer
   std::vector<double> query_scales;              ///< one per layer, see TokenMixer::query_scale
   std::vector<PrefixWeighing> prefix_weighings;  ///< one per layer
+  std::vector<std::optional<Rotation>> rotations;  ///< one per layer, see PositionRule::rotation
 };
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
@@ -75,7 +78,7 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels; without
-/// `windows` those with a window have none.
-void require_kernels_everywhere(VisionTransformerImpl& model, bool windows);
+/// `windows` those with a window have none, without `rotations` those with a position rule.
+void require_kernels_everywhere(VisionTransformerImpl& model, bool windows, bool rotations = false);
 
 }  // namespace hydrascope::model::inference

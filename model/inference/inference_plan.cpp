@@ -82,7 +82,7 @@ InferencePlan::InferencePlan(const EngineSource& source, const InferenceOptions&
     throw Error(ErrorCode::invalid_argument, why);
   State& s = *state_;
   if (options.kernels == Kernels::fused)
-    require_kernels_everywhere(*s.model, common_window(*s.model).has_value());
+    require_kernels_everywhere(*s.model, common_window(*s.model).has_value(), /*rotations=*/true);
   ChannelRanges ranges;
   if (options.precision.int8 && options.calibration.defined()) {
     InferenceOptions in_float32 = options;

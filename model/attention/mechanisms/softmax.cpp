@@ -66,7 +66,7 @@ class SoftmaxMixer : public TokenMixer {
   }
 
   [[nodiscard]] FusedMixing fused() const override {
-    if (position_) return {};
+    if (position_ && position_->changes_scores()) return {};
     return FusedSoftmax{};
   }
   [[nodiscard]] double query_scale(const TokenGrid& grid) const override {

@@ -87,6 +87,10 @@ Tensor scaled_products(const Tensor& q, const Tensor& k) {
 
 Tensor PositionRule::turned(const Tensor& x, const TokenGrid&, std::int64_t) const { return x; }
 
+std::optional<Rotation> PositionRule::rotation(const TokenGrid&, std::int64_t) const {
+  return std::nullopt;
+}
+
 Tensor PositionRule::scores(const Tensor& q, const Tensor& k, const TokenPairs&) const {
   return scaled_products(q, k);
 }

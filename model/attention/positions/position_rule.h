@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 namespace hydrascope::model {
@@ -50,6 +51,12 @@ at::Tensor products_with_entries(const at::Tensor& x, const at::Tensor& table,
 at::Tensor sums_of_entries(const at::Tensor& weights, const at::Tensor& table,
                            const at::Tensor& index, const at::Tensor& patches);
 
+/// Cosines and sines of what patches are turned by, float32 on the CPU: (patches, H or 1, d / 2).
+struct Rotation {
+  at::Tensor cosine, sine;
+  bool neighbours = true;  ///< pair n is features 2n and 2n + 1, else n and n + d / 2
+};
+
 class PositionRule {
  public:
   PositionRule() = default;
@@ -60,6 +67,9 @@ class PositionRule {
   /// Queries or keys as the scores take them: x (B, H, n, d), the tokens from `first` on.
   [[nodiscard]] virtual at::Tensor turned(const at::Tensor& x, const TokenGrid& grid,
                                           std::int64_t first) const;
+  /// What `turned` does to patches, for plans that do it themselves; all that such a rule does.
+  [[nodiscard]] virtual std::optional<Rotation> rotation(const TokenGrid& grid,
+                                                         std::int64_t head_dim) const;
   /// Whether `scores` is more than the scaled product.
   [[nodiscard]] virtual bool changes_scores() const { return true; }
   /// s of all pairs: q (B, G, h, n, d) and k (B, G, h, m, d), turned and of the compute type ->

@@ -14,6 +14,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -65,7 +66,7 @@ class Rope final : public PositionRule {
     const std::int64_t prefix = std::clamp<std::int64_t>(grid.num_prefix - first, 0, x.size(2));
     const std::int64_t count = x.size(2) - prefix;
     if (count == 0) return x;
-    const at::Tensor angle = angles(grid, first + prefix, count, x);
+    const at::Tensor angle = angles(grid, first + prefix, count, x.size(3), x.options());
     const at::Tensor patches = x.narrow(2, prefix, count);
     const auto half = [&](std::int64_t which) {
       const std::int64_t size = x.size(3) / 2;
@@ -81,6 +82,14 @@ class Rope final : public PositionRule {
     return prefix == 0 ? both : at::cat({x.narrow(2, 0, prefix), both}, 2);
   }
 
+  [[nodiscard]] std::optional<Rotation> rotation(const TokenGrid& grid,
+                                                 std::int64_t head_dim) const override {
+    at::Tensor angle = angles(grid, grid.num_prefix, grid.num_patches(), head_dim, at::kDouble);
+    angle = angle.dim() == 2 ? angle.unsqueeze(1) : angle.transpose(0, 1);
+    return Rotation{angle.cos().to(at::kFloat).contiguous(), angle.sin().to(at::kFloat).contiguous(),
+                    pairs_};
+  }
+
  private:
   /// w_n, (d / 4) of double.
   [[nodiscard]] at::Tensor frequencies(std::int64_t head_dim) const {
@@ -88,10 +97,12 @@ class Rope final : public PositionRule {
     return at::pow(1 / base_, exponent);
   }
 
-  /// Of patches as tokens first .. first + count, (count, d / 2) or (H, count, d / 2), on x's device;
-  /// of float32 at least.
+  /// Of patches as tokens first .. first + count, (count, d / 2) or (H, count, d / 2), of float32 at
+  /// least.
   [[nodiscard]] at::Tensor angles(const TokenGrid& grid, std::int64_t first, std::int64_t count,
-                                  const at::Tensor& x) const {
+                                  std::int64_t head_dim, const at::TensorOptions& options) const {
+    const at::ScalarType type =
+        at::promote_types(c10::typeMetaToScalarType(options.dtype()), at::kFloat);
     auto [rows, columns] = places(grid, first, count, at::kDouble);
     const auto scaled = [&](at::Tensor place, std::int64_t now, std::int64_t trained) {
       if (coordinates_ == RopeCoordinates::unit)
@@ -105,16 +116,16 @@ class Rope final : public PositionRule {
     at::Tensor& first_axis = columns_first_ ? columns : rows;
     at::Tensor& second_axis = columns_first_ ? rows : columns;
     if (freqs_.defined()) {
-      const at::ScalarType type = at::promote_types(freqs_.scalar_type(), at::kFloat);
       const auto turn = [&](const at::Tensor& place, std::int64_t axis) {
-        return place.to(x.device(), type).unsqueeze(1) * freqs_[axis].to(type).unsqueeze(1);
+        return place.to(options.device(), type).unsqueeze(1) *
+               freqs_[axis].to(options.device(), type).unsqueeze(1);
       };
       return turn(first_axis, 0) + turn(second_axis, 1);
     }
-    const at::Tensor frequency = frequencies(x.size(3)).unsqueeze(0);
+    const at::Tensor frequency = frequencies(head_dim).unsqueeze(0);
     const at::Tensor angle = at::cat(
         {first_axis.unsqueeze(1) * frequency, second_axis.unsqueeze(1) * frequency}, 1);
-    return angle.to(x.device(), at::promote_types(x.scalar_type(), at::kFloat));
+    return angle.to(options.device(), type);
   }
 
   TokenGrid training_;

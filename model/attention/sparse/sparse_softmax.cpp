@@ -197,7 +197,7 @@ double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
 }
 
 FusedMixing SparseSoftmaxMixer::fused() const {
-  if (!windows_ || position_) return {};
+  if (!windows_ || (position_ && position_->changes_scores())) return {};
   return FusedWindow{*windows_};
 }
 

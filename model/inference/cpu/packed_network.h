@@ -7,6 +7,7 @@
 #include "kernels/vector/aligned_buffer.h"
 #include "model/attention/token_grid.h"
 #include "model/inference/cpu/packed_linear.h"
+#include "model/inference/cpu/rotation.h"
 #include "model/inference/cpu/token_order.h"
 
 #include <algorithm>
@@ -61,6 +62,7 @@ struct PackedBlock {
   PackedLinear fc2;
   MixingLayer mixing;
   LocalTerm local;
+  bool turns = false;  ///< queries and keys, by ImageGeometry::rotations
 
   [[nodiscard]] bool has_windows() const {
     const auto* hydra = std::get_if<HydraLayer>(&mixing);
@@ -125,6 +127,7 @@ struct ImageGeometry {
     std::vector<float> overview;
   };
   std::vector<PrefixWeights> prefix_weights;
+  std::vector<RotationTable> rotations;  ///< one per layer
 
   /// A grid of patches, and the number of its first one.
   struct Plane {
