@@ -11,7 +11,7 @@
 namespace hydrascope::model {
 struct MechanismEntry;
 struct PositionEntry;
-}
+}  // namespace hydrascope::model
 
 namespace hydrascope::app {
 

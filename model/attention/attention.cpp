@@ -42,9 +42,8 @@ torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& 
   torch::Tensor y = rows.matmul(v.to(rows.scalar_type()));
   // Values of another width stand for something else, which the rows weigh as they are (rollouts).
   if (adds_position_values() && v.size(3) == q.size(3)) {
-    y = y + position()
-                ->added_values(rows.unsqueeze(1), pairs_of_rows(grid, first, count))
-                .squeeze(1);
+    y = y +
+        position()->added_values(rows.unsqueeze(1), pairs_of_rows(grid, first, count)).squeeze(1);
   }
   return merge_heads(y).to(v.scalar_type());
 }
@@ -93,8 +92,13 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   const AttentionSpec spec = config.attention_of(layer_index);
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   query_is_input_ = entry.query_is_input;
-  TokenMixerArguments arguments{config.num_heads, config.head_dim(), layer_index, config.depth,
-                                config.training_grid(), spec, *this};
+  TokenMixerArguments arguments{config.num_heads,
+                                config.head_dim(),
+                                layer_index,
+                                config.depth,
+                                config.training_grid(),
+                                spec,
+                                *this};
   if (const PositionSpec rule = config.rel_pos_of(layer_index); rule.rule != kNoRule) {
     TokenMixerArguments of_rule = arguments;
     of_rule.options = position_options(rule);

@@ -277,8 +277,8 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   deduce_positions(config);
   const bool has_table = config.pos_embed == model::PosEmbed::learned;
   if (has_table && find("pos_embed") == nullptr)
-    throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing", subject,
-                kNameIt);
+    throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing",
+                subject, kNameIt);
   if (has_table) expect_last("pos_embed", 3);
   expect_last("blocks.0.mlp.fc1.weight", 2);
   if (find("reg_token") != nullptr) expect_last("reg_token", 3);

@@ -86,8 +86,8 @@ void read_field(const OrderedJson& json, PosEmbed& value) {
 /// What `write_layer` writes: calls `add(name, options)` for each layer.
 template <class Add>
 void read_layers(const OrderedJson& json, const std::string& what, const Add& add) {
-  const std::string expected = "a list of " + what + " names or {\"" + what +
-                               "\", \"options\"} objects";
+  const std::string expected =
+      "a list of " + what + " names or {\"" + what + "\", \"options\"} objects";
   if (!json.is_array()) throw expected;
   for (const OrderedJson& item : json) {
     std::map<std::string, std::string> options;
@@ -119,8 +119,7 @@ void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
 void read_field(const OrderedJson& json, std::vector<PositionSpec>& layers) {
   layers.clear();
   read_layers(json, "rule", [&](const std::string& name, auto options) {
-    layers.push_back(
-        {name == kNoRule ? name : find_position_rule(name).name, std::move(options)});
+    layers.push_back({name == kNoRule ? name : find_position_rule(name).name, std::move(options)});
   });
 }
 
@@ -144,8 +143,9 @@ void expect_range(std::string_view field, std::int64_t value, std::int64_t least
 /// The rules of layers, and whether the layers can have them.
 void validate_positions(const VitConfig& config) {
   if (config.pos_embed == PosEmbed::sincos && config.embed_dim % 4 != 0) {
-    refuse("pos_embed", "another one than sincos for " + std::to_string(config.embed_dim) +
-                            " features, which are no multiple of 4",
+    refuse("pos_embed",
+           "another one than sincos for " + std::to_string(config.embed_dim) +
+               " features, which are no multiple of 4",
            "\"sincos\"");
   }
   if (!config.rel_pos.empty() && std::cmp_not_equal(config.rel_pos.size(), config.depth)) {
@@ -164,8 +164,9 @@ void validate_positions(const VitConfig& config) {
     const std::string of_layer = " in layer " + std::to_string(index);
     const MechanismEntry& mechanism = find_mechanism(config.attention_of(index).mechanism);
     if (!mechanism.takes_positions) {
-      refuse("rel_pos", "none" + of_layer + ", whose mechanism '" + mechanism.name +
-                            "' has no scores of pairs that a rule could change",
+      refuse("rel_pos",
+             "none" + of_layer + ", whose mechanism '" + mechanism.name +
+                 "' has no scores of pairs that a rule could change",
              "\"" + entry.name + "\"");
     }
     if (config.head_dim() % entry.head_multiple != 0) {

@@ -63,9 +63,9 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (patches and overview, D)
-  std::vector<TokenWeights> token_weights;       ///< one per layer
-  std::vector<double> query_scales;              ///< one per layer, see TokenMixer::query_scale
-  std::vector<PrefixWeighing> prefix_weighings;  ///< one per layer
+  std::vector<TokenWeights> token_weights;         ///< one per layer
+  std::vector<double> query_scales;                ///< one per layer, see TokenMixer::query_scale
+  std::vector<PrefixWeighing> prefix_weighings;    ///< one per layer
   std::vector<std::optional<Rotation>> rotations;  ///< one per layer, see PositionRule::rotation
 };
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);

@@ -31,8 +31,8 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
 
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
   const LayerField field{"`attention_options`", kAttentionField.noun, kAttentionField.examples};
-  const LayerSetting setting = parse_layer_setting(
-      option, "mechanism.key=value or mechanism:layers.key=value", field);
+  const LayerSetting setting =
+      parse_layer_setting(option, "mechanism.key=value or mechanism:layers.key=value", field);
   const MechanismEntry& entry = find_mechanism(setting.name);
   check_option(entry, setting.key, setting.value, field.subject);
   bool used = false;
@@ -44,9 +44,9 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   }
   if (!used) {
     throw Error(ErrorCode::invalid_argument,
-                (setting.layers.empty() ? "no layer runs "
-                                        : "none of the layers '" + std::string(setting.layers) +
-                                              "' runs ") +
+                (setting.layers.empty()
+                     ? "no layer runs "
+                     : "none of the layers '" + std::string(setting.layers) + "' runs ") +
                     entry.name,
                 field.subject, "choose it with `attention`");
   }

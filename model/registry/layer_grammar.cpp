@@ -50,14 +50,14 @@ std::vector<std::int64_t> select_layers(std::string_view selector, std::int64_t 
   } else {
     const auto dash = selector.find('-');
     begin = number(selector.substr(0, dash), part, field);
-    end = 1 + (dash == std::string_view::npos ? begin
-                                              : number(selector.substr(dash + 1), part, field));
+    end = 1 +
+          (dash == std::string_view::npos ? begin : number(selector.substr(dash + 1), part, field));
     if (begin >= end) refuse(part, "the range is empty", field);
     if (end > depth) {
-      refuse(part,
-             "layers go from 0 to " + std::to_string(depth - 1) + ", found " +
-                 std::to_string(end - 1),
-             field);
+      refuse(
+          part,
+          "layers go from 0 to " + std::to_string(depth - 1) + ", found " + std::to_string(end - 1),
+          field);
     }
   }
   std::vector<std::int64_t> layers;

@@ -78,7 +78,8 @@ void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layer
 
 void apply_position_option(std::string_view option, std::vector<PositionSpec>& layers) {
   const LayerField field{kOptionsField, position_field().noun, position_field().examples};
-  const LayerSetting setting = parse_layer_setting(option, "rule.key=value or rule:layers.key=value", field);
+  const LayerSetting setting =
+      parse_layer_setting(option, "rule.key=value or rule:layers.key=value", field);
   const PositionEntry& entry = find_position_rule(setting.name);
   check_option(entry, setting.key, setting.value, kOptionsField);
   bool used = false;
@@ -89,12 +90,12 @@ void apply_position_option(std::string_view option, std::vector<PositionSpec>& l
     used = true;
   }
   if (!used) {
-    throw Error(ErrorCode::invalid_argument,
-                (setting.layers.empty() ? "no layer has "
-                                        : "none of the layers '" + std::string(setting.layers) +
-                                              "' has ") +
-                    entry.name,
-                kOptionsField, "choose it with `rel_pos`");
+    throw Error(
+        ErrorCode::invalid_argument,
+        (setting.layers.empty() ? "no layer has "
+                                : "none of the layers '" + std::string(setting.layers) + "' has ") +
+            entry.name,
+        kOptionsField, "choose it with `rel_pos`");
   }
 }
 

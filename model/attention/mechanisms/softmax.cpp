@@ -39,8 +39,8 @@ class SoftmaxMixer : public TokenMixer {
         return position_ ? position_->turned(to_compute_type(x), grid, 0).to(x.scalar_type()) : x;
       };
       const torch::Tensor queries = turned(q);
-      return merge_heads(at::scaled_dot_product_attention(scale == 1 ? queries : queries * scale,
-                                                          turned(k), v));
+      return merge_heads(
+          at::scaled_dot_product_attention(scale == 1 ? queries : queries * scale, turned(k), v));
     }
     const std::int64_t row_bytes = q.size(0) * q.size(1) * q.size(2) *
                                    static_cast<std::int64_t>(to_compute_type(q).element_size());
@@ -56,8 +56,7 @@ class SoftmaxMixer : public TokenMixer {
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override {
     if (position_) {
-      const torch::Tensor scores =
-          position_->score_rows(q.narrow(2, first, count), k, grid, first);
+      const torch::Tensor scores = position_->score_rows(q.narrow(2, first, count), k, grid, first);
       return (scores * query_scale(grid)).softmax(-1);
     }
     const double scale = query_scale(grid) / std::sqrt(static_cast<double>(q.size(-1)));

@@ -45,7 +45,8 @@ const PositionRegistration kDistanceAware({
     .aliases = {"da_transformer"},
     .summary = "positive scores times a learned sigmoid of the distance",
     .citation = "Wu et al. 2021, DA-Transformer: Distance-aware Transformer, arXiv 2010.06925",
-    .scores = "s_ij = relu(q_i . k_j) f_h(|offset_ij|) / sqrt(d), f_h(x) = (1 + e^b) / (1 + e^(b - a x))",
+    .scores =
+        "s_ij = relu(q_i . k_j) f_h(|offset_ij|) / sqrt(d), f_h(x) = (1 + e^b) / (1 + e^(b - a x))",
     .options = {kDaPositive},
     .parameters = {{"da.alpha", "(H)", "zeros"}, {"da.beta", "(H)", "zeros"}},
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {

@@ -85,8 +85,7 @@ class LookHere final : public PositionRule {
       const std::int64_t head = pairs.first_head + i;
       at::Tensor bias = distance * -slopes_[head].item<double>();
       if (head < directed_ && view_ != FieldOfView::all) {
-        const at::Tensor seen =
-            sees(view_, head, offset).logical_or(offset.patches.logical_not());
+        const at::Tensor seen = sees(view_, head, offset).logical_or(offset.patches.logical_not());
         bias = bias.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
       }
       heads.push_back(bias);
@@ -103,8 +102,9 @@ class LookHere final : public PositionRule {
 const PositionRegistration kLookHere({
     .name = "lookhere",
     .summary = "directed heads with a field of view, and a bias by distance",
-    .citation = "Fuller et al. 2024, LookHere: Vision Transformers with Directed Attention Generalize "
-                "and Extrapolate, arXiv 2405.13985",
+    .citation =
+        "Fuller et al. 2024, LookHere: Vision Transformers with Directed Attention Generalize "
+        "and Extrapolate, arXiv 2405.13985",
     .scores = "s_ij = q_i . k_j / sqrt(d) - strength g_l m_h |offset_ij|, -inf outside of the view",
     .options = {kLookHereView, kLookHereStrength},
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {

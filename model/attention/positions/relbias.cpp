@@ -39,10 +39,10 @@ at::Tensor t5_buckets(std::int64_t length) {
   const at::Tensor offset = at::arange(1 - length, length, at::kLong);
   const at::Tensor distance = offset.abs();
   const double widest = std::log(kFarthest / kExact);
-  const at::Tensor far = (distance.to(at::kDouble).clamp_min(kExact) / kExact).log() *
-                         ((kHalf - kExact) / widest);
-  const at::Tensor bucket = at::where(
-      distance < kExact, distance, (far.floor().to(at::kLong) + kExact).clamp_max(kHalf - 1));
+  const at::Tensor far =
+      (distance.to(at::kDouble).clamp_min(kExact) / kExact).log() * ((kHalf - kExact) / widest);
+  const at::Tensor bucket = at::where(distance < kExact, distance,
+                                      (far.floor().to(at::kLong) + kExact).clamp_max(kHalf - 1));
   // T5 counts from the query to the key, which is the other way round.
   return bucket + (offset < 0).to(at::kLong) * kHalf;
 }
@@ -79,19 +79,16 @@ class RelativeBias final : public PositionRule {
     // Entries of all offsets, of pairs with prefix tokens, and (3) as the table has them.
     const at::Tensor entries = table(grid, q.scalar_type()).narrow(1, pairs.first_head, heads);
     const PatchOffsets offset = offsets(pairs);
-    const at::Tensor of_patches =
-        (offset.rows + (grid.rows - 1)) * (2 * grid.columns - 1) + offset.columns +
-        (grid.columns - 1);
+    const at::Tensor of_patches = (offset.rows + (grid.rows - 1)) * (2 * grid.columns - 1) +
+                                  offset.columns + (grid.columns - 1);
     const at::Tensor query_is_prefix = (pairs.queries < grid.num_prefix).unsqueeze(2);
     const at::Tensor key_is_prefix = (pairs.keys < grid.num_prefix).unsqueeze(1);
-    const at::Tensor of_others = offsets_of(grid) +
-                                 query_is_prefix.logical_not().to(at::kLong) +
+    const at::Tensor of_others = offsets_of(grid) + query_is_prefix.logical_not().to(at::kLong) +
                                  query_is_prefix.logical_and(key_is_prefix).to(at::kLong) * 2;
     const at::Tensor index = at::where(offset.patches, of_patches, of_others).to(q.device());
-    const at::Tensor bias =
-        entries.index_select(0, index.flatten())
-            .view({index.size(0), index.size(1), index.size(2), heads})
-            .permute({0, 3, 1, 2});
+    const at::Tensor bias = entries.index_select(0, index.flatten())
+                                .view({index.size(0), index.size(1), index.size(2), heads})
+                                .permute({0, 3, 1, 2});
     return scaled_products(q, k) + bias;
   }
 
@@ -117,8 +114,7 @@ class RelativeBias final : public PositionRule {
           along(rows_, grid.rows).unsqueeze(1) + along(columns_, grid.columns).unsqueeze(0);
     } else {
       const auto logs = [&](std::int64_t length) {
-        const at::Tensor offset =
-            at::arange(1 - length, length, fc1_weight_.options().dtype(type));
+        const at::Tensor offset = at::arange(1 - length, length, fc1_weight_.options().dtype(type));
         return offset.sign() * offset.abs().log1p();
       };
       const auto grids = at::meshgrid({logs(grid.rows), logs(grid.columns)}, "ij");
@@ -135,10 +131,9 @@ class RelativeBias final : public PositionRule {
   [[nodiscard]] at::Tensor resized(const at::Tensor& entries, const TokenGrid& grid) const {
     if (grid.rows == training_.rows && grid.columns == training_.columns) return entries;
     const std::array<std::int64_t, 2> size{2 * grid.rows - 1, 2 * grid.columns - 1};
-    const at::Tensor image =
-        entries.view({2 * training_.rows - 1, 2 * training_.columns - 1, -1})
-            .permute({2, 0, 1})
-            .unsqueeze(0);
+    const at::Tensor image = entries.view({2 * training_.rows - 1, 2 * training_.columns - 1, -1})
+                                 .permute({2, 0, 1})
+                                 .unsqueeze(0);
     return at::upsample_bicubic2d(image, size, /*align_corners=*/false, std::nullopt, std::nullopt)
         .squeeze(0)
         .permute({1, 2, 0})
@@ -147,9 +142,9 @@ class RelativeBias final : public PositionRule {
 
   TokenGrid training_;
   BiasTable kind_;
-  at::Tensor table_;                                             ///< of swin
-  at::Tensor rows_, columns_;                                    ///< of t5, (32, H)
-  at::Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;     ///< of mlp
+  at::Tensor table_;                                          ///< of swin
+  at::Tensor rows_, columns_;                                 ///< of t5, (32, H)
+  at::Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;  ///< of mlp
 };
 
 const PositionRegistration kRelativeBias({
@@ -160,15 +155,14 @@ const PositionRegistration kRelativeBias({
                 "2106.08254; Raffel et al. 2020, T5, arXiv 1910.10683",
     .scores = "s_ij = q_i . k_j / sqrt(d) + T_h[offset_ij]",
     .options = {kBiasTable, kBiasHidden},
-    .parameters =
-        {{"rel_pos.relative_position_bias_table", "((2R-1)(2C-1) [+ 3], H), with table=swin",
-          "zeros"},
-         {"rel_pos.rows", "(32, H), with table=t5", "zeros"},
-         {"rel_pos.columns", "(32, H), with table=t5", "zeros"},
-         {"rel_pos.mlp.fc1.weight", "(F, 2), with table=mlp", "normal, 0.02"},
-         {"rel_pos.mlp.fc1.bias", "(F), with table=mlp", "zeros"},
-         {"rel_pos.mlp.fc2.weight", "(H, F), with table=mlp", "zeros"},
-         {"rel_pos.mlp.fc2.bias", "(H), with table=mlp", "zeros"}},
+    .parameters = {{"rel_pos.relative_position_bias_table",
+                    "((2R-1)(2C-1) [+ 3], H), with table=swin", "zeros"},
+                   {"rel_pos.rows", "(32, H), with table=t5", "zeros"},
+                   {"rel_pos.columns", "(32, H), with table=t5", "zeros"},
+                   {"rel_pos.mlp.fc1.weight", "(F, 2), with table=mlp", "normal, 0.02"},
+                   {"rel_pos.mlp.fc1.bias", "(F), with table=mlp", "zeros"},
+                   {"rel_pos.mlp.fc2.weight", "(H, F), with table=mlp", "zeros"},
+                   {"rel_pos.mlp.fc2.bias", "(H), with table=mlp", "zeros"}},
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<RelativeBias>(arguments);
     },

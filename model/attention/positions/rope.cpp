@@ -23,8 +23,9 @@ namespace {
 
 enum class RopeCoordinates { patch, train, unit };
 
-const ChoiceOption<bool> kRopeMixed("variant", {{"axial", false}, {"mixed", true}},
-                                    "one axis turns a pair of features, or both, by learned amounts");
+const ChoiceOption<bool> kRopeMixed(
+    "variant", {{"axial", false}, {"mixed", true}},
+    "one axis turns a pair of features, or both, by learned amounts");
 const NumberOption kRopeBase("base", "100", 1, 1e6, "of the frequencies; of mixed: of their start");
 const ChoiceOption<bool> kRopeColumnsFirst("order", {{"xy", true}, {"ij", false}},
                                            "the axis of the first pairs: column or row");
@@ -50,7 +51,8 @@ class Rope final : public PositionRule {
     if (!kRopeMixed(arguments.options)) return;
     // As axial starts, but that both axes turn a pair: the first half of the pairs by one of them and
     // the second by the other, each rotated by a random angle of its head.
-    const at::Tensor size = at::cat({frequencies(arguments.head_dim), frequencies(arguments.head_dim)});
+    const at::Tensor size =
+        at::cat({frequencies(arguments.head_dim), frequencies(arguments.head_dim)});
     const at::Tensor angle =
         at::rand({arguments.num_heads, 1}, at::kDouble) * (2 * std::numbers::pi) +
         at::cat({at::zeros({arguments.head_dim / 4}, at::kDouble),
@@ -86,8 +88,8 @@ class Rope final : public PositionRule {
                                                  std::int64_t head_dim) const override {
     at::Tensor angle = angles(grid, grid.num_prefix, grid.num_patches(), head_dim, at::kDouble);
     angle = angle.dim() == 2 ? angle.unsqueeze(1) : angle.transpose(0, 1);
-    return Rotation{angle.cos().to(at::kFloat).contiguous(), angle.sin().to(at::kFloat).contiguous(),
-                    pairs_};
+    return Rotation{angle.cos().to(at::kFloat).contiguous(),
+                    angle.sin().to(at::kFloat).contiguous(), pairs_};
   }
 
  private:
@@ -123,8 +125,8 @@ class Rope final : public PositionRule {
       return turn(first_axis, 0) + turn(second_axis, 1);
     }
     const at::Tensor frequency = frequencies(head_dim).unsqueeze(0);
-    const at::Tensor angle = at::cat(
-        {first_axis.unsqueeze(1) * frequency, second_axis.unsqueeze(1) * frequency}, 1);
+    const at::Tensor angle =
+        at::cat({first_axis.unsqueeze(1) * frequency, second_axis.unsqueeze(1) * frequency}, 1);
     return angle.to(options.device(), type);
   }
 

@@ -86,9 +86,9 @@ Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Ten
   // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
   const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
   const Tensor weights = (scores - maximum).exp();
-  return at::cat({weighed_values(weights, v, q.size(3), scored),
-                  weights.sum(-1, /*keepdim=*/true), maximum},
-                 -1);
+  return at::cat(
+      {weighed_values(weights, v, q.size(3), scored), weights.sum(-1, /*keepdim=*/true), maximum},
+      -1);
 }
 
 /// The softmax of disjoint keys from their sums, each (..., width + 2).
@@ -127,8 +127,7 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
     if (groups.sees.defined())
       sees = at::cat({at::ones({n, num_prefix}, at::kBool), groups.sees}, 1).to(q.device());
     // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
-    const bool has_weights =
-        attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
+    const bool has_weights = attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
     const std::int64_t group_bytes =
         q.size(0) * heads *
         (2 * n * q.size(3) + m * (q.size(3) + v.size(3)) + (has_weights ? n * m : 0)) *

@@ -25,8 +25,8 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_TRUE(nothing.rel_pos.empty() && nothing.rel_pos_options.empty() && !nothing.pos_embed);
   const ModelRequest model = model_request(
       classify({"-m", "a", "--attn", "hydra", "--attn-opt", "hydra.scale=none", "--use-ema",
-                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off", "--rel-pos", "rope:0-5",
-                "--rel-pos-opt", "rope.base=10", "--pos-embed", "sincos"}));
+                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off", "--rel-pos",
+                "rope:0-5", "--rel-pos-opt", "rope.base=10", "--pos-embed", "sincos"}));
   EXPECT_EQ(model.word, "a");
   EXPECT_EQ(model.attention, "hydra");
   EXPECT_THAT(model.attention_options, ElementsAre("hydra.scale=none"));

@@ -33,7 +33,8 @@ PositionSpec rule_of(const std::string& rule, std::map<std::string, std::string>
 std::string name_of(const PositionSpec& rule) {
   std::string text = rule.rule;
   for (const auto& [key, value] : rule.options) text += "_" + key + "_" + value;
-  std::erase_if(text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
+  std::erase_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
   return text;
 }
 
@@ -66,7 +67,8 @@ bool has_twin_at(const PositionSpec& rule, const TokenGrid& grid) {
   return rule.rule != "relbias" || rule.options.contains("table") || grid.rows == kTrained.rows;
 }
 
-MixerUnderTest mixer_with(const PositionSpec& rule, const model::AttentionSpec& spec = spec_of("softmax")) {
+MixerUnderTest mixer_with(const PositionSpec& rule,
+                          const model::AttentionSpec& spec = spec_of("softmax")) {
   at::manual_seed(31);
   MixerUnderTest mixer(spec, kTrained, kShape, rule);
   mixer.make_exact();
@@ -128,8 +130,8 @@ TEST_P(PositionRuleTest, RowsOfItsMapMakeTheOutput) {
   EXPECT_TRUE(all_near(mixer.mixer().attention_rows(begin.q, x.k, kLarger, 1, 8),
                        map.narrow(2, 1, 8), 1e-12));
   const at::Tensor y = mixer.mix(x, kLarger);
-  EXPECT_TRUE(all_near(mixer.mixer().mix_rows(begin.q, x.k, x.v, kLarger, 3, 5),
-                       y.narrow(1, 3, 5), 1e-12));
+  EXPECT_TRUE(
+      all_near(mixer.mixer().mix_rows(begin.q, x.k, x.v, kLarger, 3, 5), y.narrow(1, 3, 5), 1e-12));
   // What the tokens give to g . y adds up to it.
   const at::Tensor g = at::randn({2, 5, 24}, at::kDouble);
   const at::Tensor given = mixer.mixer().weighted_rows(begin.q, x.k, x.v, g, kLarger, 3, 5);
@@ -151,7 +153,8 @@ TEST_P(PositionRuleTest, SparseMechanismsTakeItToo) {
     for (const model::AttentionSpec& spec : variants(*entry)) {
       SCOPED_TRACE(describe(spec));
       const MixerUnderTest mixer = mixer_with(GetParam(), spec);
-      EXPECT_TRUE(all_near(mixer.mix(x, kLarger), mixer.mix(x, kLarger, Kernels::reference), 1e-11));
+      EXPECT_TRUE(
+          all_near(mixer.mix(x, kLarger), mixer.mix(x, kLarger, Kernels::reference), 1e-11));
       if (mixer.mixer().position()->changes_scores())
         EXPECT_TRUE(std::holds_alternative<std::monostate>(mixer.mixer().fused()));
     }
@@ -257,9 +260,10 @@ TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
     const MixerUnderTest mixer = mixer_with(rule);
     const at::Tensor turned = mixer.mixer().position()->turned(x.q, kLarger, 0);
     EXPECT_TRUE(all_near(turned.norm(2, -1), x.q.norm(2, -1), 1e-12));
-    const std::int64_t still = rule.options.contains("coords") && rule.options.at("coords") == "unit"
-                                   ? kLarger.num_prefix
-                                   : kLarger.num_prefix + 1;
+    const std::int64_t still =
+        rule.options.contains("coords") && rule.options.at("coords") == "unit"
+            ? kLarger.num_prefix
+            : kLarger.num_prefix + 1;
     EXPECT_TRUE(at::equal(turned.narrow(2, 0, still), x.q.narrow(2, 0, still)));
     EXPECT_GT(relative_error(turned.narrow(2, still, 5), x.q.narrow(2, still, 5)), 0.01);
     EXPECT_TRUE(all_near(mixer.mixer().position()->turned(x.q.narrow(2, 1, 9), kLarger, 1),

@@ -84,7 +84,8 @@ Tensor rotated(const RuleProblem& p, const Tensor& x, const Place& place) {
       const double frequency =
           std::pow(p.options.number("base"),
                    -static_cast<double>(of_axis) / (static_cast<double>(p.head_dim) / 4));
-      angle = at::full({p.heads}, (n < pairs / 2 ? first : second) * frequency * scale, at::kDouble);
+      angle =
+          at::full({p.heads}, (n < pairs / 2 ? first : second) * frequency * scale, at::kDouble);
     }
     const bool neighbours = p.options.text("layout") == "pairs";
     const std::int64_t one = neighbours ? 2 * n : n;
@@ -128,8 +129,7 @@ Tensor lookhere(const RuleProblem& p, const Tensor& q, const Tensor& k, const Pl
   const std::string view = p.options.text("view");
   std::vector<double> directions{90, 270, 180, 0};
   if (view == "90") directions = {135, 45, 225, 315};
-  if (view == "45")
-    directions = {112.5, 247.5, 157.5, 22.5, 67.5, 292.5, 202.5, 337.5};
+  if (view == "45") directions = {112.5, 247.5, 157.5, 22.5, 67.5, 292.5, 202.5, 337.5};
   std::vector<Head> heads;
   if (p.heads == 3) {
     heads = {{1.0 / 2, directions[0]}, {1.0 / 2, directions[1]}, {1.0 / 4, around}};
@@ -233,8 +233,8 @@ Tensor transformer_xl(const RuleProblem& p, const Tensor& q, const Tensor& k, co
       for (const bool is_sine : {true, false}) {
         for (std::int64_t n = 0; n < dim / 4; ++n) {
           const double x = static_cast<double>(offset) *
-                           std::pow(p.options.number("base"), -static_cast<double>(n) /
-                                                                  static_cast<double>(dim / 4));
+                           std::pow(p.options.number("base"),
+                                    -static_cast<double>(n) / static_cast<double>(dim / 4));
           sinusoid.push_back(is_sine ? std::sin(x) : std::cos(x));
         }
       }
@@ -256,10 +256,13 @@ Tensor distance_aware(const RuleProblem& p, const Tensor& q, const Tensor& k, co
 }
 
 const PairScore& twin_of(const std::string& rule) {
-  static const std::map<std::string, PairScore> twins{
-      {"alibi", alibi},     {"da", distance_aware}, {"lookhere", lookhere},
-      {"relbias", relbias}, {"rope", rope},         {"shaw", shaw},
-      {"transformer_xl", transformer_xl}};
+  static const std::map<std::string, PairScore> twins{{"alibi", alibi},
+                                                      {"da", distance_aware},
+                                                      {"lookhere", lookhere},
+                                                      {"relbias", relbias},
+                                                      {"rope", rope},
+                                                      {"shaw", shaw},
+                                                      {"transformer_xl", transformer_xl}};
   return twins.at(rule);
 }
 

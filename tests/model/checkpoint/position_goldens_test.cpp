@@ -76,8 +76,7 @@ Golden read_golden(const std::string& name) {
   const checkpoint::TensorView* view = file.find("logits");
   const auto shape =
       Json::parse(file.metadata().at("input_shape")).get<std::vector<std::int64_t>>();
-  std::vector<float> values =
-      values_of("input", shape, std::stoull(file.metadata().at("seed")));
+  std::vector<float> values = values_of("input", shape, std::stoull(file.metadata().at("seed")));
   return {file.metadata(),
           at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone(),
           at::from_blob(values.data(), shape, at::kFloat).clone()};
@@ -166,7 +165,8 @@ TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
       at::manual_seed(5);
       VisionTransformer model(config);
       model->eval();
-      for (const auto& [name, tensor] : named_tensors(*model)) at::Tensor(tensor).add_(at::randn(tensor.sizes()), 0.1);
+      for (const auto& [name, tensor] : named_tensors(*model))
+        at::Tensor(tensor).add_(at::randn(tensor.sizes()), 0.1);
       const fs::path file = folder.path() / "model.safetensors";
       checkpoint::save_checkpoint(file, *model, checkpoint::Dtype::F32, {});
       const auto weights = checkpoint::Checkpoint::open(file);

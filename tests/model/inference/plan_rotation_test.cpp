@@ -40,15 +40,15 @@ const std::vector<std::vector<std::string>> kVariants{
 
 TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
   const c10::InferenceMode inference;
-  for (const char* attention : {"softmax", "window", "softmax:0,window:1-2", "softmax:0,hydra:1-2"}) {
+  for (const char* attention :
+       {"softmax", "window", "softmax:0,window:1-2", "softmax:0,hydra:1-2"}) {
     for (const auto& options : kVariants) {
       SCOPED_TRACE(attention + (options.empty() ? "" : " " + options.back()));
       VitConfig config = small(attention);
       for (AttentionSpec& spec : config.attention)
         if (spec.mechanism == "window") spec.options["size"] = "4";
       const bool with_hydra = std::string(attention).find("hydra") != std::string::npos;
-      const VisionTransformer model =
-          turned_model(config, with_hydra ? "rope:0" : "rope", options);
+      const VisionTransformer model = turned_model(config, with_hydra ? "rope:0" : "rope", options);
       for (const auto& [height, width] : {std::pair{64, 64}, {72, 104}}) {
         const at::Tensor images = at::randn({2, 3, height, width});
         const at::Tensor expected = VisionTransformer(model)->forward(images);
@@ -58,9 +58,11 @@ TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
         EXPECT_EQ(plan.describe().kernels, "fused");
         EXPECT_LT(relative(plan.logits(images), expected), 1e-5);
         chosen.precision.dtype = at::kBFloat16;
-        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected), 0.05);
+        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
+                  0.05);
         chosen.precision.int8 = true;
-        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected), 0.1);
+        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
+                  0.1);
       }
     }
   }

@@ -54,7 +54,8 @@ TEST(PositionSpecTest, SettingsAreOfARuleOrOfSomeOfItsLayers) {
 
 TEST(PositionSpecTest, RefusesWhatItCannotMean) {
   Layers layers(4);
-  EXPECT_ERROR(apply_position_spec("test_tern", layers), invalid_argument, "test_tern", "test_turn");
+  EXPECT_ERROR(apply_position_spec("test_tern", layers), invalid_argument, "test_tern",
+               "test_turn");
   EXPECT_ERROR(apply_position_spec("test_turn:4", layers), invalid_argument, "0 to 3", "`rel_pos`");
   EXPECT_ERROR(apply_position_spec(":1", layers), invalid_argument, "a rule's name");
   EXPECT_ERROR(apply_position_spec("test_turn,none", layers), invalid_argument, "later parts");
@@ -64,7 +65,8 @@ TEST(PositionSpecTest, RefusesWhatItCannotMean) {
   EXPECT_ERROR(apply_position_option("test_turn:2.base=2", layers), invalid_argument,
                "none of the layers '2' has test_turn");
   EXPECT_ERROR(apply_position_option("test_turn.base=0", layers), invalid_argument, "1 to 1000");
-  EXPECT_ERROR(apply_position_option("test_turn.size=1", layers), invalid_argument, "no option 'size'");
+  EXPECT_ERROR(apply_position_option("test_turn.size=1", layers), invalid_argument,
+               "no option 'size'");
   EXPECT_ERROR(apply_position_option("test_turn", layers), invalid_argument, "rule.key=value");
   EXPECT_ERROR(PositionRegistration({.name = "none"}), internal, "twice");
 }
