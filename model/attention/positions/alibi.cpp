@@ -11,6 +11,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model {

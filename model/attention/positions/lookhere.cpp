@@ -50,7 +50,7 @@ std::vector<double> lookhere_slopes(std::int64_t num_heads, FieldOfView view) {
 }
 
 /// (G, n, m) bool: does directed head `head` see the key?
-at::Tensor sees(FieldOfView view, std::int64_t head, const PatchOffsets& offset) {
+at::Tensor in_view(FieldOfView view, std::int64_t head, const PatchOffsets& offset) {
   // Above the query the offset of rows is positive, to its left that of columns.
   const at::Tensor& up = offset.rows;
   const at::Tensor& left = offset.columns;
@@ -85,7 +85,7 @@ class LookHere final : public PositionRule {
       const std::int64_t head = pairs.first_head + i;
       at::Tensor bias = distance * -slopes_[head].item<double>();
       if (head < directed_ && view_ != FieldOfView::all) {
-        const at::Tensor seen = sees(view_, head, offset).logical_or(offset.patches.logical_not());
+        const at::Tensor seen = in_view(view_, head, offset).logical_or(offset.patches.logical_not());
         bias = bias.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
       }
       heads.push_back(bias);
