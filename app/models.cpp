@@ -69,12 +69,21 @@ int list(Format format, OutputFile& output) {
                               : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
                       << '\n';
     }
+    output.stream() << "position rules (--rel-pos NAME):\n";
+    for (const model::PositionEntry* entry : model::position_rules()) {
+      output.stream() << "  " << entry->name << "  " << entry->summary
+                      << (entry->aliases.empty()
+                              ? ""
+                              : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
+                      << '\n';
+    }
     return kExitOk;
   }
   Summary report;
   report.add("models", bundled_models());
   report.add("architectures", model::architecture_names());
   report.add("mechanisms", mechanism_names());
+  report.add("position_rules", position_names());
   report.write(format, output.stream());
   return kExitOk;
 }
@@ -97,6 +106,11 @@ int info(const ModelsRequest& request, OutputFile& output) {
   if (const model::MechanismEntry* mechanism = model::find_mechanism_or_null(name);
       mechanism != nullptr && !std::filesystem::exists(name, ignored)) {
     write_mechanism(*mechanism, format, output.stream());
+    return kExitOk;
+  }
+  if (const model::PositionEntry* rule = model::find_position_rule_or_null(name);
+      rule != nullptr && !std::filesystem::exists(name, ignored)) {
+    write_position_rule(*rule, format, output.stream());
     return kExitOk;
   }
   Summary report;
@@ -138,6 +152,8 @@ int info(const ModelsRequest& request, OutputFile& output) {
                           {"map", entry.map_definition}});
   }
   report.add("mechanisms", std::move(mechanisms));
+  if (const std::string rules = model::to_text(source.config.rel_pos); rules != model::kNoRule)
+    report.add("rel_pos", rules);
   report.write(format, output.stream());
   return kExitOk;
 }

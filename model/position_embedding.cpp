@@ -61,9 +61,35 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
   return at::cat({pos_embed.slice(1, 0, num_prefix), patches}, 1);
 }
 
+at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_t embed_dim) {
+  constexpr double kTemperature = 10000;
+  const at::Tensor exponent = at::arange(embed_dim / 4, at::kDouble) / (embed_dim / 4);
+  const at::Tensor frequency = at::pow(1 / kTemperature, exponent);
+  const auto angle = [&](std::int64_t length) {
+    return at::arange(length, at::kDouble).unsqueeze(1) * frequency;
+  };
+  const at::Tensor of_row = angle(rows).unsqueeze(1).expand({-1, columns, -1});
+  const at::Tensor of_column = angle(columns).unsqueeze(0).expand({rows, -1, -1});
+  return at::cat({of_row.sin(), of_column.sin(), of_row.cos(), of_column.cos()}, 2)
+      .flatten(0, 1)
+      .unsqueeze(0)
+      .to(at::kFloat);
+}
+
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid) {
   const std::int64_t prefix = config.no_embed_class ? 0 : config.num_prefix_tokens();
+  if (config.pos_embed != PosEmbed::learned) {
+    std::vector<at::Tensor> parts{at::zeros({1, prefix, config.embed_dim})};
+    const auto add = [&](std::int64_t rows, std::int64_t columns) {
+      parts.push_back(config.pos_embed == PosEmbed::none
+                          ? at::zeros({1, rows * columns, config.embed_dim})
+                          : sincos_embedding(rows, columns, config.embed_dim));
+    };
+    add(grid.rows, grid.columns);
+    if (grid.num_overview() > 0) add(grid.overview_rows, grid.overview_columns);
+    return at::cat(parts, 1);
+  }
   const auto resampled = [&](std::int64_t rows, std::int64_t columns, PosInterp interpolation) {
     return resample_pos_embed(pos_embed, prefix, config.grid_rows(), config.grid_columns(), rows,
                               columns, interpolation);

@@ -19,8 +19,13 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
                               std::int64_t old_rows, std::int64_t old_columns, std::int64_t rows,
                               std::int64_t columns, PosInterp interpolation);
 
+/// [sin row, sin column, cos row, cos column] of a grid's patches, D/4 frequencies 10000^(-n / (D/4))
+/// each: (1, rows * columns, D), float32.
+at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_t embed_dim);
+
 /// A model's table (1, P, D) for the tokens of `grid`: prefix tokens unless `no_embed_class`, patches
-/// as `pos_interp` says, and the overview's, interpolated as timm does.
+/// as `pos_interp` says, and the overview's, interpolated as timm does. `pos_embed` is what is learned,
+/// or an undefined tensor; without a learned table prefix tokens have zeros, and with `none` all have.
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid);
 

@@ -30,6 +30,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
     : config_(std::move(config)) {
   validate(config_);
   config_.attention = with_all_options(std::move(config_.attention), config_.training_grid());
+  config_.rel_pos = with_all_options(std::move(config_.rel_pos));
   const std::int64_t dim = config_.embed_dim;
   if (config_.class_token)
     cls_token_ = register_parameter("cls_token", normal_parameter({1, 1, dim}));
@@ -40,8 +41,10 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   }
   const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
   const std::int64_t patches = config_.grid_rows() * config_.grid_columns();
-  pos_embed_ =
-      register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
+  if (config_.pos_embed == PosEmbed::learned) {
+    pos_embed_ =
+        register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
+  }
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.depth; ++layer)
@@ -66,8 +69,9 @@ void VisionTransformerImpl::initialise_block(std::int64_t layer) {
 }
 
 torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const TokenGrid& grid) {
-  const torch::Tensor pos_embed = position_embedding(pos_embed_, config_, grid);
   torch::Tensor patches = patch_embed_->forward(images);
+  torch::Tensor pos_embed = position_embedding(pos_embed_, config_, grid);
+  if (!pos_embed_.defined()) pos_embed = pos_embed.to(patches.options());
   if (grid.num_overview() > 0) {
     patches = torch::cat(
         {patches, patch_embed_->forward(overview_of(images, grid, config_.patch_size))}, 1);

@@ -10,7 +10,8 @@
 
 namespace hydrascope::model {
 struct MechanismEntry;
-}
+struct PositionEntry;
+}  // namespace hydrascope::model
 
 namespace hydrascope::app {
 
@@ -18,11 +19,16 @@ namespace hydrascope::app {
 std::vector<std::string> mechanism_names();
 /// "hedgehog.variant=exp", "performer.features=": what --attn-opt may be given.
 std::vector<std::string> mechanism_settings();
+/// The same of position rules: "none" and their names, "rope.base=".
+std::vector<std::string> position_names();
+std::vector<std::string> position_settings();
 
 /// All that is known of one mechanism: `hydrascope models info hedgehog`.
 void write_mechanism(const model::MechanismEntry& entry, Format format, std::ostream& out);
+/// The same of one position rule: `hydrascope models info rope`.
+void write_position_rule(const model::PositionEntry& entry, Format format, std::ostream& out);
 
-/// Writes C++ that registers what the command line says of the mechanisms, without what computes
+/// Writes C++ that registers what the command line says of mechanisms and rules, without what computes
 /// them: the front, which has none of their files, is built with it. Returns an exit code.
 int write_registrations(const std::filesystem::path& file);
 

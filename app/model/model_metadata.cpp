@@ -47,6 +47,10 @@ checkpoint::Metadata describe_descendant(const ModelSource& source, const std::s
 
 std::map<std::string, std::string> computed_options(const model::VitConfig& config) {
   std::map<std::string, std::string> options = model::attention_options(config.attention);
+  options.merge(model::position_option_values(config.rel_pos));
+  if (const std::string rules = model::to_text(config.rel_pos); rules != model::kNoRule)
+    options["rel_pos"] = rules;
+  if (config.pos_embed != model::PosEmbed::learned) options["pos_embed"] = name(config.pos_embed);
   if (config.pos_interp != model::PosInterp::timm) options["pos_interp"] = name(config.pos_interp);
   if (config.overview) options["overview"] = "on";
   return options;

@@ -19,6 +19,7 @@ checkpoint::Metadata describe_descendant(const ModelSource& source, const std::s
                                          const ResolvedLabels& labels);
 
 /// What a model computes beside its weights: the options of its layers (attention_spec.h), and
+/// the options of position rules, "rel_pos" and "pos_embed" where they are not as in a plain ViT,
 /// "pos_interp" and "overview" where they are not those of timm.
 std::map<std::string, std::string> computed_options(const model::VitConfig& config);
 

@@ -94,6 +94,11 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   }
   for (const std::string& option : request.attention_options)
     model::apply_attention_option(option, config.attention);
+  config.rel_pos.resize(static_cast<std::size_t>(config.depth));
+  if (!request.rel_pos.empty()) model::apply_position_spec(request.rel_pos, config.rel_pos);
+  for (const std::string& option : request.rel_pos_options)
+    model::apply_position_option(option, config.rel_pos);
+  if (request.pos_embed) config.pos_embed = *request.pos_embed;
   if (request.pos_interp) config.pos_interp = *request.pos_interp;
   if (request.overview) config.overview = *request.overview;
 }
@@ -171,6 +176,11 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
                                             : "attention changed from " + before + " to " + after) +
                            " after training: accuracy needs `hydrascope convert`");
   }
+  source.trained.rel_pos.resize(static_cast<std::size_t>(source.config.depth));
+  if (model::with_all_options(source.trained.rel_pos) !=
+          model::with_all_options(source.config.rel_pos) ||
+      source.trained.pos_embed != source.config.pos_embed)
+    source.notes.push_back("positions changed after training: accuracy needs `hydrascope train`");
   return source;
 }
 

@@ -18,6 +18,10 @@ ModelRequest model_request(const ParsedOptions& options) {
   read.take("reset-head", request.reset_head);
   read.take("attn", request.attention);
   read.take("attn-opt", request.attention_options);
+  read.take("rel-pos", request.rel_pos);
+  read.take("rel-pos-opt", request.rel_pos_options);
+  read.take("pos-embed", request.pos_embed,
+            [&] { return model::find_pos_embed(options.text("pos-embed")).value(); });
   read.take("pos-interp", request.pos_interp,
             [&] { return model::find_pos_interp(options.text("pos-interp")).value(); });
   read.take("overview", request.overview, [&] { return options.text("overview") == "on"; });

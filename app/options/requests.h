@@ -29,6 +29,9 @@ struct ModelRequest {
   bool reset_head = false;
   std::string attention = {};  ///< a spec; "" is the checkpoint's
   std::vector<std::string> attention_options = {};
+  std::string rel_pos = {};  ///< a spec of position rules; "" is the checkpoint's
+  std::vector<std::string> rel_pos_options = {};
+  std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
 };

@@ -32,6 +32,19 @@ std::vector<Option> model_options() {
           text("attn-opt",
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists them",
                takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable, suggests(mechanism_settings())),
+          text("rel-pos",
+               "position rule of softmax's scores by layer, as rope or alibi:last4; rules: " +
+                   join_words(position_names(), ", ", ", "),
+               takes("SPEC"), otherwise("the checkpoint's"), suggests(position_names())),
+          text("rel-pos-opt",
+               "setting of a position rule, of all its layers or of some: alibi:0-5.strength=2; "
+               "`hydrascope models info RULE` lists them",
+               takes("RULE[:LAYERS].KEY=VALUE"), repeatable, suggests(position_settings())),
+          text(
+              "pos-embed",
+              "what is added to the patches for their places; sincos: sines and cosines of row and "
+              "column, for any size",
+              otherwise("the checkpoint's, learned"), one_of({"learned", "sincos", "none"})),
           text("pos-interp",
                "position embedding at another size than the model's; timm: bicubic antialiased, "
                "hf: bicubic plain, tile: the trained one again and again, for windows",

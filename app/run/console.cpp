@@ -46,15 +46,16 @@ namespace {
 
 /// The option of a field; "" where it is no field.
 std::string flag_of(std::string_view field) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kOtherNames{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOtherNames{
       {{"attention", "--attn"},
        {"attention_options", "--attn-opt"},
        {"auto_augment", "--aa"},
-       {"format_only", "convert --format-only"}}};
-  constexpr std::array<std::string_view, 20> kSameNames{
+       {"format_only", "convert --format-only"},
+       {"rel_pos_options", "--rel-pos-opt"}}};
+  constexpr std::array<std::string_view, 22> kSameNames{
       "batch_size", "checkpoint",  "clip_grad", "device", "force",      "from",   "img_size",
       "keep_layer", "keep_tokens", "kernels",   "lr",     "mapless",    "model",  "num_classes",
-      "precision",  "reset_head",  "resume",    "start",  "train_from", "use_ema"};
+      "pos_embed", "precision", "rel_pos", "reset_head",  "resume",    "start",  "train_from", "use_ema"};
   for (const auto& [name, flag] : kOtherNames)
     if (name == field) return std::string(flag);
   if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};

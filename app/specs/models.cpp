@@ -17,7 +17,8 @@ Option seed() {
 
 std::vector<std::string> subcommands_of(const Option& option) {
   if (option.name == "model") return {"info", "create", "path"};
-  for (const char* name : {"num-classes", "attn", "attn-opt", "img-size"})
+  for (const char* name :
+       {"num-classes", "attn", "attn-opt", "rel-pos", "rel-pos-opt", "pos-embed", "img-size"})
     if (option.name == name) return {"info", "create"};
   if (option.name == "format") return {"list", "info"};
   if (option.group == "Model" || option.group == "Preprocessing") return {"info"};
@@ -33,8 +34,9 @@ CommandSpec models_spec() {
   spec.summary = "list models and attention mechanisms, describe or create one";
   spec.group = "Make and inspect models";
   spec.subcommands = {
-      {"list", "bundled models, architectures and attention mechanisms"},
-      {"info", "what a model or an attention mechanism is", "[MODEL|MECHANISM]"},
+      {"list", "bundled models, architectures, attention mechanisms and position rules"},
+      {"info", "what a model, an attention mechanism or a position rule is",
+       "[MODEL|MECHANISM|RULE]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path",
        "where the file of a bundled model lies, or the folder of one in the Hugging Face cache",

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/autocast_guard.h"
+#include "model/registry/positions.h"
 
 namespace hydrascope::model {
 
@@ -38,7 +39,13 @@ torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& 
                                    const torch::Tensor& v, const TokenGrid& grid,
                                    std::int64_t first, std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
-  return merge_heads(rows.matmul(v.to(rows.scalar_type()))).to(v.scalar_type());
+  torch::Tensor y = rows.matmul(v.to(rows.scalar_type()));
+  // Values of another width stand for something else, which the rows weigh as they are (rollouts).
+  if (adds_position_values() && v.size(3) == q.size(3)) {
+    y = y +
+        position()->added_values(rows.unsqueeze(1), pairs_of_rows(grid, first, count)).squeeze(1);
+  }
+  return merge_heads(y).to(v.scalar_type());
 }
 
 torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -46,7 +53,17 @@ torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Ten
                                         const TokenGrid& grid, std::int64_t first,
                                         std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
-  return rows * head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
+  torch::Tensor products = head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
+  if (adds_position_values()) {
+    const torch::Tensor by_head = split_heads(g.to(rows.scalar_type()), v.size(1)).unsqueeze(1);
+    products = products +
+               position()->value_products(by_head, pairs_of_rows(grid, first, count)).squeeze(1);
+  }
+  return rows * products;
+}
+
+bool TokenMixer::adds_position_values() const {
+  return position() != nullptr && position()->adds_values();
 }
 
 torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }
@@ -75,8 +92,19 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   const AttentionSpec spec = config.attention_of(layer_index);
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   query_is_input_ = entry.query_is_input;
-  mixer_ = entry.make({config.num_heads, config.head_dim(), layer_index, config.depth,
-                       config.training_grid(), spec, *this});
+  TokenMixerArguments arguments{config.num_heads,
+                                config.head_dim(),
+                                layer_index,
+                                config.depth,
+                                config.training_grid(),
+                                spec,
+                                *this};
+  if (const PositionSpec rule = config.rel_pos_of(layer_index); rule.rule != kNoRule) {
+    TokenMixerArguments of_rule = arguments;
+    of_rule.options = position_options(rule);
+    arguments.position = find_position_rule(rule.rule).make(of_rule);
+  }
+  mixer_ = entry.make(arguments);
 }
 
 AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {

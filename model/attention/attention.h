@@ -4,6 +4,7 @@
 
 #include "model/attention/compute_type.h"
 #include "model/attention/fused_mixing.h"
+#include "model/attention/positions/position_rule.h"
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
@@ -34,6 +35,8 @@ struct TokenMixerArguments {
   TokenGrid training_grid;  ///< what the checkpoint was trained at
   MechanismOptions options;
   torch::nn::Module& owner;  ///< the layer's `attn`
+  /// How its scores depend on places; null, or of a mechanism that takes one.
+  std::shared_ptr<const PositionRule> position = nullptr;
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
   [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;
@@ -71,7 +74,8 @@ class TokenMixer {
                                       std::int64_t count);
   /// Whether a row depends on other queries than its own (landmarks, means over the tokens).
   [[nodiscard]] virtual bool needs_all_queries() const { return false; }
-  /// The kernels that compute the same as `mix`, if there are any.
+  /// The kernels that compute the same as `mix`, if there are any; of queries and keys that
+  /// `position()`, where it is not null, has turned.
   [[nodiscard]] virtual FusedMixing fused() const { return {}; }
   /// What the fused mixing's queries are multiplied by at that size.
   [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }
@@ -84,8 +88,13 @@ class TokenMixer {
   [[nodiscard]] virtual torch::Tensor local_weight() const { return {}; }
   /// What training adds to its loss for this layer, a number that has a gradient; undefined: nothing.
   [[nodiscard]] virtual torch::Tensor penalty() const { return {}; }
+  /// What changes its scores by where tokens lie; null without one.
+  [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
+
+ private:
+  [[nodiscard]] bool adds_position_values() const;
 };
 
 /// (B, H, N, d) -> (B, N, H * d).

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <span>
 #include <utility>
 
 namespace hydrascope::checkpoint {
@@ -49,6 +50,10 @@ void Checkpoint::name_tensors() {
   for (std::size_t i = 0; i < tensors().size(); ++i) {
     const auto& [target, part] = mapping_.keys[i];
     if (target.empty()) continue;
+    if (target == "rope.freqs" && tensors()[i].shape.size() == 4) {
+      share_out(tensors()[i], named);
+      continue;
+    }
     NamedTensor& tensor = named[target];
     if (tensor.parts.empty()) tensor.parts.resize(part == kWhole ? 1 : kJoined);
     const auto slot = static_cast<std::size_t>(part == kWhole ? 0 : part);
@@ -56,6 +61,23 @@ void Checkpoint::name_tensors() {
       throw Error(ErrorCode::failed, "two tensors stand for " + target, file().string());
     }
     tensor.parts[slot] = &tensors()[i];
+  }
+  // Keys of EVA's have no bias where queries and values have one.
+  const auto lacks_key_bias = [&](const auto& item) {
+    const auto& [name, tensor] = item;
+    return mapping_.layout->native && name.ends_with(".attn.qkv.bias") &&
+           tensor.parts.size() == kJoined && tensor.parts[0] != nullptr &&
+           tensor.parts[1] == nullptr && tensor.parts[2] != nullptr;
+  };
+  for (const auto& item : named) {
+    if (lacks_key_bias(item))
+      zeros_.resize(std::max(zeros_.size(), item.second.parts[0]->data.size()));
+  }
+  for (auto& item : named) {
+    if (!lacks_key_bias(item)) continue;
+    TensorView& zeros = derived_.emplace_back(*item.second.parts[0]);
+    zeros.data = std::span(zeros_).first(zeros.data.size());
+    item.second.parts[1] = &zeros;
   }
   // DeiTForImageClassification keeps the distillation token and classifies without it.
   if (!mapping_.layout->native && named.contains("dist_token") && named.contains("head.weight") &&
@@ -68,6 +90,29 @@ void Checkpoint::name_tensors() {
     tensor.name = name;
     tensor.shape = joined_shape(tensor.parts);
     named_.push_back(std::move(tensor));
+  }
+}
+
+void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named) {
+  const std::vector<std::int64_t>& shape = of_all.shape;
+  constexpr std::int64_t kMostLayers = 1024;
+  if (shape[0] != 2 || shape[1] < 1 || shape[1] > kMostLayers || of_all.data.empty()) {
+    throw Error(ErrorCode::failed,
+                of_all.name + ": expected (2, layers, heads, features), found " + shape_text(shape),
+                file().string());
+  }
+  const std::size_t bytes = of_all.data.size() / static_cast<std::size_t>(2 * shape[1]);
+  for (std::int64_t layer = 0; layer < shape[1]; ++layer) {
+    NamedTensor& tensor = named["blocks." + std::to_string(layer) + ".attn.rope.freqs"];
+    if (!tensor.parts.empty())
+      throw Error(ErrorCode::failed, "two tensors stand for its rope.freqs", file().string());
+    for (std::int64_t axis = 0; axis < 2; ++axis) {
+      TensorView& part = derived_.emplace_back(of_all);
+      part.shape = {1, shape[2], shape[3]};
+      part.data =
+          of_all.data.subspan(static_cast<std::size_t>(axis * shape[1] + layer) * bytes, bytes);
+      tensor.parts.push_back(&part);
+    }
   }
 }
 

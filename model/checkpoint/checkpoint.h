@@ -8,7 +8,9 @@
 #include "model/config/config.h"
 #include "model/tensor_source.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -53,7 +55,7 @@ struct LoadReport {
   /// a new classifier.
   std::vector<std::string> initialised;
   /// Tensors of the file, by its own names, that belong to mechanisms which the model does not use,
-  /// or to a classifier that is replaced.
+  /// to a classifier that is replaced, or a table of positions where the model has another kind.
   std::vector<std::string> unused;
 };
 
@@ -139,6 +141,8 @@ class Checkpoint {
 
  private:
   void name_tensors();
+  /// Gives blocks their parts of a tensor of all of them: timm's rope.freqs (2, depth, H, d / 2).
+  void share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named);
   void read_hub();
   void add_notes();
   void note_assumed_heads();
@@ -152,12 +156,16 @@ class Checkpoint {
   [[nodiscard]] std::optional<std::int64_t> said_num_heads(std::int64_t embed_dim) const;
   [[nodiscard]] double layer_norm_eps() const;
   [[nodiscard]] std::vector<model::AttentionSpec> stored_attention(std::int64_t depth) const;
+  /// Takes over what the tensors show of positions: a learned table, the parameters of a rule.
+  void deduce_positions(model::VitConfig& config) const;
   [[nodiscard]] std::int64_t num_classes(const HeadOptions& head,
                                          std::optional<std::int64_t> said) const;
 
   WeightFile contents_;
   KeyMapping mapping_;
   HubConfig hub_;
+  std::deque<TensorView> derived_;  ///< parts of tensors of the file, and zeros for what it lacks
+  std::vector<std::byte> zeros_;
   std::vector<NamedTensor> named_;  ///< sorted by name
   std::vector<std::string> notes_;
   std::string assumed_heads_;  ///< the note of it

@@ -160,8 +160,10 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   }
   for (const NamedTensor& tensor : named_) {
     if (used.contains(tensor.name)) continue;
-    const bool may_stay =
-        is_mechanism_tensor(tensor.name) || (new_head && is_head_tensor(tensor.name));
+    const bool is_replaced_table =
+        tensor.name == "pos_embed" && model.config().pos_embed != model::PosEmbed::learned;
+    const bool may_stay = is_mechanism_tensor(tensor.name) || is_replaced_table ||
+                          (new_head && is_head_tensor(tensor.name));
     for (const TensorView* part : tensor.parts) {
       if (part != nullptr)
         (may_stay ? report.unused : differences.unexpected).push_back(part->name);

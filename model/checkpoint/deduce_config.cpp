@@ -157,6 +157,27 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
   return layers;
 }
 
+void Checkpoint::deduce_positions(VitConfig& config) const {
+  if (find("pos_embed") != nullptr) config.pos_embed = model::PosEmbed::learned;
+  if (own_config() || config.depth < 1 || config.depth > 1024) return;
+  // An architecture's rule is the same in all of its layers.
+  if (!config.rel_pos.empty())
+    config.rel_pos.resize(static_cast<std::size_t>(config.depth), config.rel_pos.front());
+  model::PositionSpec rule;
+  const NamedTensor* network = find("blocks.0.attn.rel_pos.mlp.fc1.weight");
+  if (find("blocks.0.attn.rope.freqs") != nullptr) {
+    rule = {"rope", {{"variant", "mixed"}, {"base", "10"}}};
+  } else if (network != nullptr && network->shape && !network->shape->empty()) {
+    rule = {"relbias", {{"table", "mlp"}, {"hidden", std::to_string(network->shape->front())}}};
+  } else if (find("blocks.0.attn.rel_pos.relative_position_bias_table") != nullptr) {
+    rule = {"relbias", {}};
+  } else {
+    return;
+  }
+  config.rel_pos.assign(static_cast<std::size_t>(config.depth), rule);
+  if (find("pos_embed") == nullptr) config.pos_embed = model::PosEmbed::none;
+}
+
 std::string Checkpoint::architecture_name() const {
   const HubConfig* hub = hub_of_others();
   return hub != nullptr && !hub->architecture.empty() ? hub->architecture : metadata("arch");
@@ -181,7 +202,10 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   if (const auto own = own_config()) {
     config.pos_interp = own->pos_interp;
     config.overview = own->overview;
+    config.pos_embed = own->pos_embed;
+    config.rel_pos = own->rel_pos;
   }
+  deduce_positions(config);
   std::erase(notes_, assumed_heads_);
 }
 
@@ -250,11 +274,22 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                     std::to_string(config.embed_dim) + ", found " + shape_text(shape),
                 subject);
   };
-  expect_last("pos_embed", 3);
+  deduce_positions(config);
+  const bool has_table = config.pos_embed == model::PosEmbed::learned;
+  if (has_table && find("pos_embed") == nullptr)
+    throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing",
+                subject, kNameIt);
+  if (has_table) expect_last("pos_embed", 3);
   expect_last("blocks.0.mlp.fc1.weight", 2);
   if (find("reg_token") != nullptr) expect_last("reg_token", 3);
   if (!head.reset && find("head.weight") != nullptr) expect_last("head.weight", 2);
-  deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
+  if (has_table) {
+    deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
+  } else if (config.patch_size > 0) {
+    // Nothing shows the size; pixels at the right and bottom that fill no patch are in no position.
+    config.img_height -= config.img_height % config.patch_size;
+    config.img_width -= config.img_width % config.patch_size;
+  }
   config.arch = arch.empty() ? "vit" : arch;
   if (!own && config.depth >= 1 && config.depth <= 1024)
     config.attention = stored_attention(config.depth);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
+#include <string>
+#include <utility>
 
 namespace hydrascope::model {
 namespace {
@@ -33,6 +36,22 @@ constexpr Normalisation kHalf{{0.5, 0.5, 0.5}, {0.5, 0.5, 0.5}};
 constexpr Normalisation kClip{{0.48145466, 0.4578275, 0.40821073},
                               {0.26862954, 0.26130258, 0.27577711}};
 
+constexpr Normalisation kSatellite{{0.43, 0.411, 0.296}, {0.213, 0.156, 0.143}};
+
+/// What says where patches are: a table, or a rule of timm's Eva or VisionTransformerRelPos.
+enum class Places {
+  learned,
+  rope,
+  rope_ape,
+  mixed,
+  mixed_ape,
+  dinov3,
+  dinov3_qkvb,
+  relpos,
+  relpos_cls,
+  relpos_clsgap
+};
+
 struct Row {
   std::string_view name;
   Width width;
@@ -41,6 +60,7 @@ struct Row {
   double crop_pct;
   Normalisation normalisation = kImageNet;
   std::int64_t reg_tokens = 0;
+  Places places = Places::learned;
 };
 
 /// In each family and width the first row stands for sizes and patches that are not listed.
@@ -87,6 +107,29 @@ constexpr Row kRows[] = {
     {"vit_base_patch14_reg4_dinov2", kBase, 14, 518, 1.0, kImageNet, 4},
     {"vit_large_patch14_dinov2", kLarge, 14, 518, 1.0},
     {"vit_large_patch14_reg4_dinov2", kLarge, 14, 518, 1.0, kImageNet, 4},
+    {"vit_small_patch16_rope_224", kSmall, 16, 224, 0.9, kImageNet, 0, Places::rope},
+    {"vit_base_patch16_rope_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::rope},
+    {"vit_large_patch16_rope_224", kLarge, 16, 224, 0.9, kImageNet, 0, Places::rope},
+    {"vit_small_patch16_rope_ape_224", kSmall, 16, 224, 0.9, kImageNet, 0, Places::rope_ape},
+    {"vit_base_patch16_rope_ape_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::rope_ape},
+    {"vit_large_patch16_rope_ape_224", kLarge, 16, 224, 0.9, kImageNet, 0, Places::rope_ape},
+    {"vit_small_patch16_rope_mixed_224", kSmall, 16, 224, 0.9, kImageNet, 0, Places::mixed},
+    {"vit_base_patch16_rope_mixed_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::mixed},
+    {"vit_large_patch16_rope_mixed_224", kLarge, 16, 224, 0.9, kImageNet, 0, Places::mixed},
+    {"vit_small_patch16_rope_mixed_ape_224", kSmall, 16, 224, 0.9, kImageNet, 0, Places::mixed_ape},
+    {"vit_base_patch16_rope_mixed_ape_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::mixed_ape},
+    {"vit_large_patch16_rope_mixed_ape_224", kLarge, 16, 224, 0.9, kImageNet, 0, Places::mixed_ape},
+    {"vit_small_patch16_dinov3", kSmall, 16, 256, 1.0, kImageNet, 4, Places::dinov3},
+    {"vit_base_patch16_dinov3", kBase, 16, 256, 1.0, kImageNet, 4, Places::dinov3},
+    {"vit_large_patch16_dinov3", kLarge, 16, 256, 1.0, kImageNet, 4, Places::dinov3},
+    {"vit_small_patch16_dinov3_qkvb", kSmall, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
+    {"vit_base_patch16_dinov3_qkvb", kBase, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
+    {"vit_large_patch16_dinov3_qkvb", kLarge, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
+    {"vit_relpos_small_patch16_224", kSmall, 16, 224, 0.9, kHalf, 0, Places::relpos},
+    {"vit_relpos_medium_patch16_224", kMedium, 16, 224, 0.9, kHalf, 0, Places::relpos},
+    {"vit_relpos_base_patch16_224", kBase, 16, 224, 0.9, kHalf, 0, Places::relpos},
+    {"vit_relpos_medium_patch16_cls_224", kMedium, 16, 224, 0.9, kHalf, 0, Places::relpos_cls},
+    {"vit_relpos_base_patch16_clsgap_224", kBase, 16, 224, 0.9, kHalf, 0, Places::relpos_clsgap},
 };
 
 /// Weights of a name that were trained with another transform than the row's.
@@ -109,6 +152,8 @@ constexpr Tag kTags[] = {
     {"vit_large_patch16_224", "mae", 0.9, kImageNet},
     {"vit_huge_patch14_224", "mae", 0.9, kImageNet},
     {"vit_base_patch16_224", "bamboo", 1.0, kClip},
+    {"vit_large_patch16_dinov3", "sat493m", 1.0, kSatellite},
+    {"vit_large_patch16_dinov3_qkvb", "sat493m", 1.0, kSatellite},
 };
 
 constexpr std::array<std::int64_t, 4> kPatches{8, 14, 16, 32};
@@ -152,6 +197,7 @@ std::optional<Row> parse(std::string_view name) {
   const Row* nearest = nullptr;
   for (const Row& row : kRows) {
     if (stem(row.name) != stem(name) || row.name.ends_with(kDinoV2)) continue;
+    if (row.places != Places::learned) continue;
     if (nearest == nullptr || (nearest->img_size != *size && row.img_size == *size)) nearest = &row;
   }
   if (nearest == nullptr) return std::nullopt;
@@ -161,6 +207,36 @@ std::optional<Row> parse(std::string_view name) {
   row.img_size = *size;
   row.reg_tokens = registers;
   return row;
+}
+
+/// What follows from the places beside the rule itself.
+void apply(Places places, VitConfig& config) {
+  if (places == Places::learned) return;
+  const auto all = [&](std::string rule, std::map<std::string, std::string> options) {
+    config.rel_pos.assign(static_cast<std::size_t>(config.depth), {std::move(rule), options});
+  };
+  const bool has_table = places == Places::rope_ape || places == Places::mixed_ape;
+  config.pos_embed = has_table ? PosEmbed::learned : PosEmbed::none;
+  config.no_embed_class = has_table;
+  config.layer_scale = true;
+  if (places == Places::rope || places == Places::rope_ape) {
+    all("rope", {});
+  } else if (places == Places::mixed || places == Places::mixed_ape) {
+    all("rope", {{"variant", "mixed"}, {"base", "10"}});
+  } else if (places == Places::dinov3 || places == Places::dinov3_qkvb) {
+    all("rope", {{"order", "ij"}, {"layout", "half"}, {"coords", "unit"}});
+    config.qkv_bias = places == Places::dinov3_qkvb;
+    config.global_pool = Pooling::avg;
+    config.layer_norm_eps = 1e-5;
+  } else {
+    const bool is_narrow = places != Places::relpos_cls;
+    all("relbias", {{"table", "mlp"}, {"hidden", is_narrow ? "128" : "256"}});
+    config.init_values = 1e-6;
+    config.qkv_bias = false;
+    config.class_token = places != Places::relpos;
+    config.fc_norm = places != Places::relpos_cls;
+    config.global_pool = config.fc_norm ? Pooling::avg : Pooling::token;
+  }
 }
 
 Architecture architecture(const Row& row) {
@@ -179,6 +255,7 @@ Architecture architecture(const Row& row) {
   config.no_embed_class = is_deit3 || row.reg_tokens > 0;
   config.layer_scale = is_deit3 || row.name.ends_with(kDinoV2);
   if (is_deit3) config.init_values = 1e-6;
+  apply(row.places, config);
   image::TransformConfig& transform = result.transform;
   transform.img_size = {row.img_size, row.img_size};
   transform.patch_size = row.patch_size;
@@ -239,7 +316,8 @@ std::string architecture_of_shape(const VitConfig& shape) {
     if (same(&VitConfig::embed_dim) && same(&VitConfig::depth) && same(&VitConfig::mlp_ratio) &&
         same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
         same(&VitConfig::distilled) && same(&VitConfig::no_embed_class) &&
-        same(&VitConfig::layer_scale))
+        same(&VitConfig::layer_scale) && same(&VitConfig::pos_embed) &&
+        same(&VitConfig::qkv_bias) && same(&VitConfig::rel_pos))
       return name;
   }
   return "";

@@ -4,12 +4,15 @@
 #include "kernels/shortest_number.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <type_traits>
+#include <utility>
 
 namespace hydrascope::model {
 namespace {
@@ -22,15 +25,23 @@ OrderedJson write_field(double value) { return value; }
 OrderedJson write_field(bool value) { return value; }
 OrderedJson write_field(Pooling value) { return std::string(name(value)); }
 OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
+OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
+/// A name alone, or {"mechanism": name, "options": {..}} where there are options.
+OrderedJson write_layer(const char* what, const std::string& name,
+                        const std::map<std::string, std::string>& options) {
+  if (options.empty()) return name;
+  return {{what, name}, {"options", options}};
+}
 OrderedJson write_field(const std::vector<AttentionSpec>& layers) {
   OrderedJson array = OrderedJson::array();
-  for (const AttentionSpec& layer : layers) {
-    if (layer.options.empty()) {
-      array.push_back(layer.mechanism);
-    } else {
-      array.push_back({{"mechanism", layer.mechanism}, {"options", layer.options}});
-    }
-  }
+  for (const AttentionSpec& layer : layers)
+    array.push_back(write_layer("mechanism", layer.mechanism, layer.options));
+  return array;
+}
+OrderedJson write_field(const std::vector<PositionSpec>& layers) {
+  OrderedJson array = OrderedJson::array();
+  for (const PositionSpec& layer : layers)
+    array.push_back(write_layer("rule", layer.rule, layer.options));
   return array;
 }
 
@@ -66,32 +77,50 @@ void read_field(const OrderedJson& json, PosInterp& value) {
   if (!known) throw std::string("\"timm\", \"hf\" or \"tile\"");
   value = *known;
 }
-void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
-  const std::string expected = "a list of mechanism names or {\"mechanism\", \"options\"} objects";
+void read_field(const OrderedJson& json, PosEmbed& value) {
+  const auto known =
+      json.is_string() ? find_pos_embed(json.get<std::string>()) : std::optional<PosEmbed>{};
+  if (!known) throw std::string("\"learned\", \"sincos\" or \"none\"");
+  value = *known;
+}
+/// What `write_layer` writes: calls `add(name, options)` for each layer.
+template <class Add>
+void read_layers(const OrderedJson& json, const std::string& what, const Add& add) {
+  const std::string expected =
+      "a list of " + what + " names or {\"" + what + "\", \"options\"} objects";
   if (!json.is_array()) throw expected;
-  layers.clear();
   for (const OrderedJson& item : json) {
-    AttentionSpec layer;
+    std::map<std::string, std::string> options;
     if (item.is_string()) {
-      layer.mechanism = item.get<std::string>();
-    } else if (item.is_object() && item.contains("mechanism") && item.at("mechanism").is_string()) {
-      layer.mechanism = item.at("mechanism").get<std::string>();
-      const OrderedJson options = item.value("options", OrderedJson::object());
-      for (const auto& [key, value] : options.items()) {
+      add(item.template get<std::string>(), options);
+    } else if (item.is_object() && item.contains(what) && item.at(what).is_string()) {
+      const OrderedJson values = item.value("options", OrderedJson::object());
+      for (const auto& [key, value] : values.items()) {
         if (!value.is_string()) throw expected;
-        layer.options[key] = value.get<std::string>();
+        options[key] = value.template get<std::string>();
       }
+      add(item.at(what).template get<std::string>(), options);
     } else {
       throw expected;
     }
-    const MechanismEntry& entry = find_mechanism(layer.mechanism);
-    layer.mechanism = entry.name;
-    std::erase_if(layer.options, [&](const auto& option) {
+  }
+}
+void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
+  layers.clear();
+  read_layers(json, "mechanism", [&](const std::string& name, auto options) {
+    const MechanismEntry& entry = find_mechanism(name);
+    std::erase_if(options, [&](const auto& option) {
       const auto former = entry.former_options.find(option.first);
       return former != entry.former_options.end() && former->second == option.second;
     });
-    layers.push_back(std::move(layer));
-  }
+    layers.push_back({entry.name, std::move(options)});
+  });
+}
+void read_field(const OrderedJson& json, std::vector<PositionSpec>& layers) {
+  layers.clear();
+  read_layers(json, "rule", [&](const std::string& name, auto options) {
+    layers.push_back({name == kNoRule ? name : find_position_rule(name).name, std::move(options)});
+  });
 }
 
 /// Characters of a wrong value that a message shows.
@@ -111,6 +140,47 @@ void expect_range(std::string_view field, std::int64_t value, std::int64_t least
   }
 }
 
+/// The rules of layers, and whether the layers can have them.
+void validate_positions(const VitConfig& config) {
+  if (config.pos_embed == PosEmbed::sincos && config.embed_dim % 4 != 0) {
+    refuse("pos_embed",
+           "another one than sincos for " + std::to_string(config.embed_dim) +
+               " features, which are no multiple of 4",
+           "\"sincos\"");
+  }
+  if (!config.rel_pos.empty() && std::cmp_not_equal(config.rel_pos.size(), config.depth)) {
+    refuse("rel_pos", std::to_string(config.depth) + " layers",
+           std::to_string(config.rel_pos.size()));
+  }
+  for (std::int64_t index = 0; std::cmp_less(index, config.rel_pos.size()); ++index) {
+    const PositionSpec& layer = config.rel_pos[static_cast<std::size_t>(index)];
+    if (layer.rule == kNoRule) {
+      if (!layer.options.empty()) refuse("rel_pos", "no options of none", "some");
+      continue;
+    }
+    const PositionEntry& entry = find_position_rule(layer.rule);
+    for (const auto& [key, value] : layer.options)
+      check_option(entry, key, value, "model configuration: rel_pos");
+    const std::string of_layer = " in layer " + std::to_string(index);
+    const MechanismEntry& mechanism = find_mechanism(config.attention_of(index).mechanism);
+    if (!mechanism.takes_positions) {
+      refuse("rel_pos",
+             "none" + of_layer + ", whose mechanism '" + mechanism.name +
+                 "' has no scores of pairs that a rule could change",
+             "\"" + entry.name + "\"");
+    }
+    if (config.head_dim() % entry.head_multiple != 0) {
+      refuse("rel_pos",
+             "another rule" + of_layer + ": " + std::to_string(config.head_dim()) +
+                 " features of a head are no multiple of " + std::to_string(entry.head_multiple),
+             "\"" + entry.name + "\"");
+    }
+    if (config.overview)
+      refuse("overview", "false with '" + entry.name + "', which knows one grid of patches",
+             "true");
+  }
+}
+
 }  // namespace
 
 std::string_view name(Pooling pooling) { return pooling == Pooling::token ? "token" : "avg"; }
@@ -125,6 +195,22 @@ std::optional<PosInterp> find_pos_interp(std::string_view word) {
     if (word == name(known)) return known;
   }
   return std::nullopt;
+}
+
+std::string_view name(PosEmbed embedding) {
+  if (embedding == PosEmbed::learned) return "learned";
+  return embedding == PosEmbed::sincos ? "sincos" : "none";
+}
+
+std::optional<PosEmbed> find_pos_embed(std::string_view word) {
+  for (const PosEmbed known : {PosEmbed::learned, PosEmbed::sincos, PosEmbed::none}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
+
+PositionSpec VitConfig::rel_pos_of(std::int64_t index) const {
+  return rel_pos.empty() ? PositionSpec{} : rel_pos.at(static_cast<std::size_t>(index));
 }
 
 AttentionSpec VitConfig::attention_of(std::int64_t index) const {
@@ -212,6 +298,7 @@ void validate(const VitConfig& config) {
       refuse("overview", "false with '" + entry.name + "', which knows one grid of patches",
              "true");
   }
+  validate_positions(config);
 }
 
 std::string to_json(const VitConfig& config, int indent) {
@@ -254,7 +341,9 @@ VitConfig config_from_json(std::string_view text, const std::string& subject) {
 std::string to_text(const VitConfig& config) {
   std::string text;
   VitConfig::visit(config, [&](std::string_view field, const auto& value) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::vector<AttentionSpec>>) {
+    using Value = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<Value, std::vector<AttentionSpec>> ||
+                  std::is_same_v<Value, std::vector<PositionSpec>>) {
       text += std::string(field) + ": " + to_text(value) + "\n";
     } else {
       const OrderedJson json = write_field(value);

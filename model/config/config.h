@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/registry/attention_spec.h"
+#include "model/registry/positions.h"
 
 #include <cstdint>
 #include <optional>
@@ -25,6 +26,14 @@ enum class PosInterp { timm, hf, tile };
 
 std::string_view name(PosInterp interpolation);
 std::optional<PosInterp> find_pos_interp(std::string_view name);
+
+/// `--pos-embed`, what is added to the patches before the first block: a learned table, the sines and
+/// cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's build_sincos2d_pos_embed, at
+/// every size by the patch's own row and column), or nothing.
+enum class PosEmbed { learned, sincos, none };
+
+std::string_view name(PosEmbed embedding);
+std::optional<PosEmbed> find_pos_embed(std::string_view name);
 
 /// Field names are timm's where timm has the field. Every field is visited once, in `visit`;
 /// reading, writing, printing and comparing follow from it.
@@ -51,8 +60,10 @@ struct VitConfig {
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
   PosInterp pos_interp = PosInterp::timm;
+  PosEmbed pos_embed = PosEmbed::learned;
   bool overview = false;  ///< larger pictures bring a reduced copy of themselves, see token_grid
   std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
+  std::vector<PositionSpec> rel_pos;     ///< one per layer; empty = no rule anywhere
 
   /// Calls `visitor(name, field)` for every field, in the order of the file format.
   template <class Self, class Visitor>
@@ -80,6 +91,8 @@ struct VitConfig {
     visitor("pos_interp", self.pos_interp);
     visitor("overview", self.overview);
     visitor("attention", self.attention);
+    visitor("pos_embed", self.pos_embed);
+    visitor("rel_pos", self.rel_pos);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
@@ -102,6 +115,8 @@ struct VitConfig {
   }
   /// What layer `index` runs.
   [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;
+  /// Its rule, or `kNoRule`.
+  [[nodiscard]] PositionSpec rel_pos_of(std::int64_t index) const;
 };
 
 bool operator==(const VitConfig& a, const VitConfig& b);

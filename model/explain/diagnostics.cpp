@@ -107,12 +107,14 @@ struct MixedTokens {
   }
   /// (1, H, count, d)
   [[nodiscard]] Tensor output(const Tensor& rows, std::int64_t first, std::int64_t count) const {
-    if (rows.defined()) return rows.matmul(inputs.v);
+    if (rows.defined() && mixer.position() == nullptr) return rows.matmul(inputs.v);
     return split_heads(mixer.mix_rows(inputs.q, inputs.k, inputs.v, grid, first, count),
                        num_heads());
   }
   /// s, (1, H, count, N)
   [[nodiscard]] Tensor products(std::int64_t first, std::int64_t count) const {
+    if (const PositionRule* rule = mixer.position())
+      return rule->score_rows(inputs.q.narrow(2, first, count), inputs.k, grid, first);
     const double scale = 1 / std::sqrt(static_cast<double>(inputs.q.size(-1)));
     return (inputs.q.narrow(2, first, count) * scale).matmul(inputs.k.transpose(-2, -1));
   }

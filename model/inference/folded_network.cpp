@@ -84,7 +84,8 @@ bool serves(SparseKernels kernels, const FusedMixing& fused) {
 
 }  // namespace
 
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKernels kernels) {
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKernels kernels,
+                       bool rotations) {
   const at::NoGradGuard no_grad;
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
@@ -104,6 +105,7 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKer
   FoldedBlock block;
   FusedMixing fused = module.attention().mixer().fused();
   if (!serves(kernels, fused)) fused = std::monostate{};
+  if (!rotations && module.attention().mixer().position() != nullptr) fused = std::monostate{};
   if (window_of(fused) || std::holds_alternative<FusedSparse>(fused) ||
       std::holds_alternative<FusedSoftmax>(fused)) {
     const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
@@ -178,8 +180,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   const std::int64_t num_prefix = config.num_prefix_tokens();
   const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
   const TokenGrid grid = config.token_grid(grid_rows, grid_columns);
-  const Tensor position =
-      position_embedding(parameters.get("pos_embed").to(at::kFloat), config, grid).squeeze(0);
+  const Tensor learned =
+      parameters.has("pos_embed") ? parameters.get("pos_embed").to(at::kFloat) : Tensor();
+  const Tensor position = position_embedding(learned, config, grid).squeeze(0);
   std::vector<Tensor> tokens;
   for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
     if (parameters.has(name)) tokens.push_back(parameters.get(name).squeeze(0));
@@ -195,6 +198,9 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
     embeddings.token_weights.push_back(mixer.token_weights(grid));
     embeddings.query_scales.push_back(mixer.query_scale(grid));
     embeddings.prefix_weighings.push_back(mixer.prefix_weighing(grid));
+    const PositionRule* rule = mixer.position();
+    embeddings.rotations.push_back(rule != nullptr ? rule->rotation(grid, config.head_dim())
+                                                   : std::nullopt);
   }
   return embeddings;
 }
@@ -226,15 +232,19 @@ void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType typ
   move(attention.named_buffers());
 }
 
-void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels) {
+void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels,
+                                bool rotations) {
   const VitConfig& config = model.config();
   // First what has no kernels anywhere: windows beside it have none for its sake.
   for (const SparseKernels most : {SparseKernels::windows, kernels}) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      if (!serves(most, model.block(layer).attention().mixer().fused()))
+      const TokenMixer& mixer = model.block(layer).attention().mixer();
+      if (!serves(most, mixer.fused()) || (!rotations && mixer.position() != nullptr))
         throw Error(ErrorCode::invalid_argument,
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
-                        "' with these options",
+                        (mixer.position() != nullptr
+                             ? "' with the position rule '" + config.rel_pos_of(layer).rule + "'"
+                             : "' with these options"),
                     "blocks." + std::to_string(layer) + ".attn",
                     "`kernels` auto runs such layers as modules inside the plan");
     }

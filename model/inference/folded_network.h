@@ -9,6 +9,7 @@
 
 #include "kernels/linear_attention/linear_attention.h"
 #include "model/attention/fused_mixing.h"
+#include "model/attention/positions/position_rule.h"
 #include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
@@ -49,9 +50,10 @@ struct FoldedBlock {
   at::Tensor local;  ///< of a mixing with kernels: its local term's weight, float32 (s, s, D)
 };
 
-/// A layer that `kernels` does not serve has none.
+/// A layer that `kernels` does not serve has none; without `rotations` neither has one whose position
+/// rule turns queries and keys.
 FoldedBlock fold_block(const EngineSource& source, std::int64_t layer,
-                       SparseKernels kernels = SparseKernels::none);
+                       SparseKernels kernels = SparseKernels::none, bool rotations = false);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {
@@ -68,9 +70,10 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (patches and overview, D)
-  std::vector<TokenWeights> token_weights;       ///< one per layer
-  std::vector<double> query_scales;              ///< one per layer, see TokenMixer::query_scale
-  std::vector<PrefixWeighing> prefix_weighings;  ///< one per layer
+  std::vector<TokenWeights> token_weights;         ///< one per layer
+  std::vector<double> query_scales;                ///< one per layer, see TokenMixer::query_scale
+  std::vector<PrefixWeighing> prefix_weighings;    ///< one per layer
+  std::vector<std::optional<Rotation>> rotations;  ///< one per layer, see PositionRule::rotation
 };
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
@@ -82,7 +85,8 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels, where a plan
-/// has `kernels`.
-void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels);
+/// has `kernels` and, with `rotations`, those of position rules that turn queries and keys.
+void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels,
+                                bool rotations = false);
 
 }  // namespace hydrascope::model::inference

@@ -83,7 +83,8 @@ InferencePlan::InferencePlan(const EngineSource& source, const InferenceOptions&
   State& s = *state_;
   if (options.kernels == Kernels::fused)
     require_kernels_everywhere(
-        *s.model, common_window(*s.model) ? SparseKernels::windows : SparseKernels::groups);
+        *s.model, common_window(*s.model) ? SparseKernels::windows : SparseKernels::groups,
+        /*rotations=*/true);
   ChannelRanges ranges;
   if (options.precision.int8 && options.calibration.defined()) {
     InferenceOptions in_float32 = options;

@@ -105,7 +105,7 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
                        const InferenceOptions& options, SparseKernels kernels) {
   const VitConfig& config = source.model->config();
   const kernels::Storage storage = storage_of(options);
-  FoldedBlock folded = fold_block(source, layer, kernels);
+  FoldedBlock folded = fold_block(source, layer, kernels, /*rotations=*/true);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -145,6 +145,8 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
     block.mixing = module_layer(source.model.ptr()->block(layer).attention().mixer(), storage,
                                 options.kernels, config);
   }
+  block.turns = source.model.ptr()->block(layer).attention().mixer().position() != nullptr &&
+                !std::holds_alternative<ModuleLayer>(block.mixing);
   if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
   return block;
 }
@@ -255,6 +257,16 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
     geometry.grouped[layer] = group_keys(std::get<FusedSparse>(mixer.fused()), geometry.grid,
                                          geometry.order, network.storage);
   }
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
+    RotationTable& table = geometry.rotations.emplace_back();
+    const std::optional<Rotation>& rotation = embeddings.rotations[layer];
+    if (!network.blocks[layer].turns || !rotation) continue;
+    table.cosine = to_buffer(rotation->cosine);
+    table.sine = to_buffer(rotation->sine);
+    table.table_heads = rotation->cosine.size(1);
+    table.half = rotation->cosine.size(2);
+    table.neighbours = rotation->neighbours;
+  }
   return geometry;
 }
 
@@ -264,7 +276,8 @@ std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
 
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
   return layers_that(network, [](const PackedBlock& block) {
-    return is_module(block) || block.has_windows() || block.has_groups() || block.local.size > 0;
+    return is_module(block) || block.has_windows() || block.has_groups() || block.local.size > 0 ||
+           block.turns;
   });
 }
 

@@ -115,6 +115,12 @@ MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
   }
 }
 
+MechanismOptions::MechanismOptions(const std::vector<MechanismOption>& declared,
+                                   const std::map<std::string, std::string>& chosen) {
+  for (const MechanismOption& option : declared) values_[option.key] = option.default_value;
+  for (const auto& [key, value] : chosen) values_.at(key) = value;
+}
+
 const std::string& MechanismOptions::text(const std::string& key) const {
   const auto found = values_.find(key);
   if (found == values_.end())

@@ -68,6 +68,9 @@ class MechanismOptions {
  public:
   /// Throws what `check_option` throws.
   MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
+  /// `chosen`, which has been checked, over the defaults of what is declared.
+  MechanismOptions(const std::vector<MechanismOption>& declared,
+                   const std::map<std::string, std::string>& chosen);
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] double number(const std::string& key) const;
   [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
@@ -100,6 +103,7 @@ struct MechanismEntry {
   bool sparse = false;            ///< a query sees some of the tokens
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
+  bool takes_positions = false;   ///< it has scores of pairs that a position rule may change
   std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};
   /// Elements of the tensors that it adds to a layer trained at that size; empty = none.
   std::function<double(const MixerSize&, const MechanismOptions&)> added_elements = {};

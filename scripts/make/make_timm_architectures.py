@@ -9,12 +9,18 @@ pretrained configuration, so that tests/model/config/architectures_test.cpp comp
 """
 import json
 import pathlib
+import re
 
 import timm
 import torch
 from timm.models import is_model_in_modules
 
 VERSION = "1.0.31"
+# Of the models with position rules those that are Vision Transformers but for the rule.
+WITH_RULE = re.compile(
+    r"vit_(small|base|large)_patch16_(rope(_mixed)?(_ape)?_224|dinov3(_qkvb)?)"
+    r"|vit_relpos_(small_patch16|medium_patch16(_cls)?|base_patch16(_clsgap)?)_224"
+)
 TRANSFORM = ("input_size", "crop_pct", "crop_mode", "interpolation", "mean", "std")
 
 
@@ -34,6 +40,8 @@ def describe(name):
     classes = (1 if getattr(model, "cls_token", None) is not None else 0) + (1 if hasattr(model, "dist_token") else 0)
     position = getattr(model, "pos_embed", None)
     scale = getattr(block, "ls1", None)
+    gamma = getattr(block, "gamma_1", None)
+    q_bias = getattr(attention, "q_bias", None)
     qkv = getattr(attention, "qkv", None)
     config = timm.get_pretrained_cfg(name)
     row = {
@@ -44,13 +52,13 @@ def describe(name):
         "img_size": list(patches.img_size),
         "hidden_dim": mlp.fc1.out_features if kind(mlp) == "Mlp" else None,
         "num_classes": model.num_classes,
-        "qkv_bias": qkv is not None and qkv.bias is not None,
+        "qkv_bias": qkv is not None and (qkv.bias is not None or q_bias is not None),
         "class_token": getattr(model, "cls_token", None) is not None,
         "distilled": hasattr(model, "dist_token"),
         "reg_tokens": model.num_prefix_tokens - classes,
         "positions": position.shape[1] if position is not None else 0,
         "init_values": getattr(scale, "init_values", None) if scale is not None else None,
-        "layer_scale": scale is not None and kind(scale) == "LayerScale",
+        "layer_scale": gamma is not None or (scale is not None and kind(scale) == "LayerScale"),
         "global_pool": getattr(model, "global_pool", None),
         "fc_norm": kind(getattr(model, "fc_norm", None)) == "LayerNorm",
         "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
@@ -78,7 +86,8 @@ def describe(name):
 def main():
     if timm.__version__ != VERSION:
         raise SystemExit(f"expected timm {VERSION}, found {timm.__version__}")
-    names = [name for name in timm.list_models() if is_model_in_modules(name, ["vision_transformer", "deit"])]
+    names = [name for name in timm.list_models()
+             if is_model_in_modules(name, ["vision_transformer", "deit"]) or WITH_RULE.fullmatch(name)]
     rows = [f"    {json.dumps(name)}: {json.dumps(describe(name), separators=(',', ':'))}" for name in sorted(names)]
     file = pathlib.Path(__file__).resolve().parents[2] / "tests/data/architectures.json"
     file.write_text('{\n  "timm": "%s",\n  "models": {\n%s\n  }\n}\n' % (VERSION, ",\n".join(rows)))

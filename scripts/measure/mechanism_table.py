@@ -131,6 +131,9 @@ are twenty times as slow as in the plan),
     text += f"""`hydrascope models info NAME` says what every option does, which parameters a mechanism adds and what they start with.
 
 {definitions(infos)}"""
+    # Positions are prose: what stands there stays.
+    before = (ROOT / "docs" / "mechanisms.md").read_text()
+    text = text.rstrip() + "\n\n## Positions" + before.split("\n## Positions", 1)[1]
     (ROOT / "docs" / "mechanisms.md").write_text(text.rstrip() + "\n")
 
 

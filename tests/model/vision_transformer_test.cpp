@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -225,6 +226,36 @@ TEST(MechanismTest, SoftmaxKnownValue) {
         mixer->mix(column(1, 0), column(0, 1.0986123F), column(0, 4), {0, 1, 2}, kernels);
     EXPECT_TRUE(testing::all_near(y.flatten(), at::tensor({3.0F, 2.0F}), 1e-5));
   }
+}
+
+TEST(PositionEmbeddingTest, SinesAndCosinesAreOfRowAndColumnAtEverySize) {
+  const at::Tensor table = sincos_embedding(3, 5, 16).view({3, 5, 4, 4});
+  for (std::int64_t row = 0; row < 3; ++row) {
+    for (std::int64_t column = 0; column < 5; ++column) {
+      for (std::int64_t n = 0; n < 4; ++n) {
+        const double w = std::pow(10000.0, -static_cast<double>(n) / 4);
+        const at::Tensor found = table[row][column].select(1, n);
+        const at::Tensor wanted = at::tensor(
+            {std::sin(static_cast<double>(row) * w), std::sin(static_cast<double>(column) * w),
+             std::cos(static_cast<double>(row) * w), std::cos(static_cast<double>(column) * w)},
+            at::kDouble);
+        EXPECT_TRUE(testing::all_near(found, wanted, 1e-6)) << row << ' ' << column << ' ' << n;
+      }
+    }
+  }
+  // A larger picture only adds entries, and prefix tokens have none.
+  VitConfig config;
+  config.embed_dim = 16;
+  config.num_heads = 2;
+  config.pos_embed = PosEmbed::sincos;
+  const at::Tensor all = position_embedding({}, config, config.token_grid(3, 5));
+  EXPECT_TRUE(at::equal(all.slice(1, 1).view({3, 5, 4, 4}), table));
+  EXPECT_TRUE(at::equal(all.slice(1, 0, 1), at::zeros({1, 1, 16})));
+  EXPECT_TRUE(at::equal(sincos_embedding(6, 7, 16).view({6, 7, 16}).slice(0, 0, 3).slice(1, 0, 5),
+                        table.flatten(2)));
+  config.pos_embed = PosEmbed::none;
+  EXPECT_TRUE(
+      at::equal(position_embedding({}, config, config.token_grid(3, 5)), at::zeros({1, 16, 16})));
 }
 
 }  // namespace vision_transformer_test

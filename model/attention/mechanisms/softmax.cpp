@@ -2,12 +2,16 @@
 //   A_h = softmax(q_h k_h^T / sqrt(d))   (N x N)        y_h = A_h v_h
 // Fused: LibTorch's scaled_dot_product_attention, which never stores A. Reference: the formula as
 // it stands, 4 B H N^2 bytes for A in float32. Rows of A are non-negative and sum to one.
-// logit_scale=log multiplies the scores of larger pictures by `log_scale` (token_scale.h).
+// logit_scale=log multiplies the scores of larger pictures by `log_scale` (token_scale.h). A position
+// rule (positions/position_rule.h) may change the scores; rows are then made in pieces, unless it turns
+// q and k alone.
 #include "model/attention/attention.h"
 #include "model/attention/token_scale.h"
 #include "model/registry/mechanisms.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace hydrascope::model {
 namespace {
@@ -16,37 +20,63 @@ const ChoiceOption<bool> kLogScale(
     "logit_scale", {{"none", false}, {"log", true}},
     "scores of a query that sees all tokens times ln N / ln N_train, at least 1");
 
+/// Rows of the map that are made at a time where a rule changes the scores.
+constexpr std::int64_t kSoftmaxPieceBytes = std::int64_t{64} << 20;
+
 class SoftmaxMixer : public TokenMixer {
  public:
   explicit SoftmaxMixer(const TokenMixerArguments& arguments)
-      : training_(arguments.training_grid), log_scale_(kLogScale(arguments.options)) {}
+      : training_(arguments.training_grid),
+        log_scale_(kLogScale(arguments.options)),
+        position_(arguments.position) {}
 
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override {
-    if (kernels != Kernels::reference) {
+    const bool changes_scores = position_ && position_->changes_scores();
+    if (kernels != Kernels::reference && !changes_scores) {
       const double scale = query_scale(grid);
-      return merge_heads(at::scaled_dot_product_attention(scale == 1 ? q : q * scale, k, v));
+      const auto turned = [&](const torch::Tensor& x) {
+        return position_ ? position_->turned(to_compute_type(x), grid, 0).to(x.scalar_type()) : x;
+      };
+      const torch::Tensor queries = turned(q);
+      return merge_heads(
+          at::scaled_dot_product_attention(scale == 1 ? queries : queries * scale, turned(k), v));
     }
-    const torch::Tensor map = attention_rows(q, k, grid, 0, q.size(2));
-    return merge_heads(map.matmul(v.to(map.scalar_type()))).to(v.scalar_type());
+    const std::int64_t row_bytes = q.size(0) * q.size(1) * q.size(2) *
+                                   static_cast<std::int64_t>(to_compute_type(q).element_size());
+    const std::int64_t most =
+        changes_scores ? std::max<std::int64_t>(1, kSoftmaxPieceBytes / row_bytes) : q.size(2);
+    std::vector<torch::Tensor> parts;
+    for (std::int64_t first = 0; first < q.size(2); first += most)
+      parts.push_back(mix_rows(q, k, v, grid, first, std::min(most, q.size(2) - first)));
+    return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
   }
 
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override {
+    if (position_) {
+      const torch::Tensor scores = position_->score_rows(q.narrow(2, first, count), k, grid, first);
+      return (scores * query_scale(grid)).softmax(-1);
+    }
     const double scale = query_scale(grid) / std::sqrt(static_cast<double>(q.size(-1)));
     const torch::Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
     return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
 
-  [[nodiscard]] FusedMixing fused() const override { return FusedSoftmax{}; }
+  [[nodiscard]] FusedMixing fused() const override {
+    if (position_ && position_->changes_scores()) return {};
+    return FusedSoftmax{};
+  }
   [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
     return log_scale_ ? log_scale(training_, grid) : 1;
   }
+  [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
   TokenGrid training_;
   bool log_scale_;
+  std::shared_ptr<const PositionRule> position_;
 };
 
 const MechanismRegistration kSoftmax({
@@ -60,6 +90,7 @@ const MechanismRegistration kSoftmax({
     .non_negative = true,
     .normalised = true,
     .quadratic = true,
+    .takes_positions = true,
     .cost =
         [](const MixerSize& size, const MechanismOptions&) {
           const auto n = static_cast<double>(size.num_tokens());

@@ -37,18 +37,65 @@ Tensor grouped(const Tensor& x, const Tensor& index) {
       .transpose(1, 2);
 }
 
-/// Attention of groups: q (b, h, n, d), k and v (b, h, m, .), `sees` (n, m) or undefined -> (b, h, n, .).
-using Attend = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees);
+/// The groups that a piece of work is of, and what changes their scores, or null.
+struct ScoredPairs {
+  const PositionRule* rule;
+  TokenPairs pairs;
+};
 
-Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees) {
-  return at::scaled_dot_product_attention(
-      q, k, v, sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
+/// s of groups by the rule, (b, h, n, m) of the compute type, -inf for what is not seen.
+Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& sees, const ScoredPairs& scored) {
+  const auto by_group = [&](const Tensor& x) {
+    return to_compute_type(x).unflatten(0, {-1, scored.pairs.queries.size(0)});
+  };
+  const Tensor scores = scored.rule->scores(by_group(q), by_group(k), scored.pairs).flatten(0, 1);
+  if (!sees.defined()) return scores;
+  return scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
+}
+
+/// What weights (b, h, n, m) make of v, and of what the rule adds to it.
+Tensor weighed_values(const Tensor& weights, const Tensor& v, std::int64_t head_dim,
+                      const ScoredPairs& scored) {
+  const Tensor y = weights.matmul(to_compute_type(v));
+  // Values of another width stand for something else, which the rows weigh as they are (rollouts).
+  if (!scored.rule->adds_values() || v.size(3) != head_dim) return y;
+  const Tensor by_group = weights.unflatten(0, {-1, scored.pairs.queries.size(0)});
+  return y + scored.rule->added_values(by_group, scored.pairs).flatten(0, 1);
+}
+
+/// Attention of groups: q (b, h, n, d), k and v (b, h, m, .), `sees` (n, m) or undefined -> (b, h, n, .).
+using Attend = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
+                          const ScoredPairs& scored);
+
+Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
+               const ScoredPairs& scored) {
+  if (scored.rule == nullptr) {
+    return at::scaled_dot_product_attention(
+        q, k, v, sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
+  }
+  const Tensor weights = scores_of(q, k, sees, scored).softmax(-1);
+  return weighed_values(weights, v, q.size(3), scored).to(v.scalar_type());
+}
+
+/// Numerators, denominator and maximum, as `softmax_sums` has them: (b, h, n, width of v + 2).
+Tensor scored_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
+                   const ScoredPairs& scored) {
+  if (scored.rule == nullptr) return softmax_sums(q, k, v, sees);
+  const Tensor scores = scores_of(q, k, sees, scored);
+  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
+  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
+  const Tensor weights = (scores - maximum).exp();
+  return at::cat(
+      {weighed_values(weights, v, q.size(3), scored), weights.sum(-1, /*keepdim=*/true), maximum},
+      -1);
 }
 
 /// A pass over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, .), what
-/// `attend` gives. `num_prefix`: tokens that all groups see beside their own keys.
+/// `attend` gives. `num_prefix`: tokens that all groups see beside their own keys. `scored` has
+/// the rule, the grid and the range's first head.
 Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                     std::int64_t num_prefix, const std::vector<KeyGroups>& all, Attend attend) {
+                     std::int64_t num_prefix, const std::vector<KeyGroups>& all, Attend attend,
+                     ScoredPairs scored) {
   const std::int64_t heads = q.size(2);
   const Tensor prefix_tokens = at::arange(num_prefix, at::kLong);
   std::vector<Tensor> parts;
@@ -56,15 +103,16 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
   for (const KeyGroups& groups : all) {
     const std::int64_t n = groups.queries.size(1);
     const std::int64_t m = num_prefix + groups.keys.size(1);
-    const Tensor queries = (groups.queries + grid.num_prefix).to(q.device());
-    const Tensor keys =
-        at::cat({prefix_tokens.expand({groups.keys.size(0), -1}), groups.keys + grid.num_prefix}, 1)
-            .to(q.device());
+    const Tensor query_tokens = groups.queries + grid.num_prefix;
+    const Tensor key_tokens = at::cat(
+        {prefix_tokens.expand({groups.keys.size(0), -1}), groups.keys + grid.num_prefix}, 1);
+    const Tensor queries = query_tokens.to(q.device());
+    const Tensor keys = key_tokens.to(q.device());
     Tensor sees;
     if (groups.sees.defined())
       sees = at::cat({at::ones({n, num_prefix}, at::kBool), groups.sees}, 1).to(q.device());
     // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
-    const bool has_weights = attend != softmax || v.size(3) != q.size(3);
+    const bool has_weights = attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
     const std::int64_t group_bytes =
         q.size(0) * heads *
         (2 * n * q.size(3) + m * (q.size(3) + v.size(3)) + (has_weights ? n * m : 0)) *
@@ -73,8 +121,10 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
     for (std::int64_t first = 0; first < queries.size(0); first += most) {
       const std::int64_t count = std::min(most, queries.size(0) - first);
       const Tensor of_keys = keys.narrow(0, first, count);
+      scored.pairs.queries = query_tokens.narrow(0, first, count);
+      scored.pairs.keys = key_tokens.narrow(0, first, count);
       const Tensor y = attend(grouped(q, queries.narrow(0, first, count)), grouped(k, of_keys),
-                              grouped(v, of_keys), sees);
+                              grouped(v, of_keys), sees, scored);
       parts.push_back(y.transpose(1, 2).unflatten(0, {q.size(0), count}).flatten(1, 2));
     }
     order.push_back(groups.queries.flatten());
@@ -84,6 +134,21 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
   const Tensor place_of =
       at::empty_like(places).scatter_(0, places, at::arange(places.numel(), at::kLong));
   return at::cat(parts, 1).index_select(1, place_of.to(q.device()));
+}
+
+/// `mix_patches` with scores that a rule changes.
+Tensor mix_scored_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                          std::int64_t num_shared,
+                          const std::vector<std::vector<KeyGroups>>& passes,
+                          const ScoredPairs& scored) {
+  if (passes.size() == 1)
+    return attend_groups(q, k, v, grid, num_shared, passes.front(), softmax, scored);
+  std::vector<Tensor> sums;
+  for (const std::vector<KeyGroups>& groups : passes) {
+    const std::int64_t num_prefix = sums.empty() ? num_shared : 0;
+    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, scored_sums, scored));
+  }
+  return merged_softmax(sums).to(v.scalar_type());
 }
 
 /// A function, because entries of other files ask before the constants of this one are made.
@@ -115,13 +180,7 @@ std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, cons
 
 Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                    std::int64_t num_shared, const std::vector<std::vector<KeyGroups>>& passes) {
-  if (passes.size() == 1) return attend_groups(q, k, v, grid, num_shared, passes.front(), softmax);
-  std::vector<Tensor> sums;
-  for (const std::vector<KeyGroups>& groups : passes) {
-    const std::int64_t num_prefix = sums.empty() ? num_shared : 0;
-    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, softmax_sums));
-  }
-  return merged_softmax(sums).to(v.scalar_type());
+  return mix_scored_patches(q, k, v, grid, num_shared, passes, {nullptr, {grid, {}, {}, 0}});
 }
 
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
@@ -130,7 +189,8 @@ SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
     : heads_(std::move(heads)),
       windows_(windows),
       training_(arguments.training_grid),
-      scales_prefix_rows_(prefix_rows != PrefixRows::plain) {
+      scales_prefix_rows_(prefix_rows != PrefixRows::plain),
+      position_(arguments.position) {
   if (prefix_rows != PrefixRows::learned) return;
   gain_ = arguments.add_parameter("prefix_rows.gain", at::ones({arguments.num_heads}));
   overview_ = arguments.add_parameter("prefix_rows.overview", at::zeros({arguments.num_heads}));
@@ -141,6 +201,7 @@ double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
 }
 
 FusedMixing SparseSoftmaxMixer::fused() const {
+  if (position_ && position_->changes_scores()) return {};
   FusedSparse sparse;
   for (const HeadPattern& head : heads_)
     sparse.heads.push_back({head.num_heads, head.pattern.get()});
@@ -203,9 +264,9 @@ Tensor SparseSoftmaxMixer::sees(const TokenGrid& grid, std::int64_t first,
 
 Tensor SparseSoftmaxMixer::attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid,
                                           std::int64_t first, std::int64_t count) {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
-  Tensor scores = queries.matmul(to_compute_type(k).transpose(-2, -1));
+  const Tensor queries = q.narrow(2, first, count);
+  Tensor scores = position_ ? position_->score_rows(queries, k, grid, first)
+                            : scaled_products(to_compute_type(queries), to_compute_type(k));
   const std::int64_t prefix_rows = std::clamp<std::int64_t>(grid.num_prefix - first, 0, count);
   if (prefix_rows == count) return weighed(scores, grid).softmax(-1);
   if (prefix_rows > 0) {
@@ -235,7 +296,14 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
     passes.push_back(image_passes(*head.pattern, grid));
     sees_all = sees_all && covers(passes.back(), grid);
   }
-  if (sees_all && excess(grid) == 0) return merge_heads(at::scaled_dot_product_attention(q, k, v));
+  const auto turned = [&](const Tensor& x) {
+    return position_ ? position_->turned(to_compute_type(x), grid, 0).to(x.scalar_type()) : x;
+  };
+  const Tensor queries = turned(q);
+  const Tensor keys = turned(k);
+  const PositionRule* rule = position_ && position_->changes_scores() ? position_.get() : nullptr;
+  if (sees_all && excess(grid) == 0 && rule == nullptr)
+    return merge_heads(at::scaled_dot_product_attention(queries, keys, v));
   std::vector<Tensor> tokens;  // (B, n, H * width of v)
   if (grid.num_prefix > 0) tokens.push_back(mix_rows(q, k, v, grid, 0, grid.num_prefix));
   std::vector<Tensor> heads;
@@ -243,7 +311,8 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   for (std::size_t i = 0; i < heads_.size() && grid.num_patches() > 0; ++i) {
     const std::int64_t count = heads_[i].num_heads;
     const auto part = [&](const Tensor& x) { return x.narrow(1, first, count).transpose(1, 2); };
-    heads.push_back(mix_patches(part(q), part(k), part(v), grid, grid.num_prefix, passes[i]));
+    heads.push_back(mix_scored_patches(part(queries), part(keys), part(v), grid, grid.num_prefix,
+                                       passes[i], {rule, {grid, {}, {}, first}}));
     first += count;
   }
   if (!heads.empty()) tokens.push_back(at::cat(heads, 2).flatten(2));
@@ -273,6 +342,7 @@ MechanismEntry sparse_mechanism(
   entry.non_negative = true;
   entry.permutation_equivariant = false;
   entry.sparse = true;
+  entry.takes_positions = true;
   entry.cost = [heads](const MixerSize& size, const MechanismOptions& options) {
     return sparse_cost(
         size, heads(options, {size.training_grid, size.num_heads, size.layer_index, size.depth}));

@@ -98,6 +98,7 @@ class SparseSoftmaxMixer final : public TokenMixer {
                                std::int64_t count) override;
   [[nodiscard]] FusedMixing fused() const override;
   [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override;
+  [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
   /// ln N / ln N_train - 1, at least 0; 0 for plain rows.
@@ -112,6 +113,7 @@ class SparseSoftmaxMixer final : public TokenMixer {
   std::optional<GridExtent> windows_;
   TokenGrid training_;
   bool scales_prefix_rows_;
+  std::shared_ptr<const PositionRule> position_;
   at::Tensor gain_;      ///< g of each head (H), where it is learned
   at::Tensor overview_;  ///< b of each head (H), where it is learned
 };

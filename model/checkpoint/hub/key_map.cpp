@@ -35,6 +35,16 @@ constexpr std::array kRules{
     // LayerScale: `gamma_1` in facebookresearch/deit and EasyCV, `ls1.gamma` in timm.
     Rule{kTimm, "blocks.#.gamma_1", "blocks.#.ls1.gamma"},
     Rule{kTimm, "blocks.#.gamma_2", "blocks.#.ls2.gamma"},
+    // EVA's and DINOv3's biases of q and v; keys have none.
+    Rule{kTimm, "blocks.#.attn.q_bias", "blocks.#.attn.qkv.bias", 0},
+    Rule{kTimm, "blocks.#.attn.v_bias", "blocks.#.attn.qkv.bias", 2},
+    // What timm computes from the configuration, in files of its earlier versions.
+    Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
+    Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
+    Rule{kTimm, "rope.periods", ""},
+    Rule{kTimm, "rope.bands", ""},
+    Rule{kTimm, "rope.t_x", ""},
+    Rule{kTimm, "rope.t_y", ""},
     Rule{kTimm, "head.fc_cls.*", "head.*"},
     Rule{kTimm, "pre_logits.*", ""},
     Rule{kTimm, "mask_token", ""},

@@ -8,6 +8,7 @@
 #include "model/attention/token_grid.h"
 #include "model/inference/cpu/grouped_keys.h"
 #include "model/inference/cpu/packed_linear.h"
+#include "model/inference/cpu/rotation.h"
 #include "model/inference/cpu/token_order.h"
 
 #include <algorithm>
@@ -67,6 +68,7 @@ struct PackedBlock {
   PackedLinear fc2;
   MixingLayer mixing;
   LocalTerm local;
+  bool turns = false;  ///< queries and keys, by ImageGeometry::rotations
 
   [[nodiscard]] bool has_windows() const {
     const auto* hydra = std::get_if<HydraLayer>(&mixing);
@@ -136,6 +138,7 @@ struct ImageGeometry {
   };
   std::vector<PrefixWeights> prefix_weights;
   std::vector<GroupedKeys> grouped;  ///< one per layer, empty where it has no groups
+  std::vector<RotationTable> rotations;  ///< one per layer
 
   /// A grid of patches, and the number of its first one.
   struct Plane {

@@ -129,6 +129,15 @@ void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, St
   apply(block.key_value, normalised, t.rows, keys_values, width, Epilogue::store);
   const std::int64_t with_query = query_rows(layer, t);
   apply(block.query, normalised, with_query, queries, work_.query_stride, Epilogue::store);
+  if (block.turns) {
+    const RotationTable& rotation = geometry_.rotations[layer];
+    geometry_.for_each_run(
+        t.first, t.rows, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
+          rotation.turn(keys_values + row * width, width, net_.num_heads, patch, count);
+          rotation.turn(queries + row * work_.query_stride, work_.query_stride, net_.num_heads,
+                        patch, std::clamp<std::int64_t>(with_query - row, 0, count));
+        });
+  }
   if (const float scale = geometry_.query_scales[layer]; scale != 1)
     multiply(queries, with_query, block.query_width(), work_.query_stride, scale);
   clock.lap(Stage::qkv);

@@ -21,11 +21,16 @@ AttentionSpec options_of_layer(const VitConfig& config, std::int64_t layer) {
   return model::with_all_options({config.attention_of(layer)}, config.training_grid()).front();
 }
 
+PositionSpec rule_of_layer(const VitConfig& config, std::int64_t layer) {
+  return model::with_all_options(std::vector{config.rel_pos_of(layer)}).front();
+}
+
 }  // namespace
 
 ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransformerImpl& student) {
   VitConfig same = student.config();
   same.attention = teacher.attention;
+  same.rel_pos = teacher.rel_pos;
   // What a model does with another size than its own; stages that compare layers give the student
   // the teacher's tokens.
   same.pos_interp = teacher.pos_interp;
@@ -39,7 +44,8 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   for (std::int64_t layer = 0; layer < teacher.depth; ++layer) {
     const AttentionSpec before = options_of_layer(teacher, layer);
     const AttentionSpec after = options_of_layer(student.config(), layer);
-    if (before == after) continue;
+    if (before == after && rule_of_layer(teacher, layer) == rule_of_layer(student.config(), layer))
+      continue;
     layers.all.push_back(layer);
     if (has_distributions(before) && has_distributions(after) &&
         !mechanism_parameters(student, layer).empty())

@@ -1,13 +1,62 @@
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
+#include <gmock/gmock.h>
+
 namespace hydrascope::testing {
 namespace other_commands_cli_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using ::testing::HasSubstr;
 
 const fs::path kOtters = asset("images/oakland-zoo-otters.jpg");
+
+TEST(PositionsCliTest, RulesAreChosenListedAndRecorded) {
+  const auto classified = [](std::vector<std::string> options) {
+    options.insert(options.begin(), {"classify", kOtters.string(), "--format", "json", "--device",
+                                     "cpu", "--precision", "float32"});
+    return run(options);
+  };
+  const Json plain = classified({}).json();
+  const Outcome rope = classified({"--rel-pos", "rope:6-11", "--rel-pos-opt", "rope.base=50",
+                                   "--rel-pos-opt", "rope:6.scale=0.5"});
+  ASSERT_EQ(rope.code, 0) << rope.err;
+  const Json record = rope.json().is_array() ? rope.json().at(0) : rope.json();
+  EXPECT_EQ(record.at("attention_options").at("rel_pos"), "none:0-5,rope:6-11");
+  EXPECT_EQ(record.at("attention_options").at("rope.base"), "50");
+  EXPECT_EQ(record.at("attention_options").at("rope.scale"), "0.5|1");
+  EXPECT_THAT(rope.err, HasSubstr("positions changed after training"));
+  EXPECT_NE(plain.dump(), rope.json().dump());
+  for (const char* spec : {"alibi", "relbias", "shaw:last2", "lookhere", "transformer_xl", "da"})
+    EXPECT_EQ(classified({"--rel-pos", spec}).code, 0) << spec;
+  EXPECT_EQ(classified({"--attn", "window", "--rel-pos", "rope"}).code, 0);
+  const Outcome sincos = classified({"--pos-embed", "sincos"});
+  ASSERT_EQ(sincos.code, 0) << sincos.err;
+  EXPECT_THAT(sincos.err, HasSubstr("not used: pos_embed"));
+  const Outcome refused = classified({"--attn", "hydra", "--rel-pos", "rope"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("'hydra' has no scores of pairs"));
+  EXPECT_THAT(run({"models", "list"}).out, HasSubstr("transformer_xl"));
+  EXPECT_EQ(run({"models", "info", "rope", "--format", "json"}).json().at("rule"), "rope");
+  EXPECT_THAT(run({"models", "info", "shaw"}).out, HasSubstr("--rel-pos-opt shaw.clip="));
+}
+
+TEST(PositionsCliTest, AModelWithARuleIsMadeAndComesBack) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "rope.safetensors").string();
+  ASSERT_EQ(run({"models", "create", "--arch", "vit_tiny_patch16_224", "--rel-pos", "rope",
+                 "--rel-pos-opt", "rope.variant=mixed", "--pos-embed", "none", "-o", file})
+                .code,
+            0);
+  const Json info = run({"models", "info", file, "--format", "json"}).json();
+  EXPECT_EQ(info.at("rel_pos"), "rope");
+  EXPECT_EQ(info.at("config").at("pos_embed"), "none");
+  EXPECT_EQ(info.at("attention_options").at("rope.variant"), "mixed");
+  const Outcome map = run({"visualize", kOtters.string(), "-m", file, "--method", "rollout", "-o",
+                           (folder.path() / "maps").string(), "--device", "cpu"});
+  EXPECT_EQ(map.code, 0) << map.err;
+}
 
 TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   const TemporaryFolder folder;

@@ -22,9 +22,11 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   const ModelRequest nothing = model_request(classify({}));
   EXPECT_EQ(nothing.word, "");
   EXPECT_FALSE(nothing.num_classes || nothing.pos_interp || nothing.overview);
+  EXPECT_TRUE(nothing.rel_pos.empty() && nothing.rel_pos_options.empty() && !nothing.pos_embed);
   const ModelRequest model = model_request(
       classify({"-m", "a", "--attn", "hydra", "--attn-opt", "hydra.scale=none", "--use-ema",
-                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off"}));
+                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off", "--rel-pos",
+                "rope:0-5", "--rel-pos-opt", "rope.base=10", "--pos-embed", "sincos"}));
   EXPECT_EQ(model.word, "a");
   EXPECT_EQ(model.attention, "hydra");
   EXPECT_THAT(model.attention_options, ElementsAre("hydra.scale=none"));
@@ -32,6 +34,9 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_EQ(model.num_classes, 7);
   EXPECT_EQ(model.pos_interp, model::PosInterp::hf);
   EXPECT_EQ(model.overview, false);
+  EXPECT_EQ(model.rel_pos, "rope:0-5");
+  EXPECT_THAT(model.rel_pos_options, ElementsAre("rope.base=10"));
+  EXPECT_EQ(model.pos_embed, model::PosEmbed::sincos);
 
   const RunRequest usual = run_request(classify({}), AutoExif::as_stored);
   EXPECT_EQ(usual.seed, RunRequest().seed);

@@ -157,13 +157,19 @@ double relative_l2(const at::Tensor& actual, const at::Tensor& expected) {
 }
 
 MixerUnderTest::MixerUnderTest(const AttentionSpec& spec, const model::TokenGrid& training_grid,
-                               const HeadShape& shape)
+                               const HeadShape& shape, const model::PositionSpec& rule)
     : spec_(spec),
       training_grid_(training_grid),
       owner_(std::make_shared<torch::nn::Module>("attn")) {
-  mixer_ = model::find_mechanism(spec_.mechanism)
-               .make({shape.num_heads, shape.head_dim, /*layer_index=*/1, /*depth=*/2,
-                      training_grid_, spec_, *owner_});
+  model::TokenMixerArguments arguments{shape.num_heads, shape.head_dim, /*layer_index=*/1,
+                                       /*depth=*/2,     training_grid_, spec_,
+                                       *owner_};
+  if (rule.rule != model::kNoRule) {
+    model::TokenMixerArguments of_rule = arguments;
+    of_rule.options = model::position_options(rule);
+    arguments.position = model::find_position_rule(rule.rule).make(of_rule);
+  }
+  mixer_ = model::find_mechanism(spec_.mechanism).make(arguments);
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : owner_->parameters())
     parameter.add_(at::randn(parameter.sizes()), 0.3);

@@ -4,6 +4,7 @@
 
 #include "model/attention/attention.h"
 #include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
 #include "tests/model/attention/contributions.h"
 #include "tests/model/attention/twins.h"
 
@@ -66,7 +67,7 @@ class MixerUnderTest {
   /// Trained parameters are moved away from their initial values, which hide errors (identities,
   /// ones, zeros).
   MixerUnderTest(const model::AttentionSpec& spec, const model::TokenGrid& training_grid,
-                 const HeadShape& shape = {});
+                 const HeadShape& shape = {}, const model::PositionSpec& rule = {});
 
   [[nodiscard]] at::Tensor mix(const Tokens& tokens, const model::TokenGrid& grid,
                                model::Kernels kernels = model::Kernels::fused) const {

@@ -35,6 +35,8 @@ VitConfig unusual() {
   config.pos_interp = PosInterp::tile;
   config.overview = true;
   config.attention.assign(3, {});
+  config.pos_embed = PosEmbed::sincos;
+  config.rel_pos.assign(3, {});
   return config;
 }
 

@@ -1,0 +1,56 @@
+// The grammar of what is chosen by layer: `softmax:0-9,hydra:last2`, `rope:0-5`, and of its settings,
+// `rope:0-5.base=10`.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model {
+
+/// What errors say of a field whose text is wrong.
+struct LayerField {
+  std::string subject;   ///< "`attention`"
+  std::string noun;      ///< "a mechanism's name"
+  std::string examples;  ///< a hint
+};
+
+/// The layers, of `depth`, that a selector ("3", "0-9", "last4", "first2", "every2") names: counted
+/// from 0, `everyK` from the last layer. `part` is what errors quote. Throws Error(invalid_argument).
+std::vector<std::int64_t> select_layers(std::string_view selector, std::int64_t depth,
+                                        std::string_view part, const LayerField& field);
+
+/// One part of a list, "hydra:last2".
+struct LayerPart {
+  std::string name;  ///< canonical
+  std::vector<std::int64_t> layers;
+};
+
+/// The parts of `spec` in their order; of two that name a layer the later wins. `canonical` gives a
+/// word's name in the registry or throws. Throws Error(invalid_argument) also for a part of whose
+/// layers later parts take all.
+std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
+                                    const LayerField& field,
+                                    const std::function<std::string(std::string_view)>& canonical);
+
+/// `name[:layers].key=value`, cut up.
+struct LayerSetting {
+  std::string_view name;
+  std::string_view layers;  ///< "" is all
+  std::string key;
+  std::string value;
+};
+/// `form` is what errors expect; a value may hold any of the marks. Throws Error(invalid_argument).
+LayerSetting parse_layer_setting(std::string_view setting, const std::string& form,
+                                 const LayerField& field);
+
+/// The layers that it names, of `depth`.
+std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
+                                        std::string_view part, const LayerField& field);
+
+/// "softmax:0-9,hydra:10-11" of the names of consecutive layers, or one name that all have.
+std::string layers_text(const std::vector<std::string>& names);
+
+}  // namespace hydrascope::model

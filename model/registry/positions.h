@@ -1,0 +1,76 @@
+// The list of position rules of softmax's scores, beside the list of mechanisms. An entry is one file
+// under model/attention/positions/ that defines a PositionRegistration; the command line, config
+// validation and help enumerate this list. Free of LibTorch.
+#pragma once
+
+#include "model/registry/mechanisms.h"
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::model {
+
+class PositionRule;
+
+/// What a layer without a rule has.
+inline constexpr std::string_view kNoRule = "none";
+
+/// A rule by its name and the options that differ from its defaults.
+struct PositionSpec {
+  std::string rule = std::string(kNoRule);
+  std::map<std::string, std::string> options;
+  friend bool operator==(const PositionSpec&, const PositionSpec&) = default;
+};
+
+struct PositionEntry {
+  std::string name;
+  std::vector<std::string> aliases = {};
+  std::string summary = {};
+  std::string citation = {};
+  std::string scores = {};  ///< the equation, one line
+  std::vector<MechanismOption> options = {};
+  std::vector<MechanismParameter> parameters = {};
+  std::int64_t head_multiple = 1;  ///< what the features of a head must be a multiple of
+  std::function<std::shared_ptr<const PositionRule>(const TokenMixerArguments&)> make = {};
+};
+
+/// All entries, sorted by name.
+const std::vector<const PositionEntry*>& position_rules();
+/// By name or alias; nullptr when there is none.
+const PositionEntry* find_position_rule_or_null(std::string_view name_or_alias);
+/// Throws Error(invalid_argument) that lists what exists.
+const PositionEntry& find_position_rule(std::string_view name_or_alias);
+
+/// Throws Error(invalid_argument) for an option that the entry has not, or a value that it does not
+/// take.
+void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
+                  const std::string& subject);
+
+/// The options of one layer's rule with the defaults filled in; none for `kNoRule`.
+MechanismOptions position_options(const PositionSpec& spec);
+
+/// As `apply_attention_spec`: `rope`, `rope:0-5,none:6-11`.
+void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layers);
+/// `rule[:layers].key=value`. It is an error when none of the layers has the rule.
+void apply_position_option(std::string_view option, std::vector<PositionSpec>& layers);
+
+/// Every option of every rule in use, as `attention_options` gives those of mechanisms.
+std::map<std::string, std::string> position_option_values(const std::vector<PositionSpec>& layers);
+/// The layers with the defaults filled in.
+std::vector<PositionSpec> with_all_options(std::vector<PositionSpec> layers);
+/// What `apply_position_spec` reads back; "none" without any rule.
+std::string to_text(const std::vector<PositionSpec>& layers);
+
+/// Static objects of this type fill the registry; a second entry of a name or alias stops the
+/// program's start with Error(internal).
+class PositionRegistration {
+ public:
+  explicit PositionRegistration(PositionEntry entry);
+};
+
+}  // namespace hydrascope::model

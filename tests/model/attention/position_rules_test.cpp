@@ -1,0 +1,327 @@
+// Position rules in the mixers that take them: twins, identities, gradients, maps.
+#include "model/attention/positions/position_rule.h"
+#include "model/registry/positions.h"
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/attention/position_twins.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace hydrascope::testing {
+namespace position_rules_test {
+
+using model::Kernels;
+using model::PositionSpec;
+using model::TokenGrid;
+
+const TokenGrid kTrained{2, 3, 4};
+const TokenGrid kLarger{2, 4, 5};
+const HeadShape kShape{3, 8};
+
+PositionSpec rule_of(const std::string& rule, std::map<std::string, std::string> options = {}) {
+  return {rule, std::move(options)};
+}
+
+std::string name_of(const PositionSpec& rule) {
+  std::string text = rule.rule;
+  for (const auto& [key, value] : rule.options) text += "_" + key + "_" + value;
+  std::erase_if(
+      text, [](char c) { return std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_'; });
+  return text;
+}
+
+std::vector<PositionSpec> all_rules() {
+  return {rule_of("rope"),
+          rule_of("rope", {{"order", "ij"}, {"layout", "half"}, {"coords", "unit"}}),
+          rule_of("rope", {{"order", "ij"}, {"base", "10000"}, {"coords", "train"}}),
+          rule_of("rope", {{"variant", "mixed"}, {"base", "10"}}),
+          rule_of("rope", {{"variant", "mixed"}, {"layout", "half"}, {"order", "ij"}}),
+          rule_of("relbias"),
+          rule_of("relbias", {{"table", "t5"}}),
+          rule_of("relbias", {{"table", "mlp"}, {"hidden", "6"}}),
+          rule_of("shaw"),
+          rule_of("shaw", {{"clip", "2"}, {"scaled", "off"}}),
+          rule_of("shaw", {{"clip", "1"}, {"values", "on"}}),
+          rule_of("transformer_xl"),
+          rule_of("transformer_xl", {{"base", "10"}}),
+          rule_of("alibi"),
+          rule_of("alibi", {{"strength", "3"}}),
+          rule_of("lookhere"),
+          rule_of("lookhere", {{"view", "90"}}),
+          rule_of("lookhere", {{"view", "45"}, {"strength", "2"}}),
+          rule_of("lookhere", {{"view", "none"}}),
+          rule_of("da"),
+          rule_of("da", {{"positive", "off"}})};
+}
+
+/// Whether its twin knows a grid.
+bool has_twin_at(const PositionSpec& rule, const TokenGrid& grid) {
+  return rule.rule != "relbias" || rule.options.contains("table") || grid.rows == kTrained.rows;
+}
+
+MixerUnderTest mixer_with(const PositionSpec& rule,
+                          const model::AttentionSpec& spec = spec_of("softmax")) {
+  at::manual_seed(31);
+  MixerUnderTest mixer(spec, kTrained, kShape, rule);
+  mixer.make_exact();
+  return mixer;
+}
+
+Parameters parameters_of(const MixerUnderTest& mixer) {
+  Parameters parameters;
+  for (const auto& item : mixer.owner().named_parameters()) parameters[item.key()] = item.value();
+  return parameters;
+}
+
+Tokens exact_tokens(const TokenGrid& grid) {
+  at::manual_seed(32);
+  return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
+}
+
+class PositionRuleTest : public ::testing::TestWithParam<PositionSpec> {};
+
+TEST_P(PositionRuleTest, AgreesWithItsTwin) {
+  const at::NoGradGuard no_grad;
+  const MixerUnderTest mixer = mixer_with(GetParam());
+  for (const TokenGrid& grid : {kTrained, kLarger}) {
+    if (!has_twin_at(GetParam(), grid)) continue;
+    const Tokens x = exact_tokens(grid);
+    const at::Tensor expected =
+        position_twin(GetParam(), x.q, x.k, x.v, grid, {kTrained}, parameters_of(mixer));
+    EXPECT_TRUE(all_near(mixer.mix(x, grid), expected, 1e-12));
+    EXPECT_TRUE(all_near(mixer.mix(x, grid, Kernels::reference), expected, 1e-12));
+  }
+}
+
+TEST_P(PositionRuleTest, GradientsAreThoseOfItsTwin) {
+  const MixerUnderTest mixer = mixer_with(GetParam());
+  const Tokens x = exact_tokens(kTrained).leaves();
+  const at::Tensor weight = at::randn({2, kTrained.num_tokens(), 24}, at::kDouble);
+  std::vector<at::Tensor> inputs{x.q, x.k, x.v};
+  for (const auto& item : mixer.owner().named_parameters()) inputs.push_back(item.value());
+  const auto gradients = [&](const at::Tensor& y) {
+    return torch::autograd::grad({(y * weight).sum()}, inputs, {}, std::nullopt, false,
+                                 /*allow_unused=*/true);
+  };
+  const auto expected = gradients(
+      position_twin(GetParam(), x.q, x.k, x.v, kTrained, {kTrained}, parameters_of(mixer)));
+  const auto found = gradients(mixer.mix(x, kTrained));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+    if (found[i].defined()) EXPECT_TRUE(all_near(found[i], expected[i], 1e-9)) << "input " << i;
+  }
+}
+
+TEST_P(PositionRuleTest, RowsOfItsMapMakeTheOutput) {
+  const at::NoGradGuard no_grad;
+  const MixerUnderTest mixer = mixer_with(GetParam());
+  const Tokens x = exact_tokens(kLarger);
+  const at::Tensor map = mixer.map(x, kLarger);
+  EXPECT_TRUE(all_near(map.sum(-1), at::ones({2, 3, kLarger.num_tokens()}, at::kDouble), 1e-12));
+  const Tokens begin{x.q.narrow(2, 0, 9), x.k, x.v};
+  EXPECT_TRUE(all_near(mixer.mixer().attention_rows(begin.q, x.k, kLarger, 1, 8),
+                       map.narrow(2, 1, 8), 1e-12));
+  const at::Tensor y = mixer.mix(x, kLarger);
+  EXPECT_TRUE(
+      all_near(mixer.mixer().mix_rows(begin.q, x.k, x.v, kLarger, 3, 5), y.narrow(1, 3, 5), 1e-12));
+  // What the tokens give to g . y adds up to it.
+  const at::Tensor g = at::randn({2, 5, 24}, at::kDouble);
+  const at::Tensor given = mixer.mixer().weighted_rows(begin.q, x.k, x.v, g, kLarger, 3, 5);
+  EXPECT_TRUE(all_near(given.sum({1, 3}), (g * y.narrow(1, 3, 5)).sum(2), 1e-11));
+  // Rollouts send one column through the map, which is no value of a token.
+  const at::Tensor column = at::randn({2, 3, kLarger.num_tokens(), 1}, at::kDouble);
+  EXPECT_TRUE(all_near(mixer.mixer().mix(x.q, x.k, column, kLarger, Kernels::automatic),
+                       model::merge_heads(map.matmul(column)), 1e-12));
+}
+
+TEST_P(PositionRuleTest, SparseMechanismsTakeItToo) {
+  const at::NoGradGuard no_grad;
+  const Tokens x = exact_tokens(kLarger);
+  const at::Tensor everywhere = mixer_with(GetParam()).mix(x, kLarger);
+  const MixerUnderTest covering = mixer_with(GetParam(), spec_of("window", {{"size", "9"}}));
+  EXPECT_TRUE(all_near(covering.mix(x, kLarger), everywhere, 1e-12));
+  for (const model::MechanismEntry* entry : model::mechanisms()) {
+    if (!entry->sparse || !entry->takes_positions) continue;
+    for (const model::AttentionSpec& spec : variants(*entry)) {
+      SCOPED_TRACE(describe(spec));
+      const MixerUnderTest mixer = mixer_with(GetParam(), spec);
+      EXPECT_TRUE(
+          all_near(mixer.mix(x, kLarger), mixer.mix(x, kLarger, Kernels::reference), 1e-11));
+      if (mixer.mixer().position()->changes_scores())
+        EXPECT_TRUE(std::holds_alternative<std::monostate>(mixer.mixer().fused()));
+    }
+  }
+}
+
+TEST_P(PositionRuleTest, HalfTypesStayNear) {
+  const at::NoGradGuard no_grad;
+  const MixerUnderTest mixer = mixer_with(GetParam());
+  const Tokens x = exact_tokens(kLarger);
+  const at::Tensor expected = mixer.mix(x, kLarger);
+  mixer.owner().to(at::kBFloat16);
+  const at::Tensor y = mixer.mix(x.to(at::kBFloat16), kLarger);
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_LT(relative_l2(y, expected), 0.05);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rules, PositionRuleTest, ::testing::ValuesIn(all_rules()),
+                         [](const auto& parameter) { return name_of(parameter.param); });
+
+TEST(PositionRulesTest, EveryRuleIsTried) {
+  std::set<std::string> tried;
+  for (const PositionSpec& rule : all_rules()) tried.insert(rule.rule);
+  for (const model::PositionEntry* entry : model::position_rules())
+    EXPECT_TRUE(tried.contains(entry->name)) << entry->name;
+  EXPECT_EQ(model::position_rules().size(), tried.size());
+}
+
+TEST(PositionRulesTest, EveryRuleHasASettingThatIsSoftmax) {
+  const at::NoGradGuard no_grad;
+  const Tokens x = exact_tokens(kLarger);
+  const at::Tensor softmax = mixer_with({}).mix(x, kLarger);
+  const auto expect_softmax = [&](const PositionSpec& rule, bool zeros) {
+    SCOPED_TRACE(name_of(rule));
+    const MixerUnderTest mixer = mixer_with(rule);
+    if (zeros)
+      for (at::Tensor& parameter : mixer.owner().parameters()) parameter.zero_();
+    EXPECT_TRUE(all_near(mixer.mix(x, kLarger), softmax, 1e-12));
+  };
+  expect_softmax(rule_of("rope", {{"scale", "0"}}), false);
+  expect_softmax(rule_of("rope", {{"variant", "mixed"}, {"scale", "0"}}), false);
+  expect_softmax(rule_of("alibi", {{"strength", "0"}}), false);
+  expect_softmax(rule_of("lookhere", {{"strength", "0"}, {"view", "none"}}), false);
+  for (const char* table : {"swin", "t5", "mlp"})
+    expect_softmax(rule_of("relbias", {{"table", table}}), true);
+  expect_softmax(rule_of("shaw", {{"values", "on"}}), true);
+  expect_softmax(rule_of("transformer_xl"), true);
+  expect_softmax(rule_of("da", {{"positive", "off"}}), true);
+}
+
+// Parameters at their start, not those that MixerUnderTest moves away.
+TEST(PositionRulesTest, RulesOfParametersBeginAsSoftmax) {
+  const at::NoGradGuard no_grad;
+  const Tokens x = exact_tokens(kTrained);
+  const at::Tensor softmax = mixer_with({}).mix(x, kTrained);
+  for (const PositionSpec& rule :
+       {rule_of("relbias"), rule_of("relbias", {{"table", "t5"}}),
+        rule_of("relbias", {{"table", "mlp"}}), rule_of("shaw", {{"values", "on"}}),
+        rule_of("transformer_xl"), rule_of("da", {{"positive", "off"}})}) {
+    SCOPED_TRACE(name_of(rule));
+    torch::nn::Module owner("attn");
+    model::TokenMixerArguments arguments{3, 8, 1, 2, kTrained, spec_of("softmax"), owner};
+    model::TokenMixerArguments of_rule = arguments;
+    of_rule.options = model::position_options(rule);
+    arguments.position = model::find_position_rule(rule.rule).make(of_rule);
+    EXPECT_FALSE(owner.parameters().empty());
+    const auto mixer = model::find_mechanism("softmax").make(arguments);
+    EXPECT_TRUE(all_near(mixer->mix(x.q, x.k, x.v, kTrained, Kernels::automatic), softmax, 1e-12));
+  }
+}
+
+/// s of all pairs of tokens that are all alike, (H, N, N): what is left is the places.
+at::Tensor scores_of_equal_tokens(const MixerUnderTest& mixer, const TokenGrid& grid) {
+  at::manual_seed(33);
+  const at::Tensor q = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
+  const at::Tensor k = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
+  return mixer.mixer().position()->score_rows(q, k, grid, 0).squeeze(0);
+}
+
+TEST(PositionRulesTest, ScoresOfPatchesDependOnTheirOffsetAlone) {
+  const at::NoGradGuard no_grad;
+  const TokenGrid grid{1, 5, 6};
+  for (const PositionSpec& rule : all_rules()) {
+    SCOPED_TRACE(name_of(rule));
+    const at::Tensor scores = scores_of_equal_tokens(mixer_with(rule), grid)
+                                  .slice(1, 1)
+                                  .slice(2, 1)
+                                  .view({3, 5, 6, 5, 6});
+    const at::Tensor shifted = scores.slice(1, 1).slice(2, 2).slice(3, 1).slice(4, 2);
+    const at::Tensor first = scores.slice(1, 0, 4).slice(2, 0, 4).slice(3, 0, 4).slice(4, 0, 4);
+    const at::Tensor is_seen = first.isfinite();
+    EXPECT_TRUE(at::equal(is_seen, shifted.isfinite()));
+    EXPECT_TRUE(all_near(at::where(is_seen, shifted, 0.0), at::where(is_seen, first, 0.0), 1e-11));
+  }
+}
+
+TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
+  const at::NoGradGuard no_grad;
+  const Tokens x = exact_tokens(kLarger);
+  for (const PositionSpec& rule : all_rules()) {
+    if (rule.rule != "rope") continue;
+    SCOPED_TRACE(name_of(rule));
+    const MixerUnderTest mixer = mixer_with(rule);
+    const at::Tensor turned = mixer.mixer().position()->turned(x.q, kLarger, 0);
+    EXPECT_TRUE(all_near(turned.norm(2, -1), x.q.norm(2, -1), 1e-12));
+    const std::int64_t still =
+        rule.options.contains("coords") && rule.options.at("coords") == "unit"
+            ? kLarger.num_prefix
+            : kLarger.num_prefix + 1;
+    EXPECT_TRUE(at::equal(turned.narrow(2, 0, still), x.q.narrow(2, 0, still)));
+    EXPECT_GT(relative_error(turned.narrow(2, still, 5), x.q.narrow(2, still, 5)), 0.01);
+    EXPECT_TRUE(all_near(mixer.mixer().position()->turned(x.q.narrow(2, 1, 9), kLarger, 1),
+                         turned.narrow(2, 1, 9), 1e-12));
+  }
+}
+
+// Twelve heads are what LookHere publishes; three have fewer directions than there are.
+TEST(PositionRulesTest, LookHereOfTwelveHeadsAgreesWithItsTwin) {
+  const at::NoGradGuard no_grad;
+  const HeadShape shape{12, 4};
+  at::manual_seed(34);
+  const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
+  for (const char* view : {"180", "90", "45", "none"}) {
+    SCOPED_TRACE(view);
+    const PositionSpec rule = rule_of("lookhere", {{"view", view}});
+    MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
+    EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
+                         position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
+  }
+}
+
+TEST(PositionRulesTest, AlibisSlopesAreThePublishedOnes) {
+  const at::NoGradGuard no_grad;
+  for (const std::int64_t heads : {1, 2, 6, 8}) {
+    SCOPED_TRACE(heads);
+    const HeadShape shape{heads, 4};
+    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
+    MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule_of("alibi"));
+    EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
+                         position_twin(rule_of("alibi"), x.q, x.k, x.v, kLarger, {kTrained}, {}),
+                         1e-12));
+  }
+}
+
+TEST(PositionRulesTest, ATableOfEntriesIsResizedAsAnImage) {
+  const at::NoGradGuard no_grad;
+  const MixerUnderTest mixer = mixer_with(rule_of("relbias"));
+  const std::string name = "rel_pos.relative_position_bias_table";
+  // A table of one number by head gives that number to every pair of patches at every size.
+  at::Tensor table = at::zeros_like(mixer.tensor(name));
+  table.slice(0, 0, table.size(0) - 3).copy_(at::tensor({1.0, 2.0, 3.0}, at::kDouble));
+  table.slice(0, table.size(0) - 3).fill_(7.0);
+  mixer.set(name, table);
+  const at::Tensor plain = [&] {
+    mixer.set(name, at::zeros_like(table));
+    const at::Tensor scores = scores_of_equal_tokens(mixer, kLarger);
+    mixer.set(name, table);
+    return scores;
+  }();
+  const at::Tensor bias = scores_of_equal_tokens(mixer, kLarger) - plain;
+  for (std::int64_t head = 0; head < 3; ++head) {
+    const at::Tensor patches = bias[head].slice(0, 2).slice(1, 2);
+    EXPECT_TRUE(all_near(patches, at::full_like(patches, 1.0 + static_cast<double>(head)), 1e-12));
+    const at::Tensor prefix = bias[head].slice(0, 0, 2);
+    EXPECT_TRUE(all_near(prefix, at::full_like(prefix, 7), 1e-12));
+  }
+}
+
+}  // namespace position_rules_test
+}  // namespace hydrascope::testing

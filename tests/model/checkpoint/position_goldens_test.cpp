@@ -1,0 +1,201 @@
+// Checkpoints of timm's models with position rules, written as timm writes them: they open, and their
+// logits are timm's. And our own files of such models. Generator: scripts/make/make_position_goldens.py.
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/config/architectures.h"
+#include "model/inference/classifier.h"
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/deterministic_weights.h"
+#include "tests/model/tensor_match.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model {
+namespace position_goldens_test {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/positions";
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kGoldens)) names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<float> values_of(const std::string& name, const std::vector<std::int64_t>& shape,
+                             std::uint64_t seed) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  testing::fill_deterministic(name, shape, values, seed);
+  return values;
+}
+
+/// The checkpoint of a golden, with timm's names, and the configuration that timm puts beside it.
+fs::path write_timms_files(const testing::TemporaryFolder& folder,
+                           const checkpoint::Metadata& golden) {
+  const std::uint64_t seed = std::stoull(golden.at("seed"));
+  std::deque<std::vector<float>> memory;
+  std::vector<checkpoint::TensorView> views;
+  const Json tensors = Json::parse(golden.at("tensors"));
+  for (const auto& [name, shape] : tensors.items()) {
+    const auto sizes = shape.get<std::vector<std::int64_t>>();
+    memory.push_back(values_of(name, sizes, seed));
+    views.push_back({name, checkpoint::Dtype::F32, sizes, std::as_bytes(std::span(memory.back()))});
+  }
+  folder.write("config.json", Json{{"architecture", golden.at("arch")},
+                                   {"num_classes", 10},
+                                   {"model_args", Json::parse(golden.at("model_args"))}}
+                                  .dump());
+  const fs::path file = folder.path() / "model.safetensors";
+  checkpoint::write_safetensors(file, views, {{"format", "pt"}});
+  return file;
+}
+
+struct Golden {
+  checkpoint::Metadata metadata;
+  at::Tensor logits, input;
+};
+
+Golden read_golden(const std::string& name) {
+  const auto file = checkpoint::SafetensorsFile::open(kGoldens / (name + ".safetensors"));
+  const checkpoint::TensorView* view = file.find("logits");
+  const auto shape =
+      Json::parse(file.metadata().at("input_shape")).get<std::vector<std::int64_t>>();
+  std::vector<float> values = values_of("input", shape, std::stoull(file.metadata().at("seed")));
+  return {file.metadata(),
+          at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone(),
+          at::from_blob(values.data(), shape, at::kFloat).clone()};
+}
+
+constexpr double kTolerance = 2e-5;
+
+class PositionGoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
+  const c10::InferenceMode inference;
+  const Golden golden = read_golden(GetParam());
+  const testing::TemporaryFolder folder;
+  const auto weights = checkpoint::Checkpoint::open(write_timms_files(folder, golden.metadata));
+  const VitConfig config = weights.deduce_config();
+  VisionTransformer model(config);
+  model->eval();
+  const checkpoint::LoadReport report = weights.load_into(*model);
+  EXPECT_TRUE(report.initialised.empty()) << report.initialised.front();
+  EXPECT_TRUE(report.unused.empty()) << report.unused.front();
+  EXPECT_TRUE(testing::all_near(model->forward(golden.input), golden.logits, kTolerance));
+  EXPECT_TRUE(testing::all_near(model->forward(golden.input, {.kernels = Kernels::reference}),
+                                golden.logits, kTolerance));
+
+  inference::InferenceOptions options;
+  Classifier classifier(config, weights, options);
+  // The CPU's kernels turn queries and keys; a rule that changes scores runs as a module.
+  EXPECT_EQ(classifier.describe().kernels,
+            config.rel_pos_of(0).rule == "rope" ? "fused" : "fused+modules");
+  EXPECT_TRUE(testing::all_near(classifier.logits(golden.input), golden.logits, kTolerance));
+
+  // As our own file, which says what the names of timm's did not.
+  const fs::path own = folder.path() / "own/model.safetensors";
+  fs::create_directories(own.parent_path());
+  checkpoint::save_checkpoint(own, *model, checkpoint::Dtype::F32, {});
+  const auto again = checkpoint::Checkpoint::open(own);
+  EXPECT_EQ(again.deduce_config(), model->config());
+  VisionTransformer reopened(again.deduce_config());
+  again.load_into(*reopened);
+  EXPECT_TRUE(at::equal(reopened->forward(golden.input), model->forward(golden.input)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Timm, PositionGoldenTest, ::testing::ValuesIn(golden_names()),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
+  const Golden golden = read_golden("rope_mixed");
+  const testing::TemporaryFolder folder;
+  const fs::path file = write_timms_files(folder, golden.metadata);
+  fs::remove(folder.path() / "config.json");
+  VitConfig config = find_architecture("vit_small_patch16_rope_mixed_224")->config;
+  const auto weights = checkpoint::Checkpoint::open(file);
+  weights.complete(config);
+  EXPECT_EQ(to_text(config.rel_pos), "rope");
+  EXPECT_EQ(config.pos_embed, PosEmbed::none);
+  EXPECT_NE(weights.find("blocks.1.attn.rope.freqs"), nullptr);
+  EXPECT_EQ(weights.find("rope.freqs"), nullptr);
+
+  const Golden axial = read_golden("rope");
+  const testing::TemporaryFolder other;
+  const fs::path bare = write_timms_files(other, axial.metadata);
+  fs::remove(other.path() / "config.json");
+  EXPECT_ERROR(checkpoint::Checkpoint::open(bare).deduce_config(), failed, "pos_embed is missing",
+               "`model` NAME");
+}
+
+// Every rule and every kind of table, saved and opened again; the plan says what the modules say.
+TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
+  const c10::InferenceMode inference;
+  const testing::TemporaryFolder folder;
+  VitConfig config;
+  config.img_height = 48;
+  config.img_width = 64;
+  config.embed_dim = 48;
+  config.depth = 3;
+  config.num_heads = 3;
+  config.num_classes = 5;
+  config.attention.resize(3);
+  config.attention[1] = {"window", {{"size", "2"}}};
+  for (const PosEmbed embedding : {PosEmbed::learned, PosEmbed::sincos, PosEmbed::none}) {
+    for (const PositionEntry* entry : position_rules()) {
+      SCOPED_TRACE(entry->name + ", " + std::string(name(embedding)));
+      config.pos_embed = embedding;
+      config.rel_pos.assign(3, {});
+      apply_position_spec(entry->name + ":0-1", config.rel_pos);
+      at::manual_seed(5);
+      VisionTransformer model(config);
+      model->eval();
+      for (const auto& [name, tensor] : named_tensors(*model))
+        at::Tensor(tensor).add_(at::randn(tensor.sizes()), 0.1);
+      const fs::path file = folder.path() / "model.safetensors";
+      checkpoint::save_checkpoint(file, *model, checkpoint::Dtype::F32, {});
+      const auto weights = checkpoint::Checkpoint::open(file);
+      EXPECT_EQ(weights.deduce_config(), model->config());
+      EXPECT_EQ(weights.find("pos_embed") != nullptr, embedding == PosEmbed::learned);
+      const at::Tensor images = at::randn({2, 3, 64, 80});
+      const at::Tensor expected = model->forward(images);
+      Classifier classifier(weights.deduce_config(), weights, {});
+      EXPECT_TRUE(testing::all_near(classifier.logits(images), expected,
+                                    1e-5 * expected.abs().max().item<double>()));
+    }
+  }
+}
+
+TEST(PositionCheckpointTest, ATableGivesWayToSincosAndIsNotMissed) {
+  VitConfig config;
+  config.img_height = config.img_width = 48;
+  config.embed_dim = 48;
+  config.depth = 1;
+  config.num_heads = 3;
+  config.num_classes = 5;
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "model.safetensors";
+  checkpoint::save_checkpoint(file, *VisionTransformer(config), checkpoint::Dtype::F32, {});
+  const auto weights = checkpoint::Checkpoint::open(file);
+  config.pos_embed = PosEmbed::sincos;
+  VisionTransformer other(config);
+  EXPECT_EQ(weights.load_into(*other).unused, std::vector<std::string>{"pos_embed"});
+}
+
+}  // namespace position_goldens_test
+}  // namespace hydrascope::model

@@ -1,0 +1,89 @@
+// The CPU's plan turns queries and keys as the modules do.
+#include "model/inference/inference_plan.h"
+#include "tests/error_matchers.h"
+#include "tests/model/inference/small_model.h"
+#include "tests/model/tensor_match.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace hydrascope::model::inference {
+namespace plan_rotation_test {
+
+VisionTransformer turned_model(const VitConfig& base, const std::string& rule,
+                               const std::vector<std::string>& options) {
+  VitConfig config = base;
+  config.rel_pos.assign(static_cast<std::size_t>(config.depth), {});
+  apply_position_spec(rule, config.rel_pos);
+  for (const std::string& option : options) apply_position_option(option, config.rel_pos);
+  at::manual_seed(3);
+  VisionTransformer model(config);
+  model->eval();
+  const at::NoGradGuard no_grad;
+  for (at::Tensor& parameter : model->parameters())
+    parameter.add_(at::randn(parameter.sizes()), 0.05);
+  return model;
+}
+
+double relative(const at::Tensor& found, const at::Tensor& expected) {
+  return ((found - expected).norm() / expected.norm()).item<double>();
+}
+
+const std::vector<std::vector<std::string>> kVariants{
+    {},
+    {"rope.order=ij", "rope.layout=half", "rope.coords=unit"},
+    {"rope.variant=mixed", "rope.base=10"},
+    {"rope.variant=mixed", "rope.layout=half", "rope.coords=train", "rope.scale=0.5"}};
+
+TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
+  const c10::InferenceMode inference;
+  for (const char* attention :
+       {"softmax", "window", "softmax:0,window:1-2", "softmax:0,hydra:1-2"}) {
+    for (const auto& options : kVariants) {
+      SCOPED_TRACE(attention + (options.empty() ? "" : " " + options.back()));
+      VitConfig config = small(attention);
+      for (AttentionSpec& spec : config.attention)
+        if (spec.mechanism == "window") spec.options["size"] = "4";
+      const bool with_hydra = std::string(attention).find("hydra") != std::string::npos;
+      const VisionTransformer model = turned_model(config, with_hydra ? "rope:0" : "rope", options);
+      for (const auto& [height, width] : {std::pair{64, 64}, {72, 104}}) {
+        const at::Tensor images = at::randn({2, 3, height, width});
+        const at::Tensor expected = VisionTransformer(model)->forward(images);
+        InferenceOptions chosen;
+        chosen.kernels = Kernels::fused;  // or it throws
+        InferencePlan plan(EngineSource{model}, chosen);
+        EXPECT_EQ(plan.describe().kernels, "fused");
+        EXPECT_LT(relative(plan.logits(images), expected), 1e-5);
+        chosen.precision.dtype = at::kBFloat16;
+        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
+                  0.05);
+        chosen.precision.int8 = true;
+        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
+                  0.1);
+      }
+    }
+  }
+}
+
+TEST(PlanRotationTest, OtherRulesRunAsModulesAndDroppedTokensAreRefused) {
+  const c10::InferenceMode inference;
+  const VisionTransformer biased = turned_model(small(), "alibi:1", {});
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  InferencePlan plan(EngineSource{biased}, {});
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), VisionTransformer(biased)->forward(images)), 1e-5);
+  InferenceOptions fused;
+  fused.kernels = Kernels::fused;
+  EXPECT_ERROR(InferencePlan(EngineSource{biased}, fused), invalid_argument,
+               "'softmax' with the position rule 'alibi'", "blocks.1.attn");
+  InferenceOptions fewer;
+  fewer.keep_tokens = 0.5;
+  EXPECT_ERROR(InferencePlan(EngineSource{turned_model(small(), "rope", {})}, fewer),
+               invalid_argument, "`keep_tokens`");
+}
+
+}  // namespace plan_rotation_test
+}  // namespace hydrascope::model::inference
