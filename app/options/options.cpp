@@ -1,14 +1,31 @@
-// The command line as a table of options reads it: numbers are consumed whole, an option that lacks
-// its value does not take the next option for it, what is unknown is told with the nearest name.
+// The command line read through cxxopts 3.1.1, whose habits are not what users expect:
+//
+//   cxxopts                                            here
+//   splits vector values at commas, file names too     every option is one string, split by the
+//                                                      table (option_table.cpp)
+//   takes "0.5abc" as 0.5, "1,5" as 1                  numbers are consumed whole
+//   no space-separated lists                           joined by commas before parsing
+//   "--img-size --native" takes "--native" as value    an option that lacks its value is an error
+//   "-b=8" and "-o/tmp/x" fail                         short options are spelled out before parsing
+//   '_' and '-' differ, nothing like "did you mean"    names are looked up before parsing
+//   matches by std::regex: a newline in a value        compiled without regex
+//     fails, 200 kB of it overflow the stack
+//
+// What is left to cxxopts, which sees "--name", "--name=value" and positionals after "--" only:
+// taking these apart, implied values, the order of what was given.
 #include "app/options/options.h"
 
 #include "app/options/option_table.h"
 #include "app/run/usage_error.h"
+#include "kernels/error.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <utility>
+
+#define CXXOPTS_NO_REGEX true
+#include <cxxopts.hpp>
 
 namespace hydrascope::app {
 namespace {
@@ -36,64 +53,58 @@ bool looks_like_option(std::string_view word) {
                                 : "did you mean --" + near + "?");
 }
 
-struct CommandLine {
-  std::vector<Setting> settings;
-  std::vector<std::string> positionals;
-};
-
-class CommandLineReader {
+/// Spells out what users write in the few forms that cxxopts reads without surprises.
+class Rewriter {
  public:
-  CommandLineReader(const CommandSpec& command, std::span<const std::string> arguments)
+  Rewriter(const CommandSpec& command, std::span<const std::string> arguments)
       : command_(command), arguments_(arguments) {}
 
-  CommandLine run() {
-    while (next_ < arguments_.size()) {
+  /// The arguments for cxxopts: options first, then "--", then the positionals.
+  std::vector<std::string> run() {
+    std::vector<std::string> positionals;
+    for (; next_ < arguments_.size();) {
       const std::string& word = arguments_[next_++];
       if (word == "--") {
-        const auto rest = arguments_.subspan(next_);
-        line_.positionals.insert(line_.positionals.end(), rest.begin(), rest.end());
+        positionals.insert(positionals.end(), arguments_.begin() + static_cast<long>(next_),
+                           arguments_.end());
         break;
       }
       if (word.starts_with("--")) {
-        read_long(word);
+        rewrite_long(word);
       } else if (word.size() > 1 && word.front() == '-') {
-        read_short(word);
+        rewrite_short(word);
       } else {
-        line_.positionals.push_back(word);
+        positionals.push_back(word);
       }
     }
-    for (Setting& setting : line_.settings) {
-      const Option& option = *setting.option;
-      setting.words = check_values(option, split_values(option, setting.words.front()),
-                                   "--" + setting.spelling);
-    }
-    return std::move(line_);
+    options_.emplace_back("--");
+    options_.insert(options_.end(), positionals.begin(), positionals.end());
+    return std::move(options_);
   }
 
  private:
-  void read_long(const std::string& word) {
+  void rewrite_long(const std::string& word) {
     const std::size_t equals = std::min(word.find('='), word.size());
     const std::string written = word.substr(0, equals);
     const std::string name = with_dashes(word.substr(2, equals - 2));
     const OptionMatch match = find_option(command_, name);
     if (!match) throw_unknown(command_, written, name);
-    const bool implies = match.alias != nullptr && !match.alias->implied.empty();
 
     if (equals < word.size()) {
-      if (implies) {
+      if (match.alias != nullptr && !match.alias->implied.empty()) {
         throw UsageError(written + " takes no value", written,
                          "it stands for --" + match.option->name + " " + match.alias->implied);
       }
-      add(*match.option, name, word.substr(equals + 1));
+      emit(name, word.substr(equals + 1));
     } else if (match.stands_alone()) {
-      add(*match.option, name, implies ? match.alias->implied : "true");
+      options_.push_back("--" + name);
     } else {
-      add(*match.option, name, take_value(*match.option, written));
+      emit(name, take_value(*match.option, written));
     }
   }
 
   /// "-b 8", "-b8", "-b=8", "-vq", "-vb8".
-  void read_short(const std::string& word) {
+  void rewrite_short(const std::string& word) {
     const std::string name = with_dashes(word.substr(1, word.find('=') - 1));
     if (name.size() > 1 && find_option(command_, name)) {
       // "-model x" would otherwise be the model "odel".
@@ -104,14 +115,18 @@ class CommandLineReader {
       const OptionMatch match = find_short_option(command_, word[i]);
       if (!match) throw_unknown(command_, i == 1 ? word : written + " in " + word, name);
 
-      const Option& option = *match.option;
       std::string rest = word.substr(i + 1);
       const bool joined = rest.starts_with('=');
       if (match.stands_alone() && !joined) {
-        add(option, option.name, "true");
+        options_.push_back("--" + match.option->name);
         continue;
       }
-      add(option, option.name, rest.empty() ? take_value(option, written) : rest.substr(joined));
+      if (rest.empty()) {
+        rest = take_value(*match.option, written);
+      } else if (joined) {
+        rest.erase(0, 1);
+      }
+      emit(match.option->name, rest);
       return;
     }
   }
@@ -137,16 +152,63 @@ class CommandLineReader {
     return value;
   }
 
-  /// Checked when all is read: what is unknown is said first.
-  void add(const Option& option, const std::string& spelling, std::string value) {
-    line_.settings.push_back({&option, spelling, {std::move(value)}});
+  void emit(const std::string& name, const std::string& value) {
+    options_.push_back("--" + name + "=" + value);
   }
 
   const CommandSpec& command_;
   std::span<const std::string> arguments_;
   std::size_t next_ = 0;
-  CommandLine line_;
+  std::vector<std::string> options_;
 };
+
+cxxopts::Options declare(const CommandSpec& command) {
+  cxxopts::Options options(command.name);
+  const auto add = [&options](const std::string& spelling, const std::string& implied) {
+    auto value = cxxopts::value<std::string>();
+    if (!implied.empty()) value->implicit_value(implied);
+    options.add_options()(spelling, "", value);
+  };
+  for (const Option& option : command.options) {
+    // Each spelling is an option of its own, so that the result tells which one was used.
+    const std::string implied = option.kind == ValueKind::flag ? "true" : "";
+    add(option.name, implied);
+    for (const OptionAlias& alias : option.aliases) {
+      add(alias.name, alias.implied.empty() ? implied : alias.implied);
+    }
+  }
+  return options;
+}
+
+struct CommandLine {
+  std::vector<Setting> settings;
+  std::vector<std::string> positionals;
+};
+
+CommandLine read_command_line(const CommandSpec& command, std::span<const std::string> arguments) {
+  const std::vector<std::string> rewritten = Rewriter(command, arguments).run();
+  std::vector<const char*> argv = {command.name.c_str()};
+  for (const std::string& argument : rewritten) argv.push_back(argument.c_str());
+
+  CommandLine result;
+  try {
+    const cxxopts::ParseResult parsed =
+        declare(command).parse(static_cast<int>(argv.size()), argv.data());
+    for (const cxxopts::KeyValue& given : parsed.arguments()) {
+      const OptionMatch match = find_option(command, given.key());
+      result.settings.push_back(
+          {match.option, given.key(),
+           check_values(*match.option, split_values(*match.option, given.value()),
+                        "--" + given.key())});
+    }
+    result.positionals = parsed.unmatched();
+  } catch (const cxxopts::exceptions::specification& error) {
+    throw Error(ErrorCode::internal, error.what(), command.name);
+  } catch (const cxxopts::exceptions::exception& error) {
+    throw UsageError(error.what(), command.name);
+  }
+  return result;
+}
 
 void check_positionals(const CommandSpec& command, std::span<const std::string> positionals) {
   if (!command.positionals.empty() || positionals.empty()) return;
@@ -196,7 +258,7 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
     entry.spelling = setting.spelling;
   };
 
-  CommandLine line = CommandLineReader(command, arguments).run();
+  CommandLine line = read_command_line(command, arguments);
   for (const Setting& setting : line.settings) {
     if (setting.option->name == "config") parsed.config_file_ = setting.words.back();
   }

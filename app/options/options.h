@@ -1,5 +1,6 @@
 // The command line, declared once: a table of options per command yields parsing, --help, shell
-// completion, the man page, the keys of --config files and --dump-config.
+// completion, the man page, the keys of --config files and --dump-config. This is the one place
+// that knows cxxopts and its habits (docs in options.cpp).
 #pragma once
 
 #include <cstdint>
