@@ -15,6 +15,7 @@
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
 #include "kernels/device/cpu_features.h"

@@ -10,6 +10,7 @@
 #include "app/results/classify_record.h"
 #include "app/results/npy_file.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/process_team.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"

@@ -7,7 +7,7 @@
 #include "app/model/self_test.h"
 #include "app/options/option_table.h"
 #include "app/results/table.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/device.h"

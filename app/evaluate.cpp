@@ -9,6 +9,7 @@
 #include "app/model/model_source.h"
 #include "app/results/format.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"

@@ -4,6 +4,7 @@
 #include "app/results/format.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 

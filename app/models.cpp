@@ -9,6 +9,7 @@
 #include "app/options/option_table.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"

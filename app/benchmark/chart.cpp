@@ -1,7 +1,7 @@
 #include "app/benchmark/chart.h"
 
 #include "app/results/table.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "viz/charts/chart_page.h"
 

@@ -2,7 +2,7 @@
 
 #include "app/results/json.h"
 #include "app/results/table.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "viz/charts/chart_page.h"
 

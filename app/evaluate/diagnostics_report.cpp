@@ -1,7 +1,7 @@
 #include "app/evaluate/diagnostics_report.h"
 
 #include "app/pictures/file_extension.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "model/registry/map_methods.h"
 #include "model/registry/measures.h"

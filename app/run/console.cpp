@@ -1,7 +1,5 @@
 #include "app/run/console.h"
 
-#include "app/results/format.h"
-#include "app/run/atomic_writes.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -110,51 +108,6 @@ std::string error_text(const Error& error) {
   if (!error.subject().empty()) text += " (" + error.subject() + ")";
   if (!error.hint().empty()) text += "\nhint: " + error.hint();
   return with_flags(text);
-}
-
-OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others)
-    : name_(output), is_standard_output_(output.empty() || output == "-") {
-  if (is_standard_output_) {
-    if (!among_others) return;
-    atomic_writes_ = std::make_unique<AtomicWrites>(STDOUT_FILENO);
-    file_ = std::make_unique<std::ostream>(atomic_writes_.get());
-    return;
-  }
-  const std::string place = std::string(option) + " " + output;
-  errno = 0;
-  // What it holds stays until the lock is there: another run may be writing it.
-  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
-  if (!*file_) {
-    throw Error(ErrorCode::unwritable,
-                "the file cannot be written: " + std::generic_category().message(errno), place);
-  }
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(output, error)) return;  // a device, a pipe
-  lock_ = std::make_unique<FileLock>(output);
-  if (lock_->is_taken())
-    throw Error(ErrorCode::unwritable, "another run is writing this file", place);
-  std::filesystem::resize_file(output, 0, error);
-  if (error)
-    throw Error(ErrorCode::unwritable, "the file cannot be written: " + error.message(), place);
-}
-
-void OutputFile::close() {
-  errno = 0;
-  stream().flush();
-  if (!stream()) {
-    throw Error(ErrorCode::unwritable, "not everything could be written",
-                is_standard_output() ? "standard output" : name_, why_not_written(errno));
-  }
-}
-
-void check_output_file(const std::string& file, std::string_view option) {
-  const std::string place = std::string(option) + " " + file;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-  std::error_code ignored;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
-    throw Error(ErrorCode::invalid_argument, "no such folder: " + folder.string(), place);
-  if (std::filesystem::is_directory(file, ignored))
-    throw Error(ErrorCode::invalid_argument, "expected a file, found a folder", place);
 }
 
 }  // namespace hydrascope::app

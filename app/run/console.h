@@ -1,14 +1,10 @@
-// What a command says besides its results: notes on stderr, results on stdout or into a file.
+// What a command says besides its results: notes and errors, on stderr.
 #pragma once
 
 #include "app/options/options.h"
-#include "app/run/file_lock.h"
 #include "kernels/error.h"
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,31 +41,5 @@ std::vector<std::string> with_flags(const std::vector<std::string>& texts);
 std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);
-
-/// `-o`: standard output for "" and "-", else a file that is replaced, and locked meanwhile. Throws
-/// Error(unwritable), also where another run writes that file.
-class OutputFile {
- public:
-  /// `option`: which one named the file, for messages. `among_others`: standard output is shared
-  /// with processes that write records, too; then each flush writes what came since the last one
-  /// without anything of theirs in between.
-  explicit OutputFile(const std::string& output, std::string_view option = "--output",
-                      bool among_others = false);
-  [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
-  [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
-  /// Flushes; throws Error(unwritable) when not everything could be written.
-  void close();
-
- private:
-  std::string name_;
-  std::unique_ptr<std::streambuf> atomic_writes_;
-  std::unique_ptr<std::ostream> file_;  ///< none: std::cout
-  std::unique_ptr<FileLock> lock_;
-  bool is_standard_output_ = false;
-};
-
-/// For a file that is written when everything is computed: throws Error(invalid_argument) where it
-/// could not be, for want of its folder or because a folder has its name. `option` named it.
-void check_output_file(const std::string& file, std::string_view option);
 
 }  // namespace hydrascope::app

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -16,6 +17,18 @@ FileLock::FileLock(const std::filesystem::path& path)
 
 FileLock::~FileLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool FileLock::is_of(const std::filesystem::path& path) const noexcept {
+  struct stat locked {};
+  struct stat named {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &locked) != 0) return true;
+  return ::stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+}
+
+int FileLock::sync() const noexcept {
+  if (descriptor_ < 0 || ::fsync(descriptor_) == 0) return 0;
+  return errno == EINVAL ? 0 : errno;  // a file system without syncs
 }
 
 }  // namespace hydrascope::app

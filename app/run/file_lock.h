@@ -15,6 +15,10 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   /// By another: this one has it not.
   [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
+  /// Does `path` still stand for what is locked? True where there are no locks.
+  [[nodiscard]] bool is_of(const std::filesystem::path& path) const noexcept;
+  /// Waits until what it holds is on the disk; 0 or an errno.
+  [[nodiscard]] int sync() const noexcept;
 
  private:
   int descriptor_;

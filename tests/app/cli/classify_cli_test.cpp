@@ -212,7 +212,7 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const fs::path file = folder.write("r.jsonl", "of the other run");
   {
-    const LockOfAnother other(file);
+    const LockOfAnother other(folder.write("r.jsonl.part", "what it has so far"));
     const Outcome outcome = run({"classify", good, "-o", file.string()});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.err.find("another run is writing this file"), std::string::npos)
@@ -221,6 +221,7 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   }
   EXPECT_EQ(run({"classify", good, "-o", file.string()}).code, 0);
   EXPECT_TRUE(read_bytes(file).starts_with("{\"schema\":1,")) << "what it held is replaced";
+  EXPECT_FALSE(fs::exists(folder.path() / "r.jsonl.part"));
 }
 
 TEST(ClassifyCliTest, SavesLogitsAndInputs) {

@@ -1,0 +1,56 @@
+// `-o`: where results go, and how a file of them comes into being.
+#pragma once
+
+#include "app/run/file_lock.h"
+
+#include <filesystem>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::app {
+
+/// `-o`: standard output for "" and "-", else a file. It grows as FILE.part, which is locked meanwhile and takes the file's name on
+/// `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part. Devices and pipes
+/// are written as they are. Throws Error(unwritable), also where another run writes that file.
+class OutputFile {
+ public:
+  enum class Start { anew, after_whole_lines };
+
+  /// `option`: which one named the file, for messages. `among_others`: standard output is shared with processes that write records, too;
+  /// then each flush writes what came since the last one without anything of theirs in between. `after_whole_lines`: goes on behind the
+  /// last whole line of FILE.part or, if a run ended in good order, of FILE.
+  explicit OutputFile(const std::string& output, std::string_view option = "--output",
+                      bool among_others = false, Start start = Start::anew);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  [[nodiscard]] std::ostream& stream() noexcept;
+  [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
+  /// Where the file grows; empty for what is written as it is.
+  [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
+  /// Takes away what FILE.part holds from byte `size` on.
+  void cut(std::uintmax_t size);
+  /// Flushes, and names the file; throws Error(unwritable) when not everything could be written.
+  void close();
+
+ private:
+  [[noreturn]] void fail(std::string_view what, int error) const;
+  void open_part(Start start);
+
+  std::string place_;  ///< for messages
+  std::filesystem::path target_;
+  std::filesystem::path part_;
+  std::unique_ptr<std::streambuf> atomic_writes_;
+  std::unique_ptr<std::ostream> file_;  ///< none: std::cout
+  std::unique_ptr<FileLock> lock_;
+  bool is_standard_output_ = false;
+};
+
+/// For a file that is written when everything is computed: throws Error(invalid_argument) where it
+/// could not be, for want of its folder or because a folder has its name. `option` named it.
+void check_output_file(const std::string& file, std::string_view option);
+
+}  // namespace hydrascope::app
