@@ -9,7 +9,9 @@
 #include "app/pipeline/predictions.h"
 #include "app/results/classify_record.h"
 #include "app/results/npy_file.h"
+#include "app/results/resumed_records.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/process_team.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
@@ -30,7 +32,16 @@ struct ClassifyRequest : PicturesRequest {
   std::string save_logits = {};
   std::string save_input = {};
   std::int64_t video_stride = 0;  ///< 0: a frame a second
+  bool resume = false;
 };
+
+void check_resumable(const ClassifyRequest& request) {
+  const auto& [file, format] = request.output;
+  if (file.empty() || file == "-" || format != Format::jsonl)
+    throw UsageError("needs the records of a file in jsonl", "--resume", "--output FILE.jsonl");
+  if (!request.save_logits.empty() || !request.save_input.empty())
+    throw UsageError("arrays begin anew", "--resume beside --save-logits or --save-input");
+}
 
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright)};
@@ -41,6 +52,8 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   read.take("save-logits", request.save_logits);
   read.take("save-input", request.save_input);
   read.take("video-stride", request.video_stride);
+  read.take("resume", request.resume);
+  if (request.resume) check_resumable(request);
   return request;
 }
 
@@ -88,7 +101,12 @@ int run_classify(const ParsedOptions& options) {
   pipeline.keep_input = !request.save_input.empty();
   pipeline.video_stride = request.video_stride;
 
-  OutputFile output(team.own_file(request.output.file), "--output", team.has_others());
+  OutputFile output(
+      team.own_file(request.output.file), "--output", team.has_others(),
+      request.resume ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew);
+  std::optional<ResumedRecords> earlier;
+  if (request.resume) earlier.emplace(output.part());
+  if (earlier) output.cut(earlier->bytes());
   RecordStream records(request.output.format, output.stream(), kClassifyColumns, kClassifyRows);
   std::optional<NpyWriter> logits_file;
   std::optional<NpyWriter> input_file;
@@ -97,17 +115,22 @@ int run_classify(const ParsedOptions& options) {
 
   const std::string attention = model::to_text(source.config.attention);
   const auto attention_options = computed_options(source.config);
-  std::int64_t failed = 0;
+  std::int64_t failed = earlier ? earlier->num_failed() : 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
   InputStream inputs(words, request.recursive, standard_input);
   std::int64_t number = 0;
   const auto next_input = [&] {
     std::optional<Input> input = inputs.next();
-    while (input && !team.takes(number++)) input = inputs.next();
+    while (input && (!team.takes(number++) || (earlier && earlier->answers(*input))))
+      input = inputs.next();
     return input;
   };
   Progress progress("classify", std::nullopt, console.progress);
+  if (earlier && earlier->num_inputs() > 0) {
+    console.note(std::to_string(earlier->num_inputs()) + " inputs have their records");
+    for (std::int64_t i = 0; i < earlier->num_inputs(); ++i) progress.advance();
+  }
   InputCount count(words, request.recursive, progress,
                    [&](std::int64_t input) { return team.takes(input); });
   const auto report = [&](const PipelineResult& result) {

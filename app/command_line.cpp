@@ -5,6 +5,7 @@
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"

@@ -8,7 +8,7 @@
 #include "app/options/option_table.h"
 #include "app/options/requests.h"
 #include "app/results/table.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/device.h"

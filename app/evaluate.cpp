@@ -12,6 +12,7 @@
 #include "app/pipeline/pipeline.h"
 #include "app/results/format.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"

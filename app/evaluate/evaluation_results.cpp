@@ -1,5 +1,7 @@
 #include "app/evaluate/evaluation_results.h"
 
+#include "app/run/output_file.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <memory>

@@ -3,15 +3,21 @@
 #include "app/results/format.h"
 #include "app/run/usage_error.h"
 
+#include <array>
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
+#include <fstream>
+#include <iostream>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {
+
+namespace fs = std::filesystem;
 
 // The lock is the open description's, so that it ends with it; no program that is started keeps it.
 FileLock::FileLock(const std::filesystem::path& path)
@@ -22,6 +28,19 @@ FileLock::FileLock(const std::filesystem::path& path)
 
 FileLock::~FileLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+bool FileLock::is_of(const std::filesystem::path& path) const noexcept {
+  struct stat locked {};
+  struct stat named {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &locked) != 0) return true;
+  return ::stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
+         locked.st_ino == named.st_ino;
+}
+
+int FileLock::sync() const noexcept {
+  if (descriptor_ < 0 || ::fsync(descriptor_) == 0) return 0;
+  return errno == EINVAL ? 0 : errno;  // a file system without syncs
 }
 
 namespace {
@@ -43,6 +62,19 @@ bool write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return true;
+}
+
+/// How many bytes of it are whole lines.
+std::uintmax_t size_of_whole_lines(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::array<char, 1 << 16> piece{};
+  std::uintmax_t size = 0;
+  for (std::uintmax_t begin = 0; stream; begin += piece.size()) {
+    stream.read(piece.data(), piece.size());
+    const std::string_view text(piece.data(), static_cast<std::size_t>(stream.gcount()));
+    if (const std::size_t end = text.rfind('\n'); end != text.npos) size = begin + end + 1;
+  }
+  return size;
 }
 
 }  // namespace
@@ -67,30 +99,73 @@ int AtomicWrites::sync() {
   return is_written ? 0 : -1;
 }
 
-OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others)
-    : name_(output), is_standard_output_(output.empty() || output == "-") {
+OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others,
+                       Start start)
+    : place_(std::string(option) + " " + output),
+      is_standard_output_(output.empty() || output == "-") {
   if (is_standard_output_) {
     if (!among_others) return;
     atomic_writes_ = std::make_unique<AtomicWrites>(STDOUT_FILENO);
     file_ = std::make_unique<std::ostream>(atomic_writes_.get());
     return;
   }
-  const std::string place = std::string(option) + " " + output;
-  errno = 0;
-  // What it holds stays until the lock is there: another run may be writing it.
-  file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
-  if (!*file_) {
-    throw Error(ErrorCode::unwritable,
-                "the file cannot be written: " + std::generic_category().message(errno), place);
-  }
   std::error_code error;
-  if (!std::filesystem::is_regular_file(output, error)) return;  // a device, a pipe
-  lock_ = std::make_unique<FileLock>(output);
-  if (lock_->is_taken())
-    throw Error(ErrorCode::unwritable, "another run is writing this file", place);
-  std::filesystem::resize_file(output, 0, error);
-  if (error)
-    throw Error(ErrorCode::unwritable, "the file cannot be written: " + error.message(), place);
+  const fs::file_status status = fs::status(output, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device, a pipe; a folder fails
+    errno = 0;
+    file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
+    if (!*file_) fail("the file cannot be written", errno);
+    return;
+  }
+  // A link stays one.
+  target_ = fs::is_symlink(fs::symlink_status(output, error)) ? fs::weakly_canonical(output)
+                                                              : fs::path(output);
+  part_ = target_;
+  part_ += ".part";
+  open_part(start);
+}
+
+void OutputFile::open_part(Start start) {
+  // Whoever held the lock may have named the file in between, and then it is no longer the part.
+  do {
+    errno = 0;
+    file_ = std::make_unique<std::ofstream>(part_, std::ios::binary | std::ios::app);
+    if (!*file_) fail("the file cannot be written", errno);
+    lock_ = std::make_unique<FileLock>(part_);
+    if (lock_->is_taken()) {
+      part_.clear();  // it is another's
+      fail("another run is writing this file", 0);
+    }
+  } while (!lock_->is_of(part_));
+  std::error_code error;
+  if (start == Start::anew) return cut(0);
+  if (fs::file_size(part_, error) == 0 && fs::exists(target_, error)) {
+    fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
+    if (error) fail("the file cannot be written", error.value());
+  }
+  cut(size_of_whole_lines(part_));
+}
+
+void OutputFile::cut(std::uintmax_t size) {
+  if (part_.empty()) return;
+  std::error_code error;
+  fs::resize_file(part_, size, error);
+  if (error) fail("the file cannot be written", error.value());
+}
+
+OutputFile::~OutputFile() {
+  // What holds nothing is of no use to a later run.
+  std::error_code ignored;
+  if (file_) file_->flush();
+  if (!part_.empty() && fs::file_size(part_, ignored) == 0 && !ignored) fs::remove(part_, ignored);
+}
+
+std::ostream& OutputFile::stream() noexcept { return file_ ? *file_ : std::cout; }
+
+void OutputFile::fail(std::string_view what, int error) const {
+  std::string text(what);
+  if (error != 0) text += ": " + std::generic_category().message(error);
+  throw Error(ErrorCode::unwritable, text, place_);
 }
 
 void OutputFile::close() {
@@ -98,18 +173,23 @@ void OutputFile::close() {
   stream().flush();
   if (!stream()) {
     throw Error(ErrorCode::unwritable, "not everything could be written",
-                is_standard_output() ? "standard output" : name_, why_not_written(errno));
+                is_standard_output() ? "standard output" : place_, why_not_written(errno));
   }
+  if (part_.empty()) return;
+  if (const int error = lock_->sync(); error != 0) fail("the file cannot be synced", error);
+  std::error_code error;
+  fs::rename(part_, target_, error);
+  if (error) fail("the file cannot be written", error.value());
+  part_.clear();
 }
 
 void check_output_file(const std::string& file, std::string_view option) {
   const std::string place = std::string(option) + " " + file;
-  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  const fs::path folder = fs::path(file).parent_path();
   std::error_code ignored;
-  if (!folder.empty() && !std::filesystem::is_directory(folder, ignored))
+  if (!folder.empty() && !fs::is_directory(folder, ignored))
     throw UsageError("no such folder: " + folder.string(), place);
-  if (std::filesystem::is_directory(file, ignored))
-    throw UsageError("expected a file, found a folder", place);
+  if (fs::is_directory(file, ignored)) throw UsageError("expected a file, found a folder", place);
 }
 
 }  // namespace hydrascope::app

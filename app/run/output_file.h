@@ -1,10 +1,10 @@
 // `-o`: a file or standard output, which neither two runs nor the processes of one spoil for each other.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
-#include <fstream>
-#include <iostream>
 #include <memory>
+#include <ostream>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -21,6 +21,10 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   /// By another: this one has it not.
   [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
+  /// Does `path` still stand for what is locked? True where there are no locks.
+  [[nodiscard]] bool is_of(const std::filesystem::path& path) const noexcept;
+  /// Waits until what it holds is on the disk; 0 or an errno.
+  [[nodiscard]] int sync() const noexcept;
 
  private:
   int descriptor_;
@@ -45,22 +49,38 @@ class AtomicWrites final : public std::streambuf {
   std::string pending_;
 };
 
-/// `-o`: standard output for "" and "-", else a file that is replaced, and locked meanwhile. Throws
-/// Error(unwritable), also where another run writes that file.
+/// `-o`: standard output for "" and "-", else a file. It grows as FILE.part, which is locked meanwhile and takes the file's name on
+/// `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part. Devices and pipes
+/// are written as they are. Throws Error(unwritable), also where another run writes that file.
 class OutputFile {
  public:
-  /// `option`: which one named the file, for messages. `among_others`: standard output is shared
-  /// with processes that write records, too; then each flush writes what came since the last one
-  /// without anything of theirs in between.
+  enum class Start { anew, after_whole_lines };
+
+  /// `option`: which one named the file, for messages. `among_others`: standard output is shared with processes that write records, too;
+  /// then each flush writes what came since the last one without anything of theirs in between. `after_whole_lines`: goes on behind the
+  /// last whole line of FILE.part or, if a run ended in good order, of FILE.
   explicit OutputFile(const std::string& output, std::string_view option = "--output",
-                      bool among_others = false);
-  [[nodiscard]] std::ostream& stream() noexcept { return file_ ? *file_ : std::cout; }
+                      bool among_others = false, Start start = Start::anew);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  [[nodiscard]] std::ostream& stream() noexcept;
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
-  /// Flushes; throws Error(unwritable) when not everything could be written.
+  /// Where the file grows; empty for what is written as it is.
+  [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
+  /// Takes away what FILE.part holds from byte `size` on.
+  void cut(std::uintmax_t size);
+  /// Flushes, and names the file; throws Error(unwritable) when not everything could be written.
   void close();
 
  private:
-  std::string name_;
+  [[noreturn]] void fail(std::string_view what, int error) const;
+  void open_part(Start start);
+
+  std::string place_;  ///< for messages
+  std::filesystem::path target_;
+  std::filesystem::path part_;
   std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   std::unique_ptr<FileLock> lock_;

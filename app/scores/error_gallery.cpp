@@ -3,7 +3,7 @@
 #include "app/model/assets.h"
 #include "app/results/json.h"
 #include "app/results/table.h"
-#include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "viz/figure/figure.h"
 #include "viz/picture/encode.h"

@@ -162,6 +162,7 @@ void StateFolder::save(const VisionTransformerImpl& model, const checkpoint::Met
   fields[std::string(kStepField)] = std::to_string(state.step);
   write_tensors(file_of(folder_, state.step, kState), state.tensors, fields);
   link_file(weights, folder_ / "last.safetensors");
+  name_best();
   forget_all_but(static_cast<std::size_t>(recent_), state.step);
 }
 
@@ -211,7 +212,14 @@ void StateFolder::save_best(const VisionTransformerImpl& model, const checkpoint
                             std::int64_t step) {
   const fs::path weights = best_file_of(folder_, step);
   checkpoint::save_checkpoint(weights, model, checkpoint::Dtype::F32, about);
-  link_file(weights, best());
+  unnamed_best_ = step;
+  if (newest()) name_best();
+}
+
+void StateFolder::name_best() {
+  if (!unnamed_best_) return;
+  link_file(best_file_of(folder_, *unnamed_best_), best());
+  unnamed_best_.reset();
 }
 
 std::optional<fs::path> newest_state(const fs::path& folder) {

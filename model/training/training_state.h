@@ -37,9 +37,12 @@ class StateFolder {
   /// first, so that a state that is there has its weights. Throws Error(unwritable).
   void save(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
             const TrainingState& state);
-  /// The weights of `step` as `best.safetensors`.
+  /// The weights of `step` as `best.safetensors`; where there is no state yet it gets that name with the first one. So a folder with
+  /// `best.safetensors` and no state is no run that was killed.
   void save_best(const VisionTransformerImpl& model, const checkpoint::Metadata& about,
                  std::int64_t step);
+  /// Gives the name without waiting for a state: of a run that is over before its first one.
+  void name_best();
   [[nodiscard]] std::filesystem::path best() const { return folder_ / "best.safetensors"; }
 
   /// Deletes all states; the best weights stay. A run that begins anew in the folder needs it: an
@@ -63,6 +66,7 @@ class StateFolder {
 
   std::filesystem::path folder_;
   int recent_;
+  std::optional<std::int64_t> unnamed_best_;  ///< its step
 };
 
 /// The field of a state that says which run it is of (`require_same_run`).

@@ -268,6 +268,7 @@ bool Conversion::State::run_stage() {
 void Conversion::State::finish(bool is_complete) {
   history.is_complete = is_complete;
   history.seconds = seconds();
+  if (group.is_first()) states.name_best();
   group.barrier();  // rank 0 has written the best weights
   load_weights(states.best(), student);
   const std::vector<double> errors = errors_of_layers();

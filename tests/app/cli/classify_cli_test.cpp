@@ -198,7 +198,7 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   const std::string good = folder.write("good.ppm", ppm(64, 48)).string();
   const fs::path file = folder.write("r.jsonl", "of the other run");
   {
-    const LockOfAnother other(file);
+    const LockOfAnother other(folder.write("r.jsonl.part", "what it has so far"));
     const Outcome outcome = run({"classify", good, "-o", file});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.err.find("another run is writing this file"), std::string::npos)
@@ -207,6 +207,52 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   }
   run_well({"classify", good, "-o", file});
   EXPECT_TRUE(read_bytes(file).starts_with("{\"schema\":1,")) << "what it held is replaced";
+  EXPECT_FALSE(fs::exists(folder.path() / "r.jsonl.part"));
+}
+
+TEST(ClassifyCliTest, GoesOnWhereARunStopped) {
+  const TemporaryFolder folder;
+  for (unsigned i = 0; i < 5; ++i) folder.write("p/" + std::to_string(i) + ".ppm", ppm(32, 24, i));
+  folder.write("p/3.ppm", "no picture");
+  const fs::path file = folder.path() / "r.jsonl";
+  const std::vector<std::string> command{"classify", (folder.path() / "p").string(), "-o",
+                                         file.string()};
+  const auto again = [&] {
+    std::vector<std::string> words = command;
+    words.emplace_back("--resume");
+    return run(words);
+  };
+  const auto inputs_of = [&] {
+    std::istringstream lines(read_bytes(file));
+    std::vector<std::string> names;
+    for (std::string line; std::getline(lines, line);)
+      names.push_back(fs::path(Json::parse(line).at("input")).filename());
+    return names;
+  };
+  const std::vector<std::string> all{"0.ppm", "1.ppm", "2.ppm", "3.ppm", "4.ppm"};
+  ASSERT_EQ(again().code, 3) << "there is nothing to go on from";
+  const std::string whole = read_bytes(file);
+  ASSERT_EQ(inputs_of(), all);
+  // As a kill leaves it: two records, and a part of the third.
+  const std::size_t second = whole.find('\n', whole.find('\n') + 1) + 1;
+  folder.write("r.jsonl.part", whole.substr(0, second + 20));
+  fs::remove(file);
+  const Outcome resumed = again();
+  EXPECT_EQ(resumed.code, 3) << resumed.err;
+  EXPECT_NE(resumed.err.find("2 inputs have their records"), std::string::npos) << resumed.err;
+  EXPECT_EQ(inputs_of(), all);
+  EXPECT_TRUE(read_bytes(file).starts_with(whole.substr(0, second)));
+  // All is done, the error of 3.ppm included.
+  const std::string done = read_bytes(file);
+  EXPECT_EQ(again().code, 3);
+  EXPECT_EQ(read_bytes(file), done);
+  const Outcome others =
+      run({"classify", (folder.path() / "p/4.ppm").string(), "-o", file, "--resume"});
+  EXPECT_EQ(others.code, 2);
+  EXPECT_NE(others.err.find("of other inputs"), std::string::npos) << others.err;
+  EXPECT_EQ(read_bytes(file), done);
+  EXPECT_EQ(run({"classify", "x.ppm", "--resume"}).code, 2);
+  EXPECT_EQ(run({"classify", "x.ppm", "-o", "r.csv", "--resume"}).code, 2);
 }
 
 TEST(ClassifyCliTest, SavesLogitsAndInputs) {
