@@ -1,8 +1,8 @@
 #include "app/evaluate/evaluated_set.h"
 
 #include "app/pictures/glob.h"
+#include "app/pictures/labelled_set.h"
 #include "app/run/usage_error.h"
-#include "app/scores/real_labels.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -6,7 +6,6 @@
 #include "app/model/model_source.h"
 #include "app/pictures/labelled_set.h"
 #include "app/pipeline/pipeline.h"
-#include "app/results/logits_file.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/process_team.h"

@@ -15,7 +15,7 @@ namespace hydrascope::app {
 namespace {
 
 /// The line that stands for the files there are.
-constexpr std::string_view kFiles = "<files>";
+constexpr std::string_view kFilesLine = "<files>";
 
 // `hydrascope complete-word` gets the words before the cursor without the program's name, the one at
 // the cursor last.
@@ -130,7 +130,7 @@ class Candidates {
     }
   }
   void add_values(const Option& option) {
-    if (option.completes_files) lines.emplace_back(kFiles);
+    if (option.completes_files) lines.emplace_back(kFilesLine);
     for (const std::string& word : option.choices.empty() ? option.suggestions : option.choices)
       if (!option.completes_files) add(word);
   }
@@ -177,7 +177,7 @@ std::vector<std::string> completions(std::span<const CommandSpec> all,
   } else if (names_subcommand) {
     for (const Subcommand& one : command.subcommands) candidates.add(one.name, one.summary);
   } else if (!command.positionals.empty()) {
-    candidates.lines.emplace_back(kFiles);
+    candidates.lines.emplace_back(kFilesLine);
   }
   return candidates.lines;
 }

@@ -1,9 +1,9 @@
 #include "app/options/option_table.h"
 
 #include "app/run/usage_error.h"
+#include "kernels/shortest_number.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -65,19 +65,15 @@ Number to_arithmetic(std::string_view word, std::string_view subject, std::strin
   return value;
 }
 
-std::string shortest(double value) {
-  std::array<char, 32> buffer{};
-  const auto [end, code] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end};
-}
-
 void check_range(const Option& option, double value, const std::string& word,
                  const std::string& subject) {
   if (option.minimum && value < *option.minimum) {
-    throw UsageError("expected at least " + shortest(*option.minimum) + ", found " + word, subject);
+    throw UsageError("expected at least " + shortest_number(*option.minimum) + ", found " + word,
+                     subject);
   }
   if (option.maximum && value > *option.maximum) {
-    throw UsageError("expected at most " + shortest(*option.maximum) + ", found " + word, subject);
+    throw UsageError("expected at most " + shortest_number(*option.maximum) + ", found " + word,
+                     subject);
   }
 }
 

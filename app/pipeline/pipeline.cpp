@@ -1,7 +1,7 @@
 #include "app/pipeline/pipeline.h"
 
 #include "app/pipeline/picture_job.h"
-#include "app/pipeline/view_combiner.h"
+#include "app/pipeline/predictions.h"
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"

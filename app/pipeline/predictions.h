@@ -8,10 +8,35 @@
 #include "viz/heat/placement.h"
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace hydrascope::app {
+
+// From the results of a picture's views, one after the other, to the picture's.
+
+class ViewCombiner {
+ public:
+  /// Both must outlive it.
+  ViewCombiner(const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
+      : options_(options), done_(done) {}
+
+  /// The result of the next view, in order, which it takes apart; `done` gets the picture's after
+  /// the last, and says whether to go on. A picture fails as its first view that does.
+  bool add(PipelineResult& view);
+  /// Pictures that did not fail.
+  [[nodiscard]] std::int64_t classified() const noexcept { return classified_; }
+
+ private:
+  void take(PipelineResult& view, PipelineResult& picture);
+
+  const PipelineOptions& options_;
+  const std::function<bool(PipelineResult&)>& done_;
+  std::optional<PipelineResult> picture_;  // in the making
+  std::int64_t classified_ = 0;
+};
 
 /// The `count` best classes of a result without an error; all where there are fewer. Of a picture
 /// in several views each has the probability, the logit and the box of its best view.

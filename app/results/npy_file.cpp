@@ -152,7 +152,7 @@ void NpyWriter::close() {
 
 namespace {
 
-constexpr std::uint16_t kVersion = 20;            // of the format: 2.0
+constexpr std::uint16_t kZipVersion = 20;         // of the format: 2.0
 constexpr std::uint16_t kNamesAreUtf8 = 1 << 11;  // general purpose bit 11
 constexpr std::uint16_t kStored = 0;
 constexpr std::uint16_t kMidnight = 0;
@@ -180,7 +180,7 @@ class Fields {
 /// The fields that an entry's own header and the directory share.
 void add_description(Fields& fields, std::uint32_t crc, std::uint32_t size,
                      const std::string& name) {
-  fields.u16(kVersion).u16(kNamesAreUtf8).u16(kStored).u16(kMidnight).u16(kFirstOfJanuary1980);
+  fields.u16(kZipVersion).u16(kNamesAreUtf8).u16(kStored).u16(kMidnight).u16(kFirstOfJanuary1980);
   fields.u32(crc).u32(size).u32(size);
   fields.u16(static_cast<std::uint16_t>(name.size())).u16(0);
 }
@@ -223,7 +223,7 @@ void NpzWriter::close() {
   const auto offset = static_cast<std::uint32_t>(written_);
   for (const Entry& entry : entries_) {
     Fields directory;
-    directory.u32(0x02014B50).u16(kVersion);
+    directory.u32(0x02014B50).u16(kZipVersion);
     add_description(directory, entry.crc, entry.size, entry.name);
     // No comment, first disk, binary, no attributes.
     directory.u16(0).u16(0).u16(0).u32(0).u32(entry.offset).text(entry.name);

@@ -2,12 +2,17 @@
 // WORLD_SIZE-th. Alone it takes all, and nothing here does anything.
 #pragma once
 
+#include "app/results/npy_file.h"
 #include "model/training/parallel/launch_environment.h"
 #include "model/training/parallel/process_group.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
+#include <filesystem>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,6 +62,32 @@ class ProcessTeam {
  private:
   model::training::LaunchEnvironment launch_;
   std::unique_ptr<model::training::ProcessGroup> group_;
+};
+
+// `--save-logits` of a set that several processes share: one array, rows in the order of the set.
+
+/// One process writes rows as they come. Of several each keeps those of its own inputs until
+/// `close`, when the first one gets them in pieces and writes them.
+class LogitsFile {
+ public:
+  /// Throws Error(unwritable) as NpyWriter does.
+  LogitsFile(ProcessTeam& team, const std::filesystem::path& file, std::int64_t num_classes);
+
+  /// Writes the logits of this process's next input: (num_classes) float32.
+  void append(const at::Tensor& logits);
+  /// Writes the row of an input that failed.
+  void append_nan();
+  /// All processes must call it. Where one of them ended early, the rows end at the first input
+  /// that is missing.
+  void close();
+
+ private:
+  void exchange();
+
+  ProcessTeam& team_;
+  std::int64_t num_classes_;
+  std::optional<NpyWriter> writer_;  ///< of the first process
+  std::vector<float> kept_;          ///< rows of this process, among several
 };
 
 }  // namespace hydrascope::app

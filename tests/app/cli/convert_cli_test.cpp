@@ -207,11 +207,8 @@ TEST(ConvertCliTest, RefusesWithAReason) {
   const TemporaryFolder folder;
   const std::string in = training_checkpoint("deit_legacy.pth").string();
   const std::string out = folder.write("a.safetensors", "precious").string();
-  const auto expect = [&](const Words& more, int code, std::initializer_list<const char*> texts) {
-    Words arguments = Words{"convert"} + more;
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    expect_text(outcome.err, texts);
+  const auto expect = [&](const Words& more, int code, const std::vector<std::string>& texts) {
+    expect_error(code, texts, Words{"convert"} + more);
   };
   expect({"--format-only", in, out}, 2, {"the file exists", "--force"});
   EXPECT_EQ(read_bytes(out), "precious");
@@ -288,11 +285,9 @@ TEST(ConfigurationBesideCliTest, TheTransformSaysWhereEveryValueComesFrom) {
 TEST(ConfigurationBesideCliTest, WrongFilesAreErrorsThatNameThem) {
   const TemporaryFolder folder;
   fs::copy(training_checkpoint("deit_legacy.pth"), folder.path() / "pytorch_model.bin");
-  const auto expect = [&](const char* config, int code, std::initializer_list<const char*> texts) {
+  const auto expect = [&](const char* config, int code, const std::vector<std::string>& texts) {
     folder.write("config.json", config);
-    const Outcome outcome = run({"classify -m", folder.path(), "--print-transform"});
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    expect_text(outcome.err, texts);
+    expect_error(code, texts, {"classify -m", folder.path(), "--print-transform"});
   };
   expect(R"({"model_type": "swin"})", 1, {"swin", "config.json"});
   expect(R"({"model_type": "vit", "hidden_size": "64"})", 2, {"hidden_size", "config.json"});

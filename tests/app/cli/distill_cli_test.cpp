@@ -154,29 +154,25 @@ TEST_F(DistillCli, PutsLayersOfSeveralModelsTogether) {
 }
 
 TEST_F(DistillCli, StartsThatWouldSpoilTheModelAreRefused) {
-  const Outcome none =
-      run(command("out.safetensors", {"--attn hydra:last1 --start", in("teacher.safetensors")}));
-  EXPECT_EQ(none.code, 2) << none.err;
-  EXPECT_THAT(none.err, HasSubstr("holds no layer"));
+  expect_error(
+      2, {"holds no layer"},
+      command("out.safetensors", {"--attn hydra:last1 --start", in("teacher.safetensors")}));
   run_well(
       {"models create --arch deit_tiny_patch8_16 --num-classes 2 --attn hydra:last1 "
        "--attn-opt hydra.feature_scale=on --seed 2 -o",
        in("stranger.safetensors")});
-  const Outcome other =
-      run(command("out.safetensors", {"--attn hydra:last1 --start", in("stranger.safetensors")}));
-  EXPECT_EQ(other.code, 2) << other.err;
-  EXPECT_THAT(other.err, HasSubstr("from another model"));
+  expect_error(
+      2, {"from another model"},
+      command("out.safetensors", {"--attn hydra:last1 --start", in("stranger.safetensors")}));
 }
 
 TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
   fs::copy_file(in("teacher.safetensors"), in("mine.safetensors"));
-  const Outcome outcome = run(command("mine.safetensors", {"--attn hydra:last1 --resume auto"}));
-  EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("the file exists"));
+  expect_error(2, {"the file exists"},
+               command("mine.safetensors", {"--attn hydra:last1 --resume auto"}));
   EXPECT_TRUE(read_bytes(in("mine.safetensors")) == read_bytes(in("teacher.safetensors")));
-  const Outcome parent = run(command("teacher.safetensors", {"--attn hydra:last1 --force"}));
-  EXPECT_EQ(parent.code, 2) << parent.err;
-  EXPECT_THAT(parent.err, HasSubstr("a model to convert from"));
+  expect_error(2, {"a model to convert from"},
+               command("teacher.safetensors", {"--attn hydra:last1 --force"}));
 }
 
 TEST_F(DistillCli, MeasuresWhatCanBeReadAndSaysTheRest) {
@@ -207,12 +203,11 @@ TEST_F(DistillCli, PicturesThatCannotBeReadAreNoDivergence) {
 }
 
 TEST_F(DistillCli, ADivergingRunLeavesTheBestStateBeforeThat) {
-  const Outcome outcome =
-      run(command("out.safetensors",
-                  {"--attn hydra:last2 --steps-outputs 20 --lr-outputs 1e30 --clip-grad 0 --report",
-                   in("report.json")}));
-  EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  expect_error(
+      1, {"not finite"},
+      command("out.safetensors",
+              {"--attn hydra:last2 --steps-outputs 20 --lr-outputs 1e30 --clip-grad 0 --report",
+               in("report.json")}));
   EXPECT_EQ(Json::parse(read_bytes(in("report.json")))["complete"], false);
   const Outcome classified = run_well(
       {"classify", in("pictures/odd/1.ppm"), "-m", in("out.safetensors"), "--format jsonl"});
@@ -227,10 +222,8 @@ TEST_F(DistillCli, SaysWhichPicturesCannotBeRead) {
   ASSERT_NE(first, std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("broken.ppm", first + 1), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.json()["unreadable_pictures"], 1);
-  const Outcome strict =
-      run(command("strict.safetensors", {"--attn hydra:last1 --strict --epochs 20"}));
-  EXPECT_EQ(strict.code, 1) << strict.err;
-  EXPECT_THAT(strict.err, HasSubstr("broken.ppm"));
+  expect_error(1, {"broken.ppm"},
+               command("strict.safetensors", {"--attn hydra:last1 --strict --epochs 20"}));
 }
 
 TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
@@ -277,10 +270,8 @@ TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
 }
 
 TEST_F(DistillCli, RefusesWithAReason) {
-  const auto expect = [&](const Words& words, int code, std::initializer_list<const char*> texts) {
-    const Outcome outcome = run(words);
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
+  const auto expect = [&](const Words& words, int code, const std::vector<std::string>& texts) {
+    expect_error(code, texts, words);
   };
   const std::string teacher = in("teacher.safetensors").string();
   expect({"convert --from", teacher, "--attn hydra -i", in("pictures")}, 2,
@@ -326,10 +317,8 @@ TEST_F(DistillCli, RefusesWithAReason) {
 
 TEST_F(DistillCli, ATeacherThatSaysNothingIsRefused) {
   folder_.write("broken.safetensors", with_a_nan(read_bytes(in("teacher.safetensors"))));
-  const Outcome outcome =
-      run(command("o.safetensors", {"--attn hydra:last1 -m", in("broken.safetensors")}));
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("not finite"));
+  expect_error(1, {"not finite"},
+               command("o.safetensors", {"--attn hydra:last1 -m", in("broken.safetensors")}));
   EXPECT_FALSE(fs::exists(in("o.safetensors")));
 }
 

@@ -76,9 +76,7 @@ TEST_F(FrontCliTest, SaysThatTheEngineIsMissing) {
                                             "hydrascope-engine is missing ("),
                                  HasSubstr("\nhint: ")));
   folder_.write("bin/hydrascope-engine", "no program");
-  const Outcome refused = run({"classify a.jpg"}, here_);
-  EXPECT_EQ(refused.code, 1);
-  EXPECT_THAT(refused.err, HasSubstr("error: cannot be started: Permission denied ("));
+  expect_error(1, {"error: cannot be started: Permission denied ("}, {"classify a.jpg"}, here_);
 }
 
 TEST_F(FrontCliTest, FindsTheEngineWhereItWasInstalled) {

@@ -98,26 +98,21 @@ TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {
       {{"compare", "set", "--against-attn", "hydra"}, "(compare)"},
       {{"diagnose", "set"}, "(diagnose)"}};
   for (const auto& [arguments, text] : cases) {
-    const Outcome outcome = run(arguments, second);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+    expect_error(2, {text}, arguments, second);
   }
 }
 
 TEST(ManyProcessesCliTest, HalfAnEnvironmentIsAnErrorThatNamesTheVariable) {
   for (const char* command : {"classify", "evaluate"}) {
-    const Outcome outcome =
-        run({command, asset("images").string()}, {.environment = {{"RANK", "0"}}});
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_NE(outcome.err.find("WORLD_SIZE"), std::string::npos) << outcome.err;
+    expect_error(2, {"WORLD_SIZE"}, {command, asset("images").string()},
+                 {.environment = {{"RANK", "0"}}});
   }
 }
 
 TEST(ManyProcessesCliTest, ARankThatNeverComesIsNamed) {
-  const Outcome outcome = run({"classify", asset("images"), "--device cpu --ddp-timeout 0.5"},
-                              {.environment = rank_environment(0, 2, free_port())});
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_NE(outcome.err.find("waited for rank 1 of 2 to join"), std::string::npos) << outcome.err;
+  expect_error(1, {"waited for rank 1 of 2 to join"},
+               {"classify", asset("images"), "--device cpu --ddp-timeout 0.5"},
+               {.environment = rank_environment(0, 2, free_port())});
 }
 
 TEST(ManyProcessesCliTest, TorchrunLearnsTheError) {

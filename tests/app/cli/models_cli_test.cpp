@@ -78,10 +78,8 @@ TEST(ModelsCliTest, ModelsOfHuggingFaceLieInItsCache) {
   run_well({"inspect hf-hub:org/tiny --format json"}, cache);
   EXPECT_EQ(run({"models path hf-hub:org/tiny"}, cache).out,
             (model / "snapshots/abc123").string() + "\n");
-  const Outcome missing = run({"classify", kOtters, "-m hf-hub:org/large@v2"}, cache);
-  EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.err.find("hf download org/large --revision v2"), std::string::npos)
-      << missing.err;
+  expect_error(2, {"hf download org/large --revision v2"},
+               {"classify", kOtters, "-m hf-hub:org/large@v2"}, cache);
   EXPECT_NE(run({"classify", kOtters, "-m org/large"}, cache).err.find("hf download org/large"),
             std::string::npos);
 }

@@ -99,10 +99,7 @@ TEST(EvaluateCliTest, ScoresACsvAndChecksTheLimit) {
 TEST(EvaluateCliTest, NamesWhatIsWrongWithASet) {
   const TemporaryFolder folder;
   const auto expect = [&](const Words& more, int code, const char* text) {
-    Words arguments = Words{"evaluate"} + more;
-    const Outcome outcome = run(arguments);
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+    expect_error(code, {text}, Words{"evaluate"} + more);
   };
   expect({"/nonexistent"}, 2, "no such folder");
   expect({folder.path().string()}, 2, "expected a folder per class");
@@ -211,14 +208,9 @@ TEST(OtherCommandsCliTest, HelpVersionCompletionDoctor) {
 
 TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
   const TemporaryFolder folder;
-  const Outcome zip = run({"inspect", folder.write("a.pth", "PK\x03\x04 and more")});
-  EXPECT_EQ(zip.code, 1);
-  EXPECT_NE(zip.err.find("zip"), std::string::npos) << zip.err;
+  expect_error(1, {"zip"}, {"inspect", folder.write("a.pth", "PK\x03\x04 and more")});
   EXPECT_EQ(run({"inspect /nonexistent"}).code, 1);
-  const Outcome picture = run({"inspect", kOtters});
-  EXPECT_EQ(picture.code, 1);
-  EXPECT_NE(picture.err.find("neither a safetensors nor a torch file"), std::string::npos)
-      << picture.err;
+  expect_error(1, {"neither a safetensors nor a torch file"}, {"inspect", kOtters});
   EXPECT_EQ(run({"inspect"}).code, 2);
 }
 

@@ -188,6 +188,15 @@ inline Outcome run_well(const Words& arguments, const RunOptions& options = {}) 
   return outcome;
 }
 
+/// That it ends with exit code `code`, and that standard error says all of `texts`.
+inline void expect_error(int code, const std::vector<std::string>& texts, const Words& arguments,
+                         const RunOptions& options = {}) {
+  const Outcome outcome = run(arguments, options);
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  for (const std::string& text : texts)
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << text << " in " << outcome.err;
+}
+
 /// A safetensors file of float32 whose last number is none.
 inline std::string with_a_nan(std::string bytes) {
   constexpr std::string_view kNan("\0\0\xC0\x7F", 4);

@@ -150,9 +150,7 @@ TEST(SelfTestCliTest, DoctorNoticesWrongAnswers) {
     EXPECT_EQ(row.at("top1_equal").get<int>() + 1, row.at("pictures").get<int>());
   }
   fs::remove(folder.path() / "self_test.safetensors");
-  const Outcome without = run({"doctor --self-test"}, elsewhere);
-  EXPECT_EQ(without.code, 1);
-  EXPECT_NE(without.err.find("self_test.safetensors"), std::string::npos) << without.err;
+  expect_error(1, {"self_test.safetensors"}, {"doctor --self-test"}, elsewhere);
 }
 
 }  // namespace self_test_cli_test

@@ -22,9 +22,7 @@ TEST(SmokeTest, SaysItsVersionAndItsCommands) {
 }
 
 TEST(SmokeTest, RefusesWhatItDoesNotKnow) {
-  const Outcome option = run({"classify --topq 3", kOtters});
-  EXPECT_EQ(option.code, 2);
-  EXPECT_NE(option.err.find("--topk"), std::string::npos) << option.err;
+  expect_error(2, {"--topk"}, {"classify --topq 3", kOtters});
   EXPECT_EQ(run({"clasify"}).code, 2);
 }
 

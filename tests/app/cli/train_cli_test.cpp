@@ -115,9 +115,7 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
     EXPECT_TRUE(read_bytes(in("whole") / file) == read_bytes(in("parts") / file)) << file;
   // Other scenes, another run.
   folder_.write("scenes.txt", (in("train/light/1.ppm").string() + "\n"));
-  const Outcome other = run(command("parts", again));
-  EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("other settings: scenes"));
+  expect_error(2, {"other settings: scenes"}, command("parts", again));
 }
 
 TEST_F(TrainCli, LearnsSizesFromATeacher) {
@@ -128,10 +126,8 @@ TEST_F(TrainCli, LearnsSizesFromATeacher) {
 }
 
 TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
-  const auto expect = [&](const Words& more, std::initializer_list<const char*> texts) {
-    const Outcome outcome = run(command("out", more));
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    for (const char* text : texts) EXPECT_THAT(outcome.err, HasSubstr(text));
+  const auto expect = [&](const Words& more, const std::vector<std::string>& texts) {
+    expect_error(2, texts, command("out", more));
   };
   expect({"--sizes 20"}, {"--sizes 20x20", "multiples of the patch, 8 pixels"});
   expect({"--sizes 0x8"}, {"--sizes", "0x8"});
@@ -146,9 +142,7 @@ TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
 
 TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
   run_well(command("out", {"--epochs 4"}));
-  const Outcome refused = run(command("out", {"--epochs 2"}));
-  EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("--force begins anew"));
+  expect_error(2, {"--force begins anew"}, command("out", {"--epochs 2"}));
   run_well(command("out", {"--epochs 2 --force"}));
   EXPECT_TRUE(fs::exists(in("out") / "step-4.state.safetensors"));
   EXPECT_FALSE(fs::exists(in("out") / "step-8.state.safetensors"));
@@ -156,9 +150,8 @@ TEST_F(TrainCli, ForceLeavesNothingOfTheRunBefore) {
 
 TEST_F(TrainCli, OtherSettingsDoNotGoOnWithARun) {
   run_well(command("out", {"--epochs 2"}));
-  const Outcome other = run(command("out", {"--epochs 4 --smoothing 0.2 --resume auto"}));
-  EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("other settings: smoothing"));
+  expect_error(2, {"other settings: smoothing"},
+               command("out", {"--epochs 4 --smoothing 0.2 --resume auto"}));
   // How a step is computed is no setting of what is learned.
   const Outcome longer =
       run_well(command("out", {"--epochs 4 --grad-checkpointing --resume auto"}));
@@ -188,11 +181,9 @@ TEST_F(TrainCli, FineTunesANewHeadAloneWithATeacher) {
   fs::copy_file(in("tuned") / "last.safetensors", in("elsewhere.safetensors"));
   run_well({"convert --format-only --precision float16", in("elsewhere.safetensors"),
             in("tuned") / "best.safetensors", "--force"});
-  const Outcome other =
-      run(command("taught", {"--epochs 2 --teacher", in("tuned") / "best.safetensors",
-                             "--img-size 16 --resume auto"}));
-  EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("other settings: teacher"));
+  expect_error(2, {"other settings: teacher"},
+               command("taught", {"--epochs 2 --teacher", in("tuned") / "best.safetensors",
+                                  "--img-size 16 --resume auto"}));
 }
 
 TEST_F(TrainCli, NamesPicturesOfTheValidationThatCannotBeRead) {
@@ -248,9 +239,8 @@ TEST_F(TrainCli, ANewModelIsAsTheOptionsSay) {
   Words distilled = command("distilled", {"--epochs 1"});
   *std::ranges::find(distilled, "deit_tiny_patch8_16") = "deit_tiny_distilled_patch8_16";
   run_well(distilled);
-  const Outcome size = run({"train", in("train"), "--reset-head --img-size 100 -o", in("odd")});
-  EXPECT_EQ(size.code, 2) << size.err;
-  EXPECT_THAT(size.err, HasSubstr("multiples of the patch"));
+  expect_error(2, {"multiples of the patch"},
+               {"train", in("train"), "--reset-head --img-size 100 -o", in("odd")});
 }
 
 TEST_F(TrainCli, ADumpedConfigurationIsReadBack) {
@@ -267,55 +257,38 @@ TEST_F(TrainCli, AStateOfAnotherRunIsRefused) {
   for (const auto& [file, text] :
        {std::pair("step-2.state.safetensors", "is no state of the run in"),
         std::pair("last.safetensors", "expected a state")}) {
-    const Outcome outcome = run(command("two", {"--epochs 2 --resume", in("one") / file}));
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr(text));
+    expect_error(2, {text}, command("two", {"--epochs 2 --resume", in("one") / file}));
   }
 }
 
 TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   run_well(command("out", {"--epochs 1"}));
-  const Outcome again = run(command("out", {"--epochs 1"}));
-  EXPECT_EQ(again.code, 2);
-  EXPECT_THAT(again.err, HasSubstr("the folder holds a run"));
+  expect_error(2, {"the folder holds a run"}, command("out", {"--epochs 1"}));
   run_well(command("out", {"--epochs 1 --force -q"}));
   {
     const LockOfAnother other(in("out"));
-    const Outcome outcome = run(command("out", {"--epochs 1 --force"}));
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("another run is at work in this folder"));
+    expect_error(2, {"another run is at work in this folder"},
+                 command("out", {"--epochs 1 --force"}));
   }
   const Outcome flat = run({"train", in("train") / "dark", "-o", in("other")});
   EXPECT_EQ(flat.code, 2);
   EXPECT_THAT(flat.err, HasSubstr("expected a folder per class"));
   EXPECT_THAT(flat.err, ::testing::Not(HasSubstr("--labels-csv")));
-  const Outcome classes = run(command("other", {"--num-classes 3"}));
-  EXPECT_EQ(classes.code, 2);
-  EXPECT_THAT(classes.err, HasSubstr("there are 2 folders of classes"));
-  EXPECT_THAT(classes.err, HasSubstr("--labels"));
-  const Outcome no_teacher = run(command("other", {"--distillation-alpha 0.3"}));
-  EXPECT_EQ(no_teacher.code, 2);
-  EXPECT_THAT(no_teacher.err, HasSubstr("there is no teacher"));
-  const Outcome nothing = run({"train", in("nowhere")});
-  EXPECT_EQ(nothing.code, 2);
-  EXPECT_THAT(nothing.err, HasSubstr("no such folder"));
-  const Outcome glob = run(command("other", {"--freeze bloks.*"}));
-  EXPECT_EQ(glob.code, 2);
-  EXPECT_THAT(glob.err, HasSubstr("bloks.*"));
+  expect_error(2, {"there are 2 folders of classes", "--labels"},
+               command("other", {"--num-classes 3"}));
+  expect_error(2, {"there is no teacher"}, command("other", {"--distillation-alpha 0.3"}));
+  expect_error(2, {"no such folder"}, {"train", in("nowhere")});
+  expect_error(2, {"bloks.*"}, command("other", {"--freeze bloks.*"}));
   EXPECT_FALSE(fs::exists(in("other") / "last.safetensors"));
-  const Outcome held_out =
-      run({"train", in("train"), "--held-out 15 --reset-head -o", in("other")});
-  EXPECT_EQ(held_out.code, 2);
-  EXPECT_THAT(held_out.err, HasSubstr("too few pictures would be left to learn from, of 16"));
+  expect_error(2, {"too few pictures would be left to learn from, of 16"},
+               {"train", in("train"), "--held-out 15 --reset-head -o", in("other")});
 }
 
 TEST_F(TrainCli, IsJudgedByTheClassesThatItLearns) {
   fs::rename(in("val") / "dark", in("val") / "cat");
   fs::rename(in("val") / "light", in("val") / "dog");
-  const Outcome outcome = run(command("out", {"--epochs 1"}));
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
-  EXPECT_THAT(outcome.err, HasSubstr(in("val").string()));
+  expect_error(2, {"no folder is named after a class of the model", in("val").string()},
+               command("out", {"--epochs 1"}));
 }
 
 TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
@@ -325,19 +298,15 @@ TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
     fs::rename(in(split) / "dark", in(split) / "cat");
     fs::rename(in(split) / "light", in(split) / "dog");
   }
-  const Outcome outcome = run(command("tuned", {"--epochs 1 -m", model}));
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(outcome.err, HasSubstr("no folder is named after a class of the model"));
-  EXPECT_THAT(outcome.err, HasSubstr("--reset-head"));
+  expect_error(2, {"no folder is named after a class of the model", "--reset-head"},
+               command("tuned", {"--epochs 1 -m", model}));
   run_well(command("tuned", {"--epochs 1 -m", model, "--reset-head"}));
   // Told by the order of the folders, which is worth a note.
   const Outcome judged = run_well({"evaluate", in("val"), "-m", model});
   EXPECT_THAT(judged.err, HasSubstr("in sorted order"));
   // As many classes as there are is no new classifier.
-  const Outcome bundled =
-      run({"train", in("train"), "--num-classes 1000 -o", in("bundled"), "--epochs 1"});
-  EXPECT_EQ(bundled.code, 2);
-  EXPECT_THAT(bundled.err, HasSubstr("--reset-head"));
+  expect_error(2, {"--reset-head"},
+               {"train", in("train"), "--num-classes 1000 -o", in("bundled"), "--epochs 1"});
 }
 
 TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
@@ -345,15 +314,12 @@ TEST_F(TrainCli, ReplacesNoModelOfSomebodyElse) {
   for (const char* resume : {"", "auto"}) {
     Words more{"--epochs 1"};
     if (*resume != '\0') more += Words{"--resume", resume};
-    const Outcome outcome = run(command("out", more));
-    EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("the folder holds a model"));
+    expect_error(2, {"the folder holds a model"}, command("out", more));
   }
   EXPECT_EQ(read_bytes(model), "precious");
   run_well(command("out", {"--epochs 1 --force"}));
-  const Outcome onto_itself = run(command("out", {"--epochs 1 --force -m", model}));
-  EXPECT_EQ(onto_itself.code, 2);
-  EXPECT_THAT(onto_itself.err, HasSubstr("the model to start from lies in the run's folder"));
+  expect_error(2, {"the model to start from lies in the run's folder"},
+               command("out", {"--epochs 1 --force -m", model}));
 }
 
 TEST_F(TrainCli, AModelThatIsLostEndsTheRun) {

@@ -239,10 +239,8 @@ TEST(TrainingProcessesCliTest, ASignalToTheFirstEndsAllInGoodOrder) {
 }
 
 TEST(TrainingProcessesCliTest, ALauncherAlreadySaysHowMany) {
-  const Outcome outcome = run(words_of("train set -m deit_tiny_patch8_16 --processes 2"),
-                              {.environment = rank_environment(0, 2, 1)});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--processes"), std::string::npos) << outcome.err;
+  expect_error(2, {"--processes"}, words_of("train set -m deit_tiny_patch8_16 --processes 2"),
+               {.environment = rank_environment(0, 2, 1)});
 }
 
 // Whatever rank meets a broken picture, all end with the same code and rank 0 counts them all.

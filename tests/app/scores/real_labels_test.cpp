@@ -1,5 +1,4 @@
-#include "app/scores/real_labels.h"
-
+#include "app/pictures/labelled_set.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
