@@ -12,9 +12,13 @@
 namespace hydrascope::model {
 namespace {
 
+/// `part` is of a specification of all layers, or of an option.
 [[noreturn]] void refuse(std::string_view part, const std::string& what) {
-  throw Error(ErrorCode::invalid_argument, what + " in '" + std::string(part) + "'", "`attention`",
-              "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2");
+  const bool is_option = part.find('=') != std::string_view::npos;
+  throw Error(ErrorCode::invalid_argument, what + " in '" + std::string(part) + "'",
+              is_option ? "`attention_options`" : "`attention`",
+              is_option ? "layers are 3 | 0-9 | last4 | first2 | every2"
+                        : "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2");
 }
 
 /// The parts of "mechanism[:layers].key=value".
