@@ -30,7 +30,8 @@ void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& lay
 }
 
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
-  const LayerField field{"`attention_options`", kAttentionField.noun, kAttentionField.examples};
+  const LayerField field{"`attention_options`", kAttentionField.noun,
+                         "layers are 3 | 0-9 | last4 | first2 | every2"};
   const LayerSetting setting =
       parse_layer_setting(option, "mechanism.key=value or mechanism:layers.key=value", field);
   const MechanismEntry& entry = find_mechanism(setting.name);

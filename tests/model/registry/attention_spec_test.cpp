@@ -127,7 +127,7 @@ TEST(AttentionSpecTest, OptionsOfSomeLayers) {
   EXPECT_ERROR(apply_attention_option("test_alpha:0.scale=5", layers), invalid_argument,
                "none of the layers '0' runs test_alpha");
   EXPECT_ERROR(apply_attention_option("test_alpha:6.scale=5", layers), invalid_argument,
-               "layers go from 0 to 5");
+               "layers go from 0 to 5", "attention_options");
   EXPECT_ERROR(apply_attention_option("test_alpha:.scale=5", layers), invalid_argument,
                "a layer number");
   EXPECT_ERROR(apply_attention_option("test_alpha:2=5", layers), invalid_argument,

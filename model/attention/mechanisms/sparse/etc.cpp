@@ -31,7 +31,7 @@ const ExtentOption kEtcWindow("window",
                               "patches that a patch sees along an axis; 0: the training grid");
 const SwitchOption kRegions(
     "regions", true, "a register sees the patches of its region, which see no other register");
-const ChoiceOption<bool> kEtcClips = border_option(true);
+const ChoiceOption<bool> kEtcClips = border_option(false);
 
 std::vector<HeadPattern> etc_heads(const MechanismOptions& options, const TokenGrid& training,
                                    std::int64_t num_heads) {

@@ -112,7 +112,7 @@ TEST_P(FoundTest, OddGridsAndNarrowValuesAreTheMap) {
 INSTANTIATE_TEST_SUITE_P(
     Options, FoundTest,
     ::testing::Values(spec_of("etc", {{"window", "3"}}),
-                      spec_of("etc", {{"window", "4x3"}, {"border", "shift"}}),
+                      spec_of("etc", {{"window", "4x3"}, {"border", "clip"}}),
                       spec_of("etc", {{"window", "3"}, {"regions", "off"}}),
                       spec_of("reformer", {{"bucket", "8"}}),
                       spec_of("reformer", {{"bucket", "5"}, {"rounds", "3"}, {"seed", "2"}}),
@@ -148,8 +148,8 @@ TEST_P(WholeTest, IsSoftmaxWithItsGradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     Options, WholeTest,
-    ::testing::Values(spec_of("etc", {{"window", "20"}}), spec_of("adaptive_span"),
-                      spec_of("reformer", {{"bucket", "0"}}),
+    ::testing::Values(spec_of("etc"), spec_of("etc", {{"window", "20"}, {"border", "clip"}}),
+                      spec_of("adaptive_span"), spec_of("reformer", {{"bucket", "0"}}),
                       spec_of("routing", {{"clusters", "1"}, {"local_heads", "0"}}),
                       spec_of("routing",
                               {{"clusters", "1"}, {"window", "10"}, {"local_heads", "0.5"}})),
