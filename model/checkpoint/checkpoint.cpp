@@ -1,6 +1,7 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/safetensors_header.h"
 #include "model/config/architectures.h"
 
 #include <algorithm>
