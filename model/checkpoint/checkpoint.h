@@ -154,7 +154,8 @@ class Checkpoint {
   [[nodiscard]] std::string architecture_name() const;
   /// What those, or the configuration in the metadata, say of a model of that width.
   [[nodiscard]] std::optional<std::int64_t> said_num_heads(std::int64_t embed_dim) const;
-  [[nodiscard]] double layer_norm_eps() const;
+  /// Of timm's files nothing, unless a configuration says it.
+  [[nodiscard]] std::optional<double> said_layer_norm_eps() const;
   [[nodiscard]] std::vector<model::AttentionSpec> stored_attention(std::int64_t depth) const;
   /// Takes over what the tensors show of positions: a learned table, the parameters of a rule.
   void deduce_positions(model::VitConfig& config) const;

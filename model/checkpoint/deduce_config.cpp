@@ -112,11 +112,13 @@ const HubConfig* Checkpoint::hub_of_others() const {
   return is_own() || hub_.kind == HubConfig::Kind::none ? nullptr : &hub_;
 }
 
-double Checkpoint::layer_norm_eps() const {
+std::optional<double> Checkpoint::said_layer_norm_eps() const {
   if (const auto own = own_config()) return own->layer_norm_eps;
   const HubConfig* hub = hub_of_others();
-  return hub != nullptr && hub->layer_norm_eps ? *hub->layer_norm_eps
-                                               : mapping_.layout->layer_norm_eps;
+  if (hub != nullptr && hub->layer_norm_eps) return hub->layer_norm_eps;
+  // timm's is that of its architectures.
+  if (mapping_.layout->native) return std::nullopt;
+  return mapping_.layout->layer_norm_eps;
 }
 
 std::int64_t Checkpoint::num_classes(const HeadOptions& head,
@@ -195,7 +197,7 @@ std::optional<std::int64_t> Checkpoint::said_num_heads(std::int64_t embed_dim) c
 
 void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.num_classes = num_classes(head, config.num_classes);
-  config.layer_norm_eps = layer_norm_eps();
+  config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
   config.fc_norm = find("fc_norm.weight") != nullptr;
   if (config.fc_norm) config.global_pool = model::Pooling::avg;
   config.attention = stored_attention(config.depth);
@@ -243,7 +245,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
       hub->apply_to(config);
       if (hub->num_classes) said_classes = hub->num_classes;
     }
-    config.layer_norm_eps = layer_norm_eps();
+    config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
   }
 
   const std::vector<std::int64_t>& patch = expect_rank("patch_embed.proj.weight", 4);

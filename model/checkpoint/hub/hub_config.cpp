@@ -114,7 +114,8 @@ void read_timm(HubConfig& config, const JsonFields& fields, const std::string& o
     config.img_width = config.transform.values.img_size.width;
   }
   for (const JsonFields& level : {pretrained, fields}) {
-    if (const auto classes = level.integer("num_classes", 1, kMaxClasses))
+    // 0: weights without a classifier.
+    if (const auto classes = level.integer("num_classes", 0, kMaxClasses); classes.value_or(0) > 0)
       config.num_classes = classes;
     if (const auto license = level.text("license")) config.license = *license;
   }

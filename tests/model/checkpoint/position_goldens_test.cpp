@@ -128,7 +128,7 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
   const fs::path file = write_timms_files(folder, golden.metadata);
   fs::remove(folder.path() / "config.json");
   VitConfig config = find_architecture("vit_small_patch16_rope_mixed_224")->config;
-  const auto weights = checkpoint::Checkpoint::open(file);
+  auto weights = checkpoint::Checkpoint::open(file);
   weights.complete(config);
   EXPECT_EQ(to_text(config.rel_pos), "rope");
   EXPECT_EQ(config.pos_embed, PosEmbed::none);

@@ -83,8 +83,9 @@ TEST(ArchitecturesTest, EveryOfferedNameIsTimmsWithAllThatTimmSaysOfIt) {
               timm.at("positions"));
     EXPECT_EQ(json(ours.layer_scale), timm.at("layer_scale"));
     // Eva's blocks do not keep the number.
-    if (timm.at("kinds").at("block") != "EvaBlock")
+    if (timm.at("kinds").at("block") != "EvaBlock") {
       EXPECT_EQ(ours.layer_scale ? json(ours.init_values) : json(), timm.at("init_values"));
+    }
     EXPECT_EQ(model::name(ours.global_pool), timm.at("global_pool").get<std::string>());
     EXPECT_EQ(json(ours.fc_norm), timm.at("fc_norm"));
     EXPECT_EQ(json(ours.layer_norm_eps), timm.at("layer_norm_eps"));

@@ -70,6 +70,14 @@ TEST(HubConfigTest, ReadsTimmsOfBefore09AndItsLabels) {
   EXPECT_TRUE(read(R"({"architecture": "vit_giant"})").notes.empty());
 }
 
+TEST(HubConfigTest, WeightsWithoutAClassifierSayNoNumberOfClasses) {
+  const HubConfig config = read(
+      R"({"architecture": "vit_small_patch16_dinov3", "num_classes": 0,
+          "pretrained_cfg": {"num_classes": 0, "input_size": [3, 256, 256]}})");
+  EXPECT_EQ(config.num_classes, std::nullopt);
+  EXPECT_EQ(config.img_height, 256);
+}
+
 TEST(HubConfigTest, ReadsHuggingFaces) {
   const HubConfig config = read(
       R"({"model_type": "deit", "hidden_size": 192, "num_hidden_layers": 12, "hidden_act": "gelu",
