@@ -103,7 +103,8 @@ std::map<std::string, std::string> position_option_values(const std::vector<Posi
   std::map<std::string, std::set<std::string>> values;
   for (const PositionSpec& layer : layers) {
     if (layer.rule == kNoRule) continue;
-    for (const auto& [key, value] : position_options(layer).all())
+    const auto options = position_options(layer);
+    for (const auto& [key, value] : options.all())
       values[layer.rule + "." + key].insert(value);
   }
   std::map<std::string, std::string> result;
