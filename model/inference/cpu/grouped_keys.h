@@ -30,8 +30,8 @@ struct KeyGroup {
 struct GroupedKeys {
   std::vector<std::int32_t> tokens;  ///< as they follow each other in the plan
   std::vector<std::uint32_t> sees;   ///< as the plan's storage has them
-  std::vector<std::vector<KeyGroup>>
-      passes;  ///< each token is a query once in every pass of a head
+  /// Every patch is a query of one group in each pass of a head.
+  std::vector<std::vector<KeyGroup>> passes;
 
   [[nodiscard]] std::int64_t most_queries() const {
     return most([](const KeyGroup& group) { return group.num_queries; });
