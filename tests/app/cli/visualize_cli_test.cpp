@@ -171,7 +171,7 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
     std::string map;
     std::pair<int, int> size;
   };
-  const auto drawn = [&](std::vector<std::string> how) {
+  const auto drawn = [&](Words how) {
     how = Words{"p.ppm --img-size 64 --save-raw --precision float32"} + how;
     records(how);
     return Drawn{read_bytes(path("heatmaps/p.heatmap.png")), read_bytes(path("heatmaps/p.map.npy")),
@@ -195,7 +195,7 @@ TEST_F(VisualizeCliTest, EveryOptionDrawsSomethingElseAndChangesNoNumber) {
   EXPECT_EQ(drawn({"--method auto"}).heatmap, plain.heatmap);
   EXPECT_NE(drawn({"--method attention"}).map, plain.map);
 
-  const auto grows = [&](const std::vector<std::string>& option, bool wider, bool higher) {
+  const auto grows = [&](const Words& option, bool wider, bool higher) {
     const auto [width, height] = drawn(option).size;
     EXPECT_EQ(width > 2 * 96, wider) << option.front();
     EXPECT_EQ(height > 64 + 2 * 12, higher) << option.front();
