@@ -176,5 +176,20 @@ TEST(MechanismCliTest, InfoDescribesAMechanism) {
                {"classify x.jpg --attn hedgehog --attn-opt hedgehog.width=1.5"});
 }
 
+TEST(MechanismCliTest, OptionsOfAMechanismMayBeThoseOfSomeLayers) {
+  std::vector<std::string> arguments{"classify",   asset("images/otter-head.jpg").string(),
+                                     "--attn",     "neighborhood",
+                                     "--format",   "jsonl",
+                                     "--attn-opt", "neighborhood.window=7",
+                                     "--attn-opt", "neighborhood:6-11.window=14"};
+  const Outcome outcome = run(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out).at("attention_options").at("neighborhood.window"), "14|7");
+  arguments.back() = "neighborhood:12.window=14";
+  const Outcome refused = run(arguments);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("layers go from 0 to 11"), std::string::npos) << refused.err;
+}
+
 }  // namespace
 }  // namespace hydrascope::testing
