@@ -11,12 +11,12 @@ namespace hydrascope::model {
 namespace {
 
 // Function-local, because registrations run before main in an unspecified order.
-std::vector<std::unique_ptr<PositionEntry>>& storage() {
+std::vector<std::unique_ptr<PositionEntry>>& rule_storage() {
   static std::vector<std::unique_ptr<PositionEntry>> entries;
   return entries;
 }
 
-std::vector<const PositionEntry*>& sorted_entries() {
+std::vector<const PositionEntry*>& sorted_rules() {
   static std::vector<const PositionEntry*> entries;
   return entries;
 }
@@ -35,10 +35,10 @@ std::string canonical_rule(std::string_view word) {
 
 }  // namespace
 
-const std::vector<const PositionEntry*>& position_rules() { return sorted_entries(); }
+const std::vector<const PositionEntry*>& position_rules() { return sorted_rules(); }
 
 const PositionEntry* find_position_rule_or_null(std::string_view name) {
-  for (const PositionEntry* entry : sorted_entries()) {
+  for (const PositionEntry* entry : sorted_rules()) {
     if (entry->name == name) return entry;
     if (std::ranges::find(entry->aliases, name) != entry->aliases.end()) return entry;
   }
@@ -48,7 +48,7 @@ const PositionEntry* find_position_rule_or_null(std::string_view name) {
 const PositionEntry& find_position_rule(std::string_view name_or_alias) {
   if (const PositionEntry* entry = find_position_rule_or_null(name_or_alias)) return *entry;
   std::string known(kNoRule);
-  for (const PositionEntry* entry : sorted_entries()) known += ", " + entry->name;
+  for (const PositionEntry* entry : sorted_rules()) known += ", " + entry->name;
   throw Error(ErrorCode::invalid_argument,
               "unknown position rule '" + std::string(name_or_alias) + "'", "`rel_pos`",
               "this build has: " + known);
@@ -134,9 +134,9 @@ PositionRegistration::PositionRegistration(PositionEntry entry) {
   };
   refuse_second(entry.name);
   for (const std::string& alias : entry.aliases) refuse_second(alias);
-  storage().push_back(std::make_unique<PositionEntry>(std::move(entry)));
-  sorted_entries().push_back(storage().back().get());
-  std::ranges::sort(sorted_entries(), {}, &PositionEntry::name);
+  rule_storage().push_back(std::make_unique<PositionEntry>(std::move(entry)));
+  sorted_rules().push_back(rule_storage().back().get());
+  std::ranges::sort(sorted_rules(), {}, &PositionEntry::name);
 }
 
 }  // namespace hydrascope::model
