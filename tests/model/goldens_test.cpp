@@ -50,7 +50,8 @@ VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t he
       using Target = std::decay_t<decltype(target)>;
       if constexpr (std::is_same_v<Target, Pooling>) {
         target = value == "avg" ? Pooling::avg : Pooling::token;
-      } else if constexpr (!std::is_same_v<Target, std::vector<AttentionSpec>>) {
+      } else if constexpr (!std::is_same_v<Target, std::vector<AttentionSpec>> &&
+                           !std::is_same_v<Target, std::vector<PositionSpec>>) {
         target = value.template get<Target>();
       }
     });
