@@ -53,9 +53,10 @@ std::string flag_of(std::string_view field) {
        {"format_only", "convert --format-only"},
        {"rel_pos_options", "--rel-pos-opt"}}};
   constexpr std::array<std::string_view, 22> kSameNames{
-      "batch_size", "checkpoint",  "clip_grad", "device", "force",      "from",   "img_size",
-      "keep_layer", "keep_tokens", "kernels",   "lr",     "mapless",    "model",  "num_classes",
-      "pos_embed", "precision", "rel_pos", "reset_head",  "resume",    "start",  "train_from", "use_ema"};
+      "batch_size", "checkpoint",  "clip_grad",   "device",    "force",   "from",
+      "img_size",   "keep_layer",  "keep_tokens", "kernels",   "lr",      "mapless",
+      "model",      "num_classes", "pos_embed",   "precision", "rel_pos", "reset_head",
+      "resume",     "start",       "train_from",  "use_ema"};
   for (const auto& [name, flag] : kOtherNames)
     if (name == field) return std::string(flag);
   if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};

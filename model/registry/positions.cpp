@@ -104,8 +104,7 @@ std::map<std::string, std::string> position_option_values(const std::vector<Posi
   for (const PositionSpec& layer : layers) {
     if (layer.rule == kNoRule) continue;
     const auto options = position_options(layer);
-    for (const auto& [key, value] : options.all())
-      values[layer.rule + "." + key].insert(value);
+    for (const auto& [key, value] : options.all()) values[layer.rule + "." + key].insert(value);
   }
   std::map<std::string, std::string> result;
   for (const auto& [key, distinct] : values) {

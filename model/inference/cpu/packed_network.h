@@ -137,7 +137,7 @@ struct ImageGeometry {
     std::vector<float> overview;
   };
   std::vector<PrefixWeights> prefix_weights;
-  std::vector<GroupedKeys> grouped;  ///< one per layer, empty where it has no groups
+  std::vector<GroupedKeys> grouped;      ///< one per layer, empty where it has no groups
   std::vector<RotationTable> rotations;  ///< one per layer
 
   /// A grid of patches, and the number of its first one.
