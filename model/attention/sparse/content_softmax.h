@@ -3,8 +3,9 @@
 //   S_i = all tokens                                    for prefix tokens
 //   S_i = prefix tokens, i itself and what i finds      for patches, those of an overview among them
 // What is found depends on q and k, but has no gradient; it is decided in float64, of q and k as they
-// are stored. A patch's keys come in parts (softmax_sums.h): the prefix, itself, and the passes of the
-// pattern. Reference: masked rows of the whole map.
+// are stored: a computation in 16 bits finds other keys than one in float32. A patch's keys come in
+// parts (softmax_sums.h): the prefix, itself, and the passes of the pattern. Reference: masked rows of
+// the whole map.
 #pragma once
 
 #include "model/attention/attention.h"

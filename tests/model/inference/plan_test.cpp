@@ -23,10 +23,21 @@
 namespace hydrascope::model::inference {
 namespace plan_test {
 
+/// Whether a layer finds keys by what tokens hold: rounding them to 16 bits finds others.
+bool finds_keys(VisionTransformer& model) {
+  for (std::int64_t layer = 0; layer < model->config().depth; ++layer) {
+    if (find_mechanism(model->config().attention_of(layer).mechanism).sparse &&
+        model->block(layer).attention().mixer().needs_all_queries())
+      return true;
+  }
+  return false;
+}
+
 void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) {
   VisionTransformer model = filled(config);
   const at::Tensor expected = module_logits(model, images);
   EXPECT_LT(relative(InferencePlan(model, options()).logits(images), expected), 1e-4);
+  if (finds_keys(model)) return;
   // Two roundings of 2^-9 a value, on some ten tensors a block.
   EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected),
             3.5e-2);
