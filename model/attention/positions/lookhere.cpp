@@ -85,7 +85,8 @@ class LookHere final : public PositionRule {
       const std::int64_t head = pairs.first_head + i;
       at::Tensor bias = distance * -slopes_[head].item<double>();
       if (head < directed_ && view_ != FieldOfView::all) {
-        const at::Tensor seen = in_view(view_, head, offset).logical_or(offset.patches.logical_not());
+        const at::Tensor seen =
+            in_view(view_, head, offset).logical_or(offset.patches.logical_not());
         bias = bias.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
       }
       heads.push_back(bias);
