@@ -74,17 +74,6 @@ void check_transform(const image::TransformConfig& config) {
   }
 }
 
-/// Are nine of ten short names equal? Lists of one data set differ in spellings.
-bool mean_the_same(const image::Labels& a, const image::Labels& b) {
-  if (a.size() != b.size()) return false;
-  std::size_t equal = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const auto index = static_cast<std::int64_t>(i);
-    if (a.at(index).short_name == b.at(index).short_name) ++equal;
-  }
-  return equal * 10 >= a.size() * 9;
-}
-
 /// The attention and the positions asked for, on what `config` says.
 void apply_request(const ModelRequest& request, model::VitConfig& config) {
   config.attention.resize(static_cast<std::size_t>(config.depth));
@@ -291,59 +280,6 @@ std::optional<OpenedModel> open_for_pictures(const PicturesRequest& request) {
     return std::nullopt;
   }
   return OpenedModel{std::move(source), std::move(transform)};
-}
-
-std::optional<fs::path> labels_file(const std::string& given) {
-  if (given.empty()) return std::nullopt;
-  if (exists(given)) return given;
-  const std::optional<fs::path> bundled = bundled_labels(given);
-  if (!bundled) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
-  return bundled;
-}
-
-ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source) {
-  const std::int64_t classes = source.config.num_classes;
-  const auto checked = [&](image::Labels labels, const std::string& subject) {
-    if (std::cmp_not_equal(labels.size(), classes)) {
-      throw Error(ErrorCode::invalid_argument,
-                  "names " + std::to_string(labels.size()) + " classes, the model has " +
-                      std::to_string(classes),
-                  subject);
-    }
-    return labels;
-  };
-  if (const auto file = labels_file(word))
-    return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
-  constexpr std::int64_t kImageNetClasses = 1000;
-  const checkpoint::Checkpoint& weights = source.weights;
-  // The names of the file's classes say nothing of those of a new classifier.
-  if (!source.head.reset) {
-    const std::string bundled = weights.is_own() ? weights.metadata("labels") : "";
-    const std::string lines = weights.label_lines();
-    ResolvedLabels stored;
-    std::string subject = weights.file().string();
-    if (const auto file = bundled_labels(bundled)) {
-      stored = {image::Labels::load(*file), LabelOrigin::bundled, bundled};
-    } else if (!lines.empty()) {
-      if (!weights.hub().labels.empty()) subject = weights.hub().file.string();
-      stored = {image::Labels::parse(lines, subject), LabelOrigin::names, ""};
-      // Hugging Face's configurations spell ImageNet's classes out, without the synset ids.
-      if (const auto imagenet = bundled_labels("imagenet1k");
-          imagenet && mean_the_same(stored.labels, image::Labels::load(*imagenet)))
-        stored = {image::Labels::load(*imagenet), LabelOrigin::bundled, "imagenet1k"};
-    } else if (const auto usual = bundled_labels("imagenet1k");
-               usual && classes == kImageNetClasses) {
-      return {checked(image::Labels::load(*usual), usual->string()), LabelOrigin::bundled,
-              "imagenet1k"};
-    }
-    const bool of_another_head =
-        source.head.num_classes && std::cmp_not_equal(stored.labels.size(), classes);
-    if (stored.origin != LabelOrigin::numbers && !of_another_head) {
-      stored.labels = checked(std::move(stored.labels), subject);
-      return stored;
-    }
-  }
-  return {image::Labels::numbered(classes), LabelOrigin::numbers, ""};
 }
 
 c10::Device choose_device(const RunRequest& request) {
