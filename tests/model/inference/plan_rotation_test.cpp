@@ -40,8 +40,8 @@ const std::vector<std::vector<std::string>> kVariants{
 
 TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
   const c10::InferenceMode inference;
-  for (const char* attention :
-       {"softmax", "window", "softmax:0,window:1-2", "softmax:0,hydra:1-2"}) {
+  for (const char* attention : {"softmax", "window", "softmax:0,window:1-2",
+                                "neighborhood:0-1,strided:2", "softmax:0,hydra:1-2"}) {
     for (const auto& options : kVariants) {
       SCOPED_TRACE(attention + (options.empty() ? "" : " " + options.back()));
       VitConfig config = small(attention);
