@@ -35,9 +35,12 @@ TensorSource random_block_linears(const VisionTransformerImpl& model) {
 bool is_block_linear(std::string_view name) {
   constexpr std::array<std::string_view, 4> kLayers{".attn.qkv.", ".attn.proj.", ".mlp.fc1.",
                                                     ".mlp.fc2."};
-  return name.starts_with("blocks.") && std::ranges::any_of(kLayers, [&](std::string_view layer) {
-           return name.find(layer) != std::string_view::npos;
-         });
+  constexpr std::string_view kBlocks = "blocks.";
+  if (!name.starts_with(kBlocks)) return false;
+  // Behind the number: a mixer may have a network of its own, whose layers are named alike.
+  const std::string_view rest = name.substr(std::min(name.find('.', kBlocks.size()), name.size()));
+  return std::ranges::any_of(kLayers,
+                             [&](std::string_view layer) { return rest.starts_with(layer); });
 }
 
 void fill(VisionTransformerImpl& model, const TensorSource& source, bool block_linears) {

@@ -22,29 +22,29 @@ CommandSpec classify_spec() {
   spec.summary = "top-k classes of pictures, folders, globs, lists, video";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options = join(
-      {model_options(),
-       input_options(),
-       preprocessing_options(),
-       views_options(),
-       runtime_options(),
-       launch_options(),
-       output_options_of_ranks(),
-       label_options(),
-       {integer("topk", "classes shown for every input", takes("K"), by_default("5"), at_least(1),
-                in("Output")),
-        text("save-logits",
-             "also write float32 logits (inputs, classes); failed inputs are NaN rows",
-             takes("FILE.npy"), in("Output"), completes_files),
-        text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
-             takes("FILE.npy"), in("Output"), completes_files),
-        flag("resume",
-             "go on where a run of the same command was stopped: inputs that have their records "
-             "in --output, a jsonl file, are not looked at again",
-             in("Output")),
-        integer("video-stride", "classify every Nth frame of a video",
-                otherwise("one frame per second"), at_least(1), in("Input"))},
-       general_options()});
+  spec.options =
+      join({model_options(),
+            input_options(),
+            preprocessing_options(),
+            views_options(),
+            runtime_options(),
+            launch_options(),
+            output_options_of_ranks(),
+            label_options(),
+            {integer("topk", "classes shown for every input", takes("K"), by_default("5"),
+                     at_least(1), in("Output")),
+             text("save-logits",
+                  "also write float32 logits (inputs, classes); failed inputs are NaN rows",
+                  takes("FILE.npy"), in("Output"), completes_files),
+             text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
+                  takes("FILE.npy"), in("Output"), completes_files),
+             flag("resume",
+                  "go on where a run was stopped; inputs that have their records in --output, a "
+                  "jsonl file, are not looked at again",
+                  in("Output")),
+             integer("video-stride", "classify every Nth frame of a video",
+                     otherwise("one frame per second"), at_least(1), in("Input"))},
+            general_options()});
   spec.common = {"model",  "attn",      "native", "img-size", "precision",
                  "device", "recursive", "topk",   "output",   "format"};
   spec.examples = {

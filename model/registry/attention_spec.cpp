@@ -45,9 +45,8 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   }
   if (!used) {
     throw Error(ErrorCode::invalid_argument,
-                (setting.layers.empty()
-                     ? "no layer runs "
-                     : "none of the layers '" + std::string(setting.layers) + "' runs ") +
+                (setting.layers ? "none of the layers '" + std::string(*setting.layers) + "' runs "
+                                : "no layer runs ") +
                     entry.name,
                 field.subject, "choose it with `attention`");
   }

@@ -70,7 +70,9 @@ std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
                                     const std::function<std::string(std::string_view)>& canonical) {
   std::vector<LayerPart> parts;
   std::vector<std::string_view> texts;
-  std::vector<std::size_t> owner(static_cast<std::size_t>(depth));  // the part that decided last
+  constexpr std::size_t kNobody = -1;
+  // The part that decided on a layer last.
+  std::vector<std::size_t> owner(static_cast<std::size_t>(depth), kNobody);
   std::string_view rest = spec;
   while (true) {
     const auto comma = rest.find(',');
@@ -108,14 +110,14 @@ LayerSetting parse_layer_setting(std::string_view setting, const std::string& fo
   const std::string_view whose = setting.substr(0, dot);
   const auto colon = whose.find(':');
   return {whose.substr(0, colon),
-          colon == std::string_view::npos ? std::string_view() : whose.substr(colon + 1),
+          colon == std::string_view::npos ? std::nullopt : std::optional(whose.substr(colon + 1)),
           std::string(setting.substr(dot + 1, equals - dot - 1)),
           std::string(setting.substr(equals + 1))};
 }
 
 std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
                                         std::string_view part, const LayerField& field) {
-  if (!setting.layers.empty()) return select_layers(setting.layers, depth, part, field);
+  if (setting.layers) return select_layers(*setting.layers, depth, part, field);
   std::vector<std::int64_t> all;
   for (std::int64_t layer = 0; layer < depth; ++layer) all.push_back(layer);
   return all;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,7 +39,7 @@ std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
 /// `name[:layers].key=value`, cut up.
 struct LayerSetting {
   std::string_view name;
-  std::string_view layers;  ///< "" is all
+  std::optional<std::string_view> layers;  ///< without: all
   std::string key;
   std::string value;
 };

@@ -90,12 +90,11 @@ void apply_position_option(std::string_view option, std::vector<PositionSpec>& l
     used = true;
   }
   if (!used) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        (setting.layers.empty() ? "no layer has "
-                                : "none of the layers '" + std::string(setting.layers) + "' has ") +
-            entry.name,
-        kOptionsField, "choose it with `rel_pos`");
+    throw Error(ErrorCode::invalid_argument,
+                (setting.layers ? "none of the layers '" + std::string(*setting.layers) + "' has "
+                                : "no layer has ") +
+                    entry.name,
+                kOptionsField, "choose it with `rel_pos`");
   }
 }
 
