@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <exception>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -86,6 +87,8 @@ std::string npy_header(std::span<const std::int64_t> shape) {
 NpyWriter::NpyWriter(std::filesystem::path file) : file_(std::move(file)), out_(file_) {}
 
 NpyWriter::~NpyWriter() {
+  // What an error ended is not whole.
+  if (std::uncaught_exceptions() > exceptions_) return;
   try {
     close();
   } catch (const Error&) {

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -30,7 +31,8 @@ class NpyWriter {
   explicit NpyWriter(std::filesystem::path file);
   NpyWriter(const NpyWriter&) = delete;
   NpyWriter& operator=(const NpyWriter&) = delete;
-  /// Closes as well as it can; only `close` reports what went wrong.
+  /// Closes as well as it can, unless an exception ends its scope; only `close` reports what went
+  /// wrong.
   ~NpyWriter();
   /// `row` holds the product of `shape` floats; every row must have the first row's shape, else
   /// Error(invalid_argument) that names both.
@@ -52,6 +54,7 @@ class NpyWriter {
   std::int64_t rows_ = 0;
   std::int64_t pending_nan_rows_ = 0;
   bool closed_ = false;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 // NumPy's .npz: a zip archive of .npy entries, float32, not compressed, so that numpy.load can map

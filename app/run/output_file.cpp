@@ -172,8 +172,14 @@ void OutputFile::close() {
   errno = 0;
   stream().flush();
   if (!stream()) {
+    int error = errno;
+    // The write that failed may be long ago. A stream that was closed can only be read
+    // (fill_closed_streams).
+    if (error == 0 && is_standard_output() &&
+        (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
+      error = EBADF;
     throw Error(ErrorCode::unwritable, "not everything could be written",
-                is_standard_output() ? "standard output" : place_, why_not_written(errno));
+                is_standard_output() ? "standard output" : place_, why_not_written(error));
   }
   if (part_.empty()) return;
   if (const int error = lock_->sync(); error != 0) fail("the file cannot be synced", error);

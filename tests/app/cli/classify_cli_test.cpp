@@ -376,7 +376,7 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
       {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
       {{"classify", kOtters, "--attn", "softmax:0-9,hidra:10-11"}, "did you mean hydra?"},
-      {{"classify", kOtters, "--attn", "retention"}, "this build has: aft, "},
+      {{"classify", kOtters, "--attn", "retention"}, "this build has: adaptive_span, aft, "},
       {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},
       {{"classify", kOtters, "--precision", "int4"}, "int8"},
       {{"classify", kOtters, "--precision", "int8", "--kernels", "reference"}, "8-bit"},
