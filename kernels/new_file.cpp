@@ -62,7 +62,10 @@ int take(const fs::path& path) {
   }
   if (descriptor >= 0) {
     if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) {
-      if (is_ours(descriptor, path) && ::ftruncate(descriptor, 0) == 0) return descriptor;
+      if (is_ours(descriptor, path)) {
+        if (::ftruncate(descriptor, 0) == 0) return descriptor;
+        if (is_new) ::unlink(path.c_str());
+      }
     } else if (is_new && errno != EWOULDBLOCK) {
       return descriptor;
     }

@@ -198,6 +198,10 @@ void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t>
 }
 
 void StateFolder::forget_after(std::int64_t step) {
+  // A run that was killed behind its state has not named its weights.
+  const fs::path weights = file_of(folder_, step, kWeights);
+  if (std::error_code ignored; fs::exists(weights, ignored))
+    link_file(weights, folder_ / "last.safetensors");
   for (const std::int64_t later : steps_in(folder_))
     if (later > step) remove_state(folder_, later);
   for (const std::int64_t best_step : bests_in(folder_)) {
