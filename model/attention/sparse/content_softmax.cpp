@@ -101,9 +101,8 @@ std::vector<FoundGroups> ContentSoftmaxMixer::find(const Tensor& q, const Tensor
 Tensor ContentSoftmaxMixer::rows(const Tensor& q, const Tensor& keys, const TokenGrid& grid,
                                  const std::vector<FoundGroups>& passes, std::int64_t first,
                                  std::int64_t count) const {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  Tensor scores = (to_compute_type(q.narrow(2, first, count)) * scale)
-                      .matmul(to_compute_type(keys).transpose(-2, -1));
+  Tensor scores =
+      scaled_products(to_compute_type(q.narrow(2, first, count)), to_compute_type(keys));
   if (shares_qk_) {
     const Tensor own = at::zeros({count, grid.num_tokens()}, scores.options());
     own.diagonal(first).fill_(kOwnPenalty);

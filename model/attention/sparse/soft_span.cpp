@@ -75,10 +75,7 @@ Tensor head_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
     }
     order.push_back(groups.queries.flatten());
   }
-  const Tensor places = at::cat(order);
-  const Tensor place_of =
-      at::empty_like(places).scatter_(0, places, at::arange(places.numel(), at::kLong));
-  return at::cat(parts, 1).index_select(1, place_of.to(q.device()));
+  return in_patch_order(parts, order);
 }
 
 }  // namespace

@@ -1,10 +1,10 @@
 #include "model/attention/sparse/softmax_sums.h"
 
 #include "model/attention/compute_type.h"
+#include "model/attention/positions/position_rule.h"
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -12,17 +12,20 @@ namespace hydrascope::model {
 
 using at::Tensor;
 
+StableExponentials stable_exponentials(const Tensor& scores) {
+  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
+  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
+  return {(scores - maximum).exp(), maximum};
+}
+
 Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& weights) {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  Tensor scores = (to_compute_type(q) * scale).matmul(to_compute_type(k).transpose(-2, -1));
+  Tensor scores = scaled_products(to_compute_type(q), to_compute_type(k));
   if (weights.defined()) {
     const Tensor unseen =
         weights.scalar_type() == at::kBool ? weights.logical_not() : weights.detach().eq(0);
     scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
   }
-  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
-  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
-  Tensor exponentials = (scores - maximum).exp();
+  auto [exponentials, maximum] = stable_exponentials(scores);
   if (weights.defined() && weights.scalar_type() != at::kBool)
     exponentials = exponentials * weights;
   return at::cat(

@@ -7,6 +7,14 @@
 
 namespace hydrascope::model {
 
+/// e^(s - maximum) of scores (..., n, m), and the maximum (..., n, 1), which has no gradient.
+struct StableExponentials {
+  at::Tensor values;
+  at::Tensor maximum;
+};
+/// -inf is the score of a key that is not seen; a query may see nothing, and has zeros.
+StableExponentials stable_exponentials(const at::Tensor& scores);
+
 /// Numerators, denominator and maximum of softmax(q k^T / sqrt(d)) over some keys, one beside the
 /// other: q (..., n, d), k (..., m, d), v (..., m, w) -> (..., n, w + 2), in the type of the
 /// computation. `weights`, broadcast to (..., n, m): bool, whether a query sees a key, or numbers from 0

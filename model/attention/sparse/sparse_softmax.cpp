@@ -81,10 +81,7 @@ Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
 Tensor scored_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
                    const ScoredPairs& scored) {
   if (scored.rule == nullptr) return softmax_sums(q, k, v, sees);
-  const Tensor scores = scores_of(q, k, sees, scored);
-  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
-  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
-  const Tensor weights = (scores - maximum).exp();
+  const auto [weights, maximum] = stable_exponentials(scores_of(q, k, sees, scored));
   return at::cat(
       {weighed_values(weights, v, q.size(3), scored), weights.sum(-1, /*keepdim=*/true), maximum},
       -1);
@@ -129,11 +126,7 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
     }
     order.push_back(groups.queries.flatten());
   }
-  // Where each patch is among the parts.
-  const Tensor places = at::cat(order);
-  const Tensor place_of =
-      at::empty_like(places).scatter_(0, places, at::arange(places.numel(), at::kLong));
-  return at::cat(parts, 1).index_select(1, place_of.to(q.device()));
+  return in_patch_order(parts, order);
 }
 
 /// `mix_patches` with scores that a rule changes.
@@ -176,6 +169,13 @@ std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, cons
         {overview, overview.narrow(1, 0, 1), at::zeros({grid.num_overview(), 1}, at::kBool)});
   }
   return passes;
+}
+
+Tensor in_patch_order(const std::vector<Tensor>& parts, const std::vector<Tensor>& patches) {
+  const Tensor places = at::cat(patches);
+  const Tensor part_of =
+      at::empty_like(places).scatter_(0, places, at::arange(places.numel(), at::kLong));
+  return at::cat(parts, 1).index_select(1, part_of.to(parts.front().device()));
 }
 
 Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,

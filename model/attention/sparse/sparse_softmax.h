@@ -118,6 +118,10 @@ class SparseSoftmaxMixer final : public TokenMixer {
   at::Tensor overview_;  ///< b of each head (H), where it is learned
 };
 
+/// What groups gave, (B, n, ...) each, in the order of the patches (n, int64 on the CPU) that asked.
+at::Tensor in_patch_order(const std::vector<at::Tensor>& parts,
+                          const std::vector<at::Tensor>& patches);
+
 /// What patches see by groups: q, k, v (B, N, h, .) -> (B, image tokens, h, width of v). The first
 /// `num_shared` tokens are seen by all; a negative key counts from the first patch back, into the
 /// prefix tokens.

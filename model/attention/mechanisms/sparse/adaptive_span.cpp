@@ -66,10 +66,8 @@ class AdaptiveSpanMixer final : public TokenMixer {
 
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
-    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
     const Tensor rows = q.narrow(2, first, count);
-    const Tensor scores =
-        (to_compute_type(rows) * scale).matmul(to_compute_type(k).transpose(-2, -1));
+    const Tensor scores = scaled_products(to_compute_type(rows), to_compute_type(k));
     const Tensor weights = span_weights(grid, spans_of(rows), ramp_, first, count);
     const Tensor seen =
         scores.masked_fill(weights.detach().eq(0), -std::numeric_limits<double>::infinity());
