@@ -2,9 +2,9 @@
 
     python3 tests/mutation/mutation_test.py FOLDER [--only NUMBER ...] [--jobs N] [--report FILE]
 
-All of `mutants.py` are compiled into one build in FOLDER, a copy of the checkout, and the environment chooses one of them: what compiles
-once runs for each. Programs of tests run one after the other, those of the mutant's room first, and the first test
-that fails ends a mutant. Without a mutant all of them must pass.
+All of `mutants.py` are compiled into one build in FOLDER, a copy of the checkout, and the environment chooses one of
+them: what compiles once runs for each. Programs of tests run one after the other, that of the mutant's room first, and
+the first test that fails ends a mutant. Without a mutant all of them must pass.
 """
 
 import argparse
