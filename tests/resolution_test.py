@@ -187,6 +187,18 @@ class Pictures(Folder):
             self.make("refused", "--part", "train", "--held-out", str(evaluation))
         self.assertIn("3 evaluation photographs", said.getvalue())
 
+    def test_refuses_folders_that_are_not_there(self) -> None:
+        train = ["--part", "train", "--held-out"]
+        (self.folder / "empty").mkdir()
+        for words, text in (([*train, str(self.folder / "misspelt")], "no evaluation photographs below"),
+                            ([*train, str(self.folder / "empty")], "no evaluation photographs below"),
+                            (["--photographs", str(self.folder / "empty")], "images.csv"),
+                            (["--backgrounds", str(self.folder / "misspelt")], "no such file or folder")):
+            with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:
+                self.make("refused", *words)
+            self.assertIn(text, said.getvalue())
+        self.assertFalse((self.folder / "refused").exists())
+
 
 class Figures(unittest.TestCase):
     def test_standard_errors_are_binomial(self) -> None:
@@ -228,9 +240,9 @@ class Runs(Folder):
         calls.write_text("")
         given = ["--program", self.program, "--docs", self.folder / "docs", "--photographs", self.folder / "photographs",
                  "--scenes", self.folder / "scenes", *words]
-        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as said:
+        with contextlib.redirect_stdout(io.StringIO()) as printed, contextlib.redirect_stderr(io.StringIO()) as said:
             code = resolution.main([str(word) for word in given])
-        self.said = said.getvalue()
+        self.printed, self.said = printed.getvalue(), said.getvalue()
         return code, sum(not line.startswith("doctor") for line in calls.read_text().splitlines())
 
     def rows(self) -> list[resolution.Json]:
@@ -261,6 +273,7 @@ class Runs(Folder):
         self.assertEqual({row["n"] for row in self.rows()}, {5})
         self.assertIn("| one |" + " 75.0 ± 19.4 / 90.0 |" * sizes + " 5 |", self.page())
         self.assertEqual(self.measure(*words, "--limit", "3"), (0, 0))
+        self.assertIn("one, L1, 224, whole: known, 75.0 ± 19.4 / 90.0, 25.0 ms", self.printed)
         self.assertEqual(self.measure(*words), (0, sizes))
         self.assertEqual({row["n"] for row in self.rows()}, {8})
         self.assertEqual(self.measure(*words, "--limit", "5"), (0, 0))
@@ -298,6 +311,12 @@ class Runs(Folder):
         for words in (["--models", "nothing"], ["--sets", "L4"], ["--docs", str(self.folder), "--scenes"]):
             with self.assertRaises(SystemExit):
                 self.measure(*words)
+        one = ["--models", f"one={self.folder}/one.safetensors"]
+        for words in (["--limit", "0"], ["--scenes", str(self.folder / "misspelt")]):
+            with self.assertRaises(SystemExit):
+                self.measure(*one, *words)
+        self.assertEqual(self.measure("--sets", "L1", "L2", "--parts", "300", *one), (2, 0))
+        self.assertIn("nothing to measure", self.said)
 
 
 if __name__ == "__main__":

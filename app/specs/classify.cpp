@@ -45,8 +45,8 @@ CommandSpec classify_spec() {
              integer("video-stride", "classify every Nth frame of a video",
                      otherwise("one frame per second"), at_least(1), in("Input"))},
             general_options()});
-  spec.common = {"model",  "attn",      "native", "img-size", "precision",
-                 "device", "recursive", "topk",   "output",   "format"};
+  spec.common = {"model",  "attn",      "native", "views",  "img-size", "precision",
+                 "device", "recursive", "topk",   "output", "format"};
   spec.examples = {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",

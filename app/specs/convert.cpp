@@ -173,7 +173,8 @@ CommandSpec convert_spec() {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
       "hydrascope convert --attn window --attn-opt window.prefix_rows=learned --pos-interp tile "
-      "--overview on -i photos/ --sizes 224,512,1088x1920 --scenes large/ -o window.safetensors",
+      "--overview on --steps-outputs 0 --epochs 0 -i photos/ --sizes 224,512,1088x1920 --scenes "
+      "large/ -o window.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "
       "'@more.txt' -o mixed.safetensors --save-dtype float16 --report mixed.html --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "

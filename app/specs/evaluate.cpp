@@ -17,8 +17,8 @@ CommandSpec evaluate_spec() {
             hide(label_options(), {"label-type"}), score_options(), preprocessing_options(),
             views_options(), set_runtime_options(), launch_options(), output_options(),
             earlier_evaluate_options(), general_options()});
-  spec.common = {"model",      "attn",         "img-size",     "precision", "device",
-                 "labels-csv", "limit-images", "require-top1", "output",    "format"};
+  spec.common = {"model",      "attn",         "views",        "img-size", "precision", "device",
+                 "labels-csv", "limit-images", "require-top1", "output",   "format"};
   spec.examples = {
       "hydrascope evaluate imagenet/val",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",

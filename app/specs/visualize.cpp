@@ -137,8 +137,8 @@ CommandSpec visualize_spec() {
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
                        heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
                        views_options(), runtime_options(), label_options(), general_options()});
-  spec.common = {"model", "attn",      "native", "method", "layer",
-                 "class", "precision", "output", "html",   "save-raw"};
+  spec.common = {"model", "attn",      "native", "views", "method",  "layer",
+                 "class", "precision", "output", "html",  "save-raw"};
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",

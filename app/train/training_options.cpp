@@ -170,7 +170,15 @@ model::training::ResolutionOptions resolutions_of(const TrainingRequest& request
   model::training::ResolutionOptions resolutions{.sizes = request.sizes};
   for (const image::Size& size : request.sizes)
     require_whole_patches(size, transform.patch_size, "--sizes");
-  if (!request.scenes.empty()) resolutions.backgrounds = background_pictures(request.scenes);
+  if (request.scenes.empty()) return resolutions;
+  resolutions.backgrounds = background_pictures(request.scenes);
+  if (std::ranges::none_of(request.sizes, [&](const image::Size& size) {
+        return has_scenes(resolutions, size, transform.img_size);
+      })) {
+    throw UsageError(
+        "scenes need a size above " + size_text(transform.img_size) + " (HxW) in both edges",
+        "--scenes", "give such a size to --sizes, or leave --scenes out");
+  }
   return resolutions;
 }
 

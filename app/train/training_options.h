@@ -74,7 +74,8 @@ image::TransformConfig training_transform(const ResolvedTransform& transform);
 std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
                                                           std::int32_t source,
                                                           std::set<std::filesystem::path>& known);
-/// Throws Error(invalid_argument) for sizes that the patch does not divide.
+/// Throws Error(invalid_argument) for sizes that the patch does not divide, and for backgrounds
+/// where no size is large enough for a scene.
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform);
 /// The request's loader: crops of `transform`'s size, normalised as it says, by the workers that

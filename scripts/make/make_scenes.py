@@ -185,6 +185,12 @@ def main() -> None:
     if is_training != (arguments.held_out is not None):
         parser.error("--part train and --held-out go together")
     folder = arguments.photographs
+    for needed in [arguments.backgrounds, folder if is_training else folder / "images.csv"]:
+        if not needed.exists():
+            parser.error(f"no such file or folder: {needed}")
+    # An empty one, or a misspelt one, would guard nothing.
+    if is_training and not pictures_below(arguments.held_out):
+        parser.error(f"no evaluation photographs below {arguments.held_out}")
     photographs = training_photographs(folder) if is_training else labelled_photographs(folder)
     backgrounds = backgrounds_of(arguments.backgrounds, arguments.part)
     if not photographs or not backgrounds or arguments.count < 1:

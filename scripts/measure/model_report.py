@@ -238,12 +238,13 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
                  f"(bfloat16, {figures['machine']})\n")
     sizes = recipe.get("sizes")
     learned_at = f"sizes from {sizes[0]} to {sizes[-1]}" if sizes else "224 pixels"
+    larger = " [Larger ones, and small things in large pictures](../../docs/resolution.md)." if sizes else ""
     others = ", ".join(f"{top1:.1f} ({teacher['sizes'][size]:.1f}) at {size}" for size, top1 in row["sizes"].items())
     text += f"""
 ## Limits
 
 - It learned to imitate the softmax model on the kinds of pictures above. Classes far from them lose more than the mean says.
-- It learned at {learned_at}. Top-1 on {PHOTOGRAPHS} at other sizes (in brackets the softmax model): {others}.
+- It learned at {learned_at}. Top-1 on {PHOTOGRAPHS} at other sizes (in brackets the softmax model): {others}.{larger}
 - It repeats the errors and the biases of the softmax model.
 
 Licence: Apache-2.0, as the softmax model's (`assets/NOTICE`).

@@ -176,8 +176,11 @@ class Record:
         fresh.write_text(text + "\n", encoding="utf-8")
         fresh.replace(self.file)
 
+    def row(self, model: Model, case: Case) -> Json | None:
+        return self.rows.get((model.sha256, case.set, case.part, case.view))
+
     def is_measured(self, model: Model, case: Case, limit: int | None) -> bool:
-        row = self.rows.get((model.sha256, case.set, case.part, case.view))
+        row = self.row(model, case)
         # Five pictures are not thinned out.
         wanted = min(limit or len(case.labels), len(case.labels)) if case.set != "L3" else len(case.labels)
         return row is not None and row["labels"] == case.digest() and row["n"] >= wanted
@@ -211,6 +214,10 @@ def score(row: Json | None) -> str:
 
 def milliseconds(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def summary(row: Json) -> str:
+    return f"{score(row)}, {milliseconds(row['model_ms'])} ms, {row['peak_mb']} MB, n={row['n']}"
 
 
 def counts(rows: list[Json]) -> str:
@@ -394,6 +401,11 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     for set_name, option in (("L1", "photographs"), ("L2", "scenes")):
         if set_name in arguments.sets and getattr(arguments, option) is None:
             parser.error(f"{set_name} needs --{option}")
+    for folder, name in ((arguments.photographs, "images.csv"), (arguments.scenes, "labels.csv"), (arguments.enlarged, "labels.csv")):
+        if folder and not (folder / name).is_file():
+            parser.error(f"no such file: {folder / name}")
+    if arguments.limit is not None and arguments.limit < 1:
+        parser.error(f"--limit: expected at least one picture, found {arguments.limit}")
     try:
         arguments.models = [named_model(word) for word in arguments.models]
     except argparse.ArgumentTypeError as error:
@@ -406,13 +418,17 @@ def main(words: list[str] | None = None) -> int:
     record = Record(arguments.docs / "measurements" / "resolution.json")
     failed = 0
     cases = cases_of(arguments)
+    if arguments.sets and not cases:
+        print("error: nothing to measure: these sets, views and parts have nothing in common", file=sys.stderr)
+        return 2
     where = place_of(arguments.program) if cases else {}
     for model in arguments.models if cases else []:
         record.models[model.sha256] = model.title
         for case in cases:
-            if not arguments.again and record.is_measured(model, case, arguments.limit):
-                continue
             name = f"{model.title}, {case.set}, {case.part}, {case.view}"
+            if not arguments.again and record.is_measured(model, case, arguments.limit):
+                print(f"{name}: known, {summary(record.row(model, case))}")
+                continue
             try:
                 result = measure(arguments.program, model, case, arguments.limit)
             except Failure as failure:
@@ -420,7 +436,7 @@ def main(words: list[str] | None = None) -> int:
                 print(f"{name}: {failure}", file=sys.stderr)
                 continue
             record.add(model, case, result, where)
-            print(f"{name}: {score(result)}, {milliseconds(result['model_ms'])} ms, {result['peak_mb']} MB, n={result['n']}", flush=True)
+            print(f"{name}: {summary(result)}", flush=True)
     record.write()
     write_pages(record, arguments.docs)
     return 1 if failed else 0

@@ -287,6 +287,8 @@ TEST_F(DistillCli, RefusesWithAReason) {
   expect(command("o.safetensors", {"--attn hydra --sizes 32,0x5"}), 2, {"--sizes", "0x5"});
   expect(command("o.safetensors", {"--sizes 20"}), 2, {"--sizes 20x20", "of the patch"});
   expect(command("o.safetensors", {"--sizes 32 --scenes", in("missing")}), 2, {"missing"});
+  expect(command("o.safetensors", {"--sizes 8,16x32 --scenes", in("pictures")}), 2,
+         {"--scenes", "above 16x16 (HxW)"});
   expect(command("o.pth", {"--attn hydra"}), 2, {"safetensors"});
   expect(command("o.safetensors", {"--attn hydra --report a.txt"}), 2, {".html"});
   expect(command("o.safetensors", {"--attn hydra --reset-head"}), 2, {"nothing to teach"});

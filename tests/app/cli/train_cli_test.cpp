@@ -133,6 +133,7 @@ TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
   expect({"--sizes 0x8"}, {"--sizes", "0x8"});
   expect({"--scenes", in("train")}, {"--scenes", "--sizes"});
   expect({"--sizes 32 --scenes", in("missing")}, {"missing"});
+  expect({"--sizes 8,16,16x32 --scenes", in("train")}, {"--scenes", "above 16x16 (HxW)"});
   for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})
     expect({"--sizes 32", "--" + std::string(name), "0.5"}, {name, "does not go with --sizes"});
   expect({"--sizes 32 --aa rand-m9"}, {"--aa", "does not go with --sizes"});
