@@ -1,5 +1,6 @@
 #include "app/options/requests.h"
 
+#include "app/pictures/decoding_workers.h"
 #include "kernels/error.h"
 
 #include <cstdlib>
@@ -94,8 +95,12 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   // What training has by default is of its steps.
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
+  read.take("max-bytes", request.decode.max_bytes);
+  if (options.declares("isolate-decoding") && options.flag("isolate-decoding"))
+    request.decode.reader = &decoding_workers(options.number("decode-timeout"));
   request.decode.apply_exif =
       exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
+  read.take("check-precision", request.check_precision);
   read.take("ddp-timeout", request.join_timeout);
   request.fail_fast = read.is("on-error", "fail");
   return request;
