@@ -95,8 +95,7 @@ std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
 
 void write_not_finite(const std::vector<NotFinite>& all, std::ostream& out) {
   for (const NotFinite& one : all)
-    out << one.tensor << " is not finite: " << one.nan << " NaN, " << one.infinite
-        << " infinite\n";
+    out << one.tensor << " is not finite: " << one.nan << " NaN, " << one.infinite << " infinite\n";
   if (all.empty()) out << "all weights are finite\n";
 }
 

@@ -20,8 +20,8 @@ std::span<const float> values_of(const at::Tensor& logits) {
 }  // namespace
 
 std::string PrecisionFindings::describe() const {
-  return "precision: " + std::to_string(images) + " pictures in float32, too: " +
-         std::to_string(flips) + (flips == 1 ? " has" : " have") +
+  return "precision: " + std::to_string(images) +
+         " pictures in float32, too: " + std::to_string(flips) + (flips == 1 ? " has" : " have") +
          " another top-1, logits differ by at most " + significant(largest_difference, 3) +
          (where.empty() ? "" : " (" + printable(where) + ")");
 }
@@ -35,8 +35,7 @@ void PrecisionCheck::add(const PipelineResult& result) {
 
 PrecisionFindings PrecisionCheck::compare(RunRequest run, const ModelSource& source,
                                           const image::TransformConfig& transform,
-                                          std::int64_t video_stride,
-                                          const Console& console) const {
+                                          std::int64_t video_stride, const Console& console) const {
   run.precision = "float32";
   run.calibration.clear();
   model::Classifier classifier = make_classifier(run, source, transform, console.errors_only());

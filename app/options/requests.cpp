@@ -1,6 +1,7 @@
 #include "app/options/requests.h"
 
 #include "app/pictures/decoding_workers.h"
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 
 #include <cstdlib>
@@ -96,8 +97,11 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);
-  if (options.declares("isolate-decoding") && options.flag("isolate-decoding"))
-    request.decode.reader = &decoding_workers(options.number("decode-timeout"));
+  bool isolates = false;
+  read.take("isolate-decoding", isolates);
+  if (isolates) request.decode.reader = &decoding_workers(options.number("decode-timeout"));
+  if (!isolates && read.given("decode-timeout"))
+    throw UsageError("works with --isolate-decoding only", options.origin("decode-timeout"));
   request.decode.apply_exif =
       exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
   read.take("check-precision", request.check_precision);

@@ -68,11 +68,13 @@ std::vector<Option> input_options() {
                by_default("skip"), one_of({"skip", "fail"}), also({{"strict", "fail"}})),
           integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
                   by_default("536870912"), at_least(1)),
-          integer("max-bytes", "refuse files of pictures of more bytes than that before reading them",
+          integer("max-bytes",
+                  "refuse files of pictures of more bytes than that before reading them",
                   by_default("2147483647"), at_least(1), at_most(2147483647)),
-          flag("isolate-decoding",
-               "decode pictures in other processes, so that a file that makes a decoder crash, hang "
-               "or take too much memory costs its own record; not for video"),
+          flag(
+              "isolate-decoding",
+              "decode pictures in other processes, so that a file that makes a decoder crash, hang "
+              "or take too much memory costs its own record; not for video"),
           number("decode-timeout", "seconds that a picture may take with --isolate-decoding",
                  by_default("30"), at_least(0.1), at_most(1e6)),
       });

@@ -12,8 +12,8 @@
 #include <fcntl.h>
 #include <new>
 #include <optional>
-#include <spawn.h>
 #include <span>
+#include <spawn.h>
 #include <string>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -73,7 +73,9 @@ std::span<const std::byte> bytes_of(const Value& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
 
 template <class Values>
 bool receive(int socket, Values& values) {
@@ -234,7 +236,8 @@ void limit_memory(const Question& question) {
 }
 
 /// The picture, or in `error` why there is none.
-image::Picture answer_to(const Question& question, const fs::path& file, std::optional<Error>& error) {
+image::Picture answer_to(const Question& question, const fs::path& file,
+                         std::optional<Error>& error) {
   image::DecodeOptions options;
   options.apply_exif = question.applies_exif != 0;
   options.max_pixels = question.max_pixels;

@@ -51,8 +51,7 @@ std::optional<pid_t> process_with_lock(const struct stat& file) {
 }  // namespace
 
 // The lock is the open description's, so that it ends with it; no program that is started keeps it.
-FileLock::FileLock(const fs::path& path)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+FileLock::FileLock(const fs::path& path) : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
     is_taken_ = errno == EWOULDBLOCK;
 }

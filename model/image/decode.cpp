@@ -98,7 +98,8 @@ std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::pa
   const auto limit = static_cast<std::uintmax_t>(options.max_bytes);
   const auto check_size = [&](std::uintmax_t size) {
     if (size > limit)
-      throw Error(ErrorCode::too_large, "the file has more than " + std::to_string(limit) + " bytes");
+      throw Error(ErrorCode::too_large,
+                  "the file has more than " + std::to_string(limit) + " bytes");
   };
   std::vector<std::byte> bytes;
   std::error_code has_no_size;

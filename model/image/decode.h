@@ -37,7 +37,8 @@ struct DecodeOptions {
   /// Refuse larger files before reading them; both decoders' interfaces count bytes in an int.
   std::int64_t max_bytes = std::numeric_limits<int>::max();
   std::array<std::uint8_t, 3> background{255, 255, 255};  ///< what transparent pixels lie over
-  PictureReader* reader = nullptr;  ///< what `read_picture` leaves files to; null: it reads them itself
+  PictureReader* reader =
+      nullptr;  ///< what `read_picture` leaves files to; null: it reads them itself
 };
 
 /// Reads files elsewhere, in other processes.

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 class HostileFilesCliTest : public ::testing::Test {
  protected:
   HostileFilesCliTest() {
-    run_well({"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 -o", model_});
+    run_well(
+        {"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 -o", model_});
     hostile_.working_directory = folder_.path();
     hostile_.environment = {{"LD_PRELOAD", HYDRASCOPE_HOSTILE_FILES}};
   }
@@ -98,8 +99,7 @@ TEST_F(HostileFilesCliTest, AlsoWherePicturesAreScoredAndDrawn) {
   EXPECT_THAT(drawn.records()[1].at("error").at("message").get<std::string>(),
               HasSubstr("the decoder crashed"));
   EXPECT_TRUE(fs::exists(folder_.path() / "maps/z.heatmap.png"));
-  const Outcome tiles = run(
-      Words{"classify p --views tiles --format jsonl"} + more, hostile_);
+  const Outcome tiles = run(Words{"classify p --views tiles --format jsonl"} + more, hostile_);
   EXPECT_EQ(tiles.code, 3) << tiles.err;
   EXPECT_EQ(tiles.records().size(), 3U);
 }
@@ -107,9 +107,9 @@ TEST_F(HostileFilesCliTest, AlsoWherePicturesAreScoredAndDrawn) {
 TEST_F(HostileFilesCliTest, DecodersEndWithTheRun) {
   write_pictures({"a.ppm", "hang.ppm"});
   for (const int number : {SIGINT, SIGKILL}) {
-    Program program({"classify - --isolate-decoding --decode-timeout 2 --workers 1 --format jsonl -m",
-                     model_},
-                    hostile_);
+    Program program(
+        {"classify - --isolate-decoding --decode-timeout 2 --workers 1 --format jsonl -m", model_},
+        hostile_);
     program.type("p/a.ppm\n");
     Program::wait_until("a record", [&] { return program.output_so_far().ends_with('\n'); });
     program.type("p/hang.ppm\n");
@@ -140,6 +140,8 @@ TEST_F(HostileFilesCliTest, LargeFilesAreRefusedUnread) {
   EXPECT_EQ(records[1].at("error").at("code"), "unsupported_format");
   EXPECT_EQ(records[2].at("error").at("code"), "too_large");
   EXPECT_EQ(records[2].at("error").at("message"), "the file has more than 200000 bytes");
+  expect_error(2, {"works with --isolate-decoding only (--decode-timeout)"},
+               {"classify p --decode-timeout 3"}, here);
   // A device has no size, and no end.
   const Outcome endless = run({"classify /dev/zero --format jsonl -m", model_});
   EXPECT_EQ(endless.code, 3) << endless.err;

@@ -42,12 +42,19 @@ TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {
                  ppm(32, 24, 50 * i));
   const fs::path tiny = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/states/0.1/tiny";
   const Words common{"--batch-size 2 --threads 1 --workers 1 --device cpu"};
-  const Words train = Words{"train", folder.path() / "set", "-m", tiny, "-o", folder.path() / "run",
+  const Words train = Words{"train",
+                            folder.path() / "set",
+                            "-m",
+                            tiny,
+                            "-o",
+                            folder.path() / "run",
                             "--held-out 2 --epochs 1000000"} +
                       common;
-  const Words convert = Words{"convert --attn hedgehog -m", tiny, "-i", folder.path() / "set", "-o",
-                              folder.path() / "new.safetensors", "--held-out 2 --epochs 1000000"} +
-                        common;
+  const Words convert =
+      Words{"convert --attn hedgehog -m",   tiny, "-i",
+            folder.path() / "set",          "-o", folder.path() / "new.safetensors",
+            "--held-out 2 --epochs 1000000"} +
+      common;
   for (const auto& [words, begun] :
        {std::pair(train, folder.path() / "run"),
         std::pair(convert, folder.path() / "new.safetensors.training")}) {

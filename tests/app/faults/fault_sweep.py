@@ -11,6 +11,7 @@ there, meets that fault, and is started once more as its user would. What has to
 - the second start ends with 0 and in the bytes of the undisturbed run;
 - no hidden file is left by then.
 
+A disk is read-only from the first change on, or not at all.
 --points takes that many changes of each command, evenly; without it all but the inner ones of many writes to one file in a row.
 --random kills each command that many times at moments drawn over its whole time instead, every second time also the run behind the first
 kill, and asks the same of what comes then.
@@ -32,7 +33,7 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/data/states/0.1/tiny"
-KINDS = ("kill", "full", "error", "short")
+KINDS = ("kill", "full", "readonly", "error", "short")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+')
 
@@ -160,11 +161,14 @@ class Sweep:
         return f"the next run leaves {hidden[0]}" if hidden else None
 
     def seconds_of(self, case):
-        """Of an undisturbed run."""
-        folder = self.fresh(case, "time")
-        begin = time.monotonic()
-        self.start(folder, case.arguments)
-        return time.monotonic() - begin
+        """Of the fastest of three undisturbed runs."""
+        fastest = float("inf")
+        for _ in range(3):
+            folder = self.fresh(case, "time")
+            begin = time.monotonic()
+            self.start(folder, case.arguments)
+            fastest = min(fastest, time.monotonic() - begin)
+        return fastest
 
     def try_moment(self, case, number, moments, before, whole):
         """Kills it at `moments` (seconds behind its start, and then behind that of the run that goes on). The same result."""
@@ -246,7 +250,7 @@ def main():
                 calls = [(number, moments) for number, (_, moments) in enumerate(tries)]
             else:
                 tries = [(kind, point) for kind in arguments.kind or KINDS for point in points_of(changes, arguments.points)
-                         if kind != "short" or changes[point - 1].startswith("write ")]
+                         if (kind != "short" or changes[point - 1].startswith("write ")) and (kind != "readonly" or point == 1)]
                 attempt, calls = sweep.try_point, tries
             with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
                 outcomes = list(pool.map(lambda call, case=case, attempt=attempt, before=before, whole=whole:

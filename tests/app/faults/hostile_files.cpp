@@ -51,8 +51,8 @@ FILE* fopen64(const char* path, const char* mode) {
 }
 
 void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) {
-  void* mapped = next<void*(void*, size_t, int, int, int, off_t)>("mmap")(
-      address, size, protection, flags, file, offset);
+  void* mapped = next<void*(void*, size_t, int, int, int, off_t)>("mmap")(address, size, protection,
+                                                                          flags, file, offset);
   const char* length = std::getenv("SHORTENED_TO");
   if (file < 0 || length == nullptr) return mapped;
   char link[40];

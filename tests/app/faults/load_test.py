@@ -67,10 +67,10 @@ class Load:
                 self.errors[name] = code
             else:
                 target = good[i % len(good)]
-            late = i > count * 3 // 4 and i % 200 == 99
+            late = i > count * 3 // 4 and i % 100 == 99
             if late:
                 shutil.copy(target, path)
-                (self.removed if i % 400 == 99 else self.emptied).append(name)
+                (self.removed if i % 200 == 99 else self.emptied).append(name)
                 self.errors[name] = "not_found" if name in self.removed else "empty"
             else:
                 os.symlink(target, path)
