@@ -3,6 +3,7 @@
 #include "app/model/auto_precision.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/model/precision_check.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
 #include "app/pipeline/pipeline.h"
@@ -87,13 +88,15 @@ int run_classify(const ParsedOptions& options) {
   const auto& [source, transform] = *opened;
   require_inputs(words, "classify");
   check_shareable(team, request);
+  if (run.check_precision) team.refuse("--check-precision");
   const image::Labels labels = resolve_labels(request.labels, source).labels;
   if (request.label_type == LabelType::id && !labels.has_ids()) {
     throw UsageError("the labels have no ids", "--label-type id");
   }
   opened->announce(console, request.transform.is_printed);
   team.join(run.join_timeout);
-  const std::jthread decoders = image::prepare_to_decode(words);
+  const std::jthread decoders =
+      run.decode.reader == nullptr ? image::prepare_to_decode(words) : std::jthread();
   run = with_fastest_precision(std::move(run), source.config, console, &team);
   model::Classifier classifier = make_classifier(run, source, transform.config, console);
 
@@ -133,7 +136,9 @@ int run_classify(const ParsedOptions& options) {
   }
   InputCount count(words, request.recursive, progress,
                    [&](std::int64_t input) { return team.takes(input); });
+  PrecisionCheck check(run.check_precision);
   const auto report = [&](const PipelineResult& result) {
+    check.add(result);
     ClassifyRecord record;
     record.input = result.input.given;
     record.frame = result.frame;
@@ -196,6 +201,10 @@ int run_classify(const ParsedOptions& options) {
   if (input_file) input_file->close();
   output.close();
   console.detail(timing.describe(model_threads(run), pipeline.workers));
+  if (check.is_wanted() && !stop_requested()) {
+    console.note(
+        check.compare(run, source, transform.config, request.video_stride, console).describe());
+  }
   // This ends the other processes, too.
   if (failed > 0 && run.fail_fast && !stop_requested()) return kExitFailed;
   team.sum({&failed});

@@ -4,12 +4,16 @@
 #include "app/model/mechanism_listing.h"
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"
+#include "model/checkpoint/formats/mapped_file.h"
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <malloc.h>
+#include <string_view>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -44,6 +48,29 @@ void keep_large_blocks() {
   mallopt(M_TRIM_THRESHOLD, kNeverMap);
 }
 
+/// Weights are mapped, not copied. Reading what another program has cut off raises SIGBUS in the
+/// thread that reads, which holds none of the locks that are taken here.
+extern "C" void say_what_was_shortened(int, siginfo_t* info, void*) {
+  const std::string_view file = checkpoint::mapped_file_at(info->si_addr);
+  if (file.empty()) {  // it happens again, and ends the program
+    std::signal(SIGBUS, SIG_DFL);
+    return;
+  }
+  for (const std::string_view part :
+       {std::string_view("error: the file was shortened while it was read ("), file,
+        std::string_view(")\n")})
+    static_cast<void>(!::write(STDERR_FILENO, part.data(), part.size()));
+  _exit(kExitFailed);
+}
+
+void notice_shortened_files() {
+  struct sigaction action {};
+  sigemptyset(&action.sa_mask);
+  action.sa_sigaction = say_what_was_shortened;
+  action.sa_flags = SA_SIGINFO;
+  sigaction(SIGBUS, &action, nullptr);
+}
+
 int run(std::vector<std::string> words) {
   if (words.size() == 2 && words.front() == kWriteMechanisms)
     return write_registrations(words.back());
@@ -64,6 +91,7 @@ int main(int argc, char** argv) {
   namespace app = hydrascope::app;
   app::keep_large_blocks();
   app::install_signal_handlers();
+  app::notice_shortened_files();
   const std::vector<std::string> words(argv + 1, argv + argc);
   const int code = app::guarded(words, [&] { return app::run(words); });
   // Everything is written and closed. LibTorch takes longer to take itself apart, operator by

@@ -9,8 +9,10 @@
 #include "app/evaluate/faithfulness.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/model/precision_check.h"
 #include "app/pipeline/pipeline.h"
 #include "app/results/format.h"
+#include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
 #include "app/run/process_team.h"
@@ -76,6 +78,7 @@ int run_over_set(EvaluateRequest request) {
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps)
     plan = plan_faithfulness(request.faithfulness, run.seed, source.config, transform.config);
+  if (run.check_precision) team.refuse("--check-precision");
   run.launch = team.launch();
   team.join(run.join_timeout);
   model::Classifier classifier =
@@ -91,6 +94,8 @@ int run_over_set(EvaluateRequest request) {
   std::optional<OutputFile> output;
   if (team.is_first()) output.emplace(request.output.file);
   Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
+  PrecisionCheck check(run.check_precision);
+  evaluation.watch(check);
   evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
   // This ends the other processes, too.
   if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
@@ -111,6 +116,14 @@ int run_over_set(EvaluateRequest request) {
   scores.add_accuracy(results.summary);
   add_run(results.summary, source, transform.config, classifier, evaluation.timing());
   if (jobs.scores) scores.add_calibration(results.summary);
+  if (check.is_wanted() && !stop_requested()) {
+    const PrecisionFindings findings =
+        check.compare(run, source, transform.config, /*video_stride=*/0, console);
+    console.note(findings.describe());
+    results.summary.add("precision_check_images", findings.images);
+    results.summary.add("precision_check_flips", findings.flips);
+    results.summary.add("precision_check_largest_difference", rounded(findings.largest_difference));
+  }
   if (reference) {
     reference->add_facts(results.summary);
     scores.add_agreement(results.summary);

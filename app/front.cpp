@@ -2,6 +2,7 @@
 // rest to hydrascope-engine. Linked without LibTorch, whose libraries take longer to load than all
 // that this does.
 #include "app/command_line.h"
+#include "app/pictures/decoding_workers.h"
 #include "app/run/local_ranks.h"
 #include "kernels/error.h"
 
@@ -53,6 +54,8 @@ void wait_briefly_for_threads() {
 int main(int argc, char** argv) {
   namespace app = hydrascope::app;
   const std::vector<std::string> given(argv + 1, argv + argc);
+  if (given.size() == 2 && given.front() == app::kDecodePictures)
+    return app::decode_pictures_for(std::atoi(given.back().c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
     if (const auto code = app::answer_from_tables(words)) return *code;

@@ -1,14 +1,20 @@
-// hydrascope inspect: what a checkpoint's header says, without loading a tensor.
+// hydrascope inspect: what a checkpoint's header says, and whether its numbers are numbers.
 #include "app/command.h"
 #include "app/model/assets.h"
+#include "app/options/requests.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/checkpoint.h"
 
+#include <cstdint>
+#include <cstring>
 #include <filesystem>
+#include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -46,6 +52,58 @@ Findings look_at(const checkpoint::WeightFile& file) {
     findings.problem = with_flags(findings.problem);
   }
   return findings;
+}
+
+/// How many numbers of a tensor are none.
+struct NotFinite {
+  std::string tensor;
+  std::int64_t nan = 0;
+  std::int64_t infinite = 0;
+};
+
+/// `exponent` and `fraction`: masks of IEEE 754's fields. All of an exponent's bits are set in what
+/// is not finite; then a fraction of zero is an infinity.
+template <class Bits>
+void count(std::span<const std::byte> bytes, Bits exponent, Bits fraction, NotFinite& found) {
+  for (std::size_t at = 0; at + sizeof(Bits) <= bytes.size(); at += sizeof(Bits)) {
+    Bits bits{};
+    std::memcpy(&bits, bytes.data() + at, sizeof bits);
+    if ((bits & exponent) != exponent) continue;
+    ++((bits & fraction) == 0 ? found.infinite : found.nan);
+  }
+}
+
+/// Of the types that weights can have.
+std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
+  using checkpoint::Dtype;
+  std::vector<NotFinite> all;
+  for (const checkpoint::TensorView& view : file.tensors()) {
+    NotFinite found{view.name};
+    switch (view.dtype) {
+      case Dtype::F16: count<std::uint16_t>(view.data, 0x7C00, 0x03FF, found); break;
+      case Dtype::BF16: count<std::uint16_t>(view.data, 0x7F80, 0x007F, found); break;
+      case Dtype::F32: count<std::uint32_t>(view.data, 0x7F800000, 0x007FFFFF, found); break;
+      case Dtype::F64:
+        count<std::uint64_t>(view.data, 0x7FF0000000000000, 0x000FFFFFFFFFFFFF, found);
+        break;
+      default: break;
+    }
+    if (found.nan + found.infinite > 0) all.push_back(std::move(found));
+  }
+  return all;
+}
+
+void write_not_finite(const std::vector<NotFinite>& all, std::ostream& out) {
+  for (const NotFinite& one : all)
+    out << one.tensor << " is not finite: " << one.nan << " NaN, " << one.infinite << " infinite\n";
+  if (all.empty()) out << "all weights are finite\n";
+}
+
+OrderedJson json_of(const std::vector<NotFinite>& all) {
+  OrderedJson json = OrderedJson::array();
+  for (const NotFinite& one : all)
+    json.push_back({{"name", one.tensor}, {"nan", one.nan}, {"infinite", one.infinite}});
+  return json;
 }
 
 OrderedJson json_of(const checkpoint::WeightFile& file, const Findings& findings) {
@@ -108,20 +166,26 @@ int run_inspect(const ParsedOptions& options) {
   const checkpoint::WeightFile file =
       checkpoint::WeightFile::open(cached.value_or(given), {options.flag("use-ema")});
   const Findings findings = look_at(file);
+  std::optional<std::vector<NotFinite>> verified;
+  if (options.flag("verify")) verified = not_finite(file);
   const auto& [name, wanted] = output_request(options);
   OutputFile output(name);
   std::ostream& out = output.stream();
   if (is_json(wanted)) {
-    out << json_of(file, findings)
-               .dump(wanted == Format::json ? 2 : -1, ' ', false,
+    OrderedJson json = json_of(file, findings);
+    if (verified) json["not_finite"] = json_of(*verified);
+    out << json.dump(wanted == Format::json ? 2 : -1, ' ', false,
                      OrderedJson::error_handler_t::replace)
         << '\n';
   } else {
     write_tensors(file, out);
   }
-  if (wanted == Format::text) write_summary(file, findings, out);
+  if (wanted == Format::text) {
+    write_summary(file, findings, out);
+    if (verified) write_not_finite(*verified, out);
+  }
   output.close();
-  return kExitOk;
+  return verified && !verified->empty() ? kExitCheckFailed : kExitOk;
 }
 
 }  // namespace hydrascope::app

@@ -205,6 +205,7 @@ void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness
 
 bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) {
   const std::size_t index = own_[reported_++];
+  if (check_ != nullptr) check_->add(result);
   if (result.error) {
     failures_.push_back(index);
     if (!team_.has_others()) scores_.add_failure();

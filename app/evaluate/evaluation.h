@@ -4,6 +4,7 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/faithfulness.h"
 #include "app/model/model_source.h"
+#include "app/model/precision_check.h"
 #include "app/pictures/labelled_set.h"
 #include "app/pipeline/pipeline.h"
 #include "app/results/table.h"
@@ -64,6 +65,8 @@ class Evaluation {
              const LabelledSet& set, model::Classifier& classifier, const PipelineOptions& pipeline,
              const Console& console, ProcessTeam& team);
 
+  /// `check` is told of every result.
+  void watch(PrecisionCheck& check) { check_ = &check; }
   /// `faithfulness` and `reference` may be null. A stop ends it early; what it interrupts counts
   /// nowhere.
   void run(FaithfulnessRun* faithfulness, ReferenceModel* reference);
@@ -106,6 +109,7 @@ class Evaluation {
   std::vector<ScoredPicture> scored_;
   std::vector<std::size_t> failures_;
   PipelineTiming timing_;
+  PrecisionCheck* check_ = nullptr;
 };
 
 }  // namespace hydrascope::app

@@ -167,6 +167,7 @@ std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
 std::vector<Option> views_options();
 std::vector<Option> runtime_options();
+std::vector<Option> precision_check_options();  // check-precision
 std::vector<Option> launch_options();
 std::vector<Option> output_options();
 std::vector<Option> label_options();

@@ -1,5 +1,7 @@
 #include "app/options/requests.h"
 
+#include "app/pictures/decoding_workers.h"
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 
 #include <cstdlib>
@@ -94,8 +96,15 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   // What training has by default is of its steps.
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
+  read.take("max-bytes", request.decode.max_bytes);
+  bool isolates = false;
+  read.take("isolate-decoding", isolates);
+  if (isolates) request.decode.reader = &decoding_workers(options.number("decode-timeout"));
+  if (!isolates && read.given("decode-timeout"))
+    throw UsageError("works with --isolate-decoding only", options.origin("decode-timeout"));
   request.decode.apply_exif =
       exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
+  read.take("check-precision", request.check_precision);
   read.take("ddp-timeout", request.join_timeout);
   request.fail_fast = read.is("on-error", "fail");
   return request;

@@ -74,6 +74,7 @@ struct RunRequest {
   image::DecodeOptions decode = {};
   double join_timeout = 600;  ///< seconds, `--ddp-timeout`
   bool fail_fast = false;     ///< `--on-error fail`
+  std::optional<std::int64_t> check_precision = {};
   model::training::LaunchEnvironment launch = {};
 };
 RunRequest run_request(const ParsedOptions& options, AutoExif exif);

@@ -68,6 +68,15 @@ std::vector<Option> input_options() {
                by_default("skip"), one_of({"skip", "fail"}), also({{"strict", "fail"}})),
           integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
                   by_default("536870912"), at_least(1)),
+          integer("max-bytes",
+                  "refuse files of pictures of more bytes than that before reading them",
+                  by_default("2147483647"), at_least(1), at_most(2147483647)),
+          flag(
+              "isolate-decoding",
+              "decode pictures in other processes, so that a file that makes a decoder crash, hang "
+              "or take too much memory costs its own record; not for video"),
+          number("decode-timeout", "seconds that a picture may take with --isolate-decoding",
+                 by_default("30"), at_least(0.1), at_most(1e6)),
       });
 }
 
@@ -146,6 +155,13 @@ std::vector<Option> runtime_options() {
           integer("seed", "seed of the random numbers", by_default("42"), at_least(0)),
           flag("deterministic", "the same bits in every run, at the cost of speed"),
       });
+}
+
+std::vector<Option> precision_check_options() {
+  return in_group("Runtime", {integer("check-precision",
+                                      "look at the first N pictures in float32, too, and say at "
+                                      "the end how far the answers differ",
+                                      at_least(1))});
 }
 
 std::vector<Option> launch_options() {

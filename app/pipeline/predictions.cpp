@@ -5,11 +5,25 @@
 #include <ATen/ops/topk.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace hydrascope::app {
+
+void require_finite_logits(PipelineResult& result) {
+  const std::span<const float> logits(result.logits.const_data_ptr<float>(),
+                                      static_cast<std::size_t>(result.logits.numel()));
+  const auto bad = std::ranges::count_if(logits, [](float logit) { return !std::isfinite(logit); });
+  if (bad == 0) return;
+  result.error = ErrorCode::failed;
+  result.message = std::to_string(bad) + " of " + std::to_string(logits.size()) +
+                   " logits are NaN or infinite; `hydrascope inspect --verify` looks for the same "
+                   "in the weights";
+  result.logits.reset();
+}
 
 bool ViewCombiner::add(PipelineResult& view) {
   const bool is_last = view.view.number + 1 == view.view.count;

@@ -15,6 +15,9 @@
 
 namespace hydrascope::app {
 
+/// A result whose logits are not all finite becomes a failure.
+void require_finite_logits(PipelineResult& result);
+
 // From the results of a picture's views, one after the other, to the picture's.
 
 class ViewCombiner {

@@ -19,7 +19,7 @@ std::string label_text(const Prediction& prediction, LabelType label_type) {
 }
 
 std::string record_error_code(ErrorCode code) {
-  const bool is_foreign = code == ErrorCode::invalid_argument || code == ErrorCode::failed;
+  const bool is_foreign = code == ErrorCode::invalid_argument;
   return std::string(name(is_foreign ? ErrorCode::internal : code));
 }
 

@@ -65,8 +65,8 @@ struct InputRecord {
   std::string message;
 };
 
-/// As records spell it: they know eight codes; the other two are about the command, not about an
-/// input, and become "internal".
+/// As records spell it: wrong usage is about the command, not about an input, and becomes
+/// "internal".
 std::string record_error_code(ErrorCode code);
 
 /// {"schema":1,"input":...,"frame":...}; a failed input's has its error, and is complete.

@@ -10,38 +10,12 @@
 #include <fstream>
 #include <iostream>
 #include <string_view>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 
 namespace hydrascope::app {
 
 namespace fs = std::filesystem;
-
-// The lock is the open description's, so that it ends with it; no program that is started keeps it.
-FileLock::FileLock(const std::filesystem::path& path)
-    : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_ >= 0 && ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0)
-    is_taken_ = errno == EWOULDBLOCK;
-}
-
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-bool FileLock::is_of(const std::filesystem::path& path) const noexcept {
-  struct stat locked {};
-  struct stat named {};
-  if (descriptor_ < 0 || ::fstat(descriptor_, &locked) != 0) return true;
-  return ::stat(path.c_str(), &named) == 0 && locked.st_dev == named.st_dev &&
-         locked.st_ino == named.st_ino;
-}
-
-int FileLock::sync() const noexcept {
-  if (descriptor_ < 0 || ::fsync(descriptor_) == 0) return 0;
-  return errno == EINVAL ? 0 : errno;  // a file system without syncs
-}
 
 namespace {
 
@@ -134,7 +108,8 @@ void OutputFile::open_part(Start start) {
     lock_ = std::make_unique<FileLock>(part_);
     if (lock_->is_taken()) {
       part_.clear();  // it is another's
-      fail("another run is writing this file", 0);
+      throw UsageError(lock_->holder() + " is writing this file", place_,
+                       "wait for its end, or give this one another file");
     }
   } while (!lock_->is_of(part_));
   std::error_code error;

@@ -1,6 +1,8 @@
 // `-o`: a file or standard output, which neither two runs nor the processes of one spoil for each other.
 #pragma once
 
+#include "app/run/file_lock.h"
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -10,26 +12,6 @@
 #include <string_view>
 
 namespace hydrascope::app {
-
-/// A file or folder that is there, locked against others that ask for the same until this ends, or
-/// the process. Nothing is locked where the file system has no locks.
-class FileLock {
- public:
-  explicit FileLock(const std::filesystem::path& path);
-  ~FileLock();
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-  /// By another: this one has it not.
-  [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
-  /// Does `path` still stand for what is locked? True where there are no locks.
-  [[nodiscard]] bool is_of(const std::filesystem::path& path) const noexcept;
-  /// Waits until what it holds is on the disk; 0 or an errno.
-  [[nodiscard]] int sync() const noexcept;
-
- private:
-  int descriptor_;
-  bool is_taken_ = false;
-};
 
 /// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
 /// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
@@ -51,7 +33,7 @@ class AtomicWrites final : public std::streambuf {
 
 /// `-o`: standard output for "" and "-", else a file. It grows as FILE.part, which is locked meanwhile and takes the file's name on
 /// `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part. Devices and pipes
-/// are written as they are. Throws Error(unwritable), also where another run writes that file.
+/// are written as they are. Throws Error(unwritable), and Error(invalid_argument) where another run writes that file.
 class OutputFile {
  public:
   enum class Start { anew, after_whole_lines };

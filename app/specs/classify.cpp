@@ -28,6 +28,7 @@ CommandSpec classify_spec() {
             preprocessing_options(),
             views_options(),
             runtime_options(),
+            precision_check_options(),
             launch_options(),
             output_options_of_ranks(),
             label_options(),

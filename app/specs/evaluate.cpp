@@ -15,8 +15,8 @@ CommandSpec evaluate_spec() {
   spec.options =
       join({model_options(), set_input_options(), labelled_set_options(),
             hide(label_options(), {"label-type"}), score_options(), preprocessing_options(),
-            views_options(), set_runtime_options(), launch_options(), output_options(),
-            earlier_evaluate_options(), general_options()});
+            views_options(), set_runtime_options(), precision_check_options(), launch_options(),
+            output_options(), earlier_evaluate_options(), general_options()});
   spec.common = {"model",      "attn",         "views",        "img-size", "precision", "device",
                  "labels-csv", "limit-images", "require-top1", "output",   "format"};
   spec.examples = {

@@ -68,11 +68,16 @@ CommandSpec inspect_spec() {
   spec.group = "Make and inspect models";
   spec.positionals = "FILE";
   spec.options = join(
-      {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model"))},
+      {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model")),
+        flag(
+            "verify",
+            "read all weights, too: exit code 4 if some are NaN or infinite, and text and json say "
+            "which and how many")},
        output_options(),
        general_options()});
-  spec.common = {"use-ema", "output", "format"};
+  spec.common = {"use-ema", "verify", "output", "format"};
   spec.examples = {"hydrascope inspect model.safetensors",
+                   "hydrascope inspect model.safetensors --verify",
                    "hydrascope inspect checkpoint.pth --format json"};
   return spec;
 }

@@ -138,7 +138,8 @@ std::vector<Option> with_defaults(std::vector<Option> options,
 }
 
 std::vector<Option> training_input_options() {
-  return without(input_options(), {"input", "recursive"});
+  return without(input_options(),
+                 {"input", "recursive", "max-bytes", "isolate-decoding", "decode-timeout"});
 }
 
 }  // namespace hydrascope::app

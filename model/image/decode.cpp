@@ -17,9 +17,6 @@
 namespace hydrascope::image {
 namespace {
 
-/// Both decoders' interfaces count the bytes of a file in an int.
-constexpr std::uintmax_t kMaxFileBytes = std::numeric_limits<int>::max();
-
 std::string size_text(std::int64_t width, std::int64_t height) {
   return std::to_string(height) + "x" + std::to_string(width) + " pixels (HxW)";
 }
@@ -54,7 +51,7 @@ void check_header(const Header& header, const DecodeOptions& options) {
 Picture decode_as_stored(std::span<const std::byte> bytes, const Header& header,
                          const Colour& background) {
   if (header.format == "pnm") return decode_pnm(bytes);
-  if (bytes.size() > kMaxFileBytes) {
+  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }
   if (header.format == "jpeg") {
@@ -93,18 +90,31 @@ Picture make_upright(Picture picture, int orientation) {
   return upright;
 }
 
-/// Pipes have no size, so the stream is read piece by piece. What is larger than any
-/// decoder takes is not read to its end.
-std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::path& file) {
+/// Pipes have no size, so the stream is read piece by piece. What is refused by its size, or by the
+/// first piece, is not read any further.
+std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::path& file,
+                                const DecodeOptions& options) {
   constexpr std::size_t kPiece = std::size_t{1} << 16;
+  const auto limit = static_cast<std::uintmax_t>(options.max_bytes);
+  const auto check_size = [&](std::uintmax_t size) {
+    if (size > limit)
+      throw Error(ErrorCode::too_large,
+                  "the file has more than " + std::to_string(limit) + " bytes");
+  };
   std::vector<std::byte> bytes;
   std::error_code has_no_size;
   const std::uintmax_t size = std::filesystem::file_size(file, has_no_size);
+  if (!has_no_size) check_size(size);
   try {
-    if (!has_no_size) bytes.reserve(std::min(size, kMaxFileBytes) + kPiece);
+    if (!has_no_size) bytes.reserve(size + kPiece);
     while (stream) {
       const std::size_t have = bytes.size();
-      if (have > kMaxFileBytes) break;
+      check_size(have);
+      if (have == kPiece) {
+        const Header header = probe(bytes);
+        if (header.format.empty() || (header.width > 0 && header.height > 0))
+          check_header(header, options);
+      }
       bytes.resize(have + kPiece);
       stream.read(reinterpret_cast<char*>(bytes.data() + have), kPiece);
       bytes.resize(have + static_cast<std::size_t>(stream.gcount()));
@@ -177,6 +187,7 @@ Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
 }
 
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options) {
+  if (options.reader != nullptr) return options.reader->read(file, options);
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(file, ignored);
   if (!std::filesystem::exists(status)) {
@@ -194,9 +205,8 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
                 std::string("cannot be opened: ") + std::strerror(errno != 0 ? errno : EIO),
                 file.string());
   }
-  const std::vector<std::byte> bytes = read_all(stream, file);
   try {
-    return decode(bytes, options);
+    return decode(read_all(stream, file, options), options);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), file.string(), error.hint(), error.where());
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,10 +29,27 @@ struct Header {
   int orientation = 1;  ///< EXIF orientation 1..8 (1 when there is none)
 };
 
+class PictureReader;
+
 struct DecodeOptions {
   bool apply_exif = true;                           ///< rotate/flip as EXIF orientation says
   std::int64_t max_pixels = std::int64_t{1} << 29;  ///< refuse larger pictures before allocating
+  /// Refuse larger files before reading them; both decoders' interfaces count bytes in an int.
+  std::int64_t max_bytes = std::numeric_limits<int>::max();
   std::array<std::uint8_t, 3> background{255, 255, 255};  ///< what transparent pixels lie over
+  PictureReader* reader =
+      nullptr;  ///< what `read_picture` leaves files to; null: it reads them itself
+};
+
+/// Reads files elsewhere, in other processes.
+class PictureReader {
+ public:
+  PictureReader() = default;
+  PictureReader(const PictureReader&) = delete;
+  PictureReader& operator=(const PictureReader&) = delete;
+  virtual ~PictureReader() = default;
+  /// What `read_picture` does without a reader. Several threads may call it.
+  virtual Picture read(const std::filesystem::path& file, const DecodeOptions& options) = 0;
 };
 
 /// Reads what `bytes` declare. Never throws for hostile input; unknown formats give an empty

@@ -17,9 +17,22 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-// The begin and length of every file that is mapped. DONTNEED on other memory would wipe it.
+struct Mapping {
+  std::size_t size = 0;
+  std::string file;
+};
+
+// Every file that is mapped, by its begin. DONTNEED on other memory would wipe it.
 std::mutex mappings_mutex;
-std::map<const std::byte*, std::size_t> mappings;
+std::map<const std::byte*, Mapping> mappings;
+
+/// The mapping that holds the address. Under the mutex.
+auto mapping_at(const std::byte* address) {
+  const auto after = mappings.upper_bound(address);
+  if (after == mappings.begin()) return mappings.end();
+  const auto found = std::prev(after);
+  return address < found->first + found->second.size ? found : mappings.end();
+}
 
 std::string reason(int error) { return std::generic_category().message(error); }
 
@@ -68,7 +81,7 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   }
   bytes_ = {static_cast<const std::byte*>(address), size};
   const std::lock_guard lock(mappings_mutex);
-  mappings[bytes_.data()] = size;
+  mappings[bytes_.data()] = {size, file.string()};
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
@@ -85,13 +98,20 @@ MappedFile::~MappedFile() {
   ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
 
+std::string_view mapped_file_at(const void* address) noexcept {
+  const std::lock_guard lock(mappings_mutex);
+  const auto found = mapping_at(static_cast<const std::byte*>(address));
+  return found == mappings.end() ? std::string_view() : std::string_view(found->second.file);
+}
+
 void release_pages(std::span<const std::byte> bytes) noexcept {
   constexpr std::size_t kFew = std::size_t{1} << 20;  // not worth a call for each tensor
   if (bytes.size() < kFew) return;
   const std::lock_guard lock(mappings_mutex);
-  const auto after = mappings.upper_bound(bytes.data());
-  if (after == mappings.begin()) return;
-  const auto& [start, size] = *std::prev(after);
+  const auto found = mapping_at(bytes.data());
+  if (found == mappings.end()) return;
+  const auto& [start, mapping] = *found;
+  const std::size_t size = mapping.size;
   if (bytes.data() + bytes.size() > start + size) return;
   // Whole pages only, counted from the mapping's begin, which is one's.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));

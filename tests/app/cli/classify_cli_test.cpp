@@ -180,7 +180,8 @@ TEST(ClassifyCliTest, TwoRunsDoNotWriteOneFile) {
   const fs::path file = folder.write("r.jsonl", "of the other run");
   {
     const LockOfAnother other(folder.write("r.jsonl.part", "what it has so far"));
-    expect_error(1, {"another run is writing this file"}, {"classify", good, "-o", file});
+    expect_error(2, {"another run (process " + std::to_string(getpid()) + ") is writing this file"},
+                 {"classify", good, "-o", file});
     EXPECT_EQ(read_bytes(file), "of the other run");
   }
   run_well({"classify", good, "-o", file});

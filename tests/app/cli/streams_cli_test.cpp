@@ -77,6 +77,13 @@ TEST_F(StreamsCliTest, RecordsOfNamesThatAreNotUtf8CanBeTold) {
   EXPECT_EQ(inputs, (std::multiset<std::string>{"odd/\xC3\xA9.ppm", "odd/\xEF\xBF\xBD%.ppm",
                                                 "odd/\xEF\xBF\xBD.ppm"}));
   EXPECT_EQ(bytes, (std::set<std::string>{"odd/%FE%25.ppm", "odd/%FF.ppm"}));
+  EXPECT_EQ(run_well({"classify odd --format json"}, here).json().at(1).at("input_bytes"),
+            "odd/%FE%25.ppm");
+  for (const char* format : {"csv", "tsv", "text"}) {
+    const std::string out = run_well({"classify odd --format", std::string(format)}, here).out;
+    for (const char* name : {"odd/\xFF.ppm", "odd/\xFE%.ppm", "odd/\xC3\xA9.ppm"})
+      EXPECT_NE(out.find(name), std::string::npos) << format;
+  }
 }
 
 TEST_F(StreamsCliTest, AClosedTerminalStopsInOrder) {

@@ -268,7 +268,7 @@ TEST_F(TrainCli, SaysWhatIsWrongInOneLine) {
   run_well(command("out", {"--epochs 1 --force -q"}));
   {
     const LockOfAnother other(in("out"));
-    expect_error(2, {"another run is at work in this folder"},
+    expect_error(2, {"another run (process ", "is at work in this folder"},
                  command("out", {"--epochs 1 --force"}));
   }
   const Outcome flat = run({"train", in("train") / "dark", "-o", in("other")});

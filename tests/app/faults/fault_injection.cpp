@@ -7,6 +7,7 @@
 //   FAULT_LOG      a file that gets a line for every change, if it is named
 //   FAULT_KIND     kill: the process ends before the change, as by kill -9
 //                  full: this change and every later one that needs space fail with ENOSPC
+//                  readonly: this change and every later one fail with EROFS
 //                  error: this change fails with EIO
 //                  short: a write takes half of its bytes; other changes go on as they are
 #include <atomic>
@@ -33,7 +34,7 @@ Function* next(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
 }
 
-enum class Kind { kill, full, error, shortened };
+enum class Kind { kill, full, readonly, error, shortened };
 
 struct Plan {
   std::string_view folder;
@@ -50,10 +51,11 @@ struct Plan {
     if (const char* number = std::getenv("FAULT_AT")) at = std::strtoull(number, nullptr, 10);
     const char* kind_name = std::getenv("FAULT_KIND");
     const std::string_view name = kind_name == nullptr ? "kill" : kind_name;
-    kind = name == "full"    ? Kind::full
-           : name == "error" ? Kind::error
-           : name == "short" ? Kind::shortened
-                             : Kind::kill;
+    kind = name == "full"       ? Kind::full
+           : name == "readonly" ? Kind::readonly
+           : name == "error"    ? Kind::error
+           : name == "short"    ? Kind::shortened
+                                : Kind::kill;
     const int file = next<int(const char*, int, ...)>("open")(count, O_RDWR | O_CLOEXEC);
     if (file < 0) return;
     void* memory = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -129,6 +131,7 @@ Verdict judge(Change change, const char* path) {
       if (is_it) raise(SIGKILL);
       return {};
     case Kind::full: return {needs_space(change) ? ENOSPC : 0};
+    case Kind::readonly: return {EROFS};
     case Kind::error: return {is_it ? EIO : 0};
     case Kind::shortened: return {0, is_it && change == Change::write};
   }

@@ -1,6 +1,6 @@
 """Kills commands, and lets their disks fail, at every change that they make of their files.
 
-    fault_sweep.py PROGRAM SHIM [--case NAME] [--kind KIND] [--points N] [--jobs N] [--report FILE.json]
+    fault_sweep.py PROGRAM SHIM [--case NAME] [--kind KIND] [--points N] [--random N] [--jobs N] [--report FILE.json]
 
 SHIM is the library of fault_injection.cpp, which says what a change is and which kinds of faults there are. Each command runs
 undisturbed first; then for every one of its changes and every kind of fault it starts in a fresh folder, over what an earlier run has left
@@ -11,7 +11,10 @@ there, meets that fault, and is started once more as its user would. What has to
 - the second start ends with 0 and in the bytes of the undisturbed run;
 - no hidden file is left by then.
 
+A disk is read-only from the first change on, or not at all.
 --points takes that many changes of each command, evenly; without it all but the inner ones of many writes to one file in a row.
+--random kills each command that many times at moments drawn over its whole time instead, every second time also the run behind the first
+kill, and asks the same of what comes then.
 Prints a line for each finding, and at the end how much was tried; ends with 1 if there is a finding.
 """
 
@@ -20,15 +23,18 @@ import concurrent.futures
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/data/states/0.1/tiny"
-KINDS = ("kill", "full", "error", "short")
+KINDS = ("kill", "full", "readonly", "error", "short")
+ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+')
 
 
@@ -81,7 +87,7 @@ class Sweep:
         shutil.copytree(TINY, folder / "tiny")
 
     def start(self, folder, arguments, **fault):
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
+        environment = dict(ENVIRONMENT)
         if fault:
             count = folder / "count"
             count.write_bytes(bytes(4096))
@@ -121,14 +127,10 @@ class Sweep:
         folder = self.fresh(case, f"{kind}-{point}")
         outcome = self.start(folder, case.arguments, kind=kind, at=point)
         hit = (folder / "count").read_bytes()[8:].split(b"\0")[0].decode(errors="replace")
-        results = [path for path in whole if any(pathlib.PurePath(path).match(pattern) for pattern in case.results)]
-        wrong = None
+        results = results_of(case, whole)
         files = files_of(folder / "out")
-        for path, text in before.items():
-            if outcome.returncode == 3 and path in case.partial:
-                continue
-            if files.get(path) != text and files.get(path) != whole.get(path):
-                wrong = f"{path} of the earlier run is {'gone' if path not in files else 'neither as it was nor whole'}"
+        partial = case.partial if outcome.returncode == 3 else ()
+        wrong = wrong_of_before({path: text for path, text in before.items() if path not in partial}, files, whole)
         lines = outcome.stderr.strip().splitlines()
         if kind == "kill" and outcome.returncode not in (-9, 137) and hit:
             wrong = wrong or f"ended with {outcome.returncode} although it was killed"
@@ -142,19 +144,60 @@ class Sweep:
             pass  # the record of an input that could not be written
         elif kind != "kill" and (outcome.returncode < 0 or sum(line.startswith("error: ") for line in lines) != 1):
             wrong = wrong or f"ended with {outcome.returncode} and says {lines}"
-        if not wrong:
-            outcome = self.start(folder, case.again)
-            files = files_of(folder / "out")
-            different = [path for path in results if files.get(path) != whole[path]]
-            hidden = [path for path in files if pathlib.PurePath(path).name.startswith(".")]
-            if outcome.returncode != 0:
-                wrong = f"the next run ended with {outcome.returncode}: {outcome.stderr.strip().splitlines()[-2:]}"
-            elif different:
-                wrong = f"behind the next run {different[0]} is {'missing' if different[0] not in files else 'another one'}"
-            elif hidden:
-                wrong = f"the next run leaves {hidden[0]}"
+        wrong = wrong or self.wrong_at_last(folder, case, whole)
         shutil.rmtree(folder, ignore_errors=True)
         return wrong, hit
+
+    def wrong_at_last(self, folder, case, whole):
+        """Starts the run that goes on, and says what is wrong then."""
+        outcome = self.start(folder, case.again)
+        files = files_of(folder / "out")
+        different = [path for path in results_of(case, whole) if files.get(path) != whole[path]]
+        hidden = [path for path in files if pathlib.PurePath(path).name.startswith(".")]
+        if outcome.returncode != 0:
+            return f"the next run ended with {outcome.returncode}: {outcome.stderr.strip().splitlines()[-2:]}"
+        if different:
+            return f"behind the next run {different[0]} is {'missing' if different[0] not in files else 'another one'}"
+        return f"the next run leaves {hidden[0]}" if hidden else None
+
+    def seconds_of(self, case):
+        """Of the fastest of three undisturbed runs."""
+        fastest = float("inf")
+        for _ in range(3):
+            folder = self.fresh(case, "time")
+            begin = time.monotonic()
+            self.start(folder, case.arguments)
+            fastest = min(fastest, time.monotonic() - begin)
+        return fastest
+
+    def try_moment(self, case, number, moments, before, whole):
+        """Kills it at `moments` (seconds behind its start, and then behind that of the run that goes on). The same result."""
+        folder = self.fresh(case, f"moment-{number}")
+        killed, wrong = [], None
+        for arguments, seconds in zip((case.arguments, case.again), moments):
+            with subprocess.Popen([self.program, *arguments], cwd=folder, env=ENVIRONMENT, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL) as process:
+                try:
+                    process.wait(seconds)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    killed.append(f"{seconds:.3f} s")
+            wrong = wrong or wrong_of_before(before, files_of(folder / "out"), whole)
+        wrong = wrong or self.wrong_at_last(folder, case, whole)
+        shutil.rmtree(folder, ignore_errors=True)
+        return wrong, ", ".join(killed)
+
+
+def results_of(case, files):
+    return [path for path in files if any(pathlib.PurePath(path).match(pattern) for pattern in case.results)]
+
+
+def wrong_of_before(before, files, whole):
+    """What of the earlier run is lost or half."""
+    for path, text in before.items():
+        if files.get(path) != text and files.get(path) != whole.get(path):
+            return f"{path} of the earlier run is {'gone' if path not in files else 'neither as it was nor whole'}"
+    return None
 
 
 def files_of(folder):
@@ -188,6 +231,8 @@ def main():
     parser.add_argument("--case", action="append", choices=[case.name for case in CASES])
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--points", type=int, default=0)
+    parser.add_argument("--random", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--report", type=pathlib.Path)
     arguments = parser.parse_args()
@@ -198,18 +243,24 @@ def main():
             if arguments.case and case.name not in arguments.case:
                 continue
             changes, before, whole = sweep.prepare(case)
-            tries = []
-            for kind in arguments.kind or KINDS:
-                for point in points_of(changes, arguments.points):
-                    if kind != "short" or changes[point - 1].startswith("write "):
-                        tries.append((kind, point))
+            if arguments.random:
+                seconds, draw = sweep.seconds_of(case), random.Random(arguments.seed)
+                tries = [("kill", [draw.uniform(0, seconds) for _ in range(1 + number % 2)]) for number in range(arguments.random)]
+                attempt = sweep.try_moment
+                calls = [(number, moments) for number, (_, moments) in enumerate(tries)]
+            else:
+                tries = [(kind, point) for kind in arguments.kind or KINDS for point in points_of(changes, arguments.points)
+                         if (kind != "short" or changes[point - 1].startswith("write ")) and (kind != "readonly" or point == 1)]
+                attempt, calls = sweep.try_point, tries
             with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-                outcomes = list(pool.map(lambda one, case=case, before=before, whole=whole: sweep.try_point(case, *one, before, whole), tries))
+                outcomes = list(pool.map(lambda call, case=case, attempt=attempt, before=before, whole=whole:
+                                         attempt(case, *call, before, whole), calls))
             bad = 0
             for (kind, point), (wrong, hit) in zip(tries, outcomes):
                 if wrong:
                     bad += 1
-                    findings.append(f"{case.name}, {kind} at change {point} of {len(changes)} ({hit or changes[point - 1]}): {wrong}")
+                    where = f"after {hit}" if arguments.random else f"at change {point} of {len(changes)} ({hit or changes[point - 1]})"
+                    findings.append(f"{case.name}, {kind} {where}: {wrong}")
                     print(findings[-1].replace(str(sweep.folder), ""), flush=True)
             table.append({"command": case.name, "changes": len(changes), "tried": len(tries), "met": sum(bool(hit) for _, hit in outcomes),
                           "findings": bad})

@@ -128,14 +128,14 @@ TEST(JsonLines, NamesThatAreNotUtf8HaveTheirBytes) {
   EXPECT_FALSE(record_of("a b/\xC3\xA9%.ppm").contains("input_bytes"));
 }
 
-TEST(JsonLines, CodesThatAreNoneOfRecordsAreInternal) {
-  for (const ErrorCode code : {ErrorCode::failed, ErrorCode::invalid_argument}) {
-    ClassifyRecord record = broken();
-    record.error = code;
-    EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("code":"internal")"));
-    EXPECT_THAT(written(Format::text, {record}), HasSubstr("error: internal:"));
-    EXPECT_THAT(written(Format::csv, {record}), HasSubstr(",internal,"));
-  }
+TEST(JsonLines, ACodeThatIsNoneOfRecordsIsInternal) {
+  ClassifyRecord record = broken();
+  record.error = ErrorCode::invalid_argument;
+  EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("code":"internal")"));
+  EXPECT_THAT(written(Format::text, {record}), HasSubstr("error: internal:"));
+  EXPECT_THAT(written(Format::csv, {record}), HasSubstr(",internal,"));
+  record.error = ErrorCode::failed;
+  EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("code":"failed")"));
 }
 
 TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {

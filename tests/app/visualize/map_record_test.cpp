@@ -101,7 +101,7 @@ TEST(MapRecordTest, AFailureIsInputAndError) {
   record.message = "no";
   const auto json = to_json(record);
   EXPECT_EQ(keys(json), (std::vector<std::string>{"schema", "input", "error"}));
-  EXPECT_EQ(json.at("error").at("code"), "internal");
+  EXPECT_EQ(json.at("error").at("code"), "failed");
   const auto cells = cells_of(record);
   EXPECT_EQ(cells.at("input"), "otters.jpg");
   EXPECT_EQ(cells.at("error_message"), "no");

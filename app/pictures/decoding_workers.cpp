@@ -1,0 +1,292 @@
+#include "app/pictures/decoding_workers.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <cstdint>
+#include <cstring>
+#include <fcntl.h>
+#include <new>
+#include <optional>
+#include <span>
+#include <spawn.h>
+#include <string>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace hydrascope::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Before the file's name.
+struct Question {
+  std::int64_t max_pixels = 0;
+  std::int64_t max_bytes = 0;
+  double seconds = 0;
+  std::uint32_t name_size = 0;
+  std::uint8_t applies_exif = 0;
+  std::array<std::uint8_t, 3> background{};
+};
+
+/// Before the pixels, or why there are none and what the user can do.
+struct Answer {
+  std::int32_t error = -1;  ///< an ErrorCode
+  std::int32_t width = 0;
+  std::int32_t height = 0;
+  std::uint32_t text_size = 0;
+  std::uint32_t hint_size = 0;
+};
+
+bool send_all(int socket, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+bool receive_all(int socket, std::span<std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::recv(socket, bytes.data(), bytes.size(), 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return false;
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return true;
+}
+
+template <class Value>
+std::span<const std::byte> bytes_of(const Value& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+template <class Values>
+bool receive(int socket, Values& values) {
+  return receive_all(socket, std::as_writable_bytes(std::span(values)));
+}
+
+template <class Value>
+bool receive_one(int socket, Value& value) {
+  return receive_all(socket, std::as_writable_bytes(std::span(&value, 1)));
+}
+
+std::string how_it_ended(int status, double seconds) {
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    std::string limit = std::to_string(seconds);
+    limit.erase(limit.find_last_not_of('0') + 1);
+    if (limit.ends_with('.')) limit.pop_back();
+    return "decoding took longer than " + limit + " seconds";
+  }
+  if (WIFSIGNALED(status))
+    return std::string("the decoder crashed: ") + ::strsignal(WTERMSIG(status));
+  return "the decoder ended with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+DecodingWorkers::DecodingWorkers(fs::path program, double seconds)
+    : program_(std::move(program)), seconds_(seconds) {}
+
+DecodingWorkers::~DecodingWorkers() {
+  for (const Worker& worker : idle_) end(worker);
+}
+
+DecodingWorkers::Worker DecodingWorkers::take() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return start();
+  Worker worker = idle_.back();
+  idle_.pop_back();
+  return worker;
+}
+
+DecodingWorkers::Worker DecodingWorkers::start() const {
+  const auto fail = [&](int error) {
+    throw Error(ErrorCode::failed,
+                "no process can be started to decode: " + std::generic_category().message(error),
+                program_.string());
+  };
+  // No other process gets them, or an end would not be noticed.
+  std::array<int, 2> sockets{};
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail(errno);
+  std::string name = program_.string();
+  std::string command(kDecodePictures);
+  std::string descriptor = std::to_string(sockets[1]);
+  const std::array<char*, 4> words{name.data(), command.data(), descriptor.data(), nullptr};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, sockets[1], sockets[1]);
+  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  Worker worker{.socket = sockets[0]};
+  const int error =
+      ::posix_spawn(&worker.process, name.c_str(), &actions, nullptr, words.data(), ::environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(sockets[1]);
+  if (error != 0) {
+    ::close(sockets[0]);
+    fail(error);
+  }
+  return worker;
+}
+
+int DecodingWorkers::end(const Worker& worker) noexcept {
+  ::close(worker.socket);
+  int status = 0;
+  while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOptions& options) {
+  const std::string& name = file.native();
+  const Question question{options.max_pixels,
+                          options.max_bytes,
+                          seconds_,
+                          static_cast<std::uint32_t>(name.size()),
+                          static_cast<std::uint8_t>(options.apply_exif ? 1 : 0),
+                          options.background};
+  while (true) {
+    Worker worker = take();
+    Answer answer;
+    image::Picture picture;
+    std::string text;
+    std::string hint;
+    const auto receive_rest = [&] {
+      if (answer.error < 0) {
+        const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
+        if (answer.width <= 0 || answer.height <= 0 || pixels > options.max_pixels) return false;
+        picture = {answer.width, answer.height, {}};
+        picture.rgb.resize(static_cast<std::size_t>(3 * pixels));
+        return receive(worker.socket, picture.rgb);
+      }
+      text.resize(answer.text_size);
+      hint.resize(answer.hint_size);
+      return receive(worker.socket, text) && receive(worker.socket, hint);
+    };
+    const bool has_answer = send_all(worker.socket, bytes_of(question)) &&
+                            send_all(worker.socket, bytes_of(name)) &&
+                            receive_one(worker.socket, answer) && receive_rest();
+    if (!has_answer) {
+      const int status = end(worker);
+      const bool is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
+      if (!worker.is_new && !is_late) continue;
+      throw Error(ErrorCode::decode_failed, how_it_ended(status, seconds_), name);
+    }
+    worker.is_new = false;
+    {
+      const std::lock_guard lock(mutex_);
+      idle_.push_back(worker);
+    }
+    if (answer.error < 0) return picture;
+    throw Error(static_cast<ErrorCode>(answer.error), text, name, hint);
+  }
+}
+
+image::PictureReader& decoding_workers(double seconds) {
+  static DecodingWorkers workers(
+      [] {
+        // Beside the engine where it was built; the engine is in libexec/ where it was installed.
+        std::error_code error;
+        const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+        const fs::path built = folder / "hydrascope";
+        return fs::exists(built, error) ? built
+                                        : folder.parent_path().parent_path() / "bin/hydrascope";
+      }(),
+      seconds);
+  return workers;
+}
+
+namespace {
+
+/// Ends the process that many seconds from now; 0: never.
+void set_alarm(double seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  timer.it_value.tv_usec = static_cast<suseconds_t>((seconds - std::floor(seconds)) * 1e6);
+  ::setitimer(ITIMER_REAL, &timer, nullptr);
+}
+
+void limit_memory(const Question& question) {
+#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
+  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, and turned.
+  constexpr rlim_t kProgram = rlim_t{1} << 30;
+  constexpr rlim_t kOfPixel = 8 + 3 + 3;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
+  const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
+                        kOfPixel * static_cast<rlim_t>(question.max_pixels);
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_AS, &limit);
+#endif
+}
+
+/// The picture, or in `error` why there is none.
+image::Picture answer_to(const Question& question, const fs::path& file,
+                         std::optional<Error>& error) {
+  image::DecodeOptions options;
+  options.apply_exif = question.applies_exif != 0;
+  options.max_pixels = question.max_pixels;
+  options.max_bytes = question.max_bytes;
+  options.background = question.background;
+  try {
+    return image::read_picture(file, options);
+  } catch (const Error& thrown) {
+    error = thrown;
+  } catch (const std::bad_alloc&) {
+    error = Error(ErrorCode::out_of_memory, "not enough memory to decode the picture");
+  } catch (const std::exception& thrown) {
+    error = Error(ErrorCode::internal, thrown.what());
+  }
+  return {};
+}
+
+}  // namespace
+
+int decode_pictures_for(int descriptor) {
+  // What a terminal or a service manager sends to all is for the process that asks, which ends this
+  // one by ending.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
+  std::signal(SIGALRM, SIG_DFL);
+  Question question;
+  while (receive_one(descriptor, question)) {
+    std::string name(question.name_size, '\0');
+    if (!receive(descriptor, name)) break;
+    limit_memory(question);
+    set_alarm(question.seconds);
+    std::optional<Error> error;
+    const image::Picture picture = answer_to(question, name, error);
+    set_alarm(0);
+    Answer answer{.width = picture.width, .height = picture.height};
+    std::string text;
+    std::string hint;
+    if (error) {
+      text = error->what();
+      hint = error->hint();
+      answer = {.error = static_cast<std::int32_t>(error->code()),
+                .text_size = static_cast<std::uint32_t>(text.size()),
+                .hint_size = static_cast<std::uint32_t>(hint.size())};
+    }
+    if (!send_all(descriptor, bytes_of(answer)) ||
+        !send_all(descriptor, std::as_bytes(std::span(picture.rgb))) ||
+        !send_all(descriptor, bytes_of(text)) || !send_all(descriptor, bytes_of(hint)))
+      break;
+  }
+  return 0;
+}
+
+}  // namespace hydrascope::app
