@@ -58,6 +58,7 @@ enum class Places {
   mixed_ape,
   dinov3,
   dinov3_qkvb,
+  beit,
   eva02,
   eva02_scaled,
   relpos,
@@ -157,6 +158,13 @@ constexpr Row kRows[] = {
      image::CropMode::squash},
     {"eva02_large_patch14_448", kLargeEva02, 14, 448, 1.0, kClip, 0, Places::eva02_scaled,
      image::CropMode::squash},
+    {"beit_base_patch16_224", kBase, 16, 224, 0.9, kHalf, 0, Places::beit},
+    {"beit_base_patch16_384", kBase, 16, 384, 1.0, kHalf, 0, Places::beit},
+    {"beit_large_patch16_224", kLarge, 16, 224, 0.9, kHalf, 0, Places::beit},
+    {"beit_large_patch16_384", kLarge, 16, 384, 1.0, kHalf, 0, Places::beit},
+    {"beit_large_patch16_512", kLarge, 16, 512, 1.0, kHalf, 0, Places::beit},
+    {"beitv2_base_patch16_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::beit},
+    {"beitv2_large_patch16_224", kLarge, 16, 224, 0.95, kImageNet, 0, Places::beit},
     {"vit_relpos_small_patch16_224", kSmall, 16, 224, 0.9, kHalf, 0, Places::relpos},
     {"vit_relpos_medium_patch16_224", kMedium, 16, 224, 0.9, kHalf, 0, Places::relpos},
     {"vit_relpos_base_patch16_224", kBase, 16, 224, 0.9, kHalf, 0, Places::relpos},
@@ -186,6 +194,7 @@ constexpr Tag kTags[] = {
     {"vit_base_patch16_224", "bamboo", 1.0, kClip},
     {"vit_large_patch16_dinov3", "sat493m", 1.0, kSatellite},
     {"vit_large_patch16_dinov3_qkvb", "sat493m", 1.0, kSatellite},
+    {"beitv2_large_patch16_224", "in1k_ft_in22k", 0.9, kImageNet},
     {"eva02_base_patch14_448", "mim_in22k_ft_in1k", 1.0, kClip},
     {"eva02_large_patch14_448", "mim_in22k_ft_in1k", 1.0, kClip},
     {"eva02_large_patch14_448", "mim_m38m_ft_in1k", 1.0, kClip},
@@ -263,6 +272,10 @@ void apply(Places places, VitConfig& config) {
     config.qkv_bias = places == Places::dinov3_qkvb;
     config.global_pool = Pooling::avg;
     config.layer_norm_eps = 1e-5;
+  } else if (places == Places::beit) {
+    all("relbias", {});
+    config.global_pool = Pooling::avg;
+    config.fc_norm = true;
   } else if (places == Places::eva02 || places == Places::eva02_scaled) {
     // Every size counts 16 x 16 patches.
     const double scale = 16.0 / static_cast<double>(config.grid_rows());

@@ -63,6 +63,7 @@ CASES = [
     Case("eva02", f"{EVA02}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
     Case("eva02_resized", f"{EVA02}_224", (84, 140), {"ref_feat_shape": (4, 4)}, (56, 56)),
     Case("eva02_base", f"{EVA02_BASE}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
+    Case("beit", "beit_base_patch16_224"),
     Case("relpos_mlp", "vit_relpos_small_patch16_224"),
     Case("relpos_mlp_resized", "vit_relpos_small_patch16_224", (96, 160)),
     Case("relpos_mlp_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_dim": 20}),

@@ -44,6 +44,9 @@ constexpr std::array kRules{
     Rule{kTimm, "blocks.#.attn.v_proj.*", "blocks.#.attn.qkv.*", 2},
     Rule{kTimm, "blocks.#.mlp.fc1_g.*", "blocks.#.mlp.fc1.*", 0, kGated},
     Rule{kTimm, "blocks.#.mlp.fc1_x.*", "blocks.#.mlp.fc1.*", 1, kGated},
+    Rule{kTimm, "blocks.#.attn.relative_position_bias_table",
+         "blocks.#.attn.rel_pos.relative_position_bias_table"},
+    Rule{kTimm, "blocks.#.attn.relative_position_index", ""},
     // What timm computes from the configuration, in files of its earlier versions.
     Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
     Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
