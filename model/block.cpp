@@ -8,8 +8,7 @@
 namespace hydrascope::model {
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width) {
-  return torch::nn::LayerNorm(
-      torch::nn::LayerNormOptions({width}).eps(config.layer_norm_eps));
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(config.layer_norm_eps));
 }
 
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {

@@ -44,7 +44,8 @@ std::vector<Option> model_options() {
               "pos-embed",
               "what is added to the patches for their places; layers: a learned table at the input "
               "of every block; sincos: sines and cosines of row and column, for any size",
-              otherwise("the checkpoint's, learned"), one_of({"learned", "layers", "sincos", "none"})),
+              otherwise("the checkpoint's, learned"),
+              one_of({"learned", "layers", "sincos", "none"})),
           text("pos-interp",
                "position embedding at another size than the model's; timm: bicubic antialiased, "
                "hf: bicubic plain, tile: the trained one again and again, for windows",

@@ -84,7 +84,7 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
   for (const TensorView& view : tensors)
     elements += static_cast<double>(view.data.size() / size_of(view.dtype));
   const auto dim = static_cast<double>(config.embed_dim);
-  double least = static_cast<double>(config.depth) * dim * dim * 
+  double least = static_cast<double>(config.depth) * dim * dim *
                  (4 + static_cast<double>(config.mlp_matrices()) * config.mlp_ratio);
   for (const model::AttentionSpec& layer : config.attention) {
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
@@ -285,6 +285,14 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 subject);
   };
   deduce_positions(config);
+  // EVA-02's rotations are in no tensor, and its table does without them.
+  const NamedTensor* bias = find("blocks.0.attn.qkv.bias");
+  if (!own && mapping_.layout->native && config.swiglu_mlp && config.rel_pos.empty() &&
+      bias != nullptr && bias->parts.size() == kJoined)
+    throw Error(ErrorCode::failed,
+                "gated MLPs and biases of queries and values by themselves are EVA-02's, and '" +
+                    arch + "' does not say how its queries and keys are turned",
+                subject, kNameIt);
   const bool has_table = model::has_table(config.pos_embed);
   if (has_table && find("pos_embed") == nullptr)
     throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing",

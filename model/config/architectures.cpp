@@ -377,7 +377,8 @@ std::string architecture_of_shape(const VitConfig& shape) {
     }
     const auto same = [&](auto VitConfig::*field) { return config.*field == shape.*field; };
     if (same(&VitConfig::embed_dim) && same(&VitConfig::depth) && same(&VitConfig::mlp_ratio) &&
-        same(&VitConfig::swiglu_mlp) && same(&VitConfig::scale_mlp) &&         same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
+        same(&VitConfig::swiglu_mlp) && same(&VitConfig::scale_mlp) &&
+        same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
         same(&VitConfig::distilled) && same(&VitConfig::no_embed_class) &&
         same(&VitConfig::layer_scale) && same(&VitConfig::pos_embed) &&
         same(&VitConfig::qkv_bias) && same(&VitConfig::rel_pos))

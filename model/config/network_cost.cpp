@@ -18,9 +18,7 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
     const std::int64_t in = dropped && layer > dropped->layer ? dropped->left : tokens;
     const std::int64_t out = dropped && layer >= dropped->layer ? dropped->left : tokens;
     const double qkv = mechanism.query_is_input ? 2 : 3;
-    flops +=
-        2 * d * d *
-        (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + mlp));
+    flops += 2 * d * d * (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + mlp));
     // Tokens that are left of a grid lie in none; mechanisms that ask for one do not come there.
     const TokenGrid now = in == tokens ? grid : TokenGrid{grid.num_prefix, 1, in - grid.num_prefix};
     flops += mechanism

@@ -116,7 +116,7 @@ class LookHere final : public PositionRule {
   FieldOfView view_;
   std::int64_t directed_;
   std::int64_t first_kind_;  ///< directed heads of the first kind
-  at::Tensor slopes_;  ///< (H) double, the layer's taken in
+  at::Tensor slopes_;        ///< (H) double, the layer's taken in
 };
 
 const PositionRegistration kLookHere({

@@ -243,15 +243,14 @@ KeyMapping map_keys(std::span<const std::string> keys, const std::string& subjec
   return mapping;
 }
 
-bool is_layer_table(std::string_view name) {
-  return match("blocks.#.pos_embed", name).has_value();
-}
+bool is_layer_table(std::string_view name) { return match("blocks.#.pos_embed", name).has_value(); }
 
 bool is_mechanism_tensor(std::string_view name) {
   const auto inside = match("blocks.#.attn.*", name);
   if (!inside) return false;
   const std::string_view member = inside->rest.substr(0, inside->rest.find('.'));
-  return member != "qkv" && member != "proj" && member != "q_norm" && member != "k_norm";
+  return member != "qkv" && member != "proj" && member != "q_norm" && member != "k_norm" &&
+         member != "norm";
 }
 
 }  // namespace hydrascope::checkpoint

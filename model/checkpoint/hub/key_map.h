@@ -32,7 +32,8 @@ std::span<const Layout> layouts();
 /// What one key of the file stands for.
 struct MappedKey {
   std::string target;  ///< "blocks.0.attn.qkv.weight"; "" when inference does not use the tensor
-  int part = kWhole;   ///< or 0, 1, ..: the rows of q, k or v in `target`, of a gate or what it gates
+  int part =
+      kWhole;  ///< or 0, 1, ..: the rows of q, k or v in `target`, of a gate or what it gates
   int parts = kJoined;  ///< of how many, unless it is the whole
 };
 
@@ -57,7 +58,7 @@ struct KeyMapping {
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
 
 /// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
-/// `qkv`, `proj`, `q_norm` or `k_norm`?
+/// `qkv`, `proj`, `q_norm`, `k_norm` or `norm`?
 bool is_mechanism_tensor(std::string_view name);
 /// Or the table of positions of a block's input: `blocks.i.pos_embed`?
 bool is_layer_table(std::string_view name);

@@ -143,6 +143,15 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
   fs::remove(other.path() / "config.json");
   EXPECT_ERROR(checkpoint::Checkpoint::open(bare).deduce_config(), failed, "pos_embed is missing",
                "`model` NAME");
+
+  for (const char* name : {"eva02", "eva02_base"}) {
+    const Golden eva = read_golden(name);
+    const testing::TemporaryFolder of_eva;
+    const fs::path unnamed = write_timms_files(of_eva, eva.metadata);
+    fs::remove(of_eva.path() / "config.json");
+    EXPECT_ERROR(checkpoint::Checkpoint::open(unnamed).deduce_config(), failed, "EVA-02",
+                 "`model` NAME");
+  }
 }
 
 // Every rule and every kind of table, saved and opened again; the plan says what the modules say.
@@ -258,15 +267,13 @@ TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) 
           forward.block_inputs = &entering;
           const at::Tensor expected = model->forward(images, forward);
           const TokenGrid grid = model->grid_of(images);
-          const at::Tensor before =
-              model->block(0).forward(entering[0], grid, Kernels::automatic);
+          const at::Tensor before = model->block(0).forward(entering[0], grid, Kernels::automatic);
           const at::Tensor added = (entering[1] - before).select(0, 1);
           const at::Tensor table = model->block(1).pos_embed();
           EXPECT_TRUE(at::equal(entering[1].select(1, 0), before.select(1, 0)));
-          EXPECT_TRUE(testing::all_near(added.slice(0, 1, 1 + grid.num_patches()).unsqueeze(0),
-                                        resample_pos_embed(table, 0, 3, 3, grid.rows, grid.columns,
-                                                           interpolation),
-                                        1e-5));
+          EXPECT_TRUE(testing::all_near(
+              added.slice(0, 1, 1 + grid.num_patches()).unsqueeze(0),
+              resample_pos_embed(table, 0, 3, 3, grid.rows, grid.columns, interpolation), 1e-5));
           inference::InferenceOptions options;
           options.trace_layers = {1, 2};
           inference::InferencePlan plan(inference::EngineSource{model}, options);
@@ -314,18 +321,18 @@ TEST(GatedMlpTest, ThePlanComputesThemInEveryPrecision) {
     const at::Tensor expected = model->forward(images);
     const double size = expected.abs().max().item<double>();
     inference::InferenceOptions options;
-    EXPECT_TRUE(testing::all_near(inference::InferencePlan(inference::EngineSource{model}, options)
-                                      .logits(images),
-                                  expected, 1e-5 * size));
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        1e-5 * size));
     options.precision.dtype = at::kBFloat16;
-    EXPECT_TRUE(testing::all_near(inference::InferencePlan(inference::EngineSource{model}, options)
-                                      .logits(images),
-                                  expected, 0.05 * size));
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        0.05 * size));
     options.precision = {};
     options.precision.int8 = true;
-    EXPECT_TRUE(testing::all_near(inference::InferencePlan(inference::EngineSource{model}, options)
-                                      .logits(images),
-                                  expected, 0.1 * size));
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        0.1 * size));
   }
 }
 
