@@ -3,20 +3,36 @@
 #include "kernels/error.h"
 #include "kernels/shortest_number.h"
 
+#include <vector>
+
 namespace hydrascope::model {
 
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
-  return torch::nn::LayerNorm(
-      torch::nn::LayerNormOptions({config.embed_dim}).eps(config.layer_norm_eps));
+torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(config.layer_norm_eps));
 }
 
-MlpImpl::MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim, Initialisation initialisation) {
-  fc1_ = register_module("fc1", make_linear(embed_dim, hidden_dim, true, initialisation));
-  fc2_ = register_module("fc2", make_linear(hidden_dim, embed_dim, true, initialisation));
+torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
+  return make_layer_norm(config, config.embed_dim);
+}
+
+MlpImpl::MlpImpl(const VitConfig& config, Initialisation initialisation)
+    : gated_(config.swiglu_mlp) {
+  const std::int64_t hidden = config.hidden_dim();
+  fc1_ = register_module(
+      "fc1", make_linear(config.embed_dim, gated_ ? 2 * hidden : hidden, true, initialisation));
+  if (config.scale_mlp) norm_ = register_module("norm", make_layer_norm(config, hidden));
+  fc2_ = register_module("fc2", make_linear(hidden, config.embed_dim, true, initialisation));
 }
 
 torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
-  return fc2_->forward(at::gelu(fc1_->forward(x)));
+  torch::Tensor hidden = fc1_->forward(x);
+  if (gated_) {
+    const std::vector<torch::Tensor> halves = hidden.chunk(2, -1);
+    hidden = at::silu(halves[0]) * halves[1];
+  } else {
+    hidden = at::gelu(hidden);
+  }
+  return fc2_->forward(norm_.is_empty() ? hidden : norm_->forward(hidden));
 }
 
 LayerScaleImpl::LayerScaleImpl(std::int64_t embed_dim, double init_value) {
@@ -40,12 +56,15 @@ BranchScales draw_branch_scales(double rate, const torch::Tensor& x) {
 BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
                      Initialisation initialisation) {
   const std::int64_t dim = config.embed_dim;
+  if (config.pos_embed == PosEmbed::layers && layer_index > 0) {
+    const std::int64_t patches = config.grid_rows() * config.grid_columns();
+    pos_embed_ = register_parameter("pos_embed", torch::zeros({1, patches, dim}));
+  }
   norm1_ = register_module("norm1", make_layer_norm(config));
   attn_ = register_module("attn", Attention(config, layer_index, initialisation));
   if (config.layer_scale) ls1_ = register_module("ls1", LayerScale(dim, config.init_values));
   norm2_ = register_module("norm2", make_layer_norm(config));
-  const auto hidden_dim = static_cast<std::int64_t>(static_cast<double>(dim) * config.mlp_ratio);
-  mlp_ = register_module("mlp", Mlp(dim, hidden_dim, initialisation));
+  mlp_ = register_module("mlp", Mlp(config, initialisation));
   if (config.layer_scale) ls2_ = register_module("ls2", LayerScale(dim, config.init_values));
 }
 

@@ -13,16 +13,24 @@
 
 namespace hydrascope::model {
 
-/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`.
+/// LayerNorm over the last dimension, of `width` features, with the configuration's eps.
+torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width);
+/// The same of embed_dim features.
+torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
+
+/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020, arXiv
+/// 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then those of u. With
+/// scale_mlp `norm`, a LayerNorm, stands before fc2.
 class MlpImpl : public torch::nn::Module {
  public:
-  MlpImpl(std::int64_t embed_dim, std::int64_t hidden_dim,
-          Initialisation initialisation = Initialisation::random);
+  explicit MlpImpl(const VitConfig& config, Initialisation initialisation = Initialisation::random);
   /// (B, N, D) -> (B, N, D)
   torch::Tensor forward(const torch::Tensor& x);
 
  private:
+  bool gated_;
   torch::nn::Linear fc1_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
   torch::nn::Linear fc2_{nullptr};
 };
 TORCH_MODULE(Mlp);
@@ -50,7 +58,8 @@ struct BranchScales {
 /// outside [0, 1).
 BranchScales draw_branch_scales(double rate, const torch::Tensor& x);
 
-/// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale).
+/// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale), and
+/// `pos_embed`, the table (1, patches, D) of PosEmbed::layers, in all blocks but the first.
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const VitConfig& config, std::int64_t layer_index,
@@ -64,12 +73,15 @@ class BlockImpl : public torch::nn::Module {
   /// and the block's output at some tokens: x and what the mixer gave them, (B, n, D) each.
   [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
 
+  /// What VisionTransformerImpl::enter adds to the block's input; undefined without a table.
+  [[nodiscard]] const torch::Tensor& pos_embed() const noexcept { return pos_embed_; }
   [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
 
  private:
   [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended,
                                            const BranchScales& scales);
 
+  torch::Tensor pos_embed_;
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};
   LayerScale ls1_{nullptr};
@@ -78,8 +90,5 @@ class BlockImpl : public torch::nn::Module {
   LayerScale ls2_{nullptr};
 };
 TORCH_MODULE(Block);
-
-/// LayerNorm over the last dimension with the configuration's eps.
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
 
 }  // namespace hydrascope::model

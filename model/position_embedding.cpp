@@ -21,6 +21,21 @@ at::Tensor tiled(const at::Tensor& x, std::int64_t axis, std::int64_t length) {
   return x.index_select(axis, at::tensor(entries, at::kLong).to(x.device()));
 }
 
+/// A table with `prefix` entries before the training grid's, for another grid and its overview.
+at::Tensor table_at(const at::Tensor& table, std::int64_t prefix, const VitConfig& config,
+                    const TokenGrid& grid) {
+  const auto resampled = [&](std::int64_t rows, std::int64_t columns, PosInterp interpolation) {
+    return resample_pos_embed(table, prefix, config.grid_rows(), config.grid_columns(), rows,
+                              columns, interpolation);
+  };
+  const at::Tensor native = resampled(grid.rows, grid.columns, config.pos_interp);
+  if (grid.num_overview() == 0) return native;
+  return at::cat(
+      {native,
+       resampled(grid.overview_rows, grid.overview_columns, PosInterp::timm).slice(1, prefix)},
+      1);
+}
+
 }  // namespace
 
 at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_prefix,
@@ -79,7 +94,7 @@ at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid) {
   const std::int64_t prefix = config.no_embed_class ? 0 : config.num_prefix_tokens();
-  if (config.pos_embed != PosEmbed::learned) {
+  if (!has_table(config.pos_embed)) {
     std::vector<at::Tensor> parts{at::zeros({1, prefix, config.embed_dim})};
     const auto add = [&](std::int64_t rows, std::int64_t columns) {
       parts.push_back(config.pos_embed == PosEmbed::none
@@ -90,16 +105,12 @@ at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& conf
     if (grid.num_overview() > 0) add(grid.overview_rows, grid.overview_columns);
     return at::cat(parts, 1);
   }
-  const auto resampled = [&](std::int64_t rows, std::int64_t columns, PosInterp interpolation) {
-    return resample_pos_embed(pos_embed, prefix, config.grid_rows(), config.grid_columns(), rows,
-                              columns, interpolation);
-  };
-  const at::Tensor native = resampled(grid.rows, grid.columns, config.pos_interp);
-  if (grid.num_overview() == 0) return native;
-  return at::cat(
-      {native,
-       resampled(grid.overview_rows, grid.overview_columns, PosInterp::timm).slice(1, prefix)},
-      1);
+  return table_at(pos_embed, prefix, config, grid);
+}
+
+at::Tensor layer_position_embedding(const at::Tensor& table, const VitConfig& config,
+                                    const TokenGrid& grid) {
+  return table_at(table, 0, config, grid);
 }
 
 at::Tensor overview_of(const at::Tensor& images, const TokenGrid& grid, std::int64_t patch_size) {

@@ -29,6 +29,11 @@ at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid);
 
+/// The same of a table (1, rows * columns of the training grid, D) that a block's input has: for the
+/// patches and the overview of `grid` (1, P, D).
+at::Tensor layer_position_embedding(const at::Tensor& table, const VitConfig& config,
+                                    const TokenGrid& grid);
+
 /// What the overview's patches are cut from: images (B, C, H, W), normalised -> (B, C, rows x
 /// patch_size, columns x patch_size) of `grid`'s overview, bicubic with antialiasing.
 at::Tensor overview_of(const at::Tensor& images, const TokenGrid& grid, std::int64_t patch_size);

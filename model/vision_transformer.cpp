@@ -41,7 +41,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   }
   const std::int64_t embedded_prefix = config_.no_embed_class ? 0 : config_.num_prefix_tokens();
   const std::int64_t patches = config_.grid_rows() * config_.grid_columns();
-  if (config_.pos_embed == PosEmbed::learned) {
+  if (has_table(config_.pos_embed)) {
     pos_embed_ =
         register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
   }
@@ -89,6 +89,15 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
   return config_.no_embed_class ? tokens : tokens + pos_embed;
 }
 
+torch::Tensor VisionTransformerImpl::enter(std::int64_t layer, const torch::Tensor& tokens,
+                                           const TokenGrid& grid) {
+  const torch::Tensor& table = block(layer).pos_embed();
+  if (!table.defined()) return tokens;
+  const torch::Tensor position = layer_position_embedding(table, config_, grid);
+  // Prefix tokens lie nowhere.
+  return tokens + at::constant_pad_nd(position, {0, 0, grid.num_prefix, 0});
+}
+
 TokenGrid VisionTransformerImpl::grid_of(const torch::Tensor& images) const {
   if (images.dim() != 4 || images.size(1) != config_.in_chans ||
       images.size(2) % config_.patch_size != 0 || images.size(3) % config_.patch_size != 0 ||
@@ -108,6 +117,7 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
   torch::Tensor x = embed(images, grid);
   if (options.block_inputs != nullptr) options.block_inputs->clear();
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
+    x = enter(layer, x, grid);
     if (options.block_inputs != nullptr) options.block_inputs->push_back(x);
     x = forward_block(layer, x, grid, options);
   }

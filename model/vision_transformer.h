@@ -63,6 +63,9 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] TokenGrid grid_of(const torch::Tensor& images) const;
   /// and the tokens (B, N, D) that enter the first block.
   torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid);
+  /// What a block's own table of positions makes of the tokens (B, N, D) that the block before it gave;
+  /// the same without one.
+  torch::Tensor enter(std::int64_t layer, const torch::Tensor& tokens, const TokenGrid& grid);
   /// The last norm, where it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);

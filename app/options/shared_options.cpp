@@ -42,9 +42,10 @@ std::vector<Option> model_options() {
                takes("RULE[:LAYERS].KEY=VALUE"), repeatable, suggests(position_settings())),
           text(
               "pos-embed",
-              "what is added to the patches for their places; sincos: sines and cosines of row and "
-              "column, for any size",
-              otherwise("the checkpoint's, learned"), one_of({"learned", "sincos", "none"})),
+              "what is added to the patches for their places; layers: a learned table at the input "
+              "of every block; sincos: sines and cosines of row and column, for any size",
+              otherwise("the checkpoint's, learned"),
+              one_of({"learned", "layers", "sincos", "none"})),
           text("pos-interp",
                "position embedding at another size than the model's; timm: bicubic antialiased, "
                "hf: bicubic plain, tile: the trained one again and again, for windows",

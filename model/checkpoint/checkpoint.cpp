@@ -49,14 +49,14 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const WeightFileO
 void Checkpoint::name_tensors() {
   std::map<std::string, NamedTensor> named;
   for (std::size_t i = 0; i < tensors().size(); ++i) {
-    const auto& [target, part] = mapping_.keys[i];
+    const auto& [target, part, parts] = mapping_.keys[i];
     if (target.empty()) continue;
     if (target == "rope.freqs" && tensors()[i].shape.size() == 4) {
       share_out(tensors()[i], named);
       continue;
     }
     NamedTensor& tensor = named[target];
-    if (tensor.parts.empty()) tensor.parts.resize(part == kWhole ? 1 : kJoined);
+    if (tensor.parts.empty()) tensor.parts.resize(part == kWhole ? 1 : parts);
     const auto slot = static_cast<std::size_t>(part == kWhole ? 0 : part);
     if (slot >= tensor.parts.size() || tensor.parts[slot] != nullptr) {
       throw Error(ErrorCode::failed, "two tensors stand for " + target, file().string());

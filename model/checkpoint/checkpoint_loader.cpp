@@ -136,7 +136,8 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   std::set<std::string_view> used;
   for (const auto& [name, target] : table) {
     const NamedTensor* tensor = find(name);
-    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && is_mechanism_tensor(name))) {
+    const bool may_begin = is_mechanism_tensor(name) || is_layer_table(name);
+    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && may_begin)) {
       report.initialised.push_back(name);
       continue;
     }
@@ -154,6 +155,10 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
       continue;
     }
     const std::vector<std::string> names = mapping_.file_names(name);
+    if (tensor != nullptr && names.size() != tensor->parts.size()) {
+      differences.missing.push_back("a part of " + names.front());
+      continue;
+    }
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (tensor == nullptr || tensor->parts[i] == nullptr) differences.missing.push_back(names[i]);
     }
@@ -161,9 +166,9 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   for (const NamedTensor& tensor : named_) {
     if (used.contains(tensor.name)) continue;
     const bool is_replaced_table =
-        tensor.name == "pos_embed" && model.config().pos_embed != model::PosEmbed::learned;
-    const bool may_stay = is_mechanism_tensor(tensor.name) || is_replaced_table ||
-                          (new_head && is_head_tensor(tensor.name));
+        tensor.name == "pos_embed" && !model::has_table(model.config().pos_embed);
+    const bool may_stay = is_mechanism_tensor(tensor.name) || is_layer_table(tensor.name) ||
+                          is_replaced_table || (new_head && is_head_tensor(tensor.name));
     for (const TensorView* part : tensor.parts) {
       if (part != nullptr)
         (may_stay ? report.unused : differences.unexpected).push_back(part->name);

@@ -84,7 +84,8 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
   for (const TensorView& view : tensors)
     elements += static_cast<double>(view.data.size() / size_of(view.dtype));
   const auto dim = static_cast<double>(config.embed_dim);
-  double least = static_cast<double>(config.depth) * dim * dim * (4 + 2 * config.mlp_ratio);
+  double least = static_cast<double>(config.depth) * dim * dim *
+                 (4 + static_cast<double>(config.mlp_matrices()) * config.mlp_ratio);
   for (const model::AttentionSpec& layer : config.attention) {
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
     if (entry.added_elements)
@@ -160,7 +161,8 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
 }
 
 void Checkpoint::deduce_positions(VitConfig& config) const {
-  if (find("pos_embed") != nullptr) config.pos_embed = model::PosEmbed::learned;
+  if (find("pos_embed") != nullptr && !model::has_table(config.pos_embed))
+    config.pos_embed = model::PosEmbed::learned;
   if (own_config() || config.depth < 1 || config.depth > 1024) return;
   // An architecture's rule is the same in all of its layers.
   if (!config.rel_pos.empty())
@@ -263,7 +265,13 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
   if (!config.class_token || config.fc_norm) config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);
-  const std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
+  std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
+  // With twice what the last layer reads, half of it is a gate.
+  const NamedTensor* fc2 = find("blocks.0.mlp.fc2.weight");
+  config.swiglu_mlp = fc2 != nullptr && fc2->shape && fc2->shape->size() == 2 && hidden > 0 &&
+                      hidden % 2 == 0 && fc2->shape->back() == hidden / 2;
+  if (config.swiglu_mlp) hidden /= 2;
+  config.scale_mlp = find("blocks.0.mlp.norm.weight") != nullptr;
   config.mlp_ratio = static_cast<double>(hidden) /
                      static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
   // Tensors without elements may claim any size: what is built from one of their dimensions must be
@@ -277,7 +285,15 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 subject);
   };
   deduce_positions(config);
-  const bool has_table = config.pos_embed == model::PosEmbed::learned;
+  // EVA-02's rotations are in no tensor, and its table does without them.
+  const NamedTensor* bias = find("blocks.0.attn.qkv.bias");
+  if (!own && mapping_.layout->native && config.swiglu_mlp && config.rel_pos.empty() &&
+      bias != nullptr && bias->parts.size() == kJoined)
+    throw Error(ErrorCode::failed,
+                "gated MLPs and biases of queries and values by themselves are EVA-02's, and '" +
+                    arch + "' does not say how its queries and keys are turned",
+                subject, kNameIt);
+  const bool has_table = model::has_table(config.pos_embed);
   if (has_table && find("pos_embed") == nullptr)
     throw Error(ErrorCode::failed, mapping_.file_names("pos_embed").front() + " is missing",
                 subject, kNameIt);

@@ -1,5 +1,7 @@
 #include "model/config/architectures.h"
 
+#include "kernels/shortest_number.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -16,14 +18,23 @@ struct Width {
   std::int64_t depth;
   std::int64_t num_heads;
   double mlp_ratio = 4;
+  bool swiglu_mlp = false;
 };
+constexpr double kEva02Ratio = 4.0 * 2 / 3;
 constexpr Width kTiny{192, 12, 3};
+constexpr Width kTinyEva02{192, 12, 3, kEva02Ratio, true};
 constexpr Width kSmall{384, 12, 6};
+constexpr Width kSmallEva02{384, 12, 6, kEva02Ratio, true};
+constexpr Width kSmallPlus{384, 12, 6, 4, true};
 constexpr Width kMedium{512, 12, 8};
 constexpr Width kBase{768, 12, 12};
+constexpr Width kBaseEva02{768, 12, 12, kEva02Ratio, true};
 constexpr Width kLarge{1024, 24, 16};
+constexpr Width kLargeEva02{1024, 24, 16, kEva02Ratio, true};
 constexpr Width kHuge{1280, 32, 16};
+constexpr Width kHugePlus{1280, 32, 20, 4, true};
 constexpr Width kGiant{1408, 40, 16, 48.0 / 11};
+constexpr Width kGiantDinoV2{1536, 40, 24, 4096.0 / 1536, true};
 constexpr Width kGigantic{1664, 48, 16, 64.0 / 13};
 
 using Triple = std::array<double, 3>;
@@ -47,6 +58,9 @@ enum class Places {
   mixed_ape,
   dinov3,
   dinov3_qkvb,
+  beit,
+  eva02,
+  eva02_scaled,
   relpos,
   relpos_cls,
   relpos_clsgap
@@ -61,6 +75,7 @@ struct Row {
   Normalisation normalisation = kImageNet;
   std::int64_t reg_tokens = 0;
   Places places = Places::learned;
+  image::CropMode crop_mode = image::CropMode::center;
 };
 
 /// In each family and width the first row stands for sizes and patches that are not listed.
@@ -107,6 +122,8 @@ constexpr Row kRows[] = {
     {"vit_base_patch14_reg4_dinov2", kBase, 14, 518, 1.0, kImageNet, 4},
     {"vit_large_patch14_dinov2", kLarge, 14, 518, 1.0},
     {"vit_large_patch14_reg4_dinov2", kLarge, 14, 518, 1.0, kImageNet, 4},
+    {"vit_giant_patch14_dinov2", kGiantDinoV2, 14, 518, 1.0},
+    {"vit_giant_patch14_reg4_dinov2", kGiantDinoV2, 14, 518, 1.0, kImageNet, 4},
     {"vit_small_patch16_rope_224", kSmall, 16, 224, 0.9, kImageNet, 0, Places::rope},
     {"vit_base_patch16_rope_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::rope},
     {"vit_large_patch16_rope_224", kLarge, 16, 224, 0.9, kImageNet, 0, Places::rope},
@@ -125,6 +142,29 @@ constexpr Row kRows[] = {
     {"vit_small_patch16_dinov3_qkvb", kSmall, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
     {"vit_base_patch16_dinov3_qkvb", kBase, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
     {"vit_large_patch16_dinov3_qkvb", kLarge, 16, 256, 1.0, kImageNet, 4, Places::dinov3_qkvb},
+    {"vit_small_plus_patch16_dinov3", kSmallPlus, 16, 256, 1.0, kImageNet, 4, Places::dinov3},
+    {"vit_small_plus_patch16_dinov3_qkvb", kSmallPlus, 16, 256, 1.0, kImageNet, 4,
+     Places::dinov3_qkvb},
+    {"vit_huge_plus_patch16_dinov3", kHugePlus, 16, 256, 1.0, kImageNet, 4, Places::dinov3},
+    {"vit_huge_plus_patch16_dinov3_qkvb", kHugePlus, 16, 256, 1.0, kImageNet, 4,
+     Places::dinov3_qkvb},
+    {"eva02_tiny_patch14_224", kTinyEva02, 14, 224, 0.9, kClip, 0, Places::eva02},
+    {"eva02_small_patch14_224", kSmallEva02, 14, 224, 0.9, kClip, 0, Places::eva02},
+    {"eva02_base_patch14_224", kBaseEva02, 14, 224, 0.9, kClip, 0, Places::eva02_scaled},
+    {"eva02_large_patch14_224", kLargeEva02, 14, 224, 0.9, kClip, 0, Places::eva02_scaled},
+    {"eva02_tiny_patch14_336", kTinyEva02, 14, 336, 1.0, kClip, 0, Places::eva02},
+    {"eva02_small_patch14_336", kSmallEva02, 14, 336, 1.0, kClip, 0, Places::eva02},
+    {"eva02_base_patch14_448", kBaseEva02, 14, 448, 1.0, kClip, 0, Places::eva02_scaled,
+     image::CropMode::squash},
+    {"eva02_large_patch14_448", kLargeEva02, 14, 448, 1.0, kClip, 0, Places::eva02_scaled,
+     image::CropMode::squash},
+    {"beit_base_patch16_224", kBase, 16, 224, 0.9, kHalf, 0, Places::beit},
+    {"beit_base_patch16_384", kBase, 16, 384, 1.0, kHalf, 0, Places::beit},
+    {"beit_large_patch16_224", kLarge, 16, 224, 0.9, kHalf, 0, Places::beit},
+    {"beit_large_patch16_384", kLarge, 16, 384, 1.0, kHalf, 0, Places::beit},
+    {"beit_large_patch16_512", kLarge, 16, 512, 1.0, kHalf, 0, Places::beit},
+    {"beitv2_base_patch16_224", kBase, 16, 224, 0.9, kImageNet, 0, Places::beit},
+    {"beitv2_large_patch16_224", kLarge, 16, 224, 0.95, kImageNet, 0, Places::beit},
     {"vit_relpos_small_patch16_224", kSmall, 16, 224, 0.9, kHalf, 0, Places::relpos},
     {"vit_relpos_medium_patch16_224", kMedium, 16, 224, 0.9, kHalf, 0, Places::relpos},
     {"vit_relpos_base_patch16_224", kBase, 16, 224, 0.9, kHalf, 0, Places::relpos},
@@ -154,6 +194,10 @@ constexpr Tag kTags[] = {
     {"vit_base_patch16_224", "bamboo", 1.0, kClip},
     {"vit_large_patch16_dinov3", "sat493m", 1.0, kSatellite},
     {"vit_large_patch16_dinov3_qkvb", "sat493m", 1.0, kSatellite},
+    {"beitv2_large_patch16_224", "in1k_ft_in22k", 0.9, kImageNet},
+    {"eva02_base_patch14_448", "mim_in22k_ft_in1k", 1.0, kClip},
+    {"eva02_large_patch14_448", "mim_in22k_ft_in1k", 1.0, kClip},
+    {"eva02_large_patch14_448", "mim_m38m_ft_in1k", 1.0, kClip},
 };
 
 constexpr std::array<std::int64_t, 4> kPatches{8, 14, 16, 32};
@@ -228,6 +272,22 @@ void apply(Places places, VitConfig& config) {
     config.qkv_bias = places == Places::dinov3_qkvb;
     config.global_pool = Pooling::avg;
     config.layer_norm_eps = 1e-5;
+  } else if (places == Places::beit) {
+    all("relbias", {});
+    config.global_pool = Pooling::avg;
+    config.fc_norm = true;
+  } else if (places == Places::eva02 || places == Places::eva02_scaled) {
+    // Every size counts 16 x 16 patches.
+    const double scale = 16.0 / static_cast<double>(config.grid_rows());
+    all("rope", {{"base", "10000"}, {"order", "ij"}, {"coords", "train"}});
+    if (scale != 1) {
+      for (PositionSpec& layer : config.rel_pos) layer.options["scale"] = shortest_number(scale);
+    }
+    config.scale_mlp = places == Places::eva02_scaled;
+    config.pos_embed = PosEmbed::learned;
+    config.layer_scale = false;
+    config.global_pool = Pooling::avg;
+    config.fc_norm = true;
   } else {
     const bool is_narrow = places != Places::relpos_cls;
     all("relbias", {{"table", "mlp"}, {"hidden", is_narrow ? "128" : "256"}});
@@ -249,6 +309,7 @@ Architecture architecture(const Row& row) {
   config.depth = row.width.depth;
   config.num_heads = row.width.num_heads;
   config.mlp_ratio = row.width.mlp_ratio;
+  config.swiglu_mlp = row.width.swiglu_mlp;
   config.distilled = stem(row.name).ends_with(kDistilled);
   config.reg_tokens = row.reg_tokens;
   const bool is_deit3 = row.name.starts_with("deit3_");
@@ -260,6 +321,7 @@ Architecture architecture(const Row& row) {
   transform.img_size = {row.img_size, row.img_size};
   transform.patch_size = row.patch_size;
   transform.crop_pct = row.crop_pct;
+  transform.crop_mode = row.crop_mode;
   transform.mean = row.normalisation.mean;
   transform.std = row.normalisation.std;
   return result;
@@ -281,6 +343,7 @@ std::optional<Architecture> find_architecture(std::string_view name) {
     if (full.size() != name.size() + 1 + each.tag.size()) continue;
     result.config.arch = std::string(full);
     result.transform.crop_pct = each.crop_pct;
+    result.transform.crop_mode = image::CropMode::center;
     result.transform.mean = each.normalisation.mean;
     result.transform.std = each.normalisation.std;
   }
@@ -314,6 +377,7 @@ std::string architecture_of_shape(const VitConfig& shape) {
     }
     const auto same = [&](auto VitConfig::*field) { return config.*field == shape.*field; };
     if (same(&VitConfig::embed_dim) && same(&VitConfig::depth) && same(&VitConfig::mlp_ratio) &&
+        same(&VitConfig::swiglu_mlp) && same(&VitConfig::scale_mlp) &&
         same(&VitConfig::class_token) && same(&VitConfig::img_width) &&
         same(&VitConfig::distilled) && same(&VitConfig::no_embed_class) &&
         same(&VitConfig::layer_scale) && same(&VitConfig::pos_embed) &&

@@ -80,7 +80,7 @@ void read_field(const OrderedJson& json, PosInterp& value) {
 void read_field(const OrderedJson& json, PosEmbed& value) {
   const auto known =
       json.is_string() ? find_pos_embed(json.get<std::string>()) : std::optional<PosEmbed>{};
-  if (!known) throw std::string("\"learned\", \"sincos\" or \"none\"");
+  if (!known) throw std::string("\"learned\", \"layers\", \"sincos\" or \"none\"");
   value = *known;
 }
 /// What `write_layer` writes: calls `add(name, options)` for each layer.
@@ -199,11 +199,13 @@ std::optional<PosInterp> find_pos_interp(std::string_view word) {
 
 std::string_view name(PosEmbed embedding) {
   if (embedding == PosEmbed::learned) return "learned";
+  if (embedding == PosEmbed::layers) return "layers";
   return embedding == PosEmbed::sincos ? "sincos" : "none";
 }
 
 std::optional<PosEmbed> find_pos_embed(std::string_view word) {
-  for (const PosEmbed known : {PosEmbed::learned, PosEmbed::sincos, PosEmbed::none}) {
+  for (const PosEmbed known :
+       {PosEmbed::learned, PosEmbed::layers, PosEmbed::sincos, PosEmbed::none}) {
     if (word == name(known)) return known;
   }
   return std::nullopt;

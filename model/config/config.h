@@ -29,11 +29,16 @@ std::optional<PosInterp> find_pos_interp(std::string_view name);
 
 /// `--pos-embed`, what is added to the patches before the first block: a learned table, the sines and
 /// cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's build_sincos2d_pos_embed, at
-/// every size by the patch's own row and column), or nothing.
-enum class PosEmbed { learned, sincos, none };
+/// every size by the patch's own row and column), or nothing. With `layers` every later block, too, has
+/// a learned table for its input, which begins with zeros (Al-Rfou et al. 2019, arXiv 1808.04444).
+enum class PosEmbed { learned, layers, sincos, none };
 
 std::string_view name(PosEmbed embedding);
 std::optional<PosEmbed> find_pos_embed(std::string_view name);
+/// Whether a checkpoint has `pos_embed`.
+inline bool has_table(PosEmbed embedding) {
+  return embedding == PosEmbed::learned || embedding == PosEmbed::layers;
+}
 
 /// Field names are timm's where timm has the field. Every field is visited once, in `visit`;
 /// reading, writing, printing and comparing follow from it.
@@ -48,6 +53,8 @@ struct VitConfig {
   std::int64_t depth = 12;
   std::int64_t num_heads = 3;
   double mlp_ratio = 4.0;
+  bool swiglu_mlp = false;  ///< gated MLPs (Shazeer 2020, arXiv 2002.05202) in place of GELU's
+  bool scale_mlp = false;   ///< a LayerNorm before an MLP's last layer (EVA-02, arXiv 2303.11331)
   bool qkv_bias = true;
   bool class_token = true;
   bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
@@ -93,9 +100,17 @@ struct VitConfig {
     visitor("attention", self.attention);
     visitor("pos_embed", self.pos_embed);
     visitor("rel_pos", self.rel_pos);
+    visitor("swiglu_mlp", self.swiglu_mlp);
+    visitor("scale_mlp", self.scale_mlp);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
+  /// What an MLP's last layer reads.
+  [[nodiscard]] std::int64_t hidden_dim() const {
+    return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);
+  }
+  /// Matrices of an MLP, embed_dim x hidden_dim each.
+  [[nodiscard]] std::int64_t mlp_matrices() const { return swiglu_mlp ? 3 : 2; }
   [[nodiscard]] std::int64_t grid_rows() const { return img_height / patch_size; }
   [[nodiscard]] std::int64_t grid_columns() const { return img_width / patch_size; }
   /// Class, distillation and register tokens in front of the patches.

@@ -38,10 +38,14 @@ std::string less_memory(const InferenceOptions& options) {
 
 /// Whether a plan runs, not the modules. Error(invalid_argument) where the options want what neither
 /// gives.
-bool plan_serves(const InferenceOptions& options) {
+bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
   std::string no_plan;
   if (!options.device.is_cuda())
     no_plan = inference::InferencePlan::unsupported(options.precision.dtype);
+  else if (config.swiglu_mlp || config.scale_mlp)
+    no_plan = "the GPU's kernels have plain MLPs alone";
+  else if (config.pos_embed == PosEmbed::layers)
+    no_plan = "the GPU's plan has one table of positions";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "`precision` int8 with `kernels` reference");
@@ -88,7 +92,7 @@ Classifier::Classifier(const VitConfig& config, const InferenceOptions& options)
 
 void Classifier::make_engine(const inference::EngineSource& source) {
   const PrecisionGuard guard(options().precision.tf32, options().deterministic);
-  const bool has_plan = plan_serves(options());
+  const bool has_plan = plan_serves(options(), config());
   with_torch_errors("the model", options().device.str(), less_memory(options()), [&] {
     if (!has_plan)
       state_->engine = std::make_unique<inference::ModulesEngine>(source, options());

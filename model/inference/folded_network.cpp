@@ -148,7 +148,11 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKer
     return behind_norm(shared->linear("mlp.fc1"), shared->get("norm2.weight"),
                        shared->get("norm2.bias"));
   };
-  block.fc2 = [residual] { return residual("mlp.fc2", "ls2.gamma"); };
+  block.fc2 = [residual, shared, normed = config.scale_mlp] {
+    const Affine fc2 = residual("mlp.fc2", "ls2.gamma");
+    return normed ? behind_norm(fc2, shared->get("mlp.norm.weight"), shared->get("mlp.norm.bias"))
+                  : fc2;
+  };
   return block;
 }
 
@@ -194,6 +198,11 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
   }
   embeddings.position = position.slice(0, embedded);
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    if (const Tensor& table = model.block(layer).pos_embed(); table.defined())
+      embeddings.layer_positions.push_back(
+          layer_position_embedding(table.to(at::kFloat), config, grid).squeeze(0));
+    else
+      embeddings.layer_positions.emplace_back();
     const TokenMixer& mixer = model.block(layer).attention().mixer();
     embeddings.token_weights.push_back(mixer.token_weights(grid));
     embeddings.query_scales.push_back(mixer.query_scale(grid));

@@ -70,6 +70,8 @@ Affine fold_patch_embed(VisionTransformerImpl& model);
 struct Embeddings {
   at::Tensor prefix;    ///< (num_prefix, D), positions added; undefined without prefix tokens
   at::Tensor position;  ///< (patches and overview, D)
+  /// What is added to the input of each block, (patches and overview, D) or undefined.
+  std::vector<at::Tensor> layer_positions;
   std::vector<TokenWeights> token_weights;         ///< one per layer
   std::vector<double> query_scales;                ///< one per layer, see TokenMixer::query_scale
   std::vector<PrefixWeighing> prefix_weighings;    ///< one per layer

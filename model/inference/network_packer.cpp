@@ -67,7 +67,8 @@ kernels::Storage storage_of(const InferenceOptions& options) {
 /// Of its matrices in float32.
 std::int64_t bytes_of_a_block(const VitConfig& config) {
   constexpr double kAttention = 4;  // matrices of D x D
-  const double matrices = kAttention + 2 * config.mlp_ratio;
+  const double matrices =
+      kAttention + static_cast<double>(config.mlp_matrices()) * config.mlp_ratio;
   const auto dim = static_cast<double>(config.embed_dim);
   return static_cast<std::int64_t>(matrices * dim * dim * sizeof(float));
 }
@@ -145,6 +146,7 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
     block.mixing = module_layer(source.model.ptr()->block(layer).attention().mixer(), storage,
                                 options.kernels, config);
   }
+  block.has_table = source.model.ptr()->block(layer).pos_embed().defined();
   block.turns = source.model.ptr()->block(layer).attention().mixer().position() != nullptr &&
                 !std::holds_alternative<ModuleLayer>(block.mixing);
   if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
@@ -177,8 +179,9 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
   PackedNetwork network;
   network.storage = storage_of(options);
   network.embed_dim = config.embed_dim;
-  network.hidden_dim =
-      static_cast<std::int64_t>(static_cast<double>(config.embed_dim) * config.mlp_ratio);
+  network.hidden_dim = config.hidden_dim();
+  network.gated_mlp = config.swiglu_mlp;
+  network.normed_mlp = config.scale_mlp;
   network.num_heads = config.num_heads;
   network.num_prefix = config.num_prefix_tokens();
   network.patch_size = config.patch_size;
@@ -232,11 +235,18 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
   if (embeddings.prefix.defined()) geometry.prefix = to_buffer(embeddings.prefix);
   geometry.order =
       token_order(geometry.grid, network.window.value_or(GridExtent{grid_rows, grid_columns}));
-  const Tensor position = embeddings.position.to(at::kFloat).contiguous();
-  geometry.position = AlignedBuffer<float>(static_cast<std::size_t>(position.numel()));
-  for (const TokenOrder::Run& run : geometry.order.runs)
-    std::copy_n(position.const_data_ptr<float>() + run.patch * dim, run.count * dim,
-                geometry.position.data() + run.token * dim);
+  const auto in_order = [&](const Tensor& of_patches) {
+    const Tensor position = of_patches.to(at::kFloat).contiguous();
+    AlignedBuffer<float> ordered(static_cast<std::size_t>(position.numel()));
+    for (const TokenOrder::Run& run : geometry.order.runs)
+      std::copy_n(position.const_data_ptr<float>() + run.patch * dim, run.count * dim,
+                  ordered.data() + run.token * dim);
+    return ordered;
+  };
+  geometry.position = in_order(embeddings.position);
+  for (const Tensor& position : embeddings.layer_positions)
+    geometry.layer_positions.push_back(position.defined() ? in_order(position)
+                                                          : AlignedBuffer<float>());
   for (const TokenWeights& weights : embeddings.token_weights)
     geometry.token_weights.push_back(
         {static_cast<float>(weights.prefix), static_cast<float>(weights.patch)});
@@ -277,7 +287,7 @@ std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
 std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
   return layers_that(network, [](const PackedBlock& block) {
     return is_module(block) || block.has_windows() || block.has_groups() || block.local.size > 0 ||
-           block.turns;
+           block.turns || block.has_table;
   });
 }
 

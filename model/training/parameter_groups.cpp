@@ -44,7 +44,7 @@ bool is_decayed(const std::string& name, const at::Tensor& parameter) {
   // Tables of positions, and what turns by them, are where they are and not small.
   const bool is_table =
       name.find(".attn.rel_pos") != std::string::npos || name.ends_with(".attn.rope.freqs");
-  const bool is_embedding = name.ends_with("_token") || name == "pos_embed" || is_table;
+  const bool is_embedding = name.ends_with("_token") || name.ends_with("pos_embed") || is_table;
   return parameter.dim() > 1 && !name.ends_with(".bias") && !is_embedding;
 }
 

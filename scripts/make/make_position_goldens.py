@@ -29,6 +29,10 @@ TRAINED = (64, 64)
 SMALL = {"embed_dim": 48, "depth": 2, "num_heads": 3, "num_classes": 10}
 ROPE = "vit_small_patch16_rope"
 DINOV3 = "vit_small_patch16_dinov3"
+DINOV3_PLUS = "vit_small_plus_patch16_dinov3"
+# timm counts 16 x 16 patches at every size of EVA-02, where hydrascope names the sizes: 224 and 336.
+EVA02 = "eva02_tiny_patch14"
+EVA02_BASE = "eva02_base_patch14"
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ class Case:
     arch: str
     img_size: tuple[int, int] = TRAINED
     kwargs: dict[str, Any] = field(default_factory=dict)
+    trained: tuple[int, int] = TRAINED
 
 
 CASES = [
@@ -52,6 +57,13 @@ CASES = [
     Case("dinov3", DINOV3),
     Case("dinov3_resized", DINOV3, (96, 160)),
     Case("dinov3_qkvb", f"{DINOV3}_qkvb"),
+    Case("dinov3_plus", DINOV3_PLUS),
+    Case("dinov3_plus_resized", DINOV3_PLUS, (96, 160)),
+    Case("dinov3_plus_qkvb", f"{DINOV3_PLUS}_qkvb"),
+    Case("eva02", f"{EVA02}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
+    Case("eva02_resized", f"{EVA02}_224", (84, 140), {"ref_feat_shape": (4, 4)}, (56, 56)),
+    Case("eva02_base", f"{EVA02_BASE}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
+    Case("beit", "beit_base_patch16_224"),
     Case("relpos_mlp", "vit_relpos_small_patch16_224"),
     Case("relpos_mlp_resized", "vit_relpos_small_patch16_224", (96, 160)),
     Case("relpos_mlp_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_dim": 20}),
@@ -64,7 +76,7 @@ CASES = [
 
 def weights_of(case: Case) -> dict[str, torch.Tensor]:
     """At the size the checkpoint is made for, by timm's names."""
-    template = timm.create_model(case.arch, img_size=TRAINED, **SMALL, **case.kwargs)
+    template = timm.create_model(case.arch, img_size=case.trained, **SMALL, **case.kwargs)
     return {
         name: torch.from_numpy(deterministic(name, tuple(tensor.shape), SEED))
         for name, tensor in template.state_dict().items()
@@ -75,10 +87,11 @@ def build(case: Case, weights: dict[str, torch.Tensor]) -> torch.nn.Module:
     model = timm.create_model(case.arch, img_size=case.img_size, **SMALL, **case.kwargs)
     weights = dict(weights)
     if "pos_embed" in weights:
+        patch = model.patch_embed.patch_size
         weights["pos_embed"] = resample_abs_pos_embed(
             weights["pos_embed"],
             new_size=model.patch_embed.grid_size,
-            old_size=(TRAINED[0] // 16, TRAINED[1] // 16),
+            old_size=tuple(edge // size for edge, size in zip(case.trained, patch)),
             num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
         )
     model.load_state_dict(weights, strict=True)
@@ -103,7 +116,7 @@ def main() -> None:
             "timm": timm.__version__,
             "torch": torch.__version__.partition("+")[0],
             "arch": case.arch,
-            "model_args": json.dumps({**SMALL, "img_size": list(TRAINED)}),
+            "model_args": json.dumps({**SMALL, "img_size": list(case.trained)}),
             "input_shape": json.dumps(shape),
             "tensors": json.dumps({name: list(value.shape) for name, value in weights.items()}),
             "seed": str(SEED),

@@ -19,6 +19,9 @@ VERSION = "1.0.31"
 # Of the models with position rules those that are Vision Transformers but for the rule.
 WITH_RULE = re.compile(
     r"vit_(small|base|large)_patch16_(rope(_mixed)?(_ape)?_224|dinov3(_qkvb)?)"
+    r"|vit_(small|huge)_plus_patch16_dinov3(_qkvb)?"
+    r"|eva02_(tiny|small)_patch14_(224|336)|eva02_(base|large)_patch14_(224|448)"
+    r"|beit(v2)?_(base|large)_patch16_(224|384|512)"
     r"|vit_relpos_(small_patch16|medium_patch16(_cls)?|base_patch16(_clsgap)?)_224"
 )
 TRANSFORM = ("input_size", "crop_pct", "crop_mode", "interpolation", "mean", "std")
@@ -40,9 +43,10 @@ def describe(name):
     classes = (1 if getattr(model, "cls_token", None) is not None else 0) + (1 if hasattr(model, "dist_token") else 0)
     position = getattr(model, "pos_embed", None)
     scale = getattr(block, "ls1", None)
+    table = getattr(attention, "relative_position_bias_table", None)
     gamma = getattr(block, "gamma_1", None)
     q_bias = getattr(attention, "q_bias", None)
-    qkv = getattr(attention, "qkv", None)
+    qkv = getattr(attention, "qkv", None) or getattr(attention, "q_proj", None)
     config = timm.get_pretrained_cfg(name)
     row = {
         "embed_dim": model.embed_dim,
@@ -50,7 +54,7 @@ def describe(name):
         "num_heads": getattr(attention, "num_heads", None) or getattr(block, "num_heads", None),
         "patch_size": patches.patch_size[0],
         "img_size": list(patches.img_size),
-        "hidden_dim": mlp.fc1.out_features if kind(mlp) == "Mlp" else None,
+        "hidden_dim": mlp.fc2.in_features if kind(mlp) in ("Mlp", "GluMlp", "SwiGLU") else None,
         "num_classes": model.num_classes,
         "qkv_bias": qkv is not None and (qkv.bias is not None or q_bias is not None),
         "class_token": getattr(model, "cls_token", None) is not None,
@@ -72,6 +76,10 @@ def describe(name):
         "tag": config.tag or "",
         "transform": transform_of(config),
     }
+    if kind(getattr(mlp, "norm", None)) == "LayerNorm":
+        row["kinds"]["mlp_norm"] = "LayerNorm"
+    if table is not None:  # BEiT's
+        row["kinds"]["rel_pos"] = "table"
     tags = {}
     for full in timm.list_pretrained():
         base, _, tag = full.partition(".")

@@ -1,12 +1,16 @@
 // LookHere (Fuller et al. 2024, arXiv 2405.13985): heads look in a direction, and what they see counts
 // less with its distance:
 //   s_ij = q_i . k_j / sqrt(d) - strength g_l m_h |offset_ij| in the head's field of view, -inf outside
-// Of H heads the first 4 floor(H / 6) look in a direction, of fewer than six two thirds of them, and the
-// others around. view=180: half planes, up, down, left and right; view=90: the quarters between them;
-// view=45: eighths. A query's own row and column, where they bound the field, are in it. m_h halves with
-// each four directed heads from 1/2 (at 45 degrees it is 1/2 for all); of the n others it quarters n/4
-// heads at a time from 1/4. g_l falls linearly over the layers from 1.5 to 0.5. Prefix tokens see and
-// are seen at distance 0. strength=0 with view=none is softmax. Checkpoints have no `pos_embed`.
+// Directed heads look in fours, each four in the directions of one kind, the first half of the fours in
+// those of the first. view=180: half planes up, down, left and right, then half planes along the
+// diagonals; view=90: quarters between rows and columns, then between the diagonals; view=45: eighths to
+// one side of the axes, then to the other. What bounds a field is in it. m_h is 1/2 in the first four of
+// a kind and halves with each further one; the other heads look around with 1/4, 1/16, 1/64, 1/256.
+// g_l falls linearly over the layers from 1.5 to 0.5, and strength, the global slope, is 2. Prefix tokens
+// see and are seen at distance 0. strength=0 with view=none is softmax. Checkpoints have no `pos_embed`.
+// Directions and slopes are those of the authors' code (github.com/GreenCUBIC/lookhere), which is for 6,
+// 12 and 16 heads; layer and global slopes those of the configurations published for 180 and 90 degrees.
+// That eighths come with the same slopes, and what other numbers of heads do, is this project's choice.
 #include "model/attention/attention.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
@@ -29,50 +33,64 @@ const ChoiceOption<FieldOfView> kLookHereView("view",
                                                {"45", FieldOfView::eighth},
                                                {"none", FieldOfView::all}},
                                               "degrees that a directed head sees");
-const NumberOption kLookHereStrength("strength", "1", 0, 1000, "times every slope; 0: no distance");
+const NumberOption kLookHereStrength("strength", "2", 0, 1000,
+                                     "global slope, times every other; 0: no distance");
 
+constexpr std::int64_t kDirections = 4;  ///< of one kind, of as many heads
+
+/// 4, 8 and 12 of 6, 12 and 16.
 std::int64_t directed_heads(std::int64_t num_heads) {
-  return num_heads < 6 ? 2 * num_heads / 3 : num_heads / 6 * 4;
+  return num_heads < 6 ? 2 * num_heads / 3 : (num_heads - 2) / kDirections * kDirections;
 }
 
-std::vector<double> lookhere_slopes(std::int64_t num_heads, FieldOfView view) {
+/// The fours of directed heads that look in the directions of the first kind.
+std::int64_t fours_of_first_kind(std::int64_t num_heads) {
+  const std::int64_t fours = (directed_heads(num_heads) + kDirections - 1) / kDirections;
+  return (fours + 1) / 2;
+}
+
+std::vector<double> lookhere_slopes(std::int64_t num_heads) {
   const std::int64_t directed = directed_heads(num_heads);
-  const std::int64_t around = num_heads - directed;
+  const std::int64_t of_first_kind = fours_of_first_kind(num_heads);
   std::vector<double> slopes;
-  for (std::int64_t h = 0; h < directed; ++h) {
-    const auto group = static_cast<double>(view == FieldOfView::eighth ? 0 : h / 4);
-    slopes.push_back(std::exp2(-(1 + group)));
-  }
-  const std::int64_t of_one_slope = std::max<std::int64_t>(1, around / 4);
-  for (std::int64_t h = 0; h < around; ++h)
-    slopes.push_back(std::pow(4.0, -(1 + static_cast<double>(h / of_one_slope))));
+  for (std::int64_t h = 0; h < directed; ++h)
+    slopes.push_back(std::exp2(-1 - static_cast<double>(h / kDirections % of_first_kind)));
+  for (std::int64_t h = directed; h < num_heads; ++h)
+    slopes.push_back(std::pow(4.0, -1 - static_cast<double>(h - directed)));
   return slopes;
 }
 
-/// (G, n, m) bool: does directed head `head` see the key?
-at::Tensor in_view(FieldOfView view, std::int64_t head, const PatchOffsets& offset) {
+/// (G, n, m) bool: does a head see the key that looks in a direction of the first or second kind?
+at::Tensor in_view(FieldOfView view, bool of_first_kind, std::int64_t direction,
+                   const PatchOffsets& offset) {
   // Above the query the offset of rows is positive, to its left that of columns.
   const at::Tensor& up = offset.rows;
   const at::Tensor& left = offset.columns;
   const at::Tensor towards[] = {up, up.neg(), left, left.neg()};
-  if (view == FieldOfView::half) return towards[head % 4] >= 0;
-  if (view == FieldOfView::quarter) {
-    return (towards[head % 4 / 2] >= 0).logical_and(towards[2 + head % 2] >= 0);
+  const at::Tensor& along = towards[direction];
+  if (view == FieldOfView::half && of_first_kind) return along >= 0;
+  if (view == FieldOfView::half) {
+    // Up to the right, up to the left, down to the right, down to the left.
+    return towards[direction / 2] + towards[3 - direction % 2] >= 0;
   }
-  // Between an axis and a diagonal: along the axis at least as far as to the side, and on that side.
-  const bool vertical = head % 4 < 2;
-  const at::Tensor& along = towards[head % 4];
-  const at::Tensor& side = towards[(vertical ? 2 : 0) + head / 4 % 2];
+  if (view == FieldOfView::quarter && of_first_kind)
+    return (towards[direction / 2] >= 0).logical_and(towards[2 + direction % 2] >= 0);
+  const bool vertical = direction < 2;
+  if (view == FieldOfView::quarter) return along >= (vertical ? left : up).abs();
+  // To the left of what looks up or down and above what looks left or right, then the other side.
+  const at::Tensor& side = towards[(vertical ? 2 : 0) + (of_first_kind ? 0 : 1)];
   return (side >= 0).logical_and(along >= side);
 }
 
 class LookHere final : public PositionRule {
  public:
   explicit LookHere(const TokenMixerArguments& arguments)
-      : view_(kLookHereView(arguments.options)), directed_(directed_heads(arguments.num_heads)) {
+      : view_(kLookHereView(arguments.options)),
+        directed_(directed_heads(arguments.num_heads)),
+        first_kind_(kDirections * fours_of_first_kind(arguments.num_heads)) {
     const double last = std::max<double>(1, static_cast<double>(arguments.depth - 1));
     const double of_layer = 1.5 - static_cast<double>(arguments.layer_index) / last;
-    slopes_ = at::tensor(lookhere_slopes(arguments.num_heads, view_), at::kDouble) *
+    slopes_ = at::tensor(lookhere_slopes(arguments.num_heads), at::kDouble) *
               (of_layer * kLookHereStrength(arguments.options));
   }
 
@@ -85,8 +103,8 @@ class LookHere final : public PositionRule {
       const std::int64_t head = pairs.first_head + i;
       at::Tensor bias = distance * -slopes_[head].item<double>();
       if (head < directed_ && view_ != FieldOfView::all) {
-        const at::Tensor seen =
-            in_view(view_, head, offset).logical_or(offset.patches.logical_not());
+        const at::Tensor seen = in_view(view_, head < first_kind_, head % kDirections, offset)
+                                    .logical_or(offset.patches.logical_not());
         bias = bias.masked_fill(seen.logical_not(), -std::numeric_limits<double>::infinity());
       }
       heads.push_back(bias);
@@ -97,7 +115,8 @@ class LookHere final : public PositionRule {
  private:
   FieldOfView view_;
   std::int64_t directed_;
-  at::Tensor slopes_;  ///< (H) double, the layer's taken in
+  std::int64_t first_kind_;  ///< directed heads of the first kind
+  at::Tensor slopes_;        ///< (H) double, the layer's taken in
 };
 
 const PositionRegistration kLookHere({

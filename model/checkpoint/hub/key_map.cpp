@@ -29,6 +29,7 @@ struct Rule {
   std::string_view pattern;
   std::string_view target;  ///< "" = not used for inference
   int part = kWhole;
+  int parts = kJoined;
 };
 
 constexpr std::array kRules{
@@ -38,6 +39,14 @@ constexpr std::array kRules{
     // EVA's and DINOv3's biases of q and v; keys have none.
     Rule{kTimm, "blocks.#.attn.q_bias", "blocks.#.attn.qkv.bias", 0},
     Rule{kTimm, "blocks.#.attn.v_bias", "blocks.#.attn.qkv.bias", 2},
+    Rule{kTimm, "blocks.#.attn.q_proj.*", "blocks.#.attn.qkv.*", 0},
+    Rule{kTimm, "blocks.#.attn.k_proj.*", "blocks.#.attn.qkv.*", 1},
+    Rule{kTimm, "blocks.#.attn.v_proj.*", "blocks.#.attn.qkv.*", 2},
+    Rule{kTimm, "blocks.#.mlp.fc1_g.*", "blocks.#.mlp.fc1.*", 0, kGated},
+    Rule{kTimm, "blocks.#.mlp.fc1_x.*", "blocks.#.mlp.fc1.*", 1, kGated},
+    Rule{kTimm, "blocks.#.attn.relative_position_bias_table",
+         "blocks.#.attn.rel_pos.relative_position_bias_table"},
+    Rule{kTimm, "blocks.#.attn.relative_position_index", ""},
     // What timm computes from the configuration, in files of its earlier versions.
     Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
     Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
@@ -141,10 +150,10 @@ MappedKey map_key(const Layout& layout, std::string_view key) {
   for (const Rule& rule : kRules) {
     if ((rule.layouts & bit_of(layout)) == 0) continue;
     if (const auto wildcards = match(rule.pattern, key)) {
-      return {fill(rule.target, *wildcards), rule.part};
+      return {fill(rule.target, *wildcards), rule.part, rule.parts};
     }
   }
-  return {std::string(key), kWhole};
+  return {std::string(key)};
 }
 
 /// Removes `prefix` where it stands, if the model's own keys all carry it.
@@ -234,11 +243,14 @@ KeyMapping map_keys(std::span<const std::string> keys, const std::string& subjec
   return mapping;
 }
 
+bool is_layer_table(std::string_view name) { return match("blocks.#.pos_embed", name).has_value(); }
+
 bool is_mechanism_tensor(std::string_view name) {
   const auto inside = match("blocks.#.attn.*", name);
   if (!inside) return false;
   const std::string_view member = inside->rest.substr(0, inside->rest.find('.'));
-  return member != "qkv" && member != "proj" && member != "q_norm" && member != "k_norm";
+  return member != "qkv" && member != "proj" && member != "q_norm" && member != "k_norm" &&
+         member != "norm";
 }
 
 }  // namespace hydrascope::checkpoint

@@ -14,6 +14,7 @@ namespace hydrascope::checkpoint {
 /// Which tensors of a file make up one tensor of a module.
 inline constexpr int kWhole = -1;  ///< one, as it is
 inline constexpr int kJoined = 3;  ///< or this many: the rows of q, k and v in this order
+inline constexpr int kGated = 2;   ///< or this many: the rows of a gate and of what it lets through
 
 /// A layout of names.
 struct Layout {
@@ -31,7 +32,9 @@ std::span<const Layout> layouts();
 /// What one key of the file stands for.
 struct MappedKey {
   std::string target;  ///< "blocks.0.attn.qkv.weight"; "" when inference does not use the tensor
-  int part = kWhole;   ///< or 0, 1, 2: the rows of q, k or v in `target`
+  int part =
+      kWhole;  ///< or 0, 1, ..: the rows of q, k or v in `target`, of a gate or what it gates
+  int parts = kJoined;  ///< of how many, unless it is the whole
 };
 
 /// The keys of a file, mapped.
@@ -55,7 +58,9 @@ struct KeyMapping {
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
 
 /// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
-/// `qkv`, `proj`, `q_norm` or `k_norm`?
+/// `qkv`, `proj`, `q_norm`, `k_norm` or `norm`?
 bool is_mechanism_tensor(std::string_view name);
+/// Or the table of positions of a block's input: `blocks.i.pos_embed`?
+bool is_layer_table(std::string_view name);
 
 }  // namespace hydrascope::checkpoint

@@ -68,7 +68,8 @@ struct PackedBlock {
   PackedLinear fc2;
   MixingLayer mixing;
   LocalTerm local;
-  bool turns = false;  ///< queries and keys, by ImageGeometry::rotations
+  bool has_table = false;  ///< of ImageGeometry::layer_positions
+  bool turns = false;      ///< queries and keys, by ImageGeometry::rotations
 
   [[nodiscard]] bool has_windows() const {
     const auto* hydra = std::get_if<HydraLayer>(&mixing);
@@ -96,6 +97,8 @@ struct PackedNetwork {
   kernels::Storage storage = kernels::Storage::float32;
   std::int64_t embed_dim = 0;
   std::int64_t hidden_dim = 0;
+  bool gated_mlp = false;   ///< SwiGLU: fc1 gives a gate and, behind it, what it lets through
+  bool normed_mlp = false;  ///< a LayerNorm before fc2, which has its weight and bias
   std::int64_t num_heads = 0;
   std::int64_t num_prefix = 0;
   std::int64_t patch_size = 0;
@@ -124,6 +127,8 @@ struct ImageGeometry {
   kernels::AlignedBuffer<float> prefix;  ///< (num_prefix, D): tokens with their position added
   TokenOrder order;
   kernels::AlignedBuffer<float> position;  ///< (patches and overview, D), in that order
+  /// What is added to the patches that enter each block, in that order; empty: nothing.
+  std::vector<kernels::AlignedBuffer<float>> layer_positions;
   /// Weights of a token's key in the sums of mechanisms without a denominator, one per layer.
   struct TokenWeights {
     float prefix = 1;

@@ -3,6 +3,7 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/local_convolution/local_convolution.h"
 #include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/swiglu/swiglu.h"
 #include "model/inference/cpu/classification_head.h"
 #include "model/inference/cpu/group_mixing.h"
 #include "model/inference/cpu/token_embedding.h"
@@ -21,6 +22,7 @@ namespace hydra = kernels::hydra;
 namespace linear_attention = kernels::linear_attention;
 namespace local_convolution = kernels::local_convolution;
 namespace softmax_attention = kernels::softmax_attention;
+namespace swiglu = kernels::swiglu;
 using kernels::linear::Epilogue;
 
 template <class T>
@@ -62,15 +64,16 @@ class Executor final : public StreamingExecutor {
   const T* mix(std::size_t layer, const Tile& tile, Scratch& scratch);
   void mix_windows(std::size_t layer, const Tile& tile, Scratch& scratch);
   void add_local_term(std::size_t layer, const Tile& tile, T* mixed);
+  void add_positions(std::size_t layer, const Tile& tile);
 
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
                        Scratch& scratch, std::size_t block, RangeSite site) const {
     if (!scratch.ranges.empty()) raise(scratch.ranges[block].*site, rows, count, layer.in());
     return linear_input(layer, rows, count, scratch.quantised);
   }
-  void layer_norm(const T* x, std::int64_t rows, T* y) const {
+  void layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
     kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
-        x, dim_, rows, dim_, nullptr, nullptr, net_.layer_norm_eps, y, dim_});
+        x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim});
   }
   /// Tokens that have a query in `layer`.
   [[nodiscard]] std::int64_t queries_of(std::size_t layer) const {
@@ -118,7 +121,7 @@ template <class T>
 void Executor<T>::project(std::size_t layer, const Tile& t, Scratch& scratch, StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
   if (trace_ != nullptr) note_tokens(layer, t);
-  layer_norm(work_.tokens(t), t.rows, scratch.rows);
+  layer_norm(work_.tokens(t), t.rows, dim_, scratch.rows);
   clock.lap(Stage::layer_norm);
   const std::int64_t width = block.key_value.out();
   const std::int64_t num_tiles = work_.keys_of(layer).num_tiles();
@@ -323,13 +326,29 @@ void Executor<T>::finish_block(std::size_t layer, const Tile& t, Scratch& scratc
   apply(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows, x,
         dim_, Epilogue::add);
   clock.lap(Stage::proj);
-  layer_norm(x, t.rows, scratch.rows);
+  layer_norm(x, t.rows, dim_, scratch.rows);
   clock.lap(Stage::layer_norm);
   apply(block.fc1, input(block.fc1, scratch.rows, t.rows, scratch, layer, &BlockRanges::fc1),
-        t.rows, scratch.wide, net_.hidden_dim, Epilogue::gelu);
+        t.rows, scratch.wide, block.fc1.out(), net_.gated_mlp ? Epilogue::store : Epilogue::gelu);
+  if (net_.gated_mlp)
+    swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
+  if (net_.normed_mlp) layer_norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
   apply(block.fc2, input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2),
         t.rows, x, dim_, Epilogue::add);
+  if (layer + 1 < net_.blocks.size()) add_positions(layer + 1, t);
   clock.lap(Stage::mlp);
+}
+
+/// What the block's own table adds to the patches that enter it.
+template <class T>
+void Executor<T>::add_positions(std::size_t layer, const Tile& t) {
+  if (!net_.blocks[layer].has_table) return;
+  const std::int64_t prefix = prefix_rows(t);
+  T* x = work_.tokens(t) + prefix * dim_;
+  const float* position =
+      geometry_.layer_positions[layer].data() + (t.first + prefix - net_.num_prefix) * dim_;
+  for (std::int64_t i = 0; i < (t.rows - prefix) * dim_; ++i)
+    x[i] = T(static_cast<float>(x[i]) + position[i]);
 }
 
 template <class T>

@@ -31,7 +31,7 @@ Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geome
   for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
     const PackedBlock& block = net_.blocks[layer];
     query_stride = std::max(query_stride, block.query_width());
-    widest = std::max(widest, block.key_value.out());
+    widest = std::max({widest, block.key_value.out(), block.fc1.out()});
     if (stores_keys(layer)) {
       std::int64_t& width = stored_width[stored_slot(layer)];
       width = std::max(width, block.key_value.out());

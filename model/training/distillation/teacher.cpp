@@ -32,8 +32,9 @@ at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at:
                      const TokenGrid& grid) {
   BlockImpl& block = model.block(layer);
   const std::int64_t read = num_read_tokens(model.config(), grid);
-  if (layer + 1 < model.config().depth || read == grid.num_tokens())
-    return block.forward(tokens, grid, Kernels::automatic);
+  if (layer + 1 < model.config().depth)
+    return model.enter(layer + 1, block.forward(tokens, grid, Kernels::automatic), grid);
+  if (read == grid.num_tokens()) return block.forward(tokens, grid, Kernels::automatic);
   const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
   return block.complete(tokens.narrow(1, 0, read), mixed.narrow(1, 0, read));
 }
@@ -98,7 +99,10 @@ TeacherAttention Teacher::look_at_attention(const at::Tensor& images,
     for (; layer < wanted; ++layer) tokens = run_block(*model_, layer, tokens, attention.grid);
     AttentionTrace trace = trace_attention(*model_, layer, tokens, attention.grid);
     const bool is_last = wanted == layers.back();
-    at::Tensor next = is_last ? at::Tensor() : model_->block(layer).complete(tokens, trace.output);
+    at::Tensor next;
+    if (!is_last)
+      next = model_->enter(layer + 1, model_->block(layer).complete(tokens, trace.output),
+                           attention.grid);
     attention.layers.push_back({layer, std::exchange(tokens, std::move(next)), std::move(trace)});
     ++layer;
   }

@@ -34,6 +34,12 @@ TEST(PositionsCliTest, RulesAreChosenListedAndRecorded) {
   const Outcome sincos = classified({"--pos-embed", "sincos"});
   ASSERT_EQ(sincos.code, 0) << sincos.err;
   EXPECT_THAT(sincos.err, HasSubstr("not used: pos_embed"));
+  const Outcome layers = classified({"--pos-embed", "layers"});
+  EXPECT_THAT(layers.err, HasSubstr("newly initialised, not from the file: blocks.1.pos_embed"));
+  const auto top = [](const Json& records) {
+    return (records.is_array() ? records.at(0) : records).at("top");
+  };
+  EXPECT_EQ(top(layers.json()), top(plain));
   const Outcome refused = classified({"--attn", "hydra", "--rel-pos", "rope"});
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("'hydra' has no scores of pairs"));

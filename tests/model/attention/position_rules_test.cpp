@@ -272,18 +272,20 @@ TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
   }
 }
 
-// Twelve heads are what LookHere publishes; three have fewer directions than there are.
-TEST(PositionRulesTest, LookHereOfTwelveHeadsAgreesWithItsTwin) {
+// The numbers of heads that the authors' code knows; three have fewer directions than there are.
+TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
   const at::NoGradGuard no_grad;
-  const HeadShape shape{12, 4};
   at::manual_seed(34);
-  const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
-  for (const char* view : {"180", "90", "45", "none"}) {
-    SCOPED_TRACE(view);
-    const PositionSpec rule = rule_of("lookhere", {{"view", view}});
-    MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
-    EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
-                         position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
+  for (const std::int64_t heads : {6, 12, 16}) {
+    const HeadShape shape{heads, 4};
+    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
+    for (const char* view : {"180", "90", "45", "none"}) {
+      SCOPED_TRACE(std::to_string(heads) + ", " + view);
+      const PositionSpec rule = rule_of("lookhere", {{"view", view}});
+      MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
+      EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
+                           position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <numbers>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::testing {
@@ -118,7 +119,7 @@ Tensor alibi(const RuleProblem& p, const Tensor& q, const Tensor& k, const Place
          by_head(slopes.at(p.heads)) * (p.options.number("strength") * distance(query, key));
 }
 
-/// Where head h looks, in degrees counter-clockwise from the right, by the paper's order.
+/// Where head h looks, in degrees counter-clockwise from the right, by the order of the authors' code.
 Tensor lookhere(const RuleProblem& p, const Tensor& q, const Tensor& k, const Place& query,
                 const Place& key) {
   struct Head {
@@ -127,20 +128,29 @@ Tensor lookhere(const RuleProblem& p, const Tensor& q, const Tensor& k, const Pl
   };
   const double around = std::numeric_limits<double>::quiet_NaN();
   const std::string view = p.options.text("view");
-  std::vector<double> directions{90, 270, 180, 0};
-  if (view == "90") directions = {135, 45, 225, 315};
-  if (view == "45") directions = {112.5, 247.5, 157.5, 22.5, 67.5, 292.5, 202.5, 337.5};
-  std::vector<Head> heads;
-  if (p.heads == 3) {
-    heads = {{1.0 / 2, directions[0]}, {1.0 / 2, directions[1]}, {1.0 / 4, around}};
-  } else {  // twelve, as published
-    for (std::size_t h = 0; h < 8; ++h) {
-      const double slope = view != "45" && h >= 4 ? 1.0 / 4 : 1.0 / 2;
-      heads.push_back({slope, directions[h % directions.size()]});
-    }
-    for (const double slope : {1.0 / 4, 1.0 / 16, 1.0 / 64, 1.0 / 256})
-      heads.push_back({slope, around});
+  std::vector<double> first{90, 270, 180, 0};  // up, down, left, right
+  std::vector<double> second{45, 135, 315, 225};
+  if (view == "90") {
+    first = {135, 45, 225, 315};
+    second = {90, 270, 180, 0};
   }
+  if (view == "45") {
+    first = {112.5, 247.5, 157.5, 22.5};
+    second = {67.5, 292.5, 202.5, 337.5};
+  }
+  std::vector<Head> heads;
+  const auto look = [&](double slope, const std::vector<double>& directions) {
+    for (const double direction : directions) heads.push_back({slope, direction});
+  };
+  if (p.heads == 3) {
+    heads = {{1.0 / 2, first[0]}, {1.0 / 2, first[1]}};
+  } else {
+    look(1.0 / 2, first);
+    if (p.heads == 16) look(1.0 / 4, first);
+    if (p.heads >= 12) look(1.0 / 2, second);
+  }
+  for (double slope = 1.0 / 4; std::cmp_less(heads.size(), p.heads); slope /= 4)
+    heads.push_back({slope, around});
   const double of_layer =
       1.5 - static_cast<double>(p.layer.index) / static_cast<double>(p.layer.depth - 1);
   std::vector<double> bias;

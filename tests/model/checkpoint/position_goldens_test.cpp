@@ -4,6 +4,8 @@
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/config/architectures.h"
 #include "model/inference/classifier.h"
+#include "model/inference/inference_plan.h"
+#include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/deterministic_weights.h"
@@ -141,6 +143,15 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
   fs::remove(other.path() / "config.json");
   EXPECT_ERROR(checkpoint::Checkpoint::open(bare).deduce_config(), failed, "pos_embed is missing",
                "`model` NAME");
+
+  for (const char* name : {"eva02", "eva02_base"}) {
+    const Golden eva = read_golden(name);
+    const testing::TemporaryFolder of_eva;
+    const fs::path unnamed = write_timms_files(of_eva, eva.metadata);
+    fs::remove(of_eva.path() / "config.json");
+    EXPECT_ERROR(checkpoint::Checkpoint::open(unnamed).deduce_config(), failed, "EVA-02",
+                 "`model` NAME");
+  }
 }
 
 // Every rule and every kind of table, saved and opened again; the plan says what the modules say.
@@ -156,7 +167,8 @@ TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
   config.num_classes = 5;
   config.attention.resize(3);
   config.attention[1] = {"window", {{"size", "2"}}};
-  for (const PosEmbed embedding : {PosEmbed::learned, PosEmbed::sincos, PosEmbed::none}) {
+  for (const PosEmbed embedding :
+       {PosEmbed::learned, PosEmbed::layers, PosEmbed::sincos, PosEmbed::none}) {
     for (const PositionEntry* entry : position_rules()) {
       SCOPED_TRACE(entry->name + ", " + std::string(name(embedding)));
       config.pos_embed = embedding;
@@ -171,7 +183,8 @@ TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
       checkpoint::save_checkpoint(file, *model, checkpoint::Dtype::F32, {});
       const auto weights = checkpoint::Checkpoint::open(file);
       EXPECT_EQ(weights.deduce_config(), model->config());
-      EXPECT_EQ(weights.find("pos_embed") != nullptr, embedding == PosEmbed::learned);
+      EXPECT_EQ(weights.find("pos_embed") != nullptr, has_table(embedding));
+      EXPECT_EQ(weights.find("blocks.2.pos_embed") != nullptr, embedding == PosEmbed::layers);
       const at::Tensor images = at::randn({2, 3, 64, 80});
       const at::Tensor expected = model->forward(images);
       Classifier classifier(weights.deduce_config(), weights, {});
@@ -195,6 +208,132 @@ TEST(PositionCheckpointTest, ATableGivesWayToSincosAndIsNotMissed) {
   config.pos_embed = PosEmbed::sincos;
   VisionTransformer other(config);
   EXPECT_EQ(weights.load_into(*other).unused, std::vector<std::string>{"pos_embed"});
+}
+
+VitConfig of_three_layers(PosEmbed embedding) {
+  VitConfig config;
+  config.img_height = config.img_width = 48;
+  config.embed_dim = 48;
+  config.depth = 3;
+  config.num_heads = 3;
+  config.num_classes = 5;
+  config.pos_embed = embedding;
+  return config;
+}
+
+TEST(PositionCheckpointTest, TablesInEveryLayerBeginAsTheModelWithoutThem) {
+  const c10::InferenceMode inference;
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "model.safetensors";
+  VisionTransformer plain(of_three_layers(PosEmbed::learned));
+  plain->eval();
+  checkpoint::save_checkpoint(file, *plain, checkpoint::Dtype::F32, {});
+  const auto weights = checkpoint::Checkpoint::open(file);
+  VisionTransformer tables(of_three_layers(PosEmbed::layers));
+  tables->eval();
+  EXPECT_EQ(weights.load_into(*tables).initialised,
+            (std::vector<std::string>{"blocks.1.pos_embed", "blocks.2.pos_embed"}));
+  for (const std::int64_t edge : {48, 96}) {
+    const at::Tensor images = at::randn({2, 3, edge, edge});
+    EXPECT_TRUE(at::equal(tables->forward(images), plain->forward(images)));
+  }
+  // And they can be left again.
+  checkpoint::save_checkpoint(file, *tables, checkpoint::Dtype::F32, {});
+  EXPECT_EQ(checkpoint::Checkpoint::open(file).load_into(*plain).unused,
+            (std::vector<std::string>{"blocks.1.pos_embed", "blocks.2.pos_embed"}));
+}
+
+// What a table adds, in modules, in the plan, and among the tokens that enter the blocks, at the
+// training size and larger, by every interpolation and with an overview.
+TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) {
+  const c10::InferenceMode inference;
+  for (const PosInterp interpolation : {PosInterp::timm, PosInterp::hf, PosInterp::tile}) {
+    for (const bool overview : {false, true}) {
+      for (const char* mechanism : {"softmax", "window", "hydra"}) {
+        SCOPED_TRACE(std::string(name(interpolation)) + ", " + mechanism);
+        VitConfig config = of_three_layers(PosEmbed::layers);
+        config.pos_interp = interpolation;
+        config.overview = overview;
+        config.attention.assign(3, {mechanism, {}});
+        at::manual_seed(7);
+        VisionTransformer model(config);
+        model->eval();
+        for (const auto& [name, tensor] : named_tensors(*model))
+          at::Tensor(tensor).add_(at::randn(tensor.sizes()), 0.1);
+        for (const std::int64_t edge : {48, 80}) {
+          const at::Tensor images = at::randn({2, 3, edge, edge + 16});
+          std::vector<at::Tensor> entering;
+          ForwardOptions forward;
+          forward.block_inputs = &entering;
+          const at::Tensor expected = model->forward(images, forward);
+          const TokenGrid grid = model->grid_of(images);
+          const at::Tensor before = model->block(0).forward(entering[0], grid, Kernels::automatic);
+          const at::Tensor added = (entering[1] - before).select(0, 1);
+          const at::Tensor table = model->block(1).pos_embed();
+          EXPECT_TRUE(at::equal(entering[1].select(1, 0), before.select(1, 0)));
+          EXPECT_TRUE(testing::all_near(
+              added.slice(0, 1, 1 + grid.num_patches()).unsqueeze(0),
+              resample_pos_embed(table, 0, 3, 3, grid.rows, grid.columns, interpolation), 1e-5));
+          inference::InferenceOptions options;
+          options.trace_layers = {1, 2};
+          inference::InferencePlan plan(inference::EngineSource{model}, options);
+          at::Tensor traced;
+          EXPECT_TRUE(testing::all_near(plan.logits(images, &traced), expected,
+                                        1e-5 * expected.abs().max().item<double>()));
+          for (const std::int64_t layer : {1, 2}) {
+            const at::Tensor& tokens = entering[static_cast<std::size_t>(layer)];
+            EXPECT_TRUE(testing::all_near(traced.select(1, layer - 1), tokens,
+                                          1e-5 * tokens.abs().max().item<double>()));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PositionCheckpointTest, HalfOfASplitGateIsMissed) {
+  const Golden golden = read_golden("dinov3_plus");
+  const testing::TemporaryFolder folder;
+  checkpoint::Metadata torn = golden.metadata;
+  Json tensors = Json::parse(torn.at("tensors"));
+  tensors.erase("blocks.1.mlp.fc1_x.weight");
+  torn["tensors"] = tensors.dump();
+  const auto weights = checkpoint::Checkpoint::open(write_timms_files(folder, torn));
+  VisionTransformer model(weights.deduce_config());
+  EXPECT_ERROR(weights.load_into(*model), failed, "a part of blocks.1.mlp.fc1.weight");
+}
+
+// Gated MLPs, and those with a norm, in every precision of the plan.
+TEST(GatedMlpTest, ThePlanComputesThemInEveryPrecision) {
+  const c10::InferenceMode inference;
+  for (const bool normed : {false, true}) {
+    SCOPED_TRACE(normed);
+    VitConfig config = of_three_layers(PosEmbed::learned);
+    config.swiglu_mlp = true;
+    config.scale_mlp = normed;
+    config.mlp_ratio = 2.5;
+    at::manual_seed(8);
+    VisionTransformer model(config);
+    model->eval();
+    for (const auto& [name, tensor] : named_tensors(*model))
+      at::Tensor(tensor).add_(at::randn(tensor.sizes()), 0.1);
+    const at::Tensor images = at::randn({3, 3, 48, 64});
+    const at::Tensor expected = model->forward(images);
+    const double size = expected.abs().max().item<double>();
+    inference::InferenceOptions options;
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        1e-5 * size));
+    options.precision.dtype = at::kBFloat16;
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        0.05 * size));
+    options.precision = {};
+    options.precision.int8 = true;
+    EXPECT_TRUE(testing::all_near(
+        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
+        0.1 * size));
+  }
 }
 
 }  // namespace position_goldens_test

@@ -23,6 +23,8 @@ VitConfig unusual() {
   config.depth = 3;
   config.num_heads = 4;
   config.mlp_ratio = 2.5;
+  config.swiglu_mlp = true;
+  config.scale_mlp = true;
   config.qkv_bias = false;
   config.class_token = true;
   config.distilled = true;

@@ -43,6 +43,13 @@ TEST(NetworkCostTest, IsTheArithmeticOfTheMechanisms) {
   }
 }
 
+TEST(NetworkCostTest, AGateIsAThirdMatrixOfTheMlp) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  const double plain = gflops_per_image(config, k224);
+  config.swiglu_mlp = true;
+  EXPECT_NEAR(gflops_per_image(config, k224) - plain, 12 * 2 * 197 * 768 * 3072e-9, 1e-6);
+}
+
 TEST(NetworkCostTest, DroppedTokensCostNothingBehindTheirLayer) {
   VitConfig config = find_architecture("vit_base_patch16_224")->config;
   config.attention.assign(12, {"hydra", {}});

@@ -115,6 +115,30 @@ TEST(KeyMapTest, HuggingFace5) {
   }
 }
 
+TEST(KeyMapTest, EvasPartsAndBeitsTable) {
+  const Names keys{"patch_embed.proj.weight",
+                   "blocks.2.attn.q_proj.weight",
+                   "blocks.2.attn.v_proj.bias",
+                   "blocks.2.mlp.fc1_g.weight",
+                   "blocks.2.mlp.fc1_x.bias",
+                   "blocks.2.attn.relative_position_bias_table",
+                   "blocks.2.attn.relative_position_index"};
+  const KeyMapping mapping = map_keys(keys, "a");
+  EXPECT_EQ(targets(mapping), (Names{"patch_embed.proj.weight", "blocks.2.attn.qkv.weight[0]",
+                                     "blocks.2.attn.qkv.bias[2]", "blocks.2.mlp.fc1.weight[0]",
+                                     "blocks.2.mlp.fc1.bias[1]",
+                                     "blocks.2.attn.rel_pos.relative_position_bias_table", ""}));
+  EXPECT_EQ(mapping.keys[1].parts, kJoined);
+  EXPECT_EQ(mapping.keys[3].parts, kGated);
+}
+
+TEST(KeyMapTest, TablesOfBlocksAreNoPartOfTheirAttention) {
+  EXPECT_TRUE(is_layer_table("blocks.3.pos_embed"));
+  EXPECT_FALSE(is_layer_table("pos_embed"));
+  EXPECT_FALSE(is_mechanism_tensor("blocks.3.pos_embed"));
+  EXPECT_FALSE(is_mechanism_tensor("blocks.3.attn.norm.weight"));
+}
+
 TEST(KeyMapTest, HeadsOfHuggingFace) {
   const Names keys{"vit.layers.0.layernorm_before.weight", "classifier.weight",
                    "cls_classifier.bias", "distillation_classifier.weight"};

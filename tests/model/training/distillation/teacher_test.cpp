@@ -29,6 +29,34 @@ TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
   }
 }
 
+// Tables of positions in every layer and gated MLPs are in the plan and beside it.
+TEST(TeacherTest, WhatEntersABlockIsTheSameCompiledOrNot) {
+  VitConfig config = small_config();
+  config.pos_embed = PosEmbed::layers;
+  config.swiglu_mlp = true;
+  VisionTransformer model = random_model(config);
+  {
+    const at::NoGradGuard no_grad;
+    for (std::int64_t layer = 1; layer < config.depth; ++layer)
+      at::Tensor(model->block(layer).pos_embed()).normal_();
+  }
+  Teacher teacher(model);
+  const at::Tensor images = random_images(2);
+  const TeacherPass expected = teacher.look(images);
+  const TeacherAttention attention = teacher.look_at_attention(images, {0, 2});
+  teacher.compile(at::kFloat, 1);
+  const TeacherPass found = teacher.look(images);
+  const TeacherAttention compiled = teacher.look_at_attention(images, {1, 2});
+  const auto error = [](const at::Tensor& a, const at::Tensor& b) {
+    return (a - b).norm().item<double>() / b.norm().item<double>();
+  };
+  for (const std::size_t layer : {1U, 2U})
+    EXPECT_LT(error(found.tokens[layer], expected.tokens[layer]), 1e-5);
+  EXPECT_LT(error(found.logits, expected.logits), 1e-5);
+  EXPECT_LT(error(attention.layers[1].tokens, expected.tokens[2]), 1e-5);
+  EXPECT_LT(error(compiled.layers[1].tokens, expected.tokens[2]), 1e-5);
+}
+
 TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
   std::vector<at::Tensor> drawn_next;
   for (const double mlp_ratio : {1.0, 4.0}) {  // of the blocks alone
