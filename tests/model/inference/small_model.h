@@ -3,6 +3,7 @@
 
 #include "model/inference/inference_plan.h"
 #include "model/registry/mechanisms.h"
+#include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,17 +16,7 @@
 namespace hydrascope::model::inference {
 
 inline VitConfig small(const std::string& attention = "softmax") {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 64;
-  config.patch_size = 8;
-  config.embed_dim = 96;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 11;
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  apply_attention_spec(attention, config.attention);
-  return config;
+  return testing::small_vit({.edge = 64, .dim = 96, .classes = 11}, attention);
 }
 
 /// The configuration with a local term in the layers that can have one.
@@ -109,15 +100,7 @@ inline VitConfig sized_by_the_picture() {
 
 /// Weights far enough from their initialisation that every parameter matters.
 inline VisionTransformer filled(const VitConfig& config) {
-  at::manual_seed(3);
-  VisionTransformer model(config);
-  const at::NoGradGuard no_grad;
-  for (const auto& item : model->named_parameters()) {
-    at::Tensor value = item.value();
-    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
-    if (item.key().find("feature_map") == std::string::npos)
-      value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
-  }
+  VisionTransformer model = testing::random_vit(config, 3, 0.15, "feature_map");
   model->eval();
   for (at::Tensor& parameter : model->parameters()) parameter.set_requires_grad(false);
   return model;
