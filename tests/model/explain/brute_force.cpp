@@ -21,7 +21,6 @@ using model::explain::Request;
 
 namespace {
 
-
 Tensor random_image(const model::VitConfig& config, std::int64_t rows, std::int64_t columns) {
   return at::randn({1, config.in_chans, rows * config.patch_size, columns * config.patch_size});
 }
@@ -30,7 +29,8 @@ Tensor random_image(const model::VitConfig& config, std::int64_t rows, std::int6
 
 BruteForce::BruteForce(const model::VitConfig& config, std::int64_t rows, std::int64_t columns,
                        std::uint64_t seed)
-    : BruteForce(random_vit(config, seed, 0.15, "projection"), random_image(config, rows, columns)) {}
+    : BruteForce(random_vit(config, seed, 0.15, "projection"),
+                 random_image(config, rows, columns)) {}
 
 BruteForce::BruteForce(model::VisionTransformer model, const Tensor& image)
     : model_(std::move(model)) {
