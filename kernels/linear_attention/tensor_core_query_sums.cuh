@@ -1,9 +1,9 @@
 // What the backward pass of linear attention sums over queries on tensor cores (equations in
-// tensor_core_backward.cuh): dS = sum a_i g_i^T, dz = - sum a_i (g_i . y_i), a_i being divided by m_i.
+// tensor_core_backward.cuh): dS = sum a_i g_i^T, dz = - sum a_i (g_i . y_i), a_i divided by m_i.
 //
 // Tensors: u (q) and x (grad_y) as Rows as in tensor_core_state.cuh; terms (B, H, N), which the
-//   gradient of queries has left; state of the forward pass; sums (B, H, F, 64), then z (B, H, F) of
-//   each part.
+//   gradient of queries has left; state of the forward pass; sums (B, H, F, 64), then z (B, H, F)
+//   of each part.
 // Geometry, traffic: as tensor_core_state.cuh, and 16 N H bytes of terms.
 // Numerics: a is rounded to T once; g . y stays in float32, whose range it may need, and meets the
 //   rounded a. Features a_f z_f / m sum to 1. Deterministic as the forward pass.
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kThreads, 3)
     start_tile(all, part, tile, shared.tiles);
     if (threadIdx.x < kTileRows) {
       const std::int64_t token = tile * kTileRows + threadIdx.x;
-      device::copy_async(&shared.terms[part.slot(tile)][threadIdx.x],
-                         p.terms + part.image_head * all.tokens +
-                             (token < all.tokens ? token : all.tokens - 1),
-                         true);
+      device::copy_async(
+          &shared.terms[part.slot(tile)][threadIdx.x],
+          p.terms + part.image_head * all.tokens + (token < all.tokens ? token : all.tokens - 1),
+          true);
     }
     device::copy_commit();
   };

@@ -1,6 +1,6 @@
 // Sums over tokens on tensor cores: S = sum b_t v_t^T, z = sum b_t of the keys (linear_attention.h,
-// equations there). What the backward pass sums over queries (tensor_core_query_sums.cuh) shares the
-// pieces before the kernel.
+// equations there). What the backward pass sums over queries (tensor_core_query_sums.cuh) shares
+// the pieces before the kernel.
 // Used by Hedgehog and its family in every layer of 16-bit networks with heads of 64.
 //
 // Tensors: u (k) and x (v) as Rows, 16-byte aligned, strides multiples of 8; sums (B, H, F, 64),
@@ -84,8 +84,8 @@ __device__ __forceinline__ void start_tile(const TokenSums<T>& all, const Part<T
                                          thread);
 }
 
-/// The first of the two tokens of 16 in a step, and of the two columns of 8 in x, that a lane's words
-/// hold.
+/// The first of the two tokens of 16 in a step, and of the two columns of 8 in x, that a lane's
+/// words hold.
 __device__ __forceinline__ int pair_of_lane() { return 2 * (device::lane_index() % 4); }
 
 /// A warp's rows of S: a lane's part of features f = 64 half + 16 warp + lane / 4 + 8 row.
