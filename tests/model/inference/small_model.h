@@ -144,6 +144,44 @@ inline void expect_fused(VisionTransformer model, const at::Tensor& images) {
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
 }
 
+/// With kernels for some layers.
+inline void expect_fused_in_part(VisionTransformer model, const at::Tensor& images,
+                                 double bound = 1e-5) {
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), bound);
+}
+
+/// What enters the modules' blocks.
+inline std::vector<at::Tensor> block_inputs_of(VisionTransformer& model, const at::Tensor& images) {
+  std::vector<at::Tensor> inputs;
+  ForwardOptions forward{Kernels::reference};
+  forward.block_inputs = &inputs;
+  const at::NoGradGuard no_grad;
+  model->forward(images, forward);
+  return inputs;
+}
+
+/// A fused plan shows what enters those blocks, and its logits stay as they are.
+inline void expect_traces(VisionTransformer model, const at::Tensor& images,
+                          const std::vector<std::int64_t>& layers) {
+  const std::vector<at::Tensor> inputs = block_inputs_of(model, images);
+  InferenceOptions tracing = options();
+  tracing.trace_layers = layers;
+  InferencePlan plan(model, tracing);
+  at::Tensor trace;
+  const at::Tensor logits = plan.logits(images, &trace);
+  EXPECT_EQ(plan.describe().kernels, "fused");
+  EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
+  ASSERT_EQ(trace.size(1), std::ssize(layers));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const at::Tensor found = trace.select(1, static_cast<std::int64_t>(i));
+    const at::Tensor& expected = inputs[static_cast<std::size_t>(layers[i])];
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    EXPECT_LT(relative(found, expected), 1e-5);
+  }
+}
+
 /// Of a deterministic plan, whatever the threads and the images beside one.
 inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
   InferenceOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
