@@ -15,7 +15,7 @@ class PrecisionGuard {
     at::Context& context = at::globalContext();
     context.setAllowTF32CuBLAS(tf32);
     context.setAllowTF32CuDNN(tf32);
-    // A process that is deterministic altogether (--deterministic) stays so.
+    // A process that is deterministic altogether stays so.
     if (deterministic) context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   PrecisionGuard(const PrecisionGuard&) = delete;

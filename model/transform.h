@@ -24,7 +24,7 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
 Picture resized_picture(const Picture& picture, Size size, Interpolation interpolation);
 
 /// Those bytes -> float32 (3, output.height, output.width), contiguous: (value / 255 - mean) / std,
-/// and 0 to the right and below, where `--fit pad` has made the output larger. Equal to timm's bit
+/// and 0 to the right and below, where padding has made the output larger. Equal to timm's bit
 /// for bit.
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output);
 

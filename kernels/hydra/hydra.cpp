@@ -166,36 +166,33 @@ HWY_INLINE Pair load_gate(const float* g) {
 }
 
 template <int kRows, class T>
-HWY_INLINE void gate_rows(const T* q_hat, std::int64_t q_hat_stride, const float* g,
-                          std::size_t dim, T* y, std::int64_t y_stride) {
+HWY_INLINE void gate_rows(const hydra::GateParams<T>& p, std::int64_t first) {
   const std::size_t step = 2 * lanes();
+  const auto dim = static_cast<std::size_t>(p.dim);
+  const float* g = p.g;
+  const T* q_hat = p.q_hat + first * p.q_hat_stride;
+  T* y = p.y + first * p.y_stride;
   std::size_t f = 0;
   for (; f + step <= dim; f += step) {
     const Pair gate = load_gate<T>(g + f);
     for (int r = 0; r < kRows; ++r)
-      store_pair(product(load_pair(q_hat + r * q_hat_stride + f), gate), y + r * y_stride + f);
+      store_pair(product(load_pair(q_hat + r * p.q_hat_stride + f), gate), y + r * p.y_stride + f);
   }
   if (f == dim) return;
   const std::size_t remainder = dim - f;
   const Pair gate = load_gate<T>(PairTail<float>(g + f, remainder).values);
   for (int r = 0; r < kRows; ++r) {
-    PairTail<T> tail(q_hat + r * q_hat_stride + f, remainder);
+    PairTail<T> tail(q_hat + r * p.q_hat_stride + f, remainder);
     store_pair(product(load_pair(tail.values), gate), tail.values);
-    tail.give(y + r * y_stride + f, remainder);
+    tail.give(y + r * p.y_stride + f, remainder);
   }
 }
 
 template <class T>
-void gate_with(const T* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-               std::int64_t dim, T* y, std::int64_t y_stride) {
-  const auto columns = static_cast<std::size_t>(dim);
+void gate_with(const hydra::GateParams<T>& p) {
   std::int64_t row = 0;
-  for (; row + kHydraRows <= rows; row += kHydraRows)
-    gate_rows<kHydraRows>(q_hat + row * q_hat_stride, q_hat_stride, g, columns, y + row * y_stride,
-                          y_stride);
-  for (; row < rows; ++row)
-    gate_rows<1>(q_hat + row * q_hat_stride, q_hat_stride, g, columns, y + row * y_stride,
-                 y_stride);
+  for (; row + kHydraRows <= p.rows; row += kHydraRows) gate_rows<kHydraRows>(p, row);
+  for (; row < p.rows; ++row) gate_rows<1>(p, row);
 }
 
 /// y + (q * by) * g
@@ -228,15 +225,7 @@ void add_gated_with(const hydra::AddGatedParams<T>& p) {
 }
 
 HYDRASCOPE_STORED_KERNELS(hydra_project, project_with, hydra::ProjectParams)
-void hydra_gate_float32(const float* q_hat, std::int64_t q_hat_stride, const float* g,
-                        std::int64_t rows, std::int64_t dim, float* y, std::int64_t y_stride) {
-  gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
-}
-void hydra_gate_bfloat16(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g,
-                         std::int64_t rows, std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
-  gate_with(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
-}
-
+HYDRASCOPE_STORED_KERNELS(hydra_gate, gate_with, hydra::GateParams)
 HYDRASCOPE_STORED_KERNELS(hydra_add_gated, add_gated_with, hydra::AddGatedParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -246,8 +235,6 @@ HWY_AFTER_NAMESPACE();
 namespace hydrascope::kernels {
 
 HWY_EXPORT(hydra_combine_float32);
-HWY_EXPORT(hydra_gate_float32);
-HWY_EXPORT(hydra_gate_bfloat16);
 
 namespace hydra {
 
@@ -258,15 +245,7 @@ void combine(const float* sums, std::int64_t count, std::int64_t dim, float scal
   HWY_DYNAMIC_DISPATCH(hydra_combine_float32)(sums, count, dim, scale, feature_scale, g);
 }
 
-void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-          std::int64_t dim, float* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(hydra_gate_float32)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
-}
-void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-          std::int64_t dim, BFloat16* y, std::int64_t y_stride) {
-  HWY_DYNAMIC_DISPATCH(hydra_gate_bfloat16)(q_hat, q_hat_stride, g, rows, dim, y, y_stride);
-}
-
+HYDRASCOPE_DISPATCH(gate, hydra_gate, GateParams)
 HYDRASCOPE_DISPATCH(add_gated, hydra_add_gated, AddGatedParams)
 
 }  // namespace hydra

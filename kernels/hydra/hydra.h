@@ -71,11 +71,19 @@ void project(const ProjectParams<BFloat16>& params);
 void combine(const float* sums, std::int64_t count, std::int64_t dim, float scale,
              const float* feature_scale, float* g);
 
-/// y (rows, dim) = q_hat * g; y may be q_hat.
-void gate(const float* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-          std::int64_t dim, float* y, std::int64_t y_stride);
-void gate(const BFloat16* q_hat, std::int64_t q_hat_stride, const float* g, std::int64_t rows,
-          std::int64_t dim, BFloat16* y, std::int64_t y_stride);
+template <class T>
+struct GateParams {
+  const T* q_hat;  ///< (rows, dim), rows `q_hat_stride` apart
+  std::int64_t q_hat_stride;
+  const float* g;  ///< (dim)
+  std::int64_t rows;
+  std::int64_t dim;
+  T* y;  ///< (rows, dim), rows `y_stride` apart; may be q_hat
+  std::int64_t y_stride;
+};
+/// y = q_hat * g.
+void gate(const GateParams<float>& params);
+void gate(const GateParams<BFloat16>& params);
 
 template <class T>
 struct AddGatedParams {

@@ -1,5 +1,7 @@
 #include "kernels/linear/linear.h"
 
+#include "kernels/vector/dispatch.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -66,12 +68,8 @@ void linear_bfloat16(const linear::LinearParams<BFloat16>& p) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::linear {
 
-HWY_EXPORT(linear_float32);
-HWY_EXPORT(linear_bfloat16);
-
-namespace linear {
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
                            std::int64_t row_stride)
     : storage_(storage), in_(in), out_(out) {
@@ -101,9 +99,7 @@ void PackedWeight::fill(const float* weight, std::int64_t row_stride) {
   }
 }
 
-void linear(const LinearParams<float>& params) { HWY_DYNAMIC_DISPATCH(linear_float32)(params); }
-void linear(const LinearParams<BFloat16>& params) { HWY_DYNAMIC_DISPATCH(linear_bfloat16)(params); }
+HYDRASCOPE_DISPATCH(linear, linear, LinearParams)
 
-}  // namespace linear
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::linear
 #endif  // HWY_ONCE

@@ -123,15 +123,15 @@ HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* st
 }
 
 template <class T>
-void combine_heads(const linear_attention::Shape& shape, const float* sums, std::int64_t count,
-                   std::int64_t first_head, std::int64_t heads, void* state) {
+void combine_heads(const linear_attention::CombineParams<T>& p) {
+  const linear_attention::Shape& shape = p.shape;
   const linear_attention::HeadState<T> layout(shape);
   const std::int64_t stride = linear_attention::Halves(shape).stride;
-  for (std::int64_t head = first_head; head < first_head + heads; ++head) {
-    const HeadOfTiles h{shape, linear_attention::sums_of_head(shape, sums, head),
-                        static_cast<std::int64_t>(linear_attention::sums_size(shape)), count};
+  for (std::int64_t head = p.first_head; head < p.first_head + p.heads; ++head) {
+    const HeadOfTiles h{shape, linear_attention::sums_of_head(shape, p.sums, head),
+                        static_cast<std::int64_t>(linear_attention::sums_size(shape)), p.count};
     std::byte* of_head =
-        static_cast<std::byte*>(state) + static_cast<std::size_t>(head) * layout.bytes;
+        static_cast<std::byte*>(p.state) + static_cast<std::size_t>(head) * layout.bytes;
     for (std::int64_t at = 0; at < stride; at += static_cast<std::int64_t>(lanes()))
       combine_run<T>(h, at, of_head);
   }

@@ -69,7 +69,7 @@ constexpr bool needs_row(Feature feature) {
 constexpr float slope_of(Feature feature) { return feature == Feature::softmax_both ? 2.0F : 1.0F; }
 
 /// What a map takes from a whole row.
-struct OfRow {
+struct alignas(8) OfRow {
   float first = 0;   ///< shift of the first part; `unit`: 1 / max(|u|, unit_eps)
   float second = 0;  ///< shift of the second part; `unit`: 1 / |u|, 0 for rows that are constants
 };

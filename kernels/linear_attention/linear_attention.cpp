@@ -215,16 +215,7 @@ void read_out_any(const linear_attention::ReadOutParams<T>& p) {
 HYDRASCOPE_STORED_KERNELS(linear_attention_accumulate, accumulate_any,
                           linear_attention::AccumulateParams)
 HYDRASCOPE_STORED_KERNELS(linear_attention_read_out, read_out_any, linear_attention::ReadOutParams)
-void linear_attention_combine_float32(const linear_attention::Shape& shape, const float* sums,
-                                      std::int64_t count, std::int64_t first_head,
-                                      std::int64_t heads, void* state) {
-  combine_heads<float>(shape, sums, count, first_head, heads, state);
-}
-void linear_attention_combine_bfloat16(const linear_attention::Shape& shape, const float* sums,
-                                       std::int64_t count, std::int64_t first_head,
-                                       std::int64_t heads, void* state) {
-  combine_heads<BFloat16>(shape, sums, count, first_head, heads, state);
-}
+HYDRASCOPE_STORED_KERNELS(linear_attention_combine, combine_heads, linear_attention::CombineParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -232,12 +223,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <algorithm>
 
-namespace hydrascope::kernels {
-
-HWY_EXPORT(linear_attention_combine_float32);
-HWY_EXPORT(linear_attention_combine_bfloat16);
-
-namespace linear_attention {
+namespace hydrascope::kernels::linear_attention {
 
 std::size_t sums_size(const Shape& shape) {
   return static_cast<std::size_t>(shape.num_heads * shape.features() * (shape.head_dim + 2));
@@ -266,25 +252,8 @@ template std::size_t state_bytes<float>(const Shape&);
 template std::size_t state_bytes<BFloat16>(const Shape&);
 
 HYDRASCOPE_DISPATCH(accumulate, linear_attention_accumulate, AccumulateParams)
-
-template <class T>
-void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
-             std::int64_t heads, void* state) {
-  if constexpr (sizeof(T) == 4) {
-    HWY_DYNAMIC_DISPATCH(linear_attention_combine_float32)
-    (shape, sums, count, first_head, heads, state);
-  } else {
-    HWY_DYNAMIC_DISPATCH(linear_attention_combine_bfloat16)
-    (shape, sums, count, first_head, heads, state);
-  }
-}
-template void combine<float>(const Shape&, const float*, std::int64_t, std::int64_t, std::int64_t,
-                             void*);
-template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::int64_t,
-                                std::int64_t, void*);
-
+HYDRASCOPE_DISPATCH(combine, linear_attention_combine, CombineParams)
 HYDRASCOPE_DISPATCH(read_out, linear_attention_read_out, ReadOutParams)
 
-}  // namespace linear_attention
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::linear_attention
 #endif  // HWY_ONCE

@@ -105,15 +105,19 @@ std::size_t state_bytes(const Shape& shape);
 extern template std::size_t state_bytes<float>(const Shape&);
 extern template std::size_t state_bytes<BFloat16>(const Shape&);
 
-/// Adds `count` tiles' sums (sums_size floats each, one after the other) in that order, for heads
-/// first_head .. first_head + heads, so that threads may share the work.
+/// T: of the state.
 template <class T>
-void combine(const Shape& shape, const float* sums, std::int64_t count, std::int64_t first_head,
-             std::int64_t heads, void* state);
-extern template void combine<float>(const Shape&, const float*, std::int64_t, std::int64_t,
-                                    std::int64_t, void*);
-extern template void combine<BFloat16>(const Shape&, const float*, std::int64_t, std::int64_t,
-                                       std::int64_t, void*);
+struct CombineParams {
+  Shape shape;
+  const float* sums;  ///< of `count` tiles, sums_size floats each, one after the other
+  std::int64_t count;
+  std::int64_t first_head;  ///< heads first_head .. first_head + heads: threads may share the work
+  std::int64_t heads;
+  void* state;
+};
+/// Adds the tiles' sums in their order.
+void combine(const CombineParams<float>& params);
+void combine(const CombineParams<BFloat16>& params);
 
 template <class T>
 struct ReadOutParams {

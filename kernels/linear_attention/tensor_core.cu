@@ -1,8 +1,10 @@
 // Linear attention on tensor cores: which calls it serves, and the launches of
-// tensor_core_state.cuh, tensor_core_read_out.cuh and tensor_core_backward.cuh.
+// tensor_core_state.cuh, tensor_core_read_out.cuh, tensor_core_query_sums.cuh and
+// tensor_core_backward.cuh.
 #include "kernels/device/launch.cuh"
 #include "kernels/linear_attention/tensor_core.h"
 #include "kernels/linear_attention/tensor_core_backward.cuh"
+#include "kernels/linear_attention/tensor_core_query_sums.cuh"
 #include "kernels/linear_attention/tensor_core_read_out.cuh"
 #include "kernels/linear_attention/tensor_core_state.cuh"
 
@@ -19,20 +21,26 @@ bool can_weigh(const Shape& shape, const Extent& extent) {
          ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0);
 }
 
-/// Sums over tokens into `to`, by way of `workspace` where there are several runs of them.
-template <class T, Kind kind, bool queries>
-void sum_tokens(StateParams<T> params, const Shape& shape, std::int64_t images, float* workspace,
-                std::int64_t run_stride, float* to, device::Stream stream) {
-  params.tiles = tiles_of(params.tokens);
-  params.splits = static_cast<int>(splits_of(params.tokens, shape.num_heads));
-  params.map = MapParams(shape);
-  float* const sums = params.splits > 1 ? workspace : to;
-  params.sums = State(sums, shape, images);
-  params.run_stride = run_stride;
-  device::launch("tensor_core_state_kernel", tensor_core_state_kernel<T, kind, queries>,
-                 state_geometry(images, shape.num_heads, params.tokens), stream, params);
-  if (params.splits > 1)
-    combine(shape, images, sums, run_stride, params.splits, !queries, to, stream);
+/// Sums over tokens on their way to `to`, by `workspace` where there are several runs of them.
+template <class T>
+TokenSums<T> token_sums(const Rows<const T>& u, const Rows<const T>& x, std::int64_t tokens,
+                        const Shape& shape, std::int64_t images, const Workspace& parts,
+                        float* workspace, float* to) {
+  const auto splits = static_cast<int>(splits_of(tokens, shape.num_heads));
+  return {u,
+          x,
+          tokens,
+          tiles_of(tokens),
+          splits,
+          MapParams(shape),
+          State(splits > 1 ? workspace : to, shape, images),
+          parts.run_stride};
+}
+template <class T>
+void combine_splits(const TokenSums<T>& sums, const Shape& shape, std::int64_t images, bool keys,
+                    float* to, device::Stream stream) {
+  if (sums.splits > 1)
+    combine(shape, images, sums.sums.data, sums.run_stride, sums.splits, keys, to, stream);
 }
 
 template <class T, Kind kind>
@@ -40,14 +48,13 @@ void forward_of(const ForwardParams<T>& p, device::Stream stream, std::int64_t m
   const Extent& extent = p.extent;
   if (extent.images == 0 || extent.tokens == 0) return;
   const State state(p.state, p.shape, extent.images);
-  StateParams<T> keys{};
-  keys.u = p.k;
-  keys.x = p.v;
-  keys.tokens = extent.tokens;
-  keys.weights = token_weights(extent);
-  keys.weigh_one = weigh_one(extent);
-  sum_tokens<T, kind, false>(keys, p.shape, extent.images, static_cast<float*>(p.workspace),
-                             workspace(p.shape, extent, false).run_stride, p.state, stream);
+  const TokenSums<T> keys =
+      token_sums(p.k, p.v, extent.tokens, p.shape, extent.images, workspace(p.shape, extent, false),
+                 static_cast<float*>(p.workspace), p.state);
+  device::launch("tensor_core_state_kernel", tensor_core_state_kernel<T, kind>,
+                 state_geometry(extent.images, p.shape.num_heads, extent.tokens), stream,
+                 {keys, token_weights(extent), weigh_one(extent)});
+  combine_splits(keys, p.shape, extent.images, true, p.state, stream);
   if (extent.queries == 0) return;
   ReadOutParams<T> read{};
   read.q = p.q;
@@ -99,13 +106,12 @@ void backward_of(const BackwardParams<T>& p, device::Stream stream, std::int64_t
   device::launch("tensor_core_backward_kernel", tensor_core_backward_kernel<T, kind, true>,
                  geometry, stream, rows);
 
-  StateParams<T> queries{};
-  queries.u = p.q;
-  queries.x = p.grad_y;
-  queries.tokens = tokens;
-  queries.terms = terms;
-  queries.state = state;
-  sum_tokens<T, kind, true>(queries, p.shape, images, memory, parts.run_stride, gradient, stream);
+  const TokenSums<T> queries =
+      token_sums(p.q, p.grad_y, tokens, p.shape, images, parts, memory, gradient);
+  device::launch("tensor_core_query_sums_kernel", tensor_core_query_sums_kernel<T, kind>,
+                 state_geometry(images, p.shape.num_heads, tokens), stream,
+                 {queries, terms, state});
+  combine_splits(queries, p.shape, images, false, gradient, stream);
 
   rows.u = p.k;
   rows.x = p.v;

@@ -1,5 +1,6 @@
 // Gradients of linear attention on tensor cores, row by row; the sums over queries between the two
-// passes are tensor_core_state.cuh's. Used in training by Hedgehog and its family with heads of 64.
+// passes are tensor_core_query_sums.cuh's. Used in training by Hedgehog and its family with heads
+// of 64.
 // Equations (Katharopoulos et al. 2020, arXiv 2006.16236, equations 4-6, reversed; M and m are
 // constants, which leaves gradients as they are), D_i = g_i . y_i:
 //   queries  da_i = (S g_i - D_i z) / m_i                 dq_i = J^T da_i
@@ -32,8 +33,8 @@
 // Budget: tensor_core_backward_kernel: 168 registers, 42000 shared bytes
 #pragma once
 
+#include "kernels/linear_attention/tensor_core_query_sums.cuh"
 #include "kernels/linear_attention/tensor_core_read_out.cuh"
-#include "kernels/linear_attention/tensor_core_state.cuh"
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 

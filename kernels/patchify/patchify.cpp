@@ -1,5 +1,7 @@
 #include "kernels/patchify/patchify.h"
 
+#include "kernels/vector/dispatch.h"
+
 // foreach_target.h includes this file once per instruction set: it stands before what they compile.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
@@ -49,49 +51,29 @@ HWY_INLINE void convert_run(D d, const float* from, T* to, std::int64_t count) {
 /// Patch by patch: y is written front to back, and the next patch goes on where this one stopped
 /// reading in each of its image rows.
 template <class T>
-HWY_INLINE void patch_rows(const float* tensor, std::int64_t channels, std::int64_t height,
-                           std::int64_t width, const patchify::PatchRows<T>& p) {
+void patch_rows(const patchify::TensorParams<T>& p) {
   T* row = p.y;
   for (std::int64_t q = p.first; q < p.first + p.count; ++q, row += p.y_stride) {
-    const float* patch = tensor + (q / p.grid_columns * width + q % p.grid_columns) * p.patch_size;
+    const float* patch =
+        p.tensor + (q / p.grid_columns * p.width + q % p.grid_columns) * p.patch_size;
     T* y = row;
-    for (std::int64_t channel = 0; channel < channels; ++channel) {
-      const float* line = patch + channel * height * width;
-      for (std::int64_t i = 0; i < p.patch_size; ++i, line += width, y += p.patch_size)
+    for (std::int64_t channel = 0; channel < p.channels; ++channel) {
+      const float* line = patch + channel * p.height * p.width;
+      for (std::int64_t i = 0; i < p.patch_size; ++i, line += p.width, y += p.patch_size)
         convert_run(F32(), line, y, p.patch_size);
     }
   }
 }
 
-void patchify_float32(const float* tensor, std::int64_t channels, std::int64_t height,
-                      std::int64_t width, const patchify::PatchRows<float>& rows) {
-  patch_rows(tensor, channels, height, width, rows);
-}
-void patchify_bfloat16(const float* tensor, std::int64_t channels, std::int64_t height,
-                       std::int64_t width, const patchify::PatchRows<BFloat16>& rows) {
-  patch_rows(tensor, channels, height, width, rows);
-}
+HYDRASCOPE_STORED_KERNELS(patchify, patch_rows, patchify::TensorParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace hydrascope::kernels {
+namespace hydrascope::kernels::patchify {
 
-HWY_EXPORT(patchify_float32);
-HWY_EXPORT(patchify_bfloat16);
+HYDRASCOPE_DISPATCH(from_tensor, patchify, TensorParams)
 
-namespace patchify {
-
-void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
-                 std::int64_t width, const PatchRows<float>& rows) {
-  HWY_DYNAMIC_DISPATCH(patchify_float32)(tensor, channels, height, width, rows);
-}
-void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
-                 std::int64_t width, const PatchRows<BFloat16>& rows) {
-  HWY_DYNAMIC_DISPATCH(patchify_bfloat16)(tensor, channels, height, width, rows);
-}
-
-}  // namespace patchify
-}  // namespace hydrascope::kernels
+}  // namespace hydrascope::kernels::patchify
 #endif  // HWY_ONCE

@@ -19,22 +19,22 @@
 
 namespace hydrascope::kernels::patchify {
 
-/// Patches first .. first + count in row-major order of the grid; their rows in y.
 template <class T>
-struct PatchRows {
+struct TensorParams {
+  const float* tensor;  ///< (channels, height, width), contiguous
+  std::int64_t channels;
+  std::int64_t height;
+  std::int64_t width;
   std::int64_t grid_columns;
   std::int64_t patch_size;
-  std::int64_t first;
+  std::int64_t first;  ///< patches first .. first + count in row-major order of the grid
   std::int64_t count;
   T* y;  ///< (count, patch_size * patch_size * channels)
   std::int64_t y_stride;
 };
 
-/// A tensor (channels, height, width), contiguous; a row of y is in the order (channel, y, x) of
-/// the patch convolution's weight.
-void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
-                 std::int64_t width, const PatchRows<float>& rows);
-void from_tensor(const float* tensor, std::int64_t channels, std::int64_t height,
-                 std::int64_t width, const PatchRows<BFloat16>& rows);
+/// A row of y is in the order (channel, y, x) of the patch convolution's weight.
+void from_tensor(const TensorParams<float>& params);
+void from_tensor(const TensorParams<BFloat16>& params);
 
 }  // namespace hydrascope::kernels::patchify

@@ -25,7 +25,7 @@ struct Size {
   friend bool operator==(const Size&, const Size&) = default;
 };
 
-/// timm's `pretrained_cfg`, and this project's `--native` and `--fit`. Field names are timm's.
+/// timm's `pretrained_cfg`, and this project's `native` and `fit`. Field names are timm's.
 struct TransformConfig {
   Size img_size{224, 224};  ///< height x width fed to the model, before `fit`
   double crop_pct = 0.875;  ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop

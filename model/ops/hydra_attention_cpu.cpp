@@ -80,7 +80,7 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
 
   for_tiles([&](std::int64_t image, std::int64_t, std::int64_t first, std::int64_t rows) {
     T* const place = values + (image * tokens + first) * dim;
-    hydra::gate(place, dim, global + image * dim, rows, dim, place, dim);
+    hydra::gate(hydra::GateParams<T>{place, dim, global + image * dim, rows, dim, place, dim});
   });
   return {y, c, at::empty({0}, c.options())};
 }

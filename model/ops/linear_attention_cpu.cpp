@@ -110,9 +110,9 @@ class LinearForwardOnCpu {
   void combine() {
     at::parallel_for(0, q_.size(0) * heads_, 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t head = begin; head < end; ++head)
-        linear::combine<T>(
+        linear::combine(linear::CombineParams<T>{
             shape_, sums_.data() + static_cast<std::size_t>(head * tiles_) * sums_size_, tiles_, 0,
-            1, states_.data() + static_cast<std::size_t>(head) * state_stride_);
+            1, states_.data() + static_cast<std::size_t>(head) * state_stride_});
     });
   }
 

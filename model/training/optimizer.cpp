@@ -75,7 +75,7 @@ void Optimizer::step(double learning_rate, const at::Tensor& skip) {
     } else {
       // A momentum of zeros makes the first step what it is: the gradient alone.
       at::_fused_sgd_(parameters, gradients, first, group.weight_decay, options_.momentum, rate,
-                      /*dampening=*/0.0, options_.nesterov, /*maximize=*/false,
+                      /*dampening=*/0.0, /*nesterov=*/true, /*maximize=*/false,
                       /*is_first_step=*/false, /*grad_scale=*/{}, found_inf);
     }
   }

@@ -27,10 +27,9 @@ struct OptimizerOptions {
   OptimizerKind kind = OptimizerKind::adamw;
   std::array<double, 2> betas{0.9, 0.999};  ///< AdamW (Loshchilov and Hutter, arXiv 1711.05101)
   double eps = 1e-8;
-  /// SGD: v <- momentum v + (g + weight_decay p); p <- p - lr v, or lr (g + ... + momentum v) with
-  /// Nesterov's.
+  /// SGD with Nesterov's momentum: h = g + weight_decay p; v <- momentum v + h;
+  /// p <- p - lr (h + momentum v).
   double momentum = 0.9;
-  bool nesterov = true;
 };
 
 class Optimizer {

@@ -1,4 +1,4 @@
-// Exponential moving average of a model's parameters (Polyak averaging; `--model-ema`).
+// Exponential moving average of a model's parameters (Polyak averaging).
 #pragma once
 
 #include "model/training/optimizer.h"

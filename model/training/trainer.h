@@ -43,7 +43,7 @@ class TrainingTask {
 
 struct TrainerOptions {
   ScheduleOptions schedule = {};  ///< its `steps` are the run's
-  std::int64_t accumulation = 1;  ///< batches of one update (`--grad-accum-steps`)
+  std::int64_t accumulation = 1;  ///< batches of one update
   double clip_norm = 0;           ///< 0: none
   Autocast autocast = Autocast::off;
   c10::Device device{c10::kCPU};

@@ -7,6 +7,8 @@
 #include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/fills.h"
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -48,8 +50,8 @@ class Guarded {
   std::size_t count_;
 };
 
-/// Runs `body(name)` once for each instruction set that was compiled and this processor has, with
-/// none of its matrix instructions, with those on vectors, and with all of them.
+/// Runs `body()` once for each instruction set that was compiled and this processor has, with none
+/// of its matrix instructions, with those on vectors, and with all of them.
 template <class Body>
 void for_each_instruction_set(Body body) {
   using device::MatrixInstruction;
@@ -68,14 +70,16 @@ void for_each_instruction_set(Body body) {
     }
     return any;
   };
+  const auto run = [&](std::int64_t target, const char* instructions) {
+    SCOPED_TRACE(hwy::TargetName(target) + std::string(instructions));
+    body();
+  };
   for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
     for (const Level& level : kLevels) allow(level, false);
-    body(std::string(hwy::TargetName(target)));
-    for (const Level& level : kLevels) {
-      if (target == HWY_AVX3 && allow(level, true))
-        body(std::string(hwy::TargetName(target)) + level.name);
-    }
+    run(target, "");
+    for (const Level& level : kLevels)
+      if (target == HWY_AVX3 && allow(level, true)) run(target, level.name);
   }
   for (const Level& level : kLevels) allow(level, true);
   hwy::SetSupportedTargetsForTest(0);

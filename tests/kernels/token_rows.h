@@ -4,6 +4,7 @@
 #include "kernels/device/rows.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
+#include "tests/kernels/twin.h"
 
 #include <gtest/gtest.h>
 
@@ -117,10 +118,8 @@ class TokenRows {
   [[nodiscard]] const std::vector<T>& host() const { return host_; }
 
   /// What a kernel has written to image b, downloaded: within a rounding to T (16-bit types) and
-  /// `relative` of the size of the sums behind each value (`values` and `magnitudes` of a float64
-  /// twin), infinite ones equal.
-  template <class Expected>
-  void expect(std::int64_t b, const Expected& expected, double relative, const std::string& what,
+  /// `relative` of the size of the sums behind each value, infinite ones equal.
+  void expect(std::int64_t b, const twin::Sums& expected, double relative, const std::string& what,
               double absolute = 6e-8) {
     constexpr double kRounding = sizeof(T) == 4 ? 0.0 : rounding<T>();
     ASSERT_EQ(expected.values.size(), static_cast<std::size_t>(tokens_ * dim_)) << what;

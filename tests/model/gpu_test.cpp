@@ -5,6 +5,7 @@
 #include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/model/deterministic_weights.h"
+#include "tests/model/small_vit.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
@@ -62,16 +63,8 @@ TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
 /// Logits of a model with random weights, the same for every device.
 at::Tensor random_logits(const std::string& attention, const std::string& device,
                          const std::string& precision, const at::Tensor& images) {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 64;
-  config.patch_size = 8;
-  config.embed_dim = 128;
-  config.num_heads = 2;
-  config.depth = 3;
-  config.num_classes = 11;
-  config.attention.resize(3);
-  apply_attention_spec(attention, config.attention);
+  const VitConfig config =
+      testing::small_vit({.edge = 64, .dim = 128, .heads = 2, .classes = 11}, attention);
   at::manual_seed(3);
   inference::InferenceOptions options;
   options.device = resolve_device(device);

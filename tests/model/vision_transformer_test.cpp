@@ -3,6 +3,7 @@
 #include "model/position_embedding.h"
 #include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
+#include "tests/model/small_vit.h"
 #include "tests/model/tensor_match.h"
 
 #include <gtest/gtest.h>
@@ -16,17 +17,7 @@
 namespace hydrascope::model {
 namespace vision_transformer_test {
 
-VitConfig small() {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 32;
-  config.patch_size = 8;
-  config.embed_dim = 24;
-  config.depth = 2;
-  config.num_heads = 3;
-  config.num_classes = 5;
-  return config;
-}
+VitConfig small() { return testing::small_vit({.depth = 2}); }
 
 std::vector<std::string> keys(const VitConfig& config) {
   std::vector<std::string> names;

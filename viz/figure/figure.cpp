@@ -144,7 +144,7 @@ Canvas make_figure(const std::vector<Panel>& panels, const FigureStyle& style, c
   if (panels.size() == 1 && panels[0].caption.empty() && !panels[0].bar && style.title.empty())
     return std::move(pictures[0]);
 
-  const double text = style.text_size > 0 ? style.text_size : legible_text(pictures);
+  const double text = legible_text(pictures);
   const int margin = static_cast<int>(std::ceil(text * 0.8));
   const int text_gap = static_cast<int>(std::ceil(text * 0.4));
   const std::vector<Block> blocks =

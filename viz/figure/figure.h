@@ -21,8 +21,7 @@ struct FigureStyle {
   int columns = 0;      ///< panels per row; 0: as square as it gets
   int panel_width = 0;  ///< pictures are fitted into it; 0: their own size
   int panel_height = 0;
-  std::string title;     ///< above all; may be empty
-  double text_size = 0;  ///< pixels; 0: by the panels' size, legible
+  std::string title;  ///< above all; may be empty
   /// For the frames of a video: the layout depends on the pictures and on what there is to say, not
   /// on the words and numbers. A line of a caption stays one and ends in an ellipsis where it is
   /// too long; a bar has room for any usual number.

@@ -23,13 +23,6 @@ SeenRange seen(const Axis& axis) {
   return {first_pixel(axis, 0), first_pixel(axis, std::min(axis.window, axis.output))};
 }
 
-double cell_edge(const Axis& axis, std::int64_t cell) {
-  const double position = static_cast<double>(cell) * static_cast<double>(axis.output) /
-                          static_cast<double>(axis.cells);
-  return (position + static_cast<double>(axis.window_start)) * static_cast<double>(axis.picture) /
-         static_cast<double>(axis.resized);
-}
-
 std::int64_t cell_at(const Axis& axis, std::int64_t pixel) {
   const SeenRange range = seen(axis);
   if (pixel < range.begin || pixel >= range.end) return -1;

@@ -34,8 +34,6 @@ struct SeenRange {
   std::int64_t end = 0;
 };
 SeenRange seen(const Axis& axis);
-/// Where cell `cell` begins on the picture, in pixels, not rounded; cell = cells gives the end.
-double cell_edge(const Axis& axis, std::int64_t cell);
 /// The cell that the centre of pixel `pixel` lies in; -1 where the model did not see it.
 std::int64_t cell_at(const Axis& axis, std::int64_t pixel);
 

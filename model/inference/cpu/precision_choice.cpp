@@ -77,7 +77,8 @@ class BlockTrial {
     p.q_hat_stride = dim_;
     p.sum = sum_.data();
     kernels::hydra::project(p);
-    kernels::hydra::gate(rows_.data(), dim_, sum_.data(), kTrialRows, dim_, rows_.data(), dim_);
+    kernels::hydra::gate(kernels::hydra::GateParams<T>{rows_.data(), dim_, sum_.data(), kTrialRows,
+                                                       dim_, rows_.data(), dim_});
     return seconds_since(begin);
   }
 

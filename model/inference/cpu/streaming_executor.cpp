@@ -205,10 +205,10 @@ void Executor<T>::combine(std::size_t layer, std::int64_t count, StageTimes* tim
     const std::size_t sums = linear_attention::sums_size(l->shape);
     const auto combine_head = [&](std::int64_t item, int) {
       const auto image = static_cast<std::size_t>(item / heads);
-      linear_attention::combine<T>(
+      linear_attention::combine(linear_attention::CombineParams<T>{
           l->shape, work_.linear_sums.data() + image * static_cast<std::size_t>(num_tiles) * sums,
           num_tiles, item % heads, 1,
-          work_.linear_state.data() + image * work_.linear_state_stride);
+          work_.linear_state.data() + image * work_.linear_state_stride});
     };
     team_.run(count * heads, combine_head);
   } else if (net_.blocks[layer].has_groups()) {
@@ -294,7 +294,8 @@ const T* Executor<T>::mix(std::size_t layer, const Tile& t, Scratch& scratch) {
       hydra::add_gated(hydra::AddGatedParams<T>{q, work_.query_stride, t.rows, dim_,
                                                 *h->beside_window, global, scratch.rows, dim_});
     } else {
-      hydra::gate(q, work_.query_stride, global, t.rows, dim_, scratch.rows, dim_);
+      hydra::gate(
+          hydra::GateParams<T>{q, work_.query_stride, global, t.rows, dim_, scratch.rows, dim_});
     }
   } else if (const auto* l = std::get_if<LinearLayer>(&block.mixing)) {
     linear_attention::read_out(linear_attention::ReadOutParams<T>{

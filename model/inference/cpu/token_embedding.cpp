@@ -44,12 +44,11 @@ void embed(const PackedNetwork& network, const ImageGeometry& geometry, const fl
   geometry.for_each_run(
       t.first, t.rows, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
         const ImageGeometry::Plane plane = geometry.plane_of(patch);
-        kernels::patchify::from_tensor(
-            (plane.first > 0 ? work.overview.data() : images) +
-                t.image * plane.rows * plane.columns * width,
-            network.in_chans, plane.rows * size, plane.columns * size,
-            kernels::patchify::PatchRows<T>{plane.columns, size, patch - plane.first, count,
-                                            scratch.wide + (row - prefix) * width, width});
+        const float* const tensor = plane.first > 0 ? work.overview.data() : images;
+        kernels::patchify::from_tensor(kernels::patchify::TensorParams<T>{
+            tensor + t.image * plane.rows * plane.columns * width, network.in_chans,
+            plane.rows * size, plane.columns * size, plane.columns, size, patch - plane.first,
+            count, scratch.wide + (row - prefix) * width, width});
       });
   apply(network.patch_embed, LinearInput<T>{scratch.wide, {}}, t.rows - prefix, x, dim,
         kernels::linear::Epilogue::add);

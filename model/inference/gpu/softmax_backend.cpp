@@ -21,7 +21,8 @@ struct Backend {
   void (at::Context::*enable)(bool);
   bool (at::Context::*enabled)() const;
 };
-/// In the order that --deterministic takes the first from; the last one writes the N x N matrix.
+/// In the order that a deterministic run takes the first from; the last one writes the N x N
+/// matrix.
 constexpr std::array<Backend, 4> kBackends{
     {{"flash", &at::Context::setSDPUseFlash, &at::Context::userEnabledFlashSDP},
      {"cudnn", &at::Context::setSDPUseCuDNN, &at::Context::userEnabledCuDNNSDP},

@@ -33,7 +33,7 @@ struct SamplerOptions {
   std::uint64_t seed = 42;
   int rank = 0;
   int world_size = 1;
-  /// Each picture so many times one after the other, differently augmented (`--aug-repeats`;
+  /// Each picture so many times one after the other, differently augmented (timm's `aug_repeats`;
   /// Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
   int repeats = 0;
   /// The sources (TrainingPicture::source) are drawn equally often: an epoch stays as long,

@@ -33,7 +33,7 @@ Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_
 /// classes and sources, so the same wherever the set lies.
 std::string fingerprint(const std::vector<TrainingPicture>& pictures);
 
-/// timm's RandAugment as `--aa rand-m9-n2-mstd0.5-inc1` says (Cubuk et al. 2020, arXiv
+/// timm's RandAugment as its `aa=rand-m9-n2-mstd0.5-inc1` says (Cubuk et al. 2020, arXiv
 /// 1909.13719).
 struct RandAugmentOptions {
   double magnitude = 9;  ///< of 10
@@ -55,8 +55,8 @@ struct AugmentOptions {
   double vflip = 0;
   double color_jitter = 0;  ///< brightness, contrast, saturation; not with RandAugment, as timm
   RandAugmentOptions rand_augment{.operations = 0};
-  double erase_probability = 0;  ///< `--reprob`
-  bool erase_with_noise = true;  ///< `--remode pixel`; false: zeros (`const`)
+  double erase_probability = 0;  ///< timm's `reprob`
+  bool erase_with_noise = true;  ///< timm's `remode=pixel`; false: zeros (`const`)
   int erase_count = 1;
   /// Bilinear, bicubic, or drawn for each picture (`random`).
   std::string interpolation = "random";

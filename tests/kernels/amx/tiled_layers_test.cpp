@@ -98,8 +98,7 @@ void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epil
 }
 
 TEST(TiledLinear, EqualsTheNaiveProductOnEveryShapeAndInstructionSet) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const std::int64_t rows : {0, 1, 2, 15, 16, 17, 31, 32, 33, 49})
       for (const auto& [in, out] :
            {std::pair<std::int64_t, std::int64_t>{64, 64}, {108, 70}, {31, 130}, {33, 1}})
@@ -179,8 +178,7 @@ TEST(TiledLinear, MachineCodeGivesTheSameBits) {
 
 template <class T>
 class TiledQuantisedLinear : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(TiledQuantisedLinear, Stored);
+TYPED_TEST_SUITE(TiledQuantisedLinear, CpuTypes);
 
 /// Integer sums are exact: not a bit may differ from the strips of the same instruction set.
 TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
@@ -225,8 +223,7 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
       EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
     }
   };
-  for_each_instruction_set([&](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([&] {
     for (const std::int64_t rows : {0, 1, 15, 16, 17, 33})
       for (const auto& [in, out] :
            {std::pair<std::int64_t, std::int64_t>{64, 64}, {130, 70}, {3, 1}})

@@ -19,8 +19,7 @@ using la::Normaliser;
 
 template <class T>
 class AttentionMapIdentity : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(AttentionMapIdentity, Stored);
+TYPED_TEST_SUITE(AttentionMapIdentity, CpuTypes);
 
 /// The attention kernels round up to four things that the maps leave as they are: features or
 /// weights, q_hat, sums, y. In units of the sum of magnitudes.
@@ -59,7 +58,7 @@ void compare_with_read_out(const la::Shape& shape, Fill how, float prefix_weight
   la::accumulate(la::AccumulateParams<T>{shape, k.data(), k.stride, v.data(), v.stride, kRows,
                                          kPrefix, prefix_weight, patch_weight, sums.data(),
                                          scratch.data()});
-  la::combine<T>(shape, sums.data(), 1, 0, shape.num_heads, state.data());
+  la::combine(la::CombineParams<T>{shape, sums.data(), 1, 0, shape.num_heads, state.data()});
   la::read_out(la::ReadOutParams<T>{shape, q.data(), q.stride, 1, state.data(), y.data(), y.stride,
                                     scratch.data()});
 
@@ -75,11 +74,11 @@ void compare_with_read_out(const la::Shape& shape, Fill how, float prefix_weight
 }
 
 TYPED_TEST(AttentionMapIdentity, LinearWeightsAreThoseOfTheReadOut) {
-  for_each_instruction_set([](const std::string& name) {
+  for_each_instruction_set([] {
     for (const Feature feature :
          {Feature::elu_plus_one, Feature::relu, Feature::unit, Feature::exp, Feature::exp_pair,
           Feature::softmax_pair, Feature::softmax_both, Feature::exp_centred}) {
-      SCOPED_TRACE(name + ", map " + std::to_string(static_cast<int>(feature)));
+      SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)));
       for (const Normaliser rule : {Normaliser::add_eps, Normaliser::none}) {
         // A cosine's sum may be next to nothing: mechanisms with `unit` do not divide by it.
         if (feature == Feature::unit && rule == Normaliser::add_eps) continue;
@@ -95,8 +94,7 @@ TYPED_TEST(AttentionMapIdentity, LinearWeightsAreThoseOfTheReadOut) {
 }
 
 TEST(AttentionMapIdentityOfExponents, FarBeyondFloat32) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     compare_with_read_out<float>({2, 16, 24, Feature::exp_pair, Normaliser::add_eps, 0, 0},
                                  Fill::large, 1, 1);
   });
@@ -104,8 +102,7 @@ TEST(AttentionMapIdentityOfExponents, FarBeyondFloat32) {
 
 TYPED_TEST(AttentionMapIdentity, HydraMapAddsUpToTheGradientTimesY) {
   using hydra::Norm;
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const hydra::Kernel& kernel :
          {hydra::Kernel{}, hydra::Kernel{Norm::l1, Norm::l1, hydra::Eps::add, 0.5F},
           hydra::Kernel{Norm::l2, Norm::none, hydra::Eps::rsqrt, 0.5F}}) {
@@ -134,7 +131,8 @@ TYPED_TEST(AttentionMapIdentity, HydraMapAddsUpToTheGradientTimesY) {
       p.sum = c.data();
       hydra::project(p);
       hydra::combine(c.data(), 1, kDim, kScale, nullptr, g.data());
-      hydra::gate(q_hat.data(), kDim, g.data(), 1, kDim, y.data(), kDim);
+      hydra::gate(
+          hydra::GateParams<TypeParam>{q_hat.data(), kDim, g.data(), 1, kDim, y.data(), kDim});
 
       StridedRows<float> gradient(1, kDim, 0, Fill::normal, 2);
       StridedRows<float> weight(1, kDim, 0);
@@ -161,8 +159,7 @@ TYPED_TEST(AttentionMapIdentity, HydraMapAddsUpToTheGradientTimesY) {
 }
 
 TYPED_TEST(AttentionMapIdentity, SoftmaxWeightsAreThoseOfAttend) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const std::int64_t num_tokens : {1, 45, 577}) {
       const softmax_attention::Shape shape{num_tokens, 2, 24};
       StridedRows<TypeParam> q(1, 48, 3, Fill::normal, 1);

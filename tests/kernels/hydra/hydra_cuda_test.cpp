@@ -20,8 +20,7 @@ constexpr double kOfSums = 4e-6;
 
 template <class T>
 class HydraCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(HydraCuda, Stored);
+TYPED_TEST_SUITE(HydraCuda, GpuTypes);
 
 struct Case {
   std::int64_t images = 1;
@@ -134,7 +133,7 @@ struct Batch {
             shape.patch_weight, scaled ? scale.data() : nullptr};
   }
 
-  void expect_vector(const DeviceArray<float>& found, std::int64_t b, const hydra::Sums& expected,
+  void expect_vector(const DeviceArray<float>& found, std::int64_t b, const twin::Sums& expected,
                      const std::string& what) const {
     ASSERT_TRUE(found.intact()) << what;
     const std::vector<float> values = found.download();

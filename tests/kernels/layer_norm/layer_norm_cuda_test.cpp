@@ -22,8 +22,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 template <class T>
 class LayerNormCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(LayerNormCuda, Stored);
+TYPED_TEST_SUITE(LayerNormCuda, GpuTypes);
 
 struct Case {
   std::int64_t rows;

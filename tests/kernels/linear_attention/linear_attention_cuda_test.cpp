@@ -18,8 +18,7 @@ namespace linear_attention_cuda_test {
 
 template <class T>
 class LinearAttentionCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(LinearAttentionCuda, Stored);
+TYPED_TEST_SUITE(LinearAttentionCuda, GpuTypes);
 
 /// Under every schedule.
 template <class T>

@@ -149,30 +149,30 @@ class Expected {
       for (std::int64_t i = 0; i < p.extent.queries; i += step_) {
         const la::Mixed& mixed = y_[next++];
         const double relative = bounds.y + mixed.largest_exponent * bounds.y_exponent;
-        ASSERT_NO_FATAL_FAILURE(
-            compare_rows(p.y, b, i, mixed.y, mixed.magnitude, relative, bounds, "y"));
+        ASSERT_NO_FATAL_FAILURE(compare_rows(p.y, b, i, mixed.y, relative, bounds, "y"));
       }
     for (std::size_t b = 0; b < gradients_.size(); ++b) {
       const la::Gradients& g = gradients_[b];
       const double relative = bounds.gradient + g.largest_exponent * bounds.gradient_exponent;
-      const auto compare_all = [&](TokenRows<T>& found, const std::vector<double>& expected,
-                                   const std::vector<double>& magnitude, const char* what) {
-        compare_rows(found, static_cast<std::int64_t>(b), 0, expected, magnitude, relative, bounds,
-                     what, most_normalised);
+      const auto compare_all = [&](TokenRows<T>& found, const twin::Sums& expected,
+                                   const char* what) {
+        compare_rows(found, static_cast<std::int64_t>(b), 0, expected, relative, bounds, what,
+                     most_normalised);
       };
-      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_q, g.q, g.q_magnitude, "grad_q"));
-      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_k, g.k, g.k_magnitude, "grad_k"));
-      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_v, g.v, g.v_magnitude, "grad_v"));
+      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_q, g.q, "grad_q"));
+      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_k, g.k, "grad_k"));
+      ASSERT_NO_FATAL_FAILURE(compare_all(p.grad_v, g.v, "grad_v"));
     }
   }
 
  private:
   /// Rows from `first` on, as many as are expected.
   static void compare_rows(TokenRows<T>& found, std::int64_t b, std::int64_t first,
-                           const std::vector<double>& expected,
-                           const std::vector<double>& magnitude, double relative,
-                           const Bounds& bounds, const char* what,
+                           const twin::Sums& sums, double relative, const Bounds& bounds,
+                           const char* what,
                            double most_normalised = std::numeric_limits<double>::infinity()) {
+    const std::vector<double>& expected = sums.values;
+    const std::vector<double>& magnitude = sums.magnitudes;
     double largest = 0;
     for (const double size : magnitude) largest = std::max(largest, std::abs(size));
     double errors = 0;

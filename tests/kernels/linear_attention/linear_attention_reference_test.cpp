@@ -53,8 +53,9 @@ struct Problem {
     double sum = 0;
     for (std::int64_t i = 0; i < queries; ++i) {
       const la::Mixed mixed = la::linear_attention_reference(tokens(), i);
-      for (std::size_t c = 0; c < mixed.y.size(); ++c)
-        sum += mixed.y[c] * g[static_cast<std::size_t>(i) * mixed.y.size() + c];
+      const std::vector<double>& y = mixed.y.values;
+      for (std::size_t c = 0; c < y.size(); ++c)
+        sum += y[c] * g[static_cast<std::size_t>(i) * y.size() + c];
     }
     return sum;
   }
@@ -64,13 +65,12 @@ struct Problem {
   }
   void compare() {
     const la::Gradients found = gradients();
-    compare(q, found.q, found.q_magnitude, "q");
-    compare(k, found.k, found.k_magnitude, "k");
-    compare(v, found.v, found.v_magnitude, "v");
+    compare(q, found.q, "q");
+    compare(k, found.k, "k");
+    compare(v, found.v, "v");
   }
-  void compare(std::vector<double>& x, const std::vector<double>& found,
-               const std::vector<double>& magnitude, const char* what) {
-    ASSERT_EQ(found.size(), x.size());
+  void compare(std::vector<double>& x, const twin::Sums& found, const char* what) {
+    ASSERT_EQ(found.values.size(), x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
       constexpr double kStep = 1e-5;
       const double middle = x[i];
@@ -79,8 +79,8 @@ struct Problem {
       x[i] = middle - kStep;
       const double expected = (above - loss()) / (2 * kStep);
       x[i] = middle;
-      EXPECT_NEAR(found[i], expected, 1e-7) << what << " " << i;
-      EXPECT_GE(magnitude[i] + 1e-12, std::abs(found[i])) << what << " " << i;
+      EXPECT_NEAR(found.values[i], expected, 1e-7) << what << " " << i;
+      EXPECT_GE(found.magnitudes[i] + 1e-12, std::abs(found.values[i])) << what << " " << i;
     }
   }
 };
@@ -105,21 +105,21 @@ TEST(LinearAttentionBackwardReference, ADominatingEpsStillHasAGradient) {
 TEST(LinearAttentionBackwardReference, RowsShorterThanTheLeastNormAreConstants) {
   const la::Gradients found =
       Problem({1, 3, 2, Feature::unit, Normaliser::none, 0, 1e6F}, 3, 4).gradients();
-  for (const double x : found.q) EXPECT_EQ(x, 0);
-  for (const double x : found.k) EXPECT_EQ(x, 0);
+  for (const double x : found.q.values) EXPECT_EQ(x, 0);
+  for (const double x : found.k.values) EXPECT_EQ(x, 0);
 }
 
 TEST(LinearAttentionBackwardReference, EqualMaximaShare) {
   Problem problem({1, 3, 2, Feature::exp_centred, Normaliser::add_eps, 0, 0}, 1, 2);
   problem.q = {2, 2, -1};
-  const la::Gradients tied = problem.gradients();
+  const std::vector<double> tied = problem.gradients().q.values;
   // Any subgradient leaves the sum over u at 0: adding a constant to u changes no exponent.
-  EXPECT_NEAR(tied.q[0] + tied.q[1] + tied.q[2], 0, 1e-12);
+  EXPECT_NEAR(tied[0] + tied[1] + tied[2], 0, 1e-12);
   problem.q = {2 + 1e-9, 2, -1};
-  const la::Gradients first = problem.gradients();
+  const std::vector<double> first = problem.gradients().q.values;
   problem.q = {2, 2 + 1e-9, -1};
-  const la::Gradients second = problem.gradients();
-  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(tied.q[i], (first.q[i] + second.q[i]) / 2, 1e-7);
+  const std::vector<double> second = problem.gradients().q.values;
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(tied[i], (first[i] + second[i]) / 2, 1e-7);
 }
 
 }  // namespace linear_attention_reference_test

@@ -19,8 +19,7 @@ using local_convolution::cuda::AddParams;
 
 template <class T>
 class LocalConvolutionCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(LocalConvolutionCuda, Stored);
+TYPED_TEST_SUITE(LocalConvolutionCuda, GpuTypes);
 
 /// Two images; rows lie as `layout` says.
 template <class T>

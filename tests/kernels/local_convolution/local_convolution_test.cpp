@@ -20,8 +20,7 @@ using local_convolution::Shape;
 
 template <class T>
 class LocalConvolution : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(LocalConvolution, Stored);
+TYPED_TEST_SUITE(LocalConvolution, CpuTypes);
 
 /// A grid with NaN between its rows of values, and what is added to it.
 template <class T>
@@ -54,13 +53,13 @@ void expect_sums(const Shape& shape) {
   const std::int64_t patches = shape.rows * shape.columns;
   const std::vector<double> expected =
       local_convolution::add_reference(problem.params(0, patches, start.data()));
-  for_each_instruction_set([&](const std::string& name) {
+  for_each_instruction_set([&] {
     Guarded<T> found(problem.y.size());
     std::copy(problem.y.begin(), problem.y.end(), found.begin());
     local_convolution::add(problem.params(0, patches, found.data()));
     // 49 products and one rounding to T.
     expect_close(found.data(), expected, sizeof(T) == 2 ? 4e-3 : 3e-6, 1e-6,
-                 static_cast<std::size_t>(shape.dim), name);
+                 static_cast<std::size_t>(shape.dim), "sums");
     EXPECT_TRUE(found.intact());
   });
 }
@@ -77,7 +76,7 @@ TYPED_TEST(LocalConvolution, EqualsTheEquation) {
 
 TYPED_TEST(LocalConvolution, TilesGiveTheSameBits) {
   const Case<TypeParam> problem({5, 13, 48, 5});
-  for_each_instruction_set([&](const std::string& name) {
+  for_each_instruction_set([&] {
     std::vector<TypeParam> whole = problem.y;
     local_convolution::add(problem.params(0, 65, whole.data()));
     for (const std::int64_t rows : {1, 3, 4, 17}) {
@@ -86,7 +85,7 @@ TYPED_TEST(LocalConvolution, TilesGiveTheSameBits) {
         local_convolution::add(problem.params(first, std::min<std::int64_t>(rows, 65 - first),
                                               tiled.data() + first * 48));
       for (std::size_t i = 0; i < whole.size(); ++i)
-        ASSERT_EQ(static_cast<float>(tiled[i]), static_cast<float>(whole[i])) << name << ", " << i;
+        ASSERT_EQ(static_cast<float>(tiled[i]), static_cast<float>(whole[i])) << i;
     }
   });
 }
@@ -95,7 +94,7 @@ TYPED_TEST(LocalConvolution, NanReachesItsFeatureOfThoseThatSeeIt) {
   Case<TypeParam> problem({4, 9, 20, 3});
   constexpr std::int64_t kPatch = 2 * 9 + 4;
   problem.v.at(kPatch, 6) = TypeParam(std::numeric_limits<float>::quiet_NaN());
-  for_each_instruction_set([&](const std::string& name) {
+  for_each_instruction_set([&] {
     std::vector<TypeParam> found = problem.y;
     local_convolution::add(problem.params(0, 36, found.data()));
     for (std::int64_t patch = 0; patch < 36; ++patch)
@@ -103,7 +102,7 @@ TYPED_TEST(LocalConvolution, NanReachesItsFeatureOfThoseThatSeeIt) {
         const bool sees = std::abs(patch / 9 - 2) <= 1 && std::abs(patch % 9 - 4) <= 1 && f == 6;
         ASSERT_EQ(std::isnan(static_cast<float>(found[static_cast<std::size_t>(patch * 20 + f)])),
                   sees)
-            << name << ", patch " << patch << ", feature " << f;
+            << "patch " << patch << ", feature " << f;
       }
   });
 }

@@ -22,8 +22,7 @@ using patchify::cuda::TensorParams;
 
 template <class T>
 class PatchifyCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(PatchifyCuda, Stored);
+TYPED_TEST_SUITE(PatchifyCuda, GpuTypes);
 
 struct Case {
   std::int64_t images;
@@ -165,11 +164,17 @@ void compare_tensor(const Case& c, std::int64_t channels) {
   tensor[0] = std::numeric_limits<float>::quiet_NaN();
   std::vector<double> expected;
   for (std::int64_t i = 0; i < c.images; ++i) {
-    const patchify::PatchRows<T> rows{
-        c.grid_columns, c.patch_size, 0, c.grid_rows * c.grid_columns, nullptr, 0};
-    for (const double value : patchify::from_tensor_reference(tensor.data() + i * image, channels,
-                                                              c.valid_height, c.valid_width, rows))
-      expected.push_back(value);
+    const patchify::TensorParams<T> params{tensor.data() + i * image,
+                                           channels,
+                                           c.valid_height,
+                                           c.valid_width,
+                                           c.grid_columns,
+                                           c.patch_size,
+                                           0,
+                                           c.grid_rows * c.grid_columns,
+                                           nullptr,
+                                           0};
+    for (const double value : patchify::from_tensor_reference(params)) expected.push_back(value);
   }
   const DeviceArray<float> device_tensor(tensor);
   for_each_schedule([&] {

@@ -8,7 +8,7 @@
 namespace hydrascope::kernels::test {
 namespace patchify_test {
 
-using patchify::PatchRows;
+using patchify::TensorParams;
 
 /// Images a little larger than their grid of patches, so that what must not be read lies beside it.
 struct Case {
@@ -23,13 +23,13 @@ constexpr Case kCases[] = {{1, 1, 1, 0, 0},  {3, 2, 2, 1, 1},   {2, 31, 4, 3, 0}
 
 template <class T>
 class PatchifyKernel : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(PatchifyKernel, Stored);
+TYPED_TEST_SUITE(PatchifyKernel, CpuTypes);
 
-/// Calls write(rows) for parts of the grid that begin and end anywhere, compares each with
-/// expected(rows), and looks at everything around the rows.
-template <class T, class Write, class Expected>
-void compare(const Case& c, std::int64_t row_size, Write write, Expected expected) {
+/// Parts of the grid that begin and end anywhere, and everything around their rows.
+template <class T>
+void compare(const Case& c, std::int64_t channels, const std::vector<float>& tensor,
+             std::int64_t height, std::int64_t width) {
+  const std::int64_t row_size = channels * c.patch_size * c.patch_size;
   const std::int64_t all = c.grid_rows * c.grid_columns;
   const std::int64_t y_stride = row_size + 3;
   for (const auto& [first, count] : {std::pair<std::int64_t, std::int64_t>{0, all},
@@ -37,9 +37,10 @@ void compare(const Case& c, std::int64_t row_size, Write write, Expected expecte
                                      {all - 1, 1},
                                      {all, 0}}) {
     Guarded<T> y(static_cast<std::size_t>(count * y_stride));
-    const PatchRows<T> rows{c.grid_columns, c.patch_size, first, count, y.data(), y_stride};
-    write(rows);
-    const std::vector<double> values = expected(rows);
+    const TensorParams<T> params{tensor.data(), channels, height, width,    c.grid_columns,
+                                 c.patch_size,  first,    count,  y.data(), y_stride};
+    patchify::from_tensor(params);
+    const std::vector<double> values = patchify::from_tensor_reference(params);
     std::size_t i = 0;
     for (std::int64_t r = 0; r < count; ++r) {
       for (std::int64_t k = 0; k < y_stride; ++k) {
@@ -61,8 +62,7 @@ void compare(const Case& c, std::int64_t row_size, Write write, Expected expecte
 }
 
 TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const Case& c : kCases) {
       for (const std::int64_t channels : {1, 3, 4}) {
         const std::int64_t width = c.grid_columns * c.patch_size + c.right;
@@ -70,14 +70,7 @@ TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
         std::vector<float> tensor(static_cast<std::size_t>(channels * height * width));
         fill(tensor, kAllFills[static_cast<std::size_t>(c.patch_size + channels) % 6], 1);
         tensor[tensor.size() / 2] = std::numeric_limits<float>::quiet_NaN();
-        compare<TypeParam>(
-            c, channels * c.patch_size * c.patch_size,
-            [&](const PatchRows<TypeParam>& rows) {
-              patchify::from_tensor(tensor.data(), channels, height, width, rows);
-            },
-            [&](const PatchRows<TypeParam>& rows) {
-              return patchify::from_tensor_reference(tensor.data(), channels, height, width, rows);
-            });
+        compare<TypeParam>(c, channels, tensor, height, width);
       }
     }
   });

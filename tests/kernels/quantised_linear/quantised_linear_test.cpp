@@ -1,6 +1,6 @@
 #include "kernels/quantised_linear/quantised_linear.h"
 
-#include "tests/kernels/kernel_case.h"
+#include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/quantised_linear/quantised_linear_reference.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,7 @@ using ql::QuantisedWeight;
 
 template <class T>
 class QuantisedLinearKernel : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(QuantisedLinearKernel, Stored);
+TYPED_TEST_SUITE(QuantisedLinearKernel, CpuTypes);
 
 /// Quantised rows with room behind them that must stay as it is.
 struct OwnedRows {
@@ -37,28 +36,16 @@ struct OwnedRows {
   Guarded<float> least;
 };
 
-std::vector<float> random_weight(std::int64_t out, std::int64_t in) {
-  std::vector<float> weight(static_cast<std::size_t>(out * in));
-  fill(weight, Fill::normal, 1);
-  for (float& w : weight) w /= std::sqrt(static_cast<float>(in));
-  return weight;
-}
-
 template <class T>
 void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue, Fill how,
              bool with_multiplier) {
   SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
-  const std::int64_t x_stride = in + 5;  // NaN lies between the rows
-  Guarded<T> x(static_cast<std::size_t>(rows * x_stride));
-  std::vector<T> inside(static_cast<std::size_t>(rows * in));
-  fill(inside, how, 3);
-  for (std::int64_t r = 0; r < rows; ++r)
-    std::copy_n(inside.begin() + r * in, in, x.begin() + r * x_stride);
+  LinearLayer<T> layer(rows, in, out, how);
   Guarded<float> multiplier(static_cast<std::size_t>(in));
   for (std::int64_t k = 0; k < in; ++k)
     multiplier[static_cast<std::size_t>(k)] = 0.5F + 0.25F * static_cast<float>(k % 5);
   OwnedRows quantised(rows, in);
-  ql::quantise(ql::QuantiseParams<T>{x.data(), x_stride, rows, in,
+  ql::quantise(ql::QuantiseParams<T>{layer.x.data(), layer.x.stride, rows, in,
                                      with_multiplier ? multiplier.data() : nullptr,
                                      quantised.view()});
   EXPECT_TRUE(quantised.intact());
@@ -71,43 +58,26 @@ void compare(std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epil
         ASSERT_EQ(u, 0);
         continue;
       }
-      const float value = static_cast<float>(inside[static_cast<std::size_t>(r * in + k)]) *
+      const float value = static_cast<float>(layer.x.of(r, k)) *
                           (with_multiplier ? multiplier[static_cast<std::size_t>(k)] : 1.0F);
       ASSERT_NEAR(step * u + least, value, 0.5001F * step + 1e-6F * std::abs(value))
           << "row " << r << ", column " << k;
     }
   }
 
-  const std::vector<float> weight = random_weight(out, in);
-  const QuantisedWeight packed(weight.data(), out, in, in);
-  Guarded<float> bias(static_cast<std::size_t>(out));
-  fill(bias, Fill::normal, 2);
-  const std::int64_t y_stride = out + 3;
-  Guarded<T> y(static_cast<std::size_t>(rows * y_stride));
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t o = 0; o < out; ++o)
-      y[static_cast<std::size_t>(r * y_stride + o)] = T(0.25F * static_cast<float>(o % 7));
-  const ql::LinearParams<T> params{quantised.view(), rows,     &packed, bias.data(),
-                                   y.data(),         y_stride, epilogue};
+  const QuantisedWeight packed(layer.weight.data(), out, in, in);
+  const ql::LinearParams<T> params{quantised.view(), rows,           &packed, layer.bias.data(),
+                                   layer.y.data(),   layer.y.stride, epilogue};
   const std::vector<double> expected =
-      ql::linear_reference(params, ql::quantised_weight_reference(weight, out, in));
+      ql::linear_reference(params, ql::quantised_weight_reference(layer.weight, out, in));
   ql::linear(params);
-  std::vector<T> found;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    found.insert(found.end(), y.begin() + r * y_stride, y.begin() + r * y_stride + out);
-    for (std::int64_t o = out; o < y_stride && r + 1 < rows; ++o)
-      EXPECT_TRUE(std::isnan(static_cast<float>(y[static_cast<std::size_t>(r * y_stride + o)])));
-  }
   // The integer sum is exact; its float32 image and the cancelling least * sum are not.
   const double size = how == Fill::large ? 300 : 3;
-  expect_close(found.data(), expected, rounding<T>(), 1e-5 * size, static_cast<std::size_t>(out),
-               "y");
-  EXPECT_TRUE(y.intact());
+  expect_rows(layer.y, expected, rounding<T>(), 1e-5 * size, "y");
 }
 
 TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOnEveryShapeAndInstructionSet) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const std::int64_t rows : {1, 2, 3, 4, 5, 6, 7, 33})
       for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{64, 64},
                                     {192, 70},
@@ -121,8 +91,7 @@ TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOnEveryShapeAndInstructio
 }
 
 TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOnEveryKindOfInput) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const Fill how : kAllFills)
       for (const bool multiplier : {false, true})
         compare<TypeParam>(13, 77, 65, Epilogue::store, how, multiplier);
@@ -134,8 +103,7 @@ TYPED_TEST(QuantisedLinearKernel, LargestSumsDoNotSaturate) {
   constexpr std::int64_t kIn = 4096;
   std::vector<float> weight(64 * kIn, 1.0F);
   const QuantisedWeight packed(weight.data(), 64, kIn, kIn);
-  for_each_instruction_set([&](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([&] {
     OwnedRows rows(1, kIn);
     std::fill_n(rows.values.begin(), kIn, std::uint8_t{255});
     rows.scale[0] = 1;
@@ -151,8 +119,7 @@ TYPED_TEST(QuantisedLinearKernel, LargestSumsDoNotSaturate) {
 TYPED_TEST(QuantisedLinearKernel, NanAndInfinityReachTheirRowOnly) {
   const std::vector<float> weight(64 * 40, 0.5F);
   const QuantisedWeight packed(weight.data(), 64, 40, 40);
-  for_each_instruction_set([&](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([&] {
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       for (const std::int64_t at : {0, 7, 39}) {

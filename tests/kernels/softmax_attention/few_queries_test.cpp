@@ -21,8 +21,7 @@ using softmax_attention::Shape;
 
 template <class T>
 class FewQueriesKernel : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(FewQueriesKernel, Stored);
+TYPED_TEST_SUITE(FewQueriesKernel, CpuTypes);
 
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
 const float kNaN = std::numeric_limits<float>::quiet_NaN();
@@ -118,18 +117,13 @@ struct Asked {
     if (!factor.empty()) weighing = {factor.data(), bias.data(), plain};
     const std::vector<double> expected = softmax_attention::softmax_attention_reference(
         shape, q.data(), q.stride, q.rows, k.data(), v.data(), k.stride, weighing);
-    std::vector<T> found;
-    for (std::int64_t row = 0; row < q.rows; ++row)
-      for (std::int64_t i = 0; i < q.dim; ++i) found.push_back(y.at(row, i));
-    expect_close(found.data(), expected, 0, tolerance(), static_cast<std::size_t>(q.dim),
-                 "N " + std::to_string(shape.num_tokens) + ", d " + std::to_string(shape.head_dim));
-    EXPECT_TRUE(y.intact());
+    expect_rows(y, expected, 0, tolerance(),
+                "N " + std::to_string(shape.num_tokens) + ", d " + std::to_string(shape.head_dim));
   }
 };
 
 TYPED_TEST(FewQueriesKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const std::int64_t num_tokens : {1, 2, 3, 15, 16, 17, 197, 256, 257, 601})
       Asked<TypeParam>({num_tokens, 2, 64}, 1, num_tokens).compare();
     for (const std::int64_t head_dim : {1, 7, 16, 33, 48, 80, 96, 128})
@@ -138,8 +132,7 @@ TYPED_TEST(FewQueriesKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
 }
 
 TYPED_TEST(FewQueriesKernel, EqualsTheTwinWithFactorsAndBiases) {
-  for_each_instruction_set([](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([] {
     for (const std::int64_t plain : {0, 1, 300, 331}) {
       Asked<TypeParam> asked({331, 3, 32}, 2, plain);
       asked.weigh();
@@ -166,8 +159,7 @@ TYPED_TEST(FewQueriesKernel, EveryCutIntoPartsGivesTheSame) {
 
 TYPED_TEST(FewQueriesKernel, NanAndInfinityReachWhatTheyBelongTo) {
   const float infinity = std::numeric_limits<float>::infinity();
-  for_each_instruction_set([&](const std::string& name) {
-    SCOPED_TRACE(name);
+  for_each_instruction_set([&] {
     for (const std::int64_t key : {0, 255, 299}) {
       Asked<TypeParam> asked({300, 2, 32}, 3, 300);
       const auto expect_nan = [&](auto is_nan) {

@@ -19,8 +19,7 @@ using token_rows::cuda::PrefixTokensParams;
 
 template <class T>
 class TokenRowsCuda : public DeviceTest {};
-using Stored = testing::Types<float, BFloat16, Float16>;
-TYPED_TEST_SUITE(TokenRowsCuda, Stored);
+TYPED_TEST_SUITE(TokenRowsCuda, GpuTypes);
 
 TYPED_TEST(TokenRowsCuda, EveryImageBeginsWithThePrefix) {
   constexpr std::int64_t kImages = 3;

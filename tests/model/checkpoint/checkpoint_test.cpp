@@ -3,6 +3,7 @@
 #include "model/config/architectures.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
+#include "tests/model/small_vit.h"
 #include "tests/model/tensor_match.h"
 #include "tests/temporary_folder.h"
 
@@ -18,17 +19,8 @@ namespace fs = std::filesystem;
 using model::VisionTransformer;
 using model::VitConfig;
 
-VitConfig small() {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 32;
-  config.patch_size = 8;
-  config.embed_dim = 192;  // a width whose number of heads is assumed
-  config.depth = 2;
-  config.num_heads = 3;
-  config.num_classes = 5;
-  return config;
-}
+/// Of a width whose number of heads is assumed.
+VitConfig small() { return testing::small_vit({.dim = 192, .depth = 2}); }
 
 /// A file's tensors, to be changed and written again.
 struct Contents {

@@ -4,6 +4,7 @@
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/other_names.h"
 #include "tests/model/deterministic_weights.h"
+#include "tests/model/small_vit.h"
 #include "tests/temporary_folder.h"
 
 #include <ATen/ATen.h>
@@ -20,14 +21,9 @@ using model::VitConfig;
 using testing::Names;
 
 VitConfig small() {
-  VitConfig config;
+  // A width whose number of heads is assumed.
+  VitConfig config = testing::small_vit({.dim = 192, .depth = 2});
   config.arch = "vit";
-  config.img_height = config.img_width = 32;
-  config.patch_size = 8;
-  config.embed_dim = 192;  // a width whose number of heads is assumed
-  config.depth = 2;
-  config.num_heads = 3;
-  config.num_classes = 5;
   return config;
 }
 

@@ -2,6 +2,7 @@
 
 #include "model/registry/mechanisms.h"
 #include "tests/model/attention/contributions.h"
+#include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -20,20 +21,6 @@ using model::explain::Request;
 
 namespace {
 
-/// Weights far enough from their initialisation that every parameter matters, and classes differ.
-model::VisionTransformer random_model(const model::VitConfig& config, std::uint64_t seed) {
-  at::manual_seed(seed);
-  model::VisionTransformer model(config);
-  const at::NoGradGuard no_grad;
-  for (const auto& item : model->named_parameters()) {
-    Tensor value = item.value();
-    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
-    if (item.key().find("projection") != std::string::npos) continue;
-    value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
-  }
-  return model;
-}
-
 Tensor random_image(const model::VitConfig& config, std::int64_t rows, std::int64_t columns) {
   return at::randn({1, config.in_chans, rows * config.patch_size, columns * config.patch_size});
 }
@@ -42,7 +29,8 @@ Tensor random_image(const model::VitConfig& config, std::int64_t rows, std::int6
 
 BruteForce::BruteForce(const model::VitConfig& config, std::int64_t rows, std::int64_t columns,
                        std::uint64_t seed)
-    : BruteForce(random_model(config, seed), random_image(config, rows, columns)) {}
+    : BruteForce(random_vit(config, seed, 0.15, "projection"),
+                 random_image(config, rows, columns)) {}
 
 BruteForce::BruteForce(model::VisionTransformer model, const Tensor& image)
     : model_(std::move(model)) {
@@ -226,17 +214,7 @@ double relative_to_largest(const Tensor& actual, const Tensor& expected) {
 }
 
 model::VitConfig small_config(const std::string& attention) {
-  model::VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 64;
-  config.patch_size = 8;
-  config.embed_dim = 96;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 11;
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  model::apply_attention_spec(attention, config.attention);
-  return config;
+  return small_vit({.edge = 64, .dim = 96, .classes = 11}, attention);
 }
 
 model::VitConfig mechanism_config(const std::string& mechanism) {

@@ -109,10 +109,7 @@ TEST(PlanOfGroups, EqualsTheModulesBesideEveryKindOfLayer) {
       expect_fused(filled(config), images);
     }
   }
-  VisionTransformer model = filled(small("strided:0,aft:1,neighborhood:2"));
-  InferencePlan plan(model, options());
-  EXPECT_EQ(plan.describe().kernels, "fused+modules");
-  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
+  expect_fused_in_part(filled(small("strided:0,aft:1,neighborhood:2")), images, 1e-4);
 }
 
 // Queries and keys of more than one block of the kernel, and more queries than a group has.
@@ -142,24 +139,7 @@ TEST(PlanOfGroups, TracesAreThoseOfTheModules) {
   for (const char* attention :
        {"strided:0,neighborhood:1,bigbird:2", "window:0,strided:1,fixed:2"}) {
     SCOPED_TRACE(attention);
-    VisionTransformer model = filled(small(attention));
-    std::vector<at::Tensor> inputs;
-    ForwardOptions forward{Kernels::reference};
-    forward.block_inputs = &inputs;
-    {
-      const at::NoGradGuard no_grad;
-      model->forward(images, forward);
-    }
-    InferenceOptions tracing = options();
-    tracing.trace_layers = {1, 2};
-    InferencePlan plan(model, tracing);
-    at::Tensor trace;
-    (void)plan.logits(images, &trace);
-    EXPECT_EQ(plan.describe().kernels, "fused");
-    ASSERT_EQ(trace.size(1), 2);
-    for (std::int64_t layer = 1; layer < 3; ++layer)
-      EXPECT_LT(relative(trace.select(1, layer - 1), inputs[static_cast<std::size_t>(layer)]),
-                1e-5);
+    expect_traces(filled(small(attention)), images, {1, 2});
   }
 }
 

@@ -85,10 +85,7 @@ TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
     change(config);
     expect_fused(filled(config), images);
   }
-  VisionTransformer model = filled(with_local_terms(small("hedgehog"), "window7"));
-  InferencePlan plan(model, options());
-  EXPECT_EQ(plan.describe().kernels, "fused+modules");
-  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-5);
+  expect_fused_in_part(filled(with_local_terms(small("hedgehog"), "window7")), images);
 }
 
 // The convolution knows row-major patches, so that the windows beside it lie in that order.
@@ -186,27 +183,7 @@ TEST(PlanOfWindows, TracesAreThoseOfTheModulesInTheirOrder) {
   for (const bool overview : {false, true}) {
     VitConfig config = small("window:0,hydra:1,window:2");
     config.overview = overview;
-    VisionTransformer model = filled(config);
-    std::vector<at::Tensor> inputs;
-    ForwardOptions forward{Kernels::reference};
-    forward.block_inputs = &inputs;
-    {
-      const at::NoGradGuard no_grad;
-      model->forward(images, forward);
-    }
-    InferenceOptions tracing = options();
-    tracing.trace_layers = {0, 1, 2};
-    InferencePlan plan(model, tracing);
-    at::Tensor trace;
-    const at::Tensor logits = plan.logits(images, &trace);
-    EXPECT_EQ(plan.describe().kernels, "fused");
-    EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
-    ASSERT_EQ(trace.size(1), 3);
-    for (std::int64_t layer = 0; layer < 3; ++layer) {
-      const at::Tensor& expected = inputs[static_cast<std::size_t>(layer)];
-      ASSERT_EQ(trace.select(1, layer).sizes(), expected.sizes());
-      EXPECT_LT(relative(trace.select(1, layer), expected), 1e-5);
-    }
+    expect_traces(filled(config), images, {0, 1, 2});
   }
 }
 
@@ -216,10 +193,8 @@ TEST(PlanOfWindows, RunInGroupsWhereAnythingNeedsAnotherOrder) {
   VitConfig sizes = small("window");
   sizes.attention[1].options["size"] = "4";
   expect_fused(filled(sizes), images);
-  VisionTransformer model = filled(small("window:0-1,aft:2"));
-  InferencePlan plan(model, options());
-  EXPECT_EQ(plan.describe().kernels, "fused+modules");
-  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), 1e-4);
+  const VisionTransformer model = filled(small("window:0-1,aft:2"));
+  expect_fused_in_part(model, images, 1e-4);
   InferenceOptions fused = options();
   fused.kernels = Kernels::fused;
   EXPECT_ERROR(InferencePlan(model, fused), invalid_argument, "aft", "blocks.2.attn");

@@ -3,6 +3,7 @@
 
 #include "model/inference/inference_plan.h"
 #include "model/registry/mechanisms.h"
+#include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -15,17 +16,7 @@
 namespace hydrascope::model::inference {
 
 inline VitConfig small(const std::string& attention = "softmax") {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 64;
-  config.patch_size = 8;
-  config.embed_dim = 96;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 11;
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  apply_attention_spec(attention, config.attention);
-  return config;
+  return testing::small_vit({.edge = 64, .dim = 96, .classes = 11}, attention);
 }
 
 /// The configuration with a local term in the layers that can have one.
@@ -109,15 +100,7 @@ inline VitConfig sized_by_the_picture() {
 
 /// Weights far enough from their initialisation that every parameter matters.
 inline VisionTransformer filled(const VitConfig& config) {
-  at::manual_seed(3);
-  VisionTransformer model(config);
-  const at::NoGradGuard no_grad;
-  for (const auto& item : model->named_parameters()) {
-    at::Tensor value = item.value();
-    const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
-    if (item.key().find("feature_map") == std::string::npos)
-      value.copy_((scale ? 1.0 : 0.0) + 0.15 * at::randn_like(value));
-  }
+  VisionTransformer model = testing::random_vit(config, 3, 0.15, "feature_map");
   model->eval();
   for (at::Tensor& parameter : model->parameters()) parameter.set_requires_grad(false);
   return model;
@@ -159,6 +142,44 @@ inline void expect_fused(VisionTransformer model, const at::Tensor& images) {
   chosen.precision.int8 = true;
   chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
+}
+
+/// With kernels for some layers.
+inline void expect_fused_in_part(VisionTransformer model, const at::Tensor& images,
+                                 double bound = 1e-5) {
+  InferencePlan plan(model, options());
+  EXPECT_EQ(plan.describe().kernels, "fused+modules");
+  EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), bound);
+}
+
+/// What enters the modules' blocks.
+inline std::vector<at::Tensor> block_inputs_of(VisionTransformer& model, const at::Tensor& images) {
+  std::vector<at::Tensor> inputs;
+  ForwardOptions forward{Kernels::reference};
+  forward.block_inputs = &inputs;
+  const at::NoGradGuard no_grad;
+  model->forward(images, forward);
+  return inputs;
+}
+
+/// A fused plan shows what enters those blocks, and its logits stay as they are.
+inline void expect_traces(VisionTransformer model, const at::Tensor& images,
+                          const std::vector<std::int64_t>& layers) {
+  const std::vector<at::Tensor> inputs = block_inputs_of(model, images);
+  InferenceOptions tracing = options();
+  tracing.trace_layers = layers;
+  InferencePlan plan(model, tracing);
+  at::Tensor trace;
+  const at::Tensor logits = plan.logits(images, &trace);
+  EXPECT_EQ(plan.describe().kernels, "fused");
+  EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
+  ASSERT_EQ(trace.size(1), std::ssize(layers));
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const at::Tensor found = trace.select(1, static_cast<std::int64_t>(i));
+    const at::Tensor& expected = inputs[static_cast<std::size_t>(layers[i])];
+    ASSERT_EQ(found.sizes(), expected.sizes());
+    EXPECT_LT(relative(found, expected), 1e-5);
+  }
 }
 
 /// Of a deterministic plan, whatever the threads and the images beside one.

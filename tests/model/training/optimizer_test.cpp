@@ -61,7 +61,7 @@ struct Twin {
   void sgd(const at::Tensor& gradient, const OptimizerOptions& options) {
     const at::Tensor decayed = gradient + weight_decay * value;
     first = options.momentum * first + decayed;
-    value = value - rate * (options.nesterov ? decayed + options.momentum * first : first);
+    value = value - rate * (decayed + options.momentum * first);
   }
 };
 
@@ -98,8 +98,6 @@ TEST(OptimizerTest, AdamwIsItsFormula) { expect_formula({}); }
 TEST(OptimizerTest, SgdIsItsFormula) {
   OptimizerOptions options;
   options.kind = OptimizerKind::sgd;
-  expect_formula(options);
-  options.nesterov = false;
   expect_formula(options);
   options.momentum = 0;
   expect_formula(options);

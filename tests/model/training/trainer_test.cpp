@@ -198,7 +198,6 @@ TEST_F(TrainerTest, AccumulatedPartsAreOneLargeBatch) {
   in_one.groups.weight_decay = 0;  // else it moves the weights more than what is clipped does
   in_one.optimizer.kind = OptimizerKind::sgd;
   in_one.optimizer.momentum = 0;
-  in_one.optimizer.nesterov = false;
   in_one.loader = batches_of(8);
   in_one.trainer.schedule = constant_rate(kRate, kSteps);
   in_one.trainer.clip_norm = kClipNorm;

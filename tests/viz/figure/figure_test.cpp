@@ -210,8 +210,8 @@ TEST(FigureTest, SteadyFiguresDependOnNeitherWordsNorNumbers) {
 TEST(FigureTest, FiguresOfAnImpossibleSizeAreRefused) {
   FigureStyle style;
   style.columns = 1;
-  const std::vector<Panel> panels(6, Panel{filled(8, 7000, kBlue), {"x"}, {}});
-  style.text_size = 9000;
+  std::vector<Panel> panels(6, Panel{filled(8, 7000, kBlue), {"x"}, {}});
+  panels.push_back({filled(7000, 8, kBlue), {"x"}, {}});
   EXPECT_ERROR(make_figure(panels, style, bundled_font()), too_large, "2^28");
 }
 

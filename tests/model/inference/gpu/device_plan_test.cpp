@@ -256,13 +256,7 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
   const VitConfig config = small("softmax:0,hydra:1,hedgehog:2");
   const at::Tensor images = at::randn({2, 3, 48, 80});
   VisionTransformer model = filled(config);
-  std::vector<at::Tensor> inputs;
-  ForwardOptions forward{Kernels::reference};
-  forward.block_inputs = &inputs;
-  {
-    const at::NoGradGuard no_grad;
-    model->forward(images, forward);
-  }
+  const std::vector<at::Tensor> inputs = block_inputs_of(model, images);
   for (const auto& [type, tolerance] :
        {std::pair{ProductType::float32, 1e-4}, {ProductType::bfloat16, 5e-2}}) {
     HostPlan plain(filled(config), type);

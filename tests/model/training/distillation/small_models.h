@@ -2,6 +2,7 @@
 #pragma once
 
 #include "model/training/distillation/teacher.h"
+#include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -12,30 +13,14 @@ namespace hydrascope::model::training {
 
 inline VitConfig small_config(const std::string& attention = "softmax",
                               const std::vector<std::string>& options = {}) {
-  VitConfig config;
-  config.arch = "small";
-  config.img_height = config.img_width = 32;
-  config.patch_size = 8;
-  config.embed_dim = 24;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 5;
-  config.attention.resize(static_cast<std::size_t>(config.depth));
-  apply_attention_spec(attention, config.attention);
+  VitConfig config = testing::small_vit({}, attention);
   for (const std::string& option : options) apply_attention_option(option, config.attention);
   return config;
 }
 
 /// Weights far enough from their initialisation that attention is far from uniform.
 inline VisionTransformer random_model(const VitConfig& config) {
-  at::manual_seed(7);
-  VisionTransformer model(config);
-  const at::NoGradGuard no_grad;
-  for (const auto& item : model->named_parameters()) {
-    const bool scale = item.value().dim() == 1 && item.key().find("weight") != std::string::npos;
-    item.value().copy_((scale ? 1.0 : 0.0) + 0.2 * at::randn_like(item.value()));
-  }
-  return model;
+  return testing::random_vit(config, 7, 0.2);
 }
 
 /// `teacher`'s weights; what a mechanism adds starts as it starts.
