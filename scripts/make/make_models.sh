@@ -45,6 +45,10 @@ convert() {
 # Sets `backgrounds`: those that are not kept for evaluation.
 list_backgrounds() {
   backgrounds=$output/backgrounds.txt
+  if [ -z "$(ls "$pictures/backgrounds" 2>/dev/null)" ]; then
+    echo "make_models.sh: no pictures in $pictures/backgrounds" >&2
+    exit 2
+  fi
   PYTHONPATH=scripts/make python3 -c 'import sys, pathlib, make_scenes
 print(*make_scenes.backgrounds_of(pathlib.Path(sys.argv[1]), "train"), sep="\n")' "$pictures/backgrounds" >"$backgrounds"
   find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$backgrounds"

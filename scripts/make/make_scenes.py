@@ -24,6 +24,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import importlib.util
 import re
 import sys
 from dataclasses import dataclass
@@ -181,6 +182,8 @@ def main() -> None:
     parser.add_argument("--part", choices=PARTS, default=PARTS[0])
     parser.add_argument("--held-out", type=Path, help="with --part train, required: the evaluation photographs")
     arguments = parser.parse_args()
+    if importlib.util.find_spec("PIL") is None:
+        parser.error("Pillow is needed: python -m pip install pillow")
     is_training = arguments.part == "train"
     if is_training != (arguments.held_out is not None):
         parser.error("--part train and --held-out go together")
