@@ -1,4 +1,5 @@
 // Position rules where learned spans, registers or the tokens themselves decide what a patch sees.
+#include "kernels/error.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/position_twins.h"
 #include "tests/model/tensor_match.h"
@@ -109,6 +110,39 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& parameter) {
       return parameter.param.mechanism + "_" + parameter.param.options.rbegin()->first;
     });
+
+/// Sorted keys lie nowhere, so that only a rule that turns has the map of turned tokens.
+TEST(SinkhornPositionTest, RotationTurnsWhatIsSorted) {
+  const at::NoGradGuard no_grad;
+  const AttentionSpec spec = spec_of("sinkhorn", {{"tile", "2x3"}});
+  for (const PositionSpec& rule :
+       {PositionSpec{"rope", {}}, PositionSpec{"rope", {{"variant", "mixed"}}}}) {
+    const MixerUnderTest mixer = mixer_with(spec, rule);
+    const Tokens x = tokens_of(kGrid);
+    const at::Tensor expected = expected_output(mixer, spec, rule, x);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      EXPECT_TRUE(all_near(mixer.mix(x, kGrid, kernels), expected, 1e-11));
+  }
+}
+
+TEST(SinkhornPositionTest, OneTileUnderARuleIsSoftmaxUnderIt) {
+  const at::NoGradGuard no_grad;
+  for (const PositionSpec& rule : rules()) {
+    SCOPED_TRACE(rule.rule);
+    if (rule.options.contains("values")) {
+      EXPECT_THROW(mixer_with(spec_of("sinkhorn"), rule), Error);
+      continue;
+    }
+    const Tokens x = tokens_of(kGrid);
+    // The rule's parameters are those of softmax's layer.
+    const MixerUnderTest mixer = mixer_with(spec_of("sinkhorn"), rule);
+    const MixerUnderTest softmax = mixer_with(spec_of("softmax"), rule);
+    for (const auto& item : softmax.owner().named_parameters()) mixer.set(item.key(), item.value());
+    const at::Tensor expected = softmax.mix(x, kGrid);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      EXPECT_TRUE(all_near(mixer.mix(x, kGrid, kernels), expected, 1e-11));
+  }
+}
 
 }  // namespace content_position_test
 }  // namespace hydrascope::testing

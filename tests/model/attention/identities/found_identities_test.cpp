@@ -95,6 +95,7 @@ INSTANTIATE_TEST_SUITE_P(
     Options, WholeTest,
     ::testing::Values(spec_of("etc"), spec_of("etc", {{"window", "20"}, {"border", "clip"}}),
                       spec_of("adaptive_span"), spec_of("reformer", {{"bucket", "0"}}),
+                      spec_of("sinkhorn"), spec_of("sinkhorn", {{"tile", "9x5"}}),
                       spec_of("routing", {{"clusters", "1"}, {"local_heads", "0"}}),
                       spec_of("routing",
                               {{"clusters", "1"}, {"window", "10"}, {"local_heads", "0.5"}})),
