@@ -7,16 +7,11 @@
 namespace hydrascope::testing {
 namespace sinkhorn_identities_test {
 
-using model::AttentionSpec;
 using model::TokenGrid;
 using namespace patterns;  // NOLINT(google-build-using-namespace)
 
 /// Three tiles of 3 x 4.
 const TokenGrid kThree{2, 3, 12};
-
-AttentionSpec three_tiles(const std::string& temperature) {
-  return spec_of("sinkhorn", {{"tile", "3x4"}, {"temperature", temperature}});
-}
 
 TEST(SinkhornIdentitiesTest, SortedTilesAreMixturesOfTheOthers) {
   const c10::InferenceMode inference;
@@ -32,30 +27,43 @@ TEST(SinkhornIdentitiesTest, SortedTilesAreMixturesOfTheOthers) {
   EXPECT_GT(s.min().item<double>(), -1e-300);
 }
 
-// Queries of tile t point where the keys of tile t - 1 do.
+/// The tile of each patch.
+at::Tensor tile_of_patches() { return at::arange(36).remainder(12).div(4, "floor"); }
+
+/// Queries of tile t point where the keys of tile t - 1 do, but for some noise.
+Tokens pointing_tokens(std::uint64_t seed, double noise) {
+  Tokens tokens = tokens_of(seed, kThree);
+  const auto set = [&](const at::Tensor& x, const at::Tensor& direction) {
+    const at::Tensor patches = x.slice(2, 2);
+    patches.copy_(at::eye(4, at::kDouble).index_select(0, direction) + noise * patches);
+  };
+  set(tokens.q, tile_of_patches());
+  set(tokens.k, (tile_of_patches() + 1).remainder(3));
+  return tokens;
+}
+
+MixerUnderTest sorting_mixer() {
+  MixerUnderTest mixer =
+      plain_mixer(spec_of("sinkhorn", {{"tile", "3x4"}, {"temperature", "0.01"}}), kThree, kShape);
+  mixer.set("sort.weight", at::eye(4).repeat({2, 1, 1}));
+  return mixer;
+}
+
 TEST(SinkhornIdentitiesTest, ATileSeesTheOneItsQueriesPointTo) {
   const c10::InferenceMode inference;
-  const at::Tensor tile = at::arange(36).remainder(12).div(4, "floor");
-  const at::Tensor directions = at::eye(4, at::kDouble);
-  Tokens tokens = tokens_of(2, kThree);
-  const auto set = [&](const at::Tensor& x, const at::Tensor& direction) {
-    x.slice(2, 2).copy_(directions.index_select(0, direction) + 0.01 * x.slice(2, 2));
-  };
-  set(tokens.q, tile);
-  set(tokens.k, (tile + 1).remainder(3));
-  const MixerUnderTest mixer = plain_mixer(three_tiles("0.01"), kThree, kShape);
-  mixer.set("sort.weight", at::eye(4).repeat({2, 1, 1}));
-  const at::Tensor map = mixer.map(tokens, kThree).slice(2, 2).slice(3, 2);
+  const at::Tensor map =
+      sorting_mixer().map(pointing_tokens(2, 0.01), kThree).slice(2, 2).slice(3, 2);
+  const at::Tensor tile = tile_of_patches();
   const at::Tensor behind = (tile.unsqueeze(1) - tile.unsqueeze(0)).remainder(3);
-  EXPECT_TRUE(map.masked_select(behind.le(1)).min().item<double>() > 1e-3);
+  EXPECT_GT(map.masked_select(behind.le(1)).min().item<double>(), 1e-3);
   EXPECT_LT(map.masked_select(behind.eq(2)).max().item<double>(), 1e-12);
 }
 
 // Where sorting is a permutation, what is seen is a set: softmax's mass identity holds.
 TEST(SinkhornIdentitiesTest, PermutedTilesAreSoftmaxOverTwoOfThem) {
   const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(3, kThree);
-  const MixerUnderTest mixer = plain_mixer(three_tiles("0.001"), kThree, kShape);
+  const Tokens tokens = pointing_tokens(3, 0.3);
+  const MixerUnderTest mixer = sorting_mixer();
   constexpr double kLeast = 1e-13;
   const at::Tensor sees = mixer.map(tokens, kThree).slice(2, 2).slice(3, 2).gt(kLeast);
   EXPECT_EQ(sees.sum().item<std::int64_t>(), 2 * 2 * 36 * 24);
@@ -70,7 +78,8 @@ TEST(SinkhornIdentitiesTest, OddGridsAndNarrowValuesAreTheMap) {
 
 TEST(SinkhornIdentitiesTest, TheCostCountsPairsAndSums) {
   const model::MixerCost cost =
-      model::find_mechanism("sinkhorn").cost({kThree, 8, 2, 8, kTraining, 1, 2}, three_tiles("1"));
+      model::find_mechanism("sinkhorn")
+          .cost({kThree, 8, 2, 8, kTraining, 1, 2}, spec_of("sinkhorn", {{"tile", "3x4"}}));
   const double pairs = 2 * 38 + 36 * 2 + 36 * 12 + 36 * 12;
   EXPECT_EQ(cost.pairs, pairs);
   EXPECT_EQ(cost.flops, 4 * 8 * (pairs + 36 * 3));
