@@ -1,6 +1,7 @@
 #include "model/attention/attention.h"
 
 #include "kernels/error.h"
+#include "model/attention/pieces.h"
 #include "model/autocast_guard.h"
 #include "model/registry/positions.h"
 
@@ -39,13 +40,16 @@ torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& 
                                    const torch::Tensor& v, const TokenGrid& grid,
                                    std::int64_t first, std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
-  torch::Tensor y = rows.matmul(v.to(rows.scalar_type()));
-  // Values of another width stand for something else, which the rows weigh as they are (rollouts).
-  if (adds_position_values() && v.size(3) == q.size(3)) {
-    y = y +
-        position()->added_values(rows.unsqueeze(1), pairs_of_rows(grid, first, count)).squeeze(1);
-  }
+  const ScoredPairs pairs{position(), pairs_of_rows(grid, first, count)};
+  const torch::Tensor y = pairs.mixed(rows.unsqueeze(1), v.unsqueeze(1), q.size(3)).squeeze(1);
   return merge_heads(y).to(v.scalar_type());
+}
+
+torch::Tensor TokenMixer::mix_by_rows(const torch::Tensor& q, const torch::Tensor& k,
+                                      const torch::Tensor& v, const TokenGrid& grid) {
+  return rows_in_pieces(q, [&](std::int64_t first, std::int64_t count) {
+    return mix_rows(q, k, v, grid, first, count);
+  });
 }
 
 torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -54,16 +58,12 @@ torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Ten
                                         std::int64_t count) {
   const torch::Tensor rows = attention_rows(q, k, grid, first, count);
   torch::Tensor products = head_products(g.to(rows.scalar_type()), v.to(rows.scalar_type()));
-  if (adds_position_values()) {
+  if (position() != nullptr && position()->adds_values()) {
     const torch::Tensor by_head = split_heads(g.to(rows.scalar_type()), v.size(1)).unsqueeze(1);
     products = products +
                position()->value_products(by_head, pairs_of_rows(grid, first, count)).squeeze(1);
   }
   return rows * products;
-}
-
-bool TokenMixer::adds_position_values() const {
-  return position() != nullptr && position()->adds_values();
 }
 
 torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }

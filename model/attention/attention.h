@@ -93,8 +93,10 @@ class TokenMixer {
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
 
- private:
-  [[nodiscard]] bool adds_position_values() const;
+ protected:
+  /// `mix` by `mix_rows`, in pieces.
+  torch::Tensor mix_by_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                            const TokenGrid& grid);
 };
 
 /// (B, H, N, d) -> (B, N, H * d).

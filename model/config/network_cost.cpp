@@ -1,6 +1,7 @@
 #include "model/config/network_cost.h"
 
 #include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
 
 namespace hydrascope::model {
 
@@ -21,11 +22,12 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
     flops += 2 * d * d * (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + mlp));
     // Tokens that are left of a grid lie in none; mechanisms that ask for one do not come there.
     const TokenGrid now = in == tokens ? grid : TokenGrid{grid.num_prefix, 1, in - grid.num_prefix};
-    flops += mechanism
-                 .cost({now, config.embed_dim, config.num_heads, 4, config.training_grid(), layer,
-                        config.depth},
-                       config.attention_of(layer))
-                 .flops;
+    const MixerSize size{now,   config.embed_dim, config.num_heads, 4, config.training_grid(),
+                         layer, config.depth};
+    const MixerCost mixing = mechanism.cost(size, config.attention_of(layer));
+    flops += mixing.flops;
+    if (const PositionSpec rule = config.rel_pos_of(layer); rule.rule != kNoRule)
+      flops += find_position_rule(rule.rule).cost(size, position_options(rule), mixing.pairs);
   }
   return flops / 1e9;
 }

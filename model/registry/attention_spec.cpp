@@ -37,7 +37,8 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
   const MechanismEntry& entry = find_mechanism(setting.name);
   check_option(entry, setting.key, setting.value, field.subject);
   bool used = false;
-  for (const std::int64_t layer : chosen_layers(setting, std::ssize(layers), option, field)) {
+  for (const std::int64_t layer :
+       select_layers(setting.layers, std::ssize(layers), option, field)) {
     AttentionSpec& current = layers[static_cast<std::size_t>(layer)];
     if (current.mechanism != entry.name) continue;
     current.options[setting.key] = setting.value;

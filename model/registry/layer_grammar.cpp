@@ -26,8 +26,9 @@ std::int64_t number(std::string_view word, std::string_view part, const LayerFie
 
 }  // namespace
 
-std::vector<std::int64_t> select_layers(std::string_view selector, std::int64_t depth,
+std::vector<std::int64_t> select_layers(std::optional<std::string_view> chosen, std::int64_t depth,
                                         std::string_view part, const LayerField& field) {
+  const std::string_view selector = chosen.value_or("every1");
   std::int64_t begin = 0;
   std::int64_t end = depth;  // one past the last
   std::int64_t step = 1;
@@ -79,12 +80,9 @@ std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
     const std::string_view text = rest.substr(0, comma);
     const auto colon = text.find(':');
     if (text.substr(0, colon).empty()) refuse(spec, field.noun + " is missing", field);
-    LayerPart part{canonical(text.substr(0, colon)), {}};
-    if (colon == std::string_view::npos) {
-      for (std::int64_t layer = 0; layer < depth; ++layer) part.layers.push_back(layer);
-    } else {
-      part.layers = select_layers(text.substr(colon + 1), depth, text, field);
-    }
+    const auto selector =
+        colon == std::string_view::npos ? std::nullopt : std::optional(text.substr(colon + 1));
+    LayerPart part{canonical(text.substr(0, colon)), select_layers(selector, depth, text, field)};
     for (const std::int64_t layer : part.layers)
       owner[static_cast<std::size_t>(layer)] = parts.size();
     parts.push_back(std::move(part));
@@ -113,14 +111,6 @@ LayerSetting parse_layer_setting(std::string_view setting, const std::string& fo
           colon == std::string_view::npos ? std::nullopt : std::optional(whose.substr(colon + 1)),
           std::string(setting.substr(dot + 1, equals - dot - 1)),
           std::string(setting.substr(equals + 1))};
-}
-
-std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
-                                        std::string_view part, const LayerField& field) {
-  if (setting.layers) return select_layers(*setting.layers, depth, part, field);
-  std::vector<std::int64_t> all;
-  for (std::int64_t layer = 0; layer < depth; ++layer) all.push_back(layer);
-  return all;
 }
 
 std::string layers_text(const std::vector<std::string>& names) {

@@ -19,9 +19,11 @@ struct LayerField {
 };
 
 /// The layers, of `depth`, that a selector ("3", "0-9", "last4", "first2", "every2") names: counted
-/// from 0, `everyK` from the last layer. `part` is what errors quote. Throws Error(invalid_argument).
-std::vector<std::int64_t> select_layers(std::string_view selector, std::int64_t depth,
-                                        std::string_view part, const LayerField& field);
+/// from 0, `everyK` from the last layer; without one all. `part` is what errors quote. Throws
+/// Error(invalid_argument).
+std::vector<std::int64_t> select_layers(std::optional<std::string_view> selector,
+                                        std::int64_t depth, std::string_view part,
+                                        const LayerField& field);
 
 /// One part of a list, "hydra:last2".
 struct LayerPart {
@@ -46,10 +48,6 @@ struct LayerSetting {
 /// `form` is what errors expect; a value may hold any of the marks. Throws Error(invalid_argument).
 LayerSetting parse_layer_setting(std::string_view setting, const std::string& form,
                                  const LayerField& field);
-
-/// The layers that it names, of `depth`.
-std::vector<std::int64_t> chosen_layers(const LayerSetting& setting, std::int64_t depth,
-                                        std::string_view part, const LayerField& field);
 
 /// "softmax:0-9,hydra:10-11" of the names of consecutive layers, or one name that all have.
 std::string layers_text(const std::vector<std::string>& names);

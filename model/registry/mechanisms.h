@@ -61,6 +61,7 @@ struct MixerSize {
 struct MixerCost {
   double flops = 0;
   double bytes = 0;
+  double pairs = 0;  ///< of tokens that get a score, of each head on average
 };
 
 /// The options of one layer with the defaults filled in: what decides the function it computes.

@@ -83,7 +83,8 @@ void apply_position_option(std::string_view option, std::vector<PositionSpec>& l
   const PositionEntry& entry = find_position_rule(setting.name);
   check_option(entry, setting.key, setting.value, kOptionsField);
   bool used = false;
-  for (const std::int64_t layer : chosen_layers(setting, std::ssize(layers), option, field)) {
+  for (const std::int64_t layer :
+       select_layers(setting.layers, std::ssize(layers), option, field)) {
     PositionSpec& current = layers[static_cast<std::size_t>(layer)];
     if (current.rule != entry.name) continue;
     current.options[setting.key] = setting.value;

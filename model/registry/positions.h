@@ -36,6 +36,9 @@ struct PositionEntry {
   std::vector<MechanismOption> options = {};
   std::vector<MechanismParameter> parameters = {};
   std::int64_t head_multiple = 1;  ///< what the features of a head must be a multiple of
+  /// FLOPs that it adds to a mechanism that scores so many pairs (MixerCost): 2 x multiply-adds, and one
+  /// for every other step of a pair. Angles and distances, which are a size's, are left out.
+  std::function<double(const MixerSize&, const MechanismOptions&, double pairs)> cost = {};
   std::function<std::shared_ptr<const PositionRule>(const TokenMixerArguments&)> make = {};
 };
 

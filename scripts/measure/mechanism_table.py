@@ -1,11 +1,13 @@
-"""The table of all attention mechanisms: docs/mechanisms.md and docs/mechanisms.json.
+"""The tables of all attention mechanisms and position rules: docs/mechanisms.md and docs/mechanisms.json.
 
     python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release] [--only NAME..]
 
-For every mechanism of the registry, in all layers of the bundled DeiT-Tiny without any training:
-top-1 over FOLDER (whatever `hydrascope evaluate` takes), GFLOP of the network, and the time and
-peak memory of one forward pass at three sizes by `hydrascope benchmark`. Only the standard library is used.
-Nothing else should run on the machine meanwhile.
+For every mechanism of the registry, and softmax with every position rule, in all layers of the bundled DeiT-Tiny without
+any training: top-1 over FOLDER (whatever `hydrascope evaluate` takes) at two sizes; and at three sizes GFLOP of the
+network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near
+the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they are, --near-pictures
+FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is written when it is
+there. Only the standard library is used. Nothing else should run on the machine meanwhile.
 """
 
 import argparse
@@ -14,51 +16,87 @@ from pathlib import Path
 
 from program import PROGRAM, ROOT, Command, Failure, Json, run_json, table
 
-SIZES = ["224", "512", "1088x1920"]
-NAMES = ["224x224", "512x512", "1088x1920"]
+SIZES = {"224x224": "224", "512x512": "512", "1088x1920": "1088x1920"}
+LARGEST = "1088x1920"
+# A cell of the tables that has no number.
+REFUSES, SLOW, NOT_MEASURED = "refuses", "too slow", "-"
+Value = float | str
 
 
-def ask(command: Command) -> Json | None:
-    """What a command prints as JSON; None when the mechanism refuses the request."""
+def ask(command: Command, limit: float) -> Json | str:
+    """What a command prints as JSON, or why there is nothing."""
     try:
-        return run_json(command)
+        return run_json(command, limit)
     except Failure as failure:
         print(f"{' '.join(map(str, command))}: {failure}")
-        return None
+        return SLOW if "takes more than" in str(failure) else REFUSES
 
 
-def measure(program: Path, name: str, data: list[str], rounds: int) -> Json:
-    attention = ["--attn", name]
-    score = ask([program, "evaluate", *data, *attention])
-    row: Json = {"mechanism": name, "top1": score and score["top1"], "sizes": {}}
-    for size, label in zip(SIZES, NAMES):
-        info = ask([program, "models", "info", *attention, "--img-size", size])
-        iterations = rounds if size != SIZES[-1] else max(2, rounds // 5)
-        speed = ask([program, "benchmark", *attention, "--img-size", size, "--warmup", 1, "--iters", iterations,
-                     "--precision", "float32", "--kernels", "reference"])
-        speed = speed and speed["rows"][0]
-        row["sizes"][label] = {
-            "gflops": info and info["gflops_per_image"],
-            "ms": speed and speed["ms_p50"],
-            "peak_memory_mb": speed and speed["peak_memory_bytes"] / 1e6,
-        }
+def value(answer: Json | str, name: str) -> Value:
+    return answer if isinstance(answer, str) else answer[name]
+
+
+def near_mass(answer: Json | str) -> Value:
+    """Of all layers."""
+    if isinstance(answer, str):
+        return answer
+    layers = [row["near_mass"] for row in answer["rows"] if row["head"] is None]
+    return sum(layers) / len(layers)
+
+
+def measure(program: Path, name: str, rules: list[str], arguments: argparse.Namespace) -> Json:
+    """A row: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
+    chosen = ["--attn", "softmax", "--rel-pos", name] if name in rules else ["--attn", name]
+    data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else [])]
+    row: Json = {"name": name, "sizes": {}}
+    for label, size in SIZES.items():
+        at_size = [*chosen, "--img-size", size]
+        rounds = 2 if label == LARGEST else arguments.rounds
+        info = ask([program, "models", "info", *at_size], arguments.limit)
+        speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"],
+                    arguments.limit)
+        row["sizes"][label] = cells = {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
+        if not isinstance(speed, str):
+            cells["ms"] = speed["rows"][0]["ms_p50"]
+            cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
+        pictures = 1 if label == LARGEST else 8
+        cells["near_mass"] = near_mass(ask([program, "diagnose", arguments.near_pictures, *at_size, "--limit-images",
+                                            pictures], arguments.limit))
+        if label != LARGEST:
+            score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
+            cells["top1"] = value(score, "top1")
     print(json.dumps(row), flush=True)
     return row
 
 
-def cell(value: float | None, digits: int) -> str:
-    return "refuses" if value is None else f"{value:.{digits}f}"
+def cell(number: Value, digits: int) -> str:
+    return number if isinstance(number, str) else f"{number:.{digits}f}"
 
 
-def measured_table(rows: list[Json]) -> str:
+def cost_table(rows: list[Json], kind: str) -> str:
     cells = []
-    for row in sorted(rows, key=lambda r: -(r["top1"] or 0)):
-        cells.append([f"`{row['mechanism']}`", cell(row["top1"], 1)])
-        for name in NAMES:
-            size = row["sizes"][name]
-            cells[-1] += [cell(size["gflops"], 2), cell(size["ms"], 0 if (size["ms"] or 0) >= 100 else 1),
-                          cell(size["peak_memory_mb"], 0)]
-    return table(["mechanism", "top-1", *(head for n in NAMES for head in (f"GFLOP {n}", "ms", "MB"))], cells)
+    for row in rows:
+        cells.append([f"`{row['name']}`"])
+        for size in row["sizes"].values():
+            long = not isinstance(size["ms"], str) and size["ms"] >= 100
+            cells[-1] += [cell(size["gflops"], 2), cell(size["ms"], 0 if long else 1), cell(size["peak_memory_mb"], 0)]
+    return table([kind, *(head for size in SIZES for head in (f"GFLOP {size}", "ms", "MB"))], cells)
+
+
+def accuracy_table(rows: list[Json], kind: str) -> str:
+    scored = [size for size in SIZES if size != LARGEST]
+    cells = []
+    for row in rows:
+        top1 = [cell(row["sizes"][size].get("top1", NOT_MEASURED), 1) for size in scored]
+        near = [cell(size.get("near_mass", NOT_MEASURED), 2) for size in row["sizes"].values()]
+        cells.append([f"`{row['name']}`", *top1, *near])
+    heads = [*(f"top-1 {size}" for size in scored), *(f"near mass {size}" for size in SIZES)]
+    return table([kind, *heads], cells)
+
+
+def by_top1(row: Json) -> float:
+    top1 = row["sizes"]["224x224"].get("top1", 0)
+    return 0 if isinstance(top1, str) else -top1
 
 
 def option_text(option: Json) -> str:
@@ -83,11 +121,13 @@ def facts_of_the_machine(program: Path) -> Json:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
+    parser.add_argument("--near-pictures", default=str(ROOT / "assets" / "images"))
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--limit", type=float, default=240, help="seconds of a command; of evaluate ten times as many")
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
     arguments = parser.parse_args()
@@ -95,23 +135,23 @@ def main() -> None:
         parser.error("--data names the images to measure on")
     program = arguments.build / "hydrascope"
     raw = ROOT / "docs" / "mechanisms.json"
-    raw.parent.mkdir(exist_ok=True)
-    names = run_json([program, "models", "list"])["mechanisms"]
+    listed = run_json([program, "models", "list"])
+    names, rules = listed["mechanisms"], listed["position_rules"]
     if not arguments.from_json:
-        data = [arguments.data]
-        if arguments.labels_csv:
-            data += ["--labels-csv", arguments.labels_csv]
-        chosen = arguments.only or names
-        kept = json.loads(raw.read_text())["rows"] if arguments.only else []
-        result = {
-            "doctor": facts_of_the_machine(program),
-            "data": Path(arguments.data).name,
-            "rows": [row for row in kept if row["mechanism"] not in chosen]
-            + [measure(program, name, data, arguments.rounds) for name in chosen],
-        }
-        raw.write_text(json.dumps(result, indent=1) + "\n")
+        chosen = arguments.only or names + rules
+        if unknown := set(chosen) - set(names + rules):
+            parser.error(f"no mechanism and no rule: {', '.join(sorted(unknown))}")
+        kept = json.loads(raw.read_text())["rows"] if raw.exists() else []
+        result = {"doctor": facts_of_the_machine(program), "data": Path(arguments.data).name, "rows": kept}
+        for name in chosen:
+            row = measure(program, name, rules, arguments)
+            result["rows"] = [other for other in result["rows"] if other["name"] != name] + [row]
+            raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())
     doctor = result["doctor"]
+    measured = sorted(result["rows"], key=by_top1)
+    mechanisms = [row for row in measured if row["name"] in names]
+    with_rules = [row for row in measured if row["name"] in rules]
     text = f"""# Attention mechanisms
 
 Every mechanism can be chosen for every layer: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt
@@ -119,13 +159,21 @@ hydra.scale=none`. This page is written by `scripts/measure/mechanism_table.py` 
 measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
-parameters at their initialisation. Top-1 over {result["data"]} (224x224); GFLOP, milliseconds (median) and peak resident
-memory of the process, libraries included, for a forward pass of one image, float32, LibTorch modules (not the fused
-kernels; the [inference plan](inference.md) is what commands run; `window` and `neighborhood` gather every row's own keys there and
-are twenty times as slow as in the plan),
-{doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for.
+parameters at their initialisation. Top-1 over {result["data"]}; near mass is how much of the weight of softmax, of the layers'
+own queries and keys, lies on patches near the query and on the prefix, on average (`hydrascope diagnose`). GFLOP,
+milliseconds (median) and peak resident memory of the process, libraries included, are those of a forward pass of one image in
+float32 as commands run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its
+LibTorch module; {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for;
+"too slow": it was stopped; "-": not measured.
 
-{measured_table(result["rows"])}
+{cost_table(mechanisms, "mechanism")}
+{accuracy_table(mechanisms, "mechanism")}
+"""
+    if with_rules:
+        text += f"""Softmax with a [position rule](#positions) that it was not trained with:
+
+{cost_table(with_rules, "rule")}
+{accuracy_table(with_rules, "rule")}
 """
     infos = [run_json([program, "models", "info", name]) for name in names]
     text += f"""`hydrascope models info NAME` says what every option does, which parameters a mechanism adds and what they start with.

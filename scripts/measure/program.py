@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +46,20 @@ class Run:
         return {name: float(value) for name, value in re.findall(r"(\w+)=(\S+)", lines[-1])}
 
 
-def run(command: Command, codes: tuple[int, ...] = (0,)) -> Run:
+def run(command: Command, codes: tuple[int, ...] = (0,), limit: float | None = None) -> Run:
+    """A process that takes more than `limit` seconds is stopped, which is a Failure."""
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as messages:
         begin = time.perf_counter()
         process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=output, stderr=messages)
+        stop = threading.Timer(limit, process.kill) if limit else None
+        if stop:
+            stop.start()
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - begin
+        if stop:
+            stop.cancel()
+            if seconds >= limit:
+                raise Failure(f"takes more than {limit:g} s")
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)
         messages.seek(0)
@@ -61,9 +70,9 @@ def run(command: Command, codes: tuple[int, ...] = (0,)) -> Run:
         return Run(output.read(), said, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024)
 
 
-def run_json(command: Command) -> Json:
+def run_json(command: Command, limit: float | None = None) -> Json:
     """What a command prints, in one line or several."""
-    return json.loads(run([*command, "--format", "json", "-q"]).output)
+    return json.loads(run([*command, "--format", "json", "-q"], limit=limit).output)
 
 
 def benchmark(program: Path | str, *options: object) -> Json:

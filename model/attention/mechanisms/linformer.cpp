@@ -11,15 +11,16 @@
 //   conv     averages of cells, weighted by a learned kernel (s, s) of each head that is laid over every
 //            cell: a convolution whose stride is its kernel where cells are s patches wide. Elsewhere
 //            a patch has the weight of its place in the cell, so that m stays as it is
-#include "kernels/error.h"
 #include "model/attention/attention.h"
-#include "model/attention/patch_pooling.h"
+#include "model/attention/projection/token_projection.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <utility>
 
 namespace hydrascope::model {
 namespace {
@@ -51,125 +52,55 @@ bool pools(const MechanismOptions& options) {
   return kProjection(options) != Projection::dense && kProjection(options) != Projection::patches;
 }
 
+std::unique_ptr<TokenProjection> projection_of(const TokenMixerArguments& arguments) {
+  const Projection kind = kProjection(arguments.options);
+  const std::int64_t length = kLength(arguments.options);
+  const TokenGrid& training = arguments.training_grid;
+  if (kind == Projection::pool) return cell_projection(length, PoolBy::average);
+  if (kind == Projection::max) return cell_projection(length, PoolBy::maximum);
+  const auto add = [&](const char* name) {
+    if (kind == Projection::conv) {
+      const std::int64_t side = kernel_side(training, length);
+      return arguments.add_parameter(name, at::ones({arguments.num_heads, side, side}));
+    }
+    const std::int64_t tokens =
+        kind == Projection::dense ? training.num_tokens() : training.num_patches();
+    const double std = 1 / std::sqrt(static_cast<double>(length));
+    return arguments.add_parameter(name, at::randn({length, tokens}) * std);
+  };
+  ProjectionWeights weights;
+  weights.keys = add(kShareKv(arguments.options) ? "projection.weight" : "projection.k");
+  weights.values = kShareKv(arguments.options) ? weights.keys : add("projection.v");
+  if (kind == Projection::conv) return kernel_projection(std::move(weights), length);
+  if (kind == Projection::dense) return dense_projection(std::move(weights), training);
+  return resized_projection(std::move(weights), training);
+}
+
 class LinformerMixer : public TokenMixer {
  public:
-  explicit LinformerMixer(const TokenMixerArguments& arguments)
-      : training_(arguments.training_grid),
-        projection_(kProjection(arguments.options)),
-        length_(kLength(arguments.options)) {
-    if (projection_ == Projection::pool || projection_ == Projection::max) return;
-    const bool is_kernel = projection_ == Projection::conv;
-    const std::int64_t side = kernel_side(training_, length_);
-    const std::int64_t tokens = projection_ == Projection::dense
-                                    ? training_.num_tokens()
-                                    : training_.rows * training_.columns;
-    const auto add = [&](const char* name) {
-      if (is_kernel)
-        return arguments.add_parameter(name, at::ones({arguments.num_heads, side, side}));
-      const double std = 1 / std::sqrt(static_cast<double>(length_));
-      return arguments.add_parameter(name, at::randn({length_, tokens}) * std);
-    };
-    if (kShareKv(arguments.options)) {
-      of_keys_ = of_values_ = add("projection.weight");
-    } else {
-      of_keys_ = add("projection.k");
-      of_values_ = add("projection.v");
-    }
-  }
+  explicit LinformerMixer(std::unique_ptr<TokenProjection> projection)
+      : projection_(std::move(projection)) {}
 
   Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
              Kernels kernels) override {
-    const Tensor keys = short_keys(k, grid);
-    const Tensor values = shorten(to_compute_type(v), of_values_, grid);
     const Tensor queries = to_compute_type(q);
+    const Tensor keys = projection_->keys(to_compute_type(k), grid);
+    const Tensor values = projection_->values(to_compute_type(v), grid);
     const Tensor y = kernels == Kernels::reference
-                         ? weights(queries, keys).matmul(values)
+                         ? scaled_products(queries, keys).softmax(-1).matmul(values)
                          : at::scaled_dot_product_attention(queries, keys, values);
     return merge_heads(y).to(v.scalar_type());
   }
 
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
-    const Tensor keys = short_keys(k, grid);
-    return lengthen(weights(to_compute_type(q.narrow(2, first, count)), keys), grid);
+    const Tensor keys = projection_->keys(to_compute_type(k), grid);
+    const Tensor queries = to_compute_type(q.narrow(2, first, count));
+    return projection_->lengthened(scaled_products(queries, keys).softmax(-1), grid);
   }
 
  private:
-  [[nodiscard]] static Tensor weights(const Tensor& q, const Tensor& k) {
-    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-    return (q * scale).matmul(k.transpose(-2, -1)).softmax(-1);
-  }
-
-  [[nodiscard]] Tensor short_keys(const Tensor& k, const TokenGrid& grid) const {
-    if (projection_ != Projection::max) return shorten(to_compute_type(k), of_keys_, grid);
-    return pool_patches(to_compute_type(k), grid, length_, PoolBy::maximum);
-  }
-
-  /// x (B, H, N, d) -> (B, H, m, d), prefix tokens in front where they stay.
-  [[nodiscard]] Tensor shorten(const Tensor& x, const Tensor& projection,
-                               const TokenGrid& grid) const {
-    if (projection_ == Projection::pool || projection_ == Projection::max)
-      return pool_patches(x, grid, length_);
-    if (projection_ == Projection::conv) {
-      if (grid.num_patches() == 0) return x;
-      return pool_patches(x * cell_weights(projection.to(x.scalar_type()), grid, length_), grid,
-                          length_);
-    }
-    if (projection_ == Projection::dense) {
-      if (grid.num_tokens() != training_.num_tokens()) {
-        throw Error(
-            ErrorCode::invalid_argument,
-            "made for " + std::to_string(training_.num_tokens()) + " tokens, found " +
-                std::to_string(grid.num_tokens()),
-            "linformer",
-            "`attention_options` linformer.projection=patches, pool, max or conv takes any size");
-      }
-      return projection.to(x.scalar_type()).matmul(x);
-    }
-    const std::int64_t patches = grid.rows * grid.columns;
-    const Tensor prefix = x.narrow(2, 0, grid.num_prefix);
-    if (patches == 0) return prefix;
-    return at::cat({prefix, resized(projection.to(x.scalar_type()), grid)
-                                .matmul(x.narrow(2, grid.num_prefix, patches))},
-                   2);
-  }
-
-  /// The effective map, row x Fp: weights (B, H, n, m) -> (B, H, n, N).
-  [[nodiscard]] Tensor lengthen(const Tensor& row, const TokenGrid& grid) const {
-    if (projection_ == Projection::pool || projection_ == Projection::max)
-      return unpool_patches(row, grid, length_);
-    if (projection_ == Projection::conv) {
-      if (grid.num_patches() == 0) return row;
-      return unpool_patches(row, grid, length_) *
-             cell_weights(of_values_.to(row.scalar_type()), grid, length_).transpose(1, 2);
-    }
-    if (projection_ == Projection::dense) return row.matmul(of_values_.to(row.scalar_type()));
-    if (grid.rows * grid.columns == 0) return row;
-    const Tensor patches = row.narrow(3, grid.num_prefix, length_);
-    return at::cat({row.narrow(3, 0, grid.num_prefix),
-                    patches.matmul(resized(of_values_.to(row.scalar_type()), grid))},
-                   3);
-  }
-
-  [[nodiscard]] Tensor resized(const Tensor& projection, const TokenGrid& grid) const {
-    if (grid.rows == training_.rows && grid.columns == training_.columns) return projection;
-    const Tensor image = projection.view({1, length_, training_.rows, training_.columns});
-    const Tensor larger =
-        at::upsample_bicubic2d(image, {grid.rows, grid.columns}, /*align_corners=*/false)
-            .view({length_, -1});
-    const Tensor before = projection.sum(-1, /*keepdim=*/true);
-    const Tensor after = larger.sum(-1, /*keepdim=*/true);
-    // A row that sums to nothing has no factor that keeps its sum.
-    constexpr double kLeast = 1e-6;
-    const Tensor factor = at::where(after.abs() < kLeast, at::ones_like(after), before / after);
-    return larger * factor;
-  }
-
-  TokenGrid training_;
-  Projection projection_;
-  std::int64_t length_;
-  Tensor of_keys_;
-  Tensor of_values_;
+  std::unique_ptr<TokenProjection> projection_;
 };
 
 const MechanismRegistration kLinformer({
@@ -210,7 +141,7 @@ const MechanismRegistration kLinformer({
           return (kShareKv(options) ? 1.0 : 2.0) * static_cast<double>(elements);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      return std::make_unique<LinformerMixer>(arguments);
+      return std::make_unique<LinformerMixer>(projection_of(arguments));
     },
 });
 

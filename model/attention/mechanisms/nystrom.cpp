@@ -7,7 +7,7 @@
 // an image's result does not depend on the batch:
 //   Z <- Z (13 I - A Z (15 I - A Z (7 I - A Z))) / 4,    Z_0 = A^T / (|A|_1 |A|_inf)
 #include "model/attention/attention.h"
-#include "model/attention/patch_pooling.h"
+#include "model/attention/projection/patch_pooling.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>

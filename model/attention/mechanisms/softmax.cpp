@@ -9,9 +9,7 @@
 #include "model/attention/token_scale.h"
 #include "model/registry/mechanisms.h"
 
-#include <algorithm>
 #include <cmath>
-#include <vector>
 
 namespace hydrascope::model {
 namespace {
@@ -19,9 +17,6 @@ namespace {
 const ChoiceOption<bool> kLogScale(
     "logit_scale", {{"none", false}, {"log", true}},
     "scores of a query that sees all tokens times ln N / ln N_train, at least 1");
-
-/// Rows of the map that are made at a time where a rule changes the scores.
-constexpr std::int64_t kSoftmaxPieceBytes = std::int64_t{64} << 20;
 
 class SoftmaxMixer : public TokenMixer {
  public:
@@ -35,21 +30,12 @@ class SoftmaxMixer : public TokenMixer {
     const bool changes_scores = position_ && position_->changes_scores();
     if (kernels != Kernels::reference && !changes_scores) {
       const double scale = query_scale(grid);
-      const auto turned = [&](const torch::Tensor& x) {
-        return position_ ? position_->turned(to_compute_type(x), grid, 0).to(x.scalar_type()) : x;
-      };
-      const torch::Tensor queries = turned(q);
-      return merge_heads(
-          at::scaled_dot_product_attention(scale == 1 ? queries : queries * scale, turned(k), v));
+      const torch::Tensor queries = turned_by(position_.get(), q, grid);
+      return merge_heads(at::scaled_dot_product_attention(scale == 1 ? queries : queries * scale,
+                                                          turned_by(position_.get(), k, grid), v));
     }
-    const std::int64_t row_bytes = q.size(0) * q.size(1) * q.size(2) *
-                                   static_cast<std::int64_t>(to_compute_type(q).element_size());
-    const std::int64_t most =
-        changes_scores ? std::max<std::int64_t>(1, kSoftmaxPieceBytes / row_bytes) : q.size(2);
-    std::vector<torch::Tensor> parts;
-    for (std::int64_t first = 0; first < q.size(2); first += most)
-      parts.push_back(mix_rows(q, k, v, grid, first, std::min(most, q.size(2) - first)));
-    return parts.size() == 1 ? parts.front() : at::cat(parts, 1);
+    if (!changes_scores) return mix_rows(q, k, v, grid, 0, q.size(2));
+    return mix_by_rows(q, k, v, grid);
   }
 
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -95,7 +81,8 @@ const MechanismRegistration kSoftmax({
         [](const MixerSize& size, const MechanismOptions&) {
           const auto n = static_cast<double>(size.num_tokens());
           const auto d = static_cast<double>(size.embed_dim);
-          return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element)};
+          return MixerCost{4 * n * n * d, 4 * n * d * static_cast<double>(size.bytes_per_element),
+                           n * n};
         },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<SoftmaxMixer>(arguments);

@@ -56,6 +56,11 @@ const PositionRegistration kAlibi({
                 "Fuller et al. 2023, CROMA, arXiv 2311.00566",
     .scores = "s_ij = q_i . k_j / sqrt(d) - strength m_h |offset_ij|",
     .options = {kAlibiStrength},
+    .cost =
+        [](const MixerSize& size, const MechanismOptions&, double pairs) {
+          return 2 * pairs *
+                 static_cast<double>(size.num_heads);  // a slope times a distance, added
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<Alibi>(arguments);
     },

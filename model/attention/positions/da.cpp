@@ -49,6 +49,11 @@ const PositionRegistration kDistanceAware({
         "s_ij = relu(q_i . k_j) f_h(|offset_ij|) / sqrt(d), f_h(x) = (1 + e^b) / (1 + e^(b - a x))",
     .options = {kDaPositive},
     .parameters = {{"da.alpha", "(H)", "zeros"}, {"da.beta", "(H)", "zeros"}},
+    .cost =
+        [](const MixerSize& size, const MechanismOptions& options, double pairs) {
+          // The distance's factor is a product, a difference, a sigmoid and a product.
+          return (kDaPositive(options) ? 6 : 5) * pairs * static_cast<double>(size.num_heads);
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<DistanceAware>(arguments);
     },

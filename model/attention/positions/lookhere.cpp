@@ -127,6 +127,11 @@ const PositionRegistration kLookHere({
         "and Extrapolate, arXiv 2405.13985",
     .scores = "s_ij = q_i . k_j / sqrt(d) - strength g_l m_h |offset_ij|, -inf outside of the view",
     .options = {kLookHereView, kLookHereStrength},
+    .cost =
+        [](const MixerSize& size, const MechanismOptions&, double pairs) {
+          return 2 * pairs *
+                 static_cast<double>(size.num_heads);  // a slope times a distance, added
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<LookHere>(arguments);
     },

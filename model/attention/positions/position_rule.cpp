@@ -85,6 +85,22 @@ Tensor scaled_products(const Tensor& q, const Tensor& k) {
   return (q * (1 / std::sqrt(static_cast<double>(q.size(-1))))).matmul(k.transpose(-2, -1));
 }
 
+Tensor turned_by(const PositionRule* rule, const Tensor& x, const TokenGrid& grid) {
+  return rule == nullptr ? x : rule->turned(to_compute_type(x), grid, 0).to(x.scalar_type());
+}
+
+Tensor ScoredPairs::scores(const Tensor& q, const Tensor& k) const {
+  const Tensor queries = to_compute_type(q);
+  const Tensor keys = to_compute_type(k);
+  return rule == nullptr ? scaled_products(queries, keys) : rule->scores(queries, keys, pairs);
+}
+
+Tensor ScoredPairs::mixed(const Tensor& weights, const Tensor& v, std::int64_t head_dim) const {
+  const Tensor y = weights.matmul(v.to(weights.scalar_type()));
+  if (rule == nullptr || !rule->adds_values() || v.size(-1) != head_dim) return y;
+  return y + rule->added_values(weights, pairs);
+}
+
 Tensor PositionRule::turned(const Tensor& x, const TokenGrid&, std::int64_t) const { return x; }
 
 std::optional<Rotation> PositionRule::rotation(const TokenGrid&, std::int64_t) const {

@@ -17,7 +17,8 @@
 
 namespace hydrascope::model {
 
-/// n queries and m keys of each of G groups, as numbers of tokens, on the CPU.
+/// n queries and m keys of each of G groups, as numbers of tokens, on the CPU. Keys that lie nowhere
+/// are -1, and as prefix tokens.
 struct TokenPairs {
   TokenGrid grid;
   at::Tensor queries;           ///< (G, n) int64
@@ -92,5 +93,22 @@ class PositionRule {
 
 /// q . k / sqrt(d) of every pair, as `PositionRule::scores` takes them.
 at::Tensor scaled_products(const at::Tensor& q, const at::Tensor& k);
+
+/// Queries or keys (B, H, n, d) as the scores of a rule, or of none, take them: the first tokens, in
+/// their own type.
+at::Tensor turned_by(const PositionRule* rule, const at::Tensor& x, const TokenGrid& grid);
+
+/// Softmax's steps for pairs under a rule, or under none.
+struct ScoredPairs {
+  const PositionRule* rule = nullptr;
+  TokenPairs pairs = {};
+
+  /// s: q (B, G, h, n, d) and k (B, G, h, m, d), turned -> (B, G, h, n, m) of the compute type.
+  [[nodiscard]] at::Tensor scores(const at::Tensor& q, const at::Tensor& k) const;
+  /// y of weights (B, G, h, n, m) and v (B, G, h, m, w) -> (B, G, h, n, w). Values that are not
+  /// `head_dim` wide stand for something else, which is weighed as it is (rollouts).
+  [[nodiscard]] at::Tensor mixed(const at::Tensor& weights, const at::Tensor& v,
+                                 std::int64_t head_dim) const;
+};
 
 }  // namespace hydrascope::model

@@ -163,6 +163,8 @@ const PositionRegistration kRelativeBias({
                    {"rel_pos.mlp.fc1.bias", "(F), with table=mlp", "zeros"},
                    {"rel_pos.mlp.fc2.weight", "(H, F), with table=mlp", "zeros"},
                    {"rel_pos.mlp.fc2.bias", "(H), with table=mlp", "zeros"}},
+    .cost = [](const MixerSize& size, const MechanismOptions&,
+               double pairs) { return pairs * static_cast<double>(size.num_heads); },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<RelativeBias>(arguments);
     },

@@ -150,6 +150,11 @@ const PositionRegistration kRope({
     .parameters = {{"rope.freqs", "(2, H, d/2), with variant=mixed",
                     "axial's frequencies, turned by a random angle"}},
     .head_multiple = 4,
+    .cost =
+        [](const MixerSize& size, const MechanismOptions&, double) {
+          // Two features of q and of k turn by four products and two sums.
+          return 6 * static_cast<double>(size.grid.num_patches() * size.embed_dim);
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<Rope>(arguments);
     },

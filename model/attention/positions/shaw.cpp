@@ -21,14 +21,19 @@ const IntegerOption kShawClip("clip", 0, 0, 65536,
 const SwitchOption kShawScaled("scaled", true, "divide the tables' scores by sqrt(d), too");
 const SwitchOption kShawValues("values", false, "tables for the values as well");
 
+/// The farthest offsets that have entries of their own.
+GridExtent shaw_reach(const MechanismOptions& options, const TokenGrid& training) {
+  const std::int64_t clip = kShawClip(options);
+  if (clip > 0) return {clip, clip};
+  return {std::max<std::int64_t>(training.rows - 1, 0),
+          std::max<std::int64_t>(training.columns - 1, 0)};
+}
+
 class Shaw final : public PositionRule {
  public:
   explicit Shaw(const TokenMixerArguments& arguments)
       : scaled_(kShawScaled(arguments.options)), values_(kShawValues(arguments.options)) {
-    const std::int64_t clip = kShawClip(arguments.options);
-    const TokenGrid& grid = arguments.training_grid;
-    const std::int64_t rows = clip > 0 ? clip : std::max<std::int64_t>(grid.rows - 1, 0);
-    const std::int64_t columns = clip > 0 ? clip : std::max<std::int64_t>(grid.columns - 1, 0);
+    const auto [rows, columns] = shaw_reach(arguments.options, arguments.training_grid);
     const auto table = [&](const char* name, std::int64_t farthest) {
       return arguments.add_parameter(name, at::zeros({2 * farthest + 1, arguments.head_dim}));
     };
@@ -88,6 +93,16 @@ const PositionRegistration kShaw({
                    {"rel_pos_w", "(2k+1, d)", "zeros"},
                    {"rel_pos_value_h", "(2k+1, d), with values=on", "zeros"},
                    {"rel_pos_value_w", "(2k+1, d), with values=on", "zeros"}},
+    .cost =
+        [](const MixerSize& size, const MechanismOptions& options, double pairs) {
+          const GridExtent reach = shaw_reach(options, size.training_grid);
+          const auto entries = static_cast<double>(2 * (reach.rows + reach.columns) + 2);
+          const double products =
+              2 * entries * static_cast<double>(size.num_tokens() * size.embed_dim);
+          // Both axes' products are added to a pair's score, and its weight to both axes' sums.
+          return (kShawValues(options) ? 2 : 1) *
+                 (products + 2 * pairs * static_cast<double>(size.num_heads));
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<Shaw>(arguments);
     },

@@ -76,6 +76,15 @@ const PositionRegistration kTransformerXl({
                    {"xl.u", "(H, d)", "zeros"},
                    {"xl.v", "(H, d)", "zeros"}},
     .head_multiple = 4,
+    .cost =
+        [](const MixerSize& size, const MechanismOptions&, double pairs) {
+          const auto offsets = static_cast<double>(2 * (size.grid.rows + size.grid.columns) - 2);
+          const auto features = static_cast<double>(size.embed_dim);
+          // Sinusoids through W_R, queries with them, and two biases of the queries.
+          return offsets * features * features +
+                 2 * (offsets + 1) * static_cast<double>(size.num_tokens()) * features +
+                 2 * pairs * static_cast<double>(size.num_heads);
+        },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<TransformerXl>(arguments);
     },

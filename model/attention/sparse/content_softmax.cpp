@@ -1,11 +1,11 @@
 #include "model/attention/sparse/content_softmax.h"
 
+#include "model/attention/pieces.h"
 #include "model/attention/sparse/softmax_sums.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace hydrascope::model {
@@ -13,48 +13,63 @@ namespace {
 
 using at::Tensor;
 
-/// Copies of keys and values, and rows of the map, are made in pieces of this size.
-constexpr std::int64_t kGroupBytes = std::int64_t{64} << 20;
-
 /// What is taken from a token's score with itself where q and k are shared.
 constexpr double kOwnPenalty = 1e5;
 
-/// The sums of one pass: q, k, v (B, H, patches, .) -> (B, H, patches, width of v + 2).
-Tensor pass_sums(const Tensor& q, const Tensor& k, const Tensor& v, const FoundGroups& groups) {
-  const auto flat = [](const Tensor& x) { return x.reshape({-1, x.size(3)}); };
-  const Tensor all_q = flat(q);
-  const Tensor all_k = flat(k);
-  const Tensor all_v = flat(v);
-  const std::int64_t n = groups.queries.size(1);
-  const std::int64_t m = groups.keys.size(1);
-  const std::int64_t bytes = (n * q.size(3) + m * (k.size(3) + v.size(3)) + 2 * n * m) *
-                             static_cast<std::int64_t>(to_compute_type(q).element_size());
-  const std::int64_t most = std::max<std::int64_t>(1, kGroupBytes / bytes);
-  std::vector<Tensor> parts;
-  for (std::int64_t first = 0; first < groups.queries.size(0); first += most) {
-    const std::int64_t count = std::min(most, groups.queries.size(0) - first);
-    const auto taken = [&](const Tensor& x, const Tensor& index) {
-      const Tensor of_piece = index.narrow(0, first, count);
-      return x.index_select(0, of_piece.flatten()).unflatten(0, of_piece.sizes());
-    };
-    parts.push_back(softmax_sums(taken(all_q, groups.queries), taken(all_k, groups.keys),
-                                 taken(all_v, groups.keys), groups.sees.narrow(0, first, count))
-                        .flatten(0, 1));
-  }
-  const Tensor order = groups.queries.flatten();
-  const Tensor place_of = at::zeros({all_q.size(0)}, order.options())
-                              .scatter_(0, order, at::arange(order.numel(), order.options()));
-  return at::cat(parts).index_select(0, place_of).unflatten(0, {q.size(0), q.size(1), q.size(2)});
+/// The groups of one head, in all images.
+FoundGroups of_head(const FoundGroups& groups, std::int64_t head, std::int64_t num_heads,
+                    std::int64_t num_patches) {
+  const Tensor heads = groups.queries.select(1, 0).div(num_patches, "floor").remainder(num_heads);
+  const Tensor some = heads.eq(head).nonzero().squeeze(1);
+  return {groups.queries.index_select(0, some), groups.keys.index_select(0, some),
+          groups.sees.index_select(0, some)};
 }
 
-/// Those of a patch's own key.
-Tensor own_sums(const Tensor& q, const Tensor& k, const Tensor& v, double penalty) {
-  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const Tensor score =
-      (to_compute_type(q) * scale * to_compute_type(k)).sum(-1, /*keepdim=*/true) - penalty;
-  const Tensor maximum = score.detach();
-  const Tensor weight = (score - maximum).exp();
-  return at::cat({weight * to_compute_type(v), weight, maximum}, -1);
+/// The sums of one pass: q, k, v (B, H, patches, .) -> (B, H, patches, width of v + 2).
+Tensor pass_sums(const Tensor& q, const Tensor& k, const Tensor& v, const FoundGroups& groups,
+                 const TokenGrid& grid, const PositionRule* rule) {
+  const auto flat = [](const Tensor& x) { return x.reshape({1, -1, 1, x.size(3)}); };
+  const auto tokens = [&](const Tensor& patches) {
+    return patches.cpu().remainder(q.size(2)) + grid.num_prefix;
+  };
+  std::vector<Tensor> parts, order;
+  const auto add = [&](const FoundGroups& some, std::int64_t head) {
+    ScoredPairs scored{rule, {grid, {}, {}, head}};
+    parts.push_back(
+        attend_in_pieces(flat(q), flat(k), flat(v), some.queries, some.keys, 2,
+                         [&](const Tensor& some_q, const Tensor& some_k, const Tensor& some_v,
+                             std::int64_t first, std::int64_t count) {
+                           if (rule != nullptr) {
+                             scored.pairs.queries = tokens(some.queries.narrow(0, first, count));
+                             scored.pairs.keys = tokens(some.keys.narrow(0, first, count));
+                           }
+                           const Tensor sees = some.sees.narrow(0, first, count).unsqueeze(1);
+                           return softmax_sums(some_q, some_k, some_v, sees, scored);
+                         }));
+    order.push_back(some.queries.flatten());
+  };
+  if (rule == nullptr) {
+    add(groups, 0);
+  } else {  // It may differ by head.
+    for (std::int64_t head = 0; head < q.size(1); ++head)
+      add(of_head(groups, head, q.size(1), q.size(2)), head);
+  }
+  return in_token_order(parts, order, q.size(0) * q.size(1) * q.size(2))
+      .view({q.size(0), q.size(1), q.size(2), -1});
+}
+
+/// Those of a patch's own key, from whose score `penalty` is taken.
+Tensor own_sums(const Tensor& q, const Tensor& k, const Tensor& v, double penalty,
+                const TokenGrid& grid, const PositionRule* rule) {
+  const auto groups = [](const Tensor& x) { return x.transpose(1, 2).unsqueeze(3); };
+  const Tensor tokens = at::arange(grid.num_prefix, grid.num_tokens(), at::kLong).unsqueeze(1);
+  const Tensor sums =
+      softmax_sums(groups(q), groups(k), groups(v), {}, {rule, {grid, tokens, tokens, 0}})
+          .squeeze(3)
+          .transpose(1, 2);
+  if (penalty == 0) return sums;
+  const std::int64_t width = sums.size(3) - 1;
+  return at::cat({sums.narrow(3, 0, width), sums.narrow(3, width, 1) - penalty}, 3);
 }
 
 /// What patches first .. first + count see of the patches: (B H, count, patches) bool.
@@ -101,8 +116,9 @@ std::vector<FoundGroups> ContentSoftmaxMixer::find(const Tensor& q, const Tensor
 Tensor ContentSoftmaxMixer::rows(const Tensor& q, const Tensor& keys, const TokenGrid& grid,
                                  const std::vector<FoundGroups>& passes, std::int64_t first,
                                  std::int64_t count) const {
+  const ScoredPairs scored{position_.get(), pairs_of_rows(grid, first, count)};
   Tensor scores =
-      scaled_products(to_compute_type(q.narrow(2, first, count)), to_compute_type(keys));
+      scored.scores(q.narrow(2, first, count).unsqueeze(1), keys.unsqueeze(1)).squeeze(1);
   if (shares_qk_) {
     const Tensor own = at::zeros({count, grid.num_tokens()}, scores.options());
     own.diagonal(first).fill_(kOwnPenalty);
@@ -123,38 +139,37 @@ Tensor ContentSoftmaxMixer::rows(const Tensor& q, const Tensor& keys, const Toke
 
 Tensor ContentSoftmaxMixer::attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid,
                                            std::int64_t first, std::int64_t count) {
-  return rows(q, keys_of(q, k), grid, find(q, k, grid), first, count);
+  const Tensor queries = turned_by(position_.get(), q, grid);
+  const Tensor keys = turned_by(position_.get(), k, grid);
+  return rows(queries, keys_of(queries, keys), grid, find(queries, keys, grid), first, count);
 }
 
 Tensor ContentSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v,
                                 const TokenGrid& grid, Kernels kernels) {
-  if (kernels != Kernels::reference && !shares_qk_ && pattern_->finds_all(grid.num_image_tokens()))
-    return merge_heads(at::scaled_dot_product_attention(q, k, v));
-  const Tensor keys = keys_of(q, k);
-  const std::vector<FoundGroups> passes = find(q, k, grid);
+  const Tensor queries = turned_by(position_.get(), q, grid);
+  const Tensor found_keys = turned_by(position_.get(), k, grid);
+  const PositionRule* rule = position_ && position_->changes_scores() ? position_.get() : nullptr;
+  if (kernels != Kernels::reference && !shares_qk_ && rule == nullptr &&
+      pattern_->finds_all(grid.num_image_tokens()))
+    return merge_heads(at::scaled_dot_product_attention(queries, found_keys, v));
+  const Tensor keys = keys_of(queries, found_keys);
+  const std::vector<FoundGroups> passes = find(queries, found_keys, grid);
   const auto by_rows = [&](std::int64_t first, std::int64_t count) {
-    const Tensor map = rows(q, keys, grid, passes, first, count);
-    return merge_heads(map.matmul(v.to(map.scalar_type()))).to(v.scalar_type());
+    const Tensor map = rows(queries, keys, grid, passes, first, count);
+    const ScoredPairs pairs{rule, pairs_of_rows(grid, first, count)};
+    return merge_heads(pairs.mixed(map.unsqueeze(1), v.unsqueeze(1), q.size(3)).squeeze(1))
+        .to(v.scalar_type());
   };
+  if (kernels == Kernels::reference) return rows_in_pieces(q, by_rows);
   std::vector<Tensor> tokens;  // (B, n, H * width of v)
-  if (kernels == Kernels::reference) {
-    const std::int64_t row_bytes = q.size(0) * q.size(1) * grid.num_tokens() *
-                                   static_cast<std::int64_t>(to_compute_type(q).element_size());
-    const std::int64_t most = std::max<std::int64_t>(1, kGroupBytes / row_bytes);
-    for (std::int64_t first = 0; first < grid.num_tokens(); first += most)
-      tokens.push_back(by_rows(first, std::min(most, grid.num_tokens() - first)));
-    return at::cat(tokens, 1);
-  }
   if (grid.num_prefix > 0) tokens.push_back(by_rows(0, grid.num_prefix));
   if (grid.num_image_tokens() > 0) {
-    const auto prefix = [&](const Tensor& x) { return x.narrow(2, 0, grid.num_prefix); };
     const auto patches = [&](const Tensor& x) { return x.slice(2, grid.num_prefix); };
-    const Tensor queries = patches(q);
-    std::vector<Tensor> sums{
-        own_sums(queries, patches(keys), patches(v), shares_qk_ ? kOwnPenalty : 0)};
-    if (grid.num_prefix > 0) sums.push_back(softmax_sums(queries, prefix(keys), prefix(v), {}));
+    std::vector<Tensor> sums{own_sums(patches(queries), patches(keys), patches(v),
+                                      shares_qk_ ? kOwnPenalty : 0, grid, rule)};
+    if (grid.num_prefix > 0) sums.push_back(prefix_sums(queries, keys, v, grid, rule));
     for (const FoundGroups& groups : passes)
-      sums.push_back(pass_sums(queries, patches(keys), patches(v), groups));
+      sums.push_back(pass_sums(patches(queries), patches(keys), patches(v), groups, grid, rule));
     tokens.push_back(merge_heads(merged_softmax(sums)).to(v.scalar_type()));
   }
   return at::cat(tokens, 1);

@@ -4,8 +4,9 @@
 //   S_i = prefix tokens, i itself and what i finds      for patches, those of an overview among them
 // What is found depends on q and k, but has no gradient; it is decided in float64, of q and k as they
 // are stored: a computation in 16 bits finds other keys than one in float32. A patch's keys come in
-// parts (softmax_sums.h): the prefix, itself, and the passes of the pattern. Reference: masked rows of
-// the whole map.
+// parts (softmax_sums.h): the prefix, itself, and the passes of the pattern. A position rule that turns
+// q and k turns them before they find each other; one that changes scores changes those of what is
+// found. Reference: masked rows of the whole map.
 #pragma once
 
 #include "model/attention/attention.h"
@@ -46,14 +47,16 @@ class ContentSoftmaxMixer final : public TokenMixer {
  public:
   /// `shares_qk`: k = q / |q|, and a token sees itself only where it sees nothing else: 1e5 is taken
   /// from its own score.
-  explicit ContentSoftmaxMixer(std::unique_ptr<ContentPattern> pattern, bool shares_qk = false)
-      : pattern_(std::move(pattern)), shares_qk_(shares_qk) {}
+  ContentSoftmaxMixer(std::unique_ptr<ContentPattern> pattern,
+                      std::shared_ptr<const PositionRule> position, bool shares_qk = false)
+      : pattern_(std::move(pattern)), position_(std::move(position)), shares_qk_(shares_qk) {}
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                     const TokenGrid& grid, Kernels kernels) override;
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override;
   [[nodiscard]] bool needs_all_queries() const override { return true; }
+  [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
   [[nodiscard]] at::Tensor keys_of(const at::Tensor& q, const at::Tensor& k) const;
@@ -64,6 +67,7 @@ class ContentSoftmaxMixer final : public TokenMixer {
                                 std::int64_t count) const;
 
   std::unique_ptr<ContentPattern> pattern_;
+  std::shared_ptr<const PositionRule> position_;
   bool shares_qk_;
 };
 

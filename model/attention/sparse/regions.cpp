@@ -1,6 +1,6 @@
 #include "model/attention/sparse/regions.h"
 
-#include "model/attention/patch_pooling.h"
+#include "model/attention/projection/patch_pooling.h"
 
 #include <ATen/ATen.h>
 
@@ -27,6 +27,19 @@ Tensor register_of(const TokenGrid& grid) {
   add(grid.rows, grid.columns);
   add(grid.overview_rows, grid.overview_columns);
   return parts.empty() ? at::empty({0}, at::kLong) : at::cat(parts);
+}
+
+Tensor are_apart(const TokenGrid& grid, std::int64_t first, std::int64_t count) {
+  const Tensor prefix = at::arange(grid.num_prefix, at::kLong);
+  const Tensor owner =
+      at::cat({prefix - (grid.num_prefix - grid.num_registers), register_of(grid)});
+  const Tensor is_image = at::arange(grid.num_tokens(), at::kLong) >= grid.num_prefix;
+  const Tensor is_register = owner.ge(0).logical_and(is_image.logical_not());
+  const auto rows = [&](const Tensor& x) { return x.narrow(0, first, count).unsqueeze(1); };
+  return rows(is_register)
+      .logical_and(is_image)
+      .logical_or(rows(is_image).logical_and(is_register))
+      .logical_and(rows(owner).ne(owner));
 }
 
 std::vector<KeyGroups> region_groups(const TokenGrid& grid) {

@@ -14,6 +14,10 @@ namespace hydrascope::model {
 /// The grid has registers.
 at::Tensor register_of(const TokenGrid& grid);
 
+/// Whether one of tokens first .. first + count and a token are a register and an image token that is
+/// not its own: (count, N) bool on the CPU.
+at::Tensor are_apart(const TokenGrid& grid, std::int64_t first, std::int64_t count);
+
 /// Groups in which a register's patches see that register: every image token is in one of them.
 std::vector<KeyGroups> region_groups(const TokenGrid& grid);
 

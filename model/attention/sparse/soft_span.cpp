@@ -1,5 +1,6 @@
 #include "model/attention/sparse/soft_span.h"
 
+#include "model/attention/pieces.h"
 #include "model/attention/sparse/neighborhood_pattern.h"
 #include "model/attention/sparse/softmax_sums.h"
 
@@ -15,7 +16,6 @@ namespace {
 
 using at::Tensor;
 
-constexpr std::int64_t kSpanPieceBytes = std::int64_t{64} << 20;
 /// Of the picture and its overview, which do not see each other.
 constexpr double kOutOfReach = 1e9;
 
@@ -47,35 +47,34 @@ std::vector<KeyGroups> groups_within(std::int64_t reach, const TokenGrid& grid) 
   return groups;
 }
 
-/// The sums of one head: q, k, v (B, image tokens, .), spans (B or 1, image tokens or 1, 1).
+/// The sums of one head: q, k, v (B, image tokens, .), spans (B or 1, image tokens or 1, 1) -> (B,
+/// image tokens, w + 2).
 Tensor head_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& spans,
-                 const TokenGrid& grid, const std::vector<KeyGroups>& all, double ramp) {
+                 const std::vector<KeyGroups>& all, double ramp, ScoredPairs scored) {
+  const TokenGrid& grid = scored.pairs.grid;
   std::vector<Tensor> parts, order;
   for (const KeyGroups& groups : all) {
-    const std::int64_t n = groups.queries.size(1);
-    const std::int64_t m = groups.keys.size(1);
-    const std::int64_t bytes = q.size(0) *
-                               (n * q.size(2) + m * (k.size(2) + v.size(2)) + 3 * n * m) *
-                               static_cast<std::int64_t>(to_compute_type(q).element_size());
-    const std::int64_t most = std::max<std::int64_t>(1, kSpanPieceBytes / bytes);
-    for (std::int64_t first = 0; first < groups.queries.size(0); first += most) {
-      const std::int64_t count = std::min(most, groups.queries.size(0) - first);
-      const Tensor queries = groups.queries.narrow(0, first, count);
-      const Tensor keys = groups.keys.narrow(0, first, count);
-      const auto taken = [&](const Tensor& x, const Tensor& index) {
-        return x.index_select(1, index.flatten().to(x.device())).unflatten(1, index.sizes());
-      };
-      const bool is_overview = queries[0][0].item<std::int64_t>() >= grid.num_patches();
-      const Tensor distance =
-          is_overview ? at::zeros({1, 1, 1}, at::kLong) : distances(queries, keys, grid.columns);
-      const Tensor of_queries = spans.size(1) == 1 ? spans.unsqueeze(1) : taken(spans, queries);
-      parts.push_back(softmax_sums(taken(q, queries), taken(k, keys), taken(v, keys),
-                                   soft_mask(of_queries, distance, ramp))
-                          .flatten(1, 2));
-    }
+    const bool is_overview = groups.queries[0][0].item<std::int64_t>() >= grid.num_patches();
+    parts.push_back(attend_in_pieces(
+        q.unsqueeze(2), k.unsqueeze(2), v.unsqueeze(2), groups.queries, groups.keys, 3,
+        [&](const Tensor& some_q, const Tensor& some_k, const Tensor& some_v, std::int64_t first,
+            std::int64_t count) {
+          const Tensor queries = groups.queries.narrow(0, first, count);
+          const Tensor keys = groups.keys.narrow(0, first, count);
+          scored.pairs.queries = queries + grid.num_prefix;
+          scored.pairs.keys = keys + grid.num_prefix;
+          const Tensor distance = is_overview ? at::zeros({1, 1, 1}, at::kLong)
+                                              : distances(queries, keys, grid.columns);
+          const Tensor of_queries =
+              spans.size(1) == 1 ? spans.unsqueeze(1)
+                                 : spans.index_select(1, queries.flatten().to(spans.device()))
+                                       .unflatten(1, queries.sizes());
+          return softmax_sums(some_q, some_k, some_v,
+                              soft_mask(of_queries, distance, ramp).unsqueeze(2), scored);
+        }));
     order.push_back(groups.queries.flatten());
   }
-  return in_patch_order(parts, order);
+  return in_token_order(parts, order, grid.num_image_tokens()).squeeze(2);
 }
 
 }  // namespace
@@ -102,9 +101,8 @@ Tensor span_weights(const TokenGrid& grid, const Tensor& spans, double ramp, std
 }
 
 Tensor mix_within_spans(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                        const Tensor& spans, double ramp) {
+                        const Tensor& spans, double ramp, const PositionRule* rule) {
   const auto patches = [&](const Tensor& x) { return x.slice(2, grid.num_prefix); };
-  const auto prefix = [&](const Tensor& x) { return x.narrow(2, 0, grid.num_prefix); };
   const Tensor longest = spans.detach().amax({0, 2, 3}).to(at::kCPU, at::kDouble);
   std::map<std::int64_t, std::vector<KeyGroups>> by_reach;
   std::vector<Tensor> heads;
@@ -117,11 +115,11 @@ Tensor mix_within_spans(const Tensor& q, const Tensor& k, const Tensor& v, const
     auto found = by_reach.find(reach);
     if (found == by_reach.end()) found = by_reach.emplace(reach, groups_within(reach, grid)).first;
     const auto of_head = [&](const Tensor& x) { return patches(x).select(1, head); };
-    heads.push_back(head_sums(of_head(q), of_head(k), of_head(v), spans.select(1, head), grid,
-                              found->second, ramp));
+    heads.push_back(head_sums(of_head(q), of_head(k), of_head(v), spans.select(1, head),
+                              found->second, ramp, {rule, {grid, {}, {}, head}}));
   }
   std::vector<Tensor> sums{at::stack(heads, 1)};
-  if (grid.num_prefix > 0) sums.push_back(softmax_sums(patches(q), prefix(k), prefix(v), {}));
+  if (grid.num_prefix > 0) sums.push_back(prefix_sums(q, k, v, grid, rule));
   return merge_heads(merged_softmax(sums)).to(v.scalar_type());
 }
 

@@ -15,10 +15,11 @@ namespace hydrascope::model {
 at::Tensor span_weights(const TokenGrid& grid, const at::Tensor& spans, double ramp,
                         std::int64_t first, std::int64_t count);
 
-/// The image tokens' rows of the output, (B, image tokens, H * width of v): q, k, v (B, H, N, .),
-/// `spans` of the image tokens (B or 1, H, image tokens or 1, 1). A head reads the keys within its
-/// longest span alone.
+/// The image tokens' rows of the output, (B, image tokens, H * width of v): q, k, v (B, H, N, .), q and
+/// k as `rule` turns them, `spans` of the image tokens (B or 1, H, image tokens or 1, 1). A head reads
+/// the keys within its longest span alone.
 at::Tensor mix_within_spans(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            const TokenGrid& grid, const at::Tensor& spans, double ramp);
+                            const TokenGrid& grid, const at::Tensor& spans, double ramp,
+                            const PositionRule* rule);
 
 }  // namespace hydrascope::model

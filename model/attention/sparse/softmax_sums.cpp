@@ -1,8 +1,5 @@
 #include "model/attention/sparse/softmax_sums.h"
 
-#include "model/attention/compute_type.h"
-#include "model/attention/positions/position_rule.h"
-
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -12,25 +9,31 @@ namespace hydrascope::model {
 
 using at::Tensor;
 
-StableExponentials stable_exponentials(const Tensor& scores) {
-  // A query that sees nothing has weights of zero, which a maximum of -inf would make NaN.
-  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
-  return {(scores - maximum).exp(), maximum};
-}
-
-Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& weights) {
-  Tensor scores = scaled_products(to_compute_type(q), to_compute_type(k));
+Tensor softmax_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& weights,
+                    const ScoredPairs& scored) {
+  Tensor scores = scored.scores(q, k);
+  const bool are_numbers = weights.defined() && weights.scalar_type() != at::kBool;
   if (weights.defined()) {
-    const Tensor unseen =
-        weights.scalar_type() == at::kBool ? weights.logical_not() : weights.detach().eq(0);
+    const Tensor unseen = are_numbers ? weights.detach().eq(0) : weights.logical_not();
     scores = scores.masked_fill(unseen, -std::numeric_limits<double>::infinity());
   }
-  auto [exponentials, maximum] = stable_exponentials(scores);
-  if (weights.defined() && weights.scalar_type() != at::kBool)
-    exponentials = exponentials * weights;
+  // A query that sees nothing has exponentials of zero, which a maximum of -inf would make NaN.
+  const Tensor maximum = scores.detach().amax(-1, /*keepdim=*/true).clamp_min(-1e30);
+  Tensor exponentials = (scores - maximum).exp();
+  if (are_numbers) exponentials = exponentials * weights;
   return at::cat(
-      {exponentials.matmul(to_compute_type(v)), exponentials.sum(-1, /*keepdim=*/true), maximum},
+      {scored.mixed(exponentials, v, q.size(-1)), exponentials.sum(-1, /*keepdim=*/true), maximum},
       -1);
+}
+
+Tensor prefix_sums(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   const PositionRule* rule) {
+  const auto prefix = [&](const Tensor& x) { return x.narrow(2, 0, grid.num_prefix).unsqueeze(1); };
+  const Tensor tokens = at::arange(grid.num_tokens(), at::kLong).unsqueeze(0);
+  const ScoredPairs scored{
+      rule, {grid, tokens.slice(1, grid.num_prefix), tokens.narrow(1, 0, grid.num_prefix), 0}};
+  return softmax_sums(q.slice(2, grid.num_prefix).unsqueeze(1), prefix(k), prefix(v), {}, scored)
+      .squeeze(1);
 }
 
 Tensor merged_softmax(const std::vector<Tensor>& sums) {

@@ -1,5 +1,6 @@
 #include "model/attention/sparse/sparse_softmax.h"
 
+#include "model/attention/pieces.h"
 #include "model/attention/sparse/softmax_sums.h"
 #include "model/attention/token_scale.h"
 
@@ -17,9 +18,6 @@ namespace {
 
 using at::Tensor;
 
-/// Copies of keys and values, and rows of the map, are made in pieces of this size.
-constexpr std::int64_t kPieceBytes = std::int64_t{64} << 20;
-
 /// Is it softmax over all tokens?
 bool covers(const std::vector<std::vector<KeyGroups>>& passes, const TokenGrid& grid) {
   const std::int64_t patches = grid.num_image_tokens();
@@ -29,62 +27,23 @@ bool covers(const std::vector<std::vector<KeyGroups>>& passes, const TokenGrid& 
          first.queries.size(0) == 1 && !first.sees.defined();
 }
 
-/// Tokens of x (B, N, h, d) by index (G, n) -> (B G, h, n, d).
-Tensor grouped(const Tensor& x, const Tensor& index) {
-  return x.index_select(1, index.flatten())
-      .unflatten(1, {index.size(0), index.size(1)})
-      .flatten(0, 1)
-      .transpose(1, 2);
-}
-
-/// The groups that a piece of work is of, and what changes their scores, or null.
-struct ScoredPairs {
-  const PositionRule* rule;
-  TokenPairs pairs;
-};
-
-/// s of groups by the rule, (b, h, n, m) of the compute type, -inf for what is not seen.
-Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& sees, const ScoredPairs& scored) {
-  const auto by_group = [&](const Tensor& x) {
-    return to_compute_type(x).unflatten(0, {-1, scored.pairs.queries.size(0)});
-  };
-  const Tensor scores = scored.rule->scores(by_group(q), by_group(k), scored.pairs).flatten(0, 1);
-  if (!sees.defined()) return scores;
-  return scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
-}
-
-/// What weights (b, h, n, m) make of v, and of what the rule adds to it.
-Tensor weighed_values(const Tensor& weights, const Tensor& v, std::int64_t head_dim,
-                      const ScoredPairs& scored) {
-  const Tensor y = weights.matmul(to_compute_type(v));
-  // Values of another width stand for something else, which the rows weigh as they are (rollouts).
-  if (!scored.rule->adds_values() || v.size(3) != head_dim) return y;
-  const Tensor by_group = weights.unflatten(0, {-1, scored.pairs.queries.size(0)});
-  return y + scored.rule->added_values(by_group, scored.pairs).flatten(0, 1);
-}
-
-/// Attention of groups: q (b, h, n, d), k and v (b, h, m, .), `sees` (n, m) or undefined -> (b, h, n, .).
+/// Attention of groups: q (B, G, h, n, d), k and v (B, G, h, m, .), `sees` (n, m) or undefined ->
+/// (B, G, h, n, .).
 using Attend = Tensor (*)(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
                           const ScoredPairs& scored);
 
 Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
                const ScoredPairs& scored) {
   if (scored.rule == nullptr) {
+    const auto all = [](const Tensor& x) { return x.flatten(0, 1); };
     return at::scaled_dot_product_attention(
-        q, k, v, sees.defined() ? std::optional<Tensor>(sees) : std::nullopt);
+               all(q), all(k), all(v), sees.defined() ? std::optional<Tensor>(sees) : std::nullopt)
+        .unflatten(0, {q.size(0), q.size(1)});
   }
-  const Tensor weights = scores_of(q, k, sees, scored).softmax(-1);
-  return weighed_values(weights, v, q.size(3), scored).to(v.scalar_type());
-}
-
-/// Numerators, denominator and maximum, as `softmax_sums` has them: (b, h, n, width of v + 2).
-Tensor scored_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& sees,
-                   const ScoredPairs& scored) {
-  if (scored.rule == nullptr) return softmax_sums(q, k, v, sees);
-  const auto [weights, maximum] = stable_exponentials(scores_of(q, k, sees, scored));
-  return at::cat(
-      {weighed_values(weights, v, q.size(3), scored), weights.sum(-1, /*keepdim=*/true), maximum},
-      -1);
+  Tensor scores = scored.scores(q, k);
+  if (sees.defined())
+    scores = scores.masked_fill(sees.logical_not(), -std::numeric_limits<double>::infinity());
+  return scored.mixed(scores.softmax(-1), v, q.size(4)).to(v.scalar_type());
 }
 
 /// A pass over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, .), what
@@ -93,55 +52,32 @@ Tensor scored_sums(const Tensor& q, const Tensor& k, const Tensor& v, const Tens
 Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                      std::int64_t num_prefix, const std::vector<KeyGroups>& all, Attend attend,
                      ScoredPairs scored) {
-  const std::int64_t heads = q.size(2);
   const Tensor prefix_tokens = at::arange(num_prefix, at::kLong);
   std::vector<Tensor> parts;
   std::vector<Tensor> order;
   for (const KeyGroups& groups : all) {
-    const std::int64_t n = groups.queries.size(1);
-    const std::int64_t m = num_prefix + groups.keys.size(1);
-    const Tensor query_tokens = groups.queries + grid.num_prefix;
-    const Tensor key_tokens = at::cat(
+    const Tensor queries = groups.queries + grid.num_prefix;
+    const Tensor keys = at::cat(
         {prefix_tokens.expand({groups.keys.size(0), -1}), groups.keys + grid.num_prefix}, 1);
-    const Tensor queries = query_tokens.to(q.device());
-    const Tensor keys = key_tokens.to(q.device());
     Tensor sees;
-    if (groups.sees.defined())
-      sees = at::cat({at::ones({n, num_prefix}, at::kBool), groups.sees}, 1).to(q.device());
-    // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
-    const bool has_weights = attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
-    const std::int64_t group_bytes =
-        q.size(0) * heads *
-        (2 * n * q.size(3) + m * (q.size(3) + v.size(3)) + (has_weights ? n * m : 0)) *
-        static_cast<std::int64_t>(q.element_size());
-    const std::int64_t most = std::max<std::int64_t>(1, kPieceBytes / group_bytes);
-    for (std::int64_t first = 0; first < queries.size(0); first += most) {
-      const std::int64_t count = std::min(most, queries.size(0) - first);
-      const Tensor of_keys = keys.narrow(0, first, count);
-      scored.pairs.queries = query_tokens.narrow(0, first, count);
-      scored.pairs.keys = key_tokens.narrow(0, first, count);
-      const Tensor y = attend(grouped(q, queries.narrow(0, first, count)), grouped(k, of_keys),
-                              grouped(v, of_keys), sees, scored);
-      parts.push_back(y.transpose(1, 2).unflatten(0, {q.size(0), count}).flatten(1, 2));
+    if (groups.sees.defined()) {
+      sees = at::cat({at::ones({queries.size(1), num_prefix}, at::kBool), groups.sees}, 1);
+      sees = sees.to(q.device());
     }
+    // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
+    const bool makes_map = attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
+    parts.push_back(attend_in_pieces(
+        q, k, v, queries, keys, makes_map ? 1 : 0,
+        [&](const Tensor& some_q, const Tensor& some_k, const Tensor& some_v, std::int64_t first,
+            std::int64_t count) {
+          scored.pairs.queries = queries.narrow(0, first, count);
+          const Tensor of_keys = keys.narrow(0, first, count);
+          scored.pairs.keys = of_keys.masked_fill(of_keys >= grid.num_tokens(), -1);
+          return attend(some_q, some_k, some_v, sees, scored);
+        }));
     order.push_back(groups.queries.flatten());
   }
-  return in_patch_order(parts, order);
-}
-
-/// `mix_patches` with scores that a rule changes.
-Tensor mix_scored_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                          std::int64_t num_shared,
-                          const std::vector<std::vector<KeyGroups>>& passes,
-                          const ScoredPairs& scored) {
-  if (passes.size() == 1)
-    return attend_groups(q, k, v, grid, num_shared, passes.front(), softmax, scored);
-  std::vector<Tensor> sums;
-  for (const std::vector<KeyGroups>& groups : passes) {
-    const std::int64_t num_prefix = sums.empty() ? num_shared : 0;
-    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, scored_sums, scored));
-  }
-  return merged_softmax(sums).to(v.scalar_type());
+  return in_token_order(parts, order, grid.num_image_tokens());
 }
 
 /// A function, because entries of other files ask before the constants of this one are made.
@@ -171,16 +107,41 @@ std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, cons
   return passes;
 }
 
-Tensor in_patch_order(const std::vector<Tensor>& parts, const std::vector<Tensor>& patches) {
-  const Tensor places = at::cat(patches);
-  const Tensor part_of =
-      at::empty_like(places).scatter_(0, places, at::arange(places.numel(), at::kLong));
-  return at::cat(parts, 1).index_select(1, part_of.to(parts.front().device()));
+Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   std::int64_t num_shared, const std::vector<std::vector<KeyGroups>>& passes,
+                   const PositionRule* rule, std::int64_t first_head) {
+  if (rule != nullptr && !rule->changes_scores()) rule = nullptr;
+  const ScoredPairs scored{rule, {grid, {}, {}, first_head}};
+  if (passes.size() == 1)
+    return attend_groups(q, k, v, grid, num_shared, passes.front(), softmax, scored);
+  std::vector<Tensor> sums;
+  for (const std::vector<KeyGroups>& groups : passes) {
+    const std::int64_t num_prefix = sums.empty() ? num_shared : 0;
+    sums.push_back(attend_groups(q, k, v, grid, num_prefix, groups, softmax_sums, scored));
+  }
+  return merged_softmax(sums).to(v.scalar_type());
 }
 
-Tensor mix_patches(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
-                   std::int64_t num_shared, const std::vector<std::vector<KeyGroups>>& passes) {
-  return mix_scored_patches(q, k, v, grid, num_shared, passes, {nullptr, {grid, {}, {}, 0}});
+Tensor seen_rows(const KeyPattern& pattern, const TokenGrid& grid, std::int64_t first,
+                 std::int64_t count) {
+  const std::int64_t patches = grid.num_prefix;
+  const std::int64_t overview = patches + grid.num_patches();
+  Tensor sees = at::zeros({count, grid.num_tokens()}, at::kBool);
+  // Rows that belong to tokens begin .. end.
+  const auto rows_of = [&](std::int64_t begin, std::int64_t end) {
+    begin = std::clamp(begin, first, first + count);
+    end = std::clamp(end, begin, first + count);
+    return sees.narrow(0, begin - first, end - begin);
+  };
+  sees.slice(1, 0, patches).fill_(true);
+  rows_of(0, patches).fill_(true);
+  const Tensor of_patches = rows_of(patches, overview);
+  if (of_patches.size(0) > 0) {
+    of_patches.slice(1, patches, overview)
+        .copy_(pattern.rows(grid, std::max(first, patches) - patches, of_patches.size(0)));
+  }
+  rows_of(overview, grid.num_tokens()).slice(1, overview).fill_(true);
+  return sees;
 }
 
 SparseSoftmaxMixer::SparseSoftmaxMixer(std::vector<HeadPattern> heads,
@@ -237,25 +198,9 @@ Tensor SparseSoftmaxMixer::weighed(const Tensor& scores, const TokenGrid& grid) 
 
 Tensor SparseSoftmaxMixer::sees(const TokenGrid& grid, std::int64_t first,
                                 std::int64_t count) const {
-  const std::int64_t patches = grid.num_prefix;
-  const std::int64_t overview = patches + grid.num_patches();
-  // Rows of `one` that belong to tokens begin .. end.
-  const auto rows_of = [&](const Tensor& one, std::int64_t begin, std::int64_t end) {
-    begin = std::clamp(begin, first, first + count);
-    end = std::clamp(end, begin, first + count);
-    return one.select(0, 0).narrow(0, begin - first, end - begin);
-  };
   std::vector<Tensor> heads;
   for (const HeadPattern& head : heads_) {
-    Tensor one = at::zeros({1, count, grid.num_tokens()}, at::kBool);
-    one.slice(2, 0, patches).fill_(true);
-    rows_of(one, 0, patches).fill_(true);
-    const Tensor of_patches = rows_of(one, patches, overview);
-    if (of_patches.size(0) > 0) {
-      of_patches.slice(1, patches, overview)
-          .copy_(head.pattern->rows(grid, std::max(first, patches) - patches, of_patches.size(0)));
-    }
-    rows_of(one, overview, grid.num_tokens()).slice(1, overview).fill_(true);
+    const Tensor one = seen_rows(*head.pattern, grid, first, count).unsqueeze(0);
     if (heads_.size() == 1) return one;
     heads.push_back(one.expand({head.num_heads, -1, -1}));
   }
@@ -280,27 +225,15 @@ Tensor SparseSoftmaxMixer::attention_rows(const Tensor& q, const Tensor& k, cons
 
 Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v,
                                const TokenGrid& grid, Kernels kernels) {
-  if (kernels == Kernels::reference) {
-    const std::int64_t row_bytes = q.size(0) * q.size(1) * grid.num_tokens() *
-                                   static_cast<std::int64_t>(to_compute_type(q).element_size());
-    const std::int64_t most = std::max<std::int64_t>(1, kPieceBytes / row_bytes);
-    std::vector<Tensor> parts;
-    for (std::int64_t first = 0; first < grid.num_tokens(); first += most) {
-      parts.push_back(mix_rows(q, k, v, grid, first, std::min(most, grid.num_tokens() - first)));
-    }
-    return at::cat(parts, 1);
-  }
+  if (kernels == Kernels::reference) return mix_by_rows(q, k, v, grid);
   std::vector<std::vector<std::vector<KeyGroups>>> passes;
   bool sees_all = true;
   for (const HeadPattern& head : heads_) {
     passes.push_back(image_passes(*head.pattern, grid));
     sees_all = sees_all && covers(passes.back(), grid);
   }
-  const auto turned = [&](const Tensor& x) {
-    return position_ ? position_->turned(to_compute_type(x), grid, 0).to(x.scalar_type()) : x;
-  };
-  const Tensor queries = turned(q);
-  const Tensor keys = turned(k);
+  const Tensor queries = turned_by(position_.get(), q, grid);
+  const Tensor keys = turned_by(position_.get(), k, grid);
   const PositionRule* rule = position_ && position_->changes_scores() ? position_.get() : nullptr;
   if (sees_all && excess(grid) == 0 && rule == nullptr)
     return merge_heads(at::scaled_dot_product_attention(queries, keys, v));
@@ -311,8 +244,8 @@ Tensor SparseSoftmaxMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v
   for (std::size_t i = 0; i < heads_.size() && grid.num_patches() > 0; ++i) {
     const std::int64_t count = heads_[i].num_heads;
     const auto part = [&](const Tensor& x) { return x.narrow(1, first, count).transpose(1, 2); };
-    heads.push_back(mix_scored_patches(part(queries), part(keys), part(v), grid, grid.num_prefix,
-                                       passes[i], {rule, {grid, {}, {}, first}}));
+    heads.push_back(mix_patches(part(queries), part(keys), part(v), grid, grid.num_prefix,
+                                passes[i], rule, first));
     first += count;
   }
   if (!heads.empty()) tokens.push_back(at::cat(heads, 2).flatten(2));
@@ -329,7 +262,8 @@ MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& hea
     pairs += head.pattern->num_pairs(size.grid) * static_cast<double>(head.num_heads) /
              static_cast<double>(size.num_heads);
   }
-  return {4 * features * pairs, 4 * n * features * static_cast<double>(size.bytes_per_element)};
+  return {4 * features * pairs, 4 * n * features * static_cast<double>(size.bytes_per_element),
+          pairs};
 }
 
 MechanismEntry sparse_mechanism(

@@ -118,16 +118,18 @@ class SparseSoftmaxMixer final : public TokenMixer {
   at::Tensor overview_;  ///< b of each head (H), where it is learned
 };
 
-/// What groups gave, (B, n, ...) each, in the order of the patches (n, int64 on the CPU) that asked.
-at::Tensor in_patch_order(const std::vector<at::Tensor>& parts,
-                          const std::vector<at::Tensor>& patches);
+/// Whether tokens first .. first + count see each token by a pattern: (count, N) bool on the CPU.
+at::Tensor seen_rows(const KeyPattern& pattern, const TokenGrid& grid, std::int64_t first,
+                     std::int64_t count);
 
-/// What patches see by groups: q, k, v (B, N, h, .) -> (B, image tokens, h, width of v). The first
-/// `num_shared` tokens are seen by all; a negative key counts from the first patch back, into the
-/// prefix tokens.
+/// What patches see by groups: q, k, v (B, N, h, .), heads from `first_head` on, q and k as `rule`
+/// turns them -> (B, image tokens, h, width of v). The first `num_shared` tokens are seen by all; a
+/// negative key counts from the first patch back, into the prefix tokens. k and v may have more rows
+/// than there are tokens, which lie nowhere.
 at::Tensor mix_patches(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const TokenGrid& grid, std::int64_t num_shared,
-                       const std::vector<std::vector<KeyGroups>>& passes);
+                       const std::vector<std::vector<KeyGroups>>& passes,
+                       const PositionRule* rule = nullptr, std::int64_t first_head = 0);
 
 /// 4 D FLOPs per pair of tokens; 4 N D elements moved when fused.
 MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& heads);

@@ -300,11 +300,93 @@ Tensor routing(const Problem& p) {
   return softmax_of_seen(p, p.k, sees);
 }
 
+/// (B, H, tiles, tiles): how much of one tile lies in another's place, from means by tile.
+Tensor sinkhorn_weights(const Problem& p, const Tensor& of_q, const Tensor& of_k) {
+  const Tensor scores =
+      all_pairs(at::matmul(of_q, p.parameters.at("sort.weight")), of_k) /
+      (std::sqrt(static_cast<double>(p.head_dim())) * p.options.number("temperature"));
+  Tensor s = scores.exp() * (1 - at::eye(scores.size(2), at::kDouble));
+  for (std::int64_t i = 0; i < p.options.integer("iterations"); ++i) {
+    s = s / s.sum(2, true);
+    s = s / s.sum(3, true);
+  }
+  return s;
+}
+
+// Tay et al.: tiles, and mixtures of the others in their place.
+Tensor sinkhorn(const Problem& p) {
+  using Tile = std::vector<std::int64_t>;
+  const auto [tile_rows, tile_columns] = p.options.extent("tile", p.training);
+  const auto prefix = p.grid.num_prefix;
+  std::vector<Tile> own, places;  // tokens
+  const auto count = [](std::int64_t length, std::int64_t size) {
+    return (length + size - 1) / size;
+  };
+  const std::int64_t down = count(p.grid.rows, tile_rows);
+  const std::int64_t right = count(p.grid.columns, tile_columns);
+  for (std::int64_t t = 0; t < down * right; ++t) {
+    const std::int64_t top = t / right * p.grid.rows / down;
+    const std::int64_t rows = (t / right + 1) * p.grid.rows / down - top;
+    const std::int64_t left = t % right * p.grid.columns / right;
+    const std::int64_t columns = (t % right + 1) * p.grid.columns / right - left;
+    const auto token = [&, columns_of_grid = p.grid.columns](std::int64_t r, std::int64_t c) {
+      return prefix + (top + r) * columns_of_grid + left + c;
+    };
+    own.emplace_back();
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c) own.back().push_back(token(r, c));
+    const std::int64_t most_rows = count(p.grid.rows, down);
+    const std::int64_t most_columns = count(p.grid.columns, right);
+    places.emplace_back();
+    for (std::int64_t r = 0; r < most_rows; ++r)
+      for (std::int64_t c = 0; c < most_columns; ++c)
+        places.back().push_back(token(r * rows / most_rows, c * columns / most_columns));
+  }
+  const auto take = [](const Tensor& x, const Tile& tokens) {
+    return x.index_select(2, at::tensor(tokens, at::kLong));
+  };
+  const auto means = [&](const Tensor& x) {
+    std::vector<Tensor> of_tiles;
+    for (const Tile& tile : places) of_tiles.push_back(take(x, tile).mean(2));
+    return at::stack(of_tiles, 2);
+  };
+  const bool sorts = own.size() > 1;
+  const Tensor s = sorts ? sinkhorn_weights(p, means(p.q), means(p.k)) : Tensor();
+  const auto attend = [&](const Tensor& q, const Tensor& k, const Tensor& v) {
+    const Tensor scores = all_pairs(q, k) / std::sqrt(static_cast<double>(p.head_dim()));
+    return at::matmul(at::softmax(scores, -1), v);
+  };
+  Tensor y = at::zeros_like(p.v);
+  if (prefix > 0) {
+    y = at::cat({attend(p.q.narrow(2, 0, prefix), p.k, p.v), y.slice(2, prefix)}, 2);
+  }
+  for (std::size_t t = 0; t < own.size(); ++t) {
+    const auto all = [&](const Tensor& x) {
+      std::vector<Tensor> keys{x.narrow(2, 0, prefix), take(x, own[t])};
+      if (!sorts) return at::cat(keys, 2);
+      Tensor sum = at::zeros_like(take(x, places[0]));
+      for (std::size_t u = 0; u < own.size(); ++u) {
+        const Tensor share =
+            s.select(2, static_cast<std::int64_t>(t)).select(2, static_cast<std::int64_t>(u));
+        sum = sum + take(x, places[u]) * share.unsqueeze(-1).unsqueeze(-1);
+      }
+      keys.push_back(sum);
+      return at::cat(keys, 2);
+    };
+    y = y.index_copy(2, at::tensor(own[t], at::kLong),
+                     attend(take(p.q, own[t]), all(p.k), all(p.v)));
+  }
+  return side_by_side(y);
+}
+
 }  // namespace
 
 const std::map<std::string, Twin, std::less<>>& found_twins() {
-  static const std::map<std::string, Twin, std::less<>> table{
-      {"adaptive_span", adaptive_span}, {"etc", etc}, {"reformer", reformer}, {"routing", routing}};
+  static const std::map<std::string, Twin, std::less<>> table{{"adaptive_span", adaptive_span},
+                                                              {"etc", etc},
+                                                              {"reformer", reformer},
+                                                              {"routing", routing},
+                                                              {"sinkhorn", sinkhorn}};
   return table;
 }
 

@@ -68,6 +68,7 @@ const std::vector<AttentionSpec>& combinations() {
       spec_of("reformer", {{"bucket", "3"}, {"rounds", "1"}, {"seed", "3"}}),
       spec_of("routing", {{"clusters", "5"}, {"steps", "0"}, {"local_heads", "0"}}),
       spec_of("routing", {{"clusters", "3"}, {"window", "3"}}),
+      spec_of("sinkhorn", {{"tile", "4x3"}, {"temperature", "0.2"}}),
       spec_of("strided", {{"combine", "heads"}, {"band", "2"}}),
       spec_of("t2r", {{"share_qk", "on"}, {"width", "11"}}),
       spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}, {"halo", "2"}}),

@@ -153,6 +153,8 @@ TEST_P(PositionRuleTest, SparseMechanismsTakeItToo) {
     if (!entry->sparse || !entry->takes_positions) continue;
     for (const model::AttentionSpec& spec : variants(*entry)) {
       SCOPED_TRACE(describe(spec));
+      // Its sorted values lie nowhere.
+      if (entry->name == "sinkhorn" && GetParam().options.contains("values")) continue;
       const MixerUnderTest mixer = mixer_with(GetParam(), spec);
       EXPECT_TRUE(
           all_near(mixer.mix(x, kLarger), mixer.mix(x, kLarger, Kernels::reference), 1e-11));

@@ -278,25 +278,50 @@ const PairScore& twin_of(const std::string& rule) {
 
 }  // namespace
 
-Tensor position_twin(const model::PositionSpec& rule, const Tensor& q, const Tensor& k,
-                     const Tensor& v, const model::TokenGrid& grid, const RuleLayer& layer,
-                     const Parameters& parameters) {
+RuledPairs position_pairs(const model::PositionSpec& rule, const Tensor& q, const Tensor& k,
+                          const model::TokenGrid& grid, const RuleLayer& layer,
+                          const Parameters& parameters) {
   const RuleProblem p{model::position_options(rule), grid, layer, parameters, q.size(1), q.size(3)};
   const PairScore& score = twin_of(rule.rule);
   const bool adds_values = rule.rule == "shaw" && p.options.text("values") == "on";
-  std::vector<Tensor> outputs;
+  RuledPairs pairs;
+  std::vector<Tensor> score_rows, value_rows;
   for (std::int64_t i = 0; i < q.size(2); ++i) {
-    std::vector<Tensor> scores;
-    std::vector<Tensor> values;
+    std::vector<Tensor> scores, values;
     for (std::int64_t j = 0; j < k.size(2); ++j) {
       scores.push_back(score(p, q.select(2, i), k.select(2, j), p.place(i), p.place(j)));
-      const Tensor value = v.select(2, j);
-      values.push_back(adds_values ? value + shaw_value(p, p.place(i), p.place(j)) : value);
+      if (adds_values) values.push_back(shaw_value(p, p.place(i), p.place(j)));
     }
-    const Tensor weights = at::softmax(at::stack(scores, 2), -1);  // (B, H, N)
-    outputs.push_back((weights.unsqueeze(3) * at::stack(values, 2)).sum(2).flatten(1));
+    score_rows.push_back(at::stack(scores, 2));
+    if (adds_values) value_rows.push_back(at::stack(values));
   }
-  return at::stack(outputs, 1);
+  pairs.scores = at::stack(score_rows, 2);
+  if (adds_values) pairs.values = at::stack(value_rows);
+  return pairs;
+}
+
+Tensor averaged(const Tensor& weights, const Tensor& v, const RuledPairs& pairs) {
+  Tensor y = at::matmul(weights, v);
+  if (pairs.values.defined()) y = y + (weights.unsqueeze(-1) * pairs.values).sum(3);
+  return y.transpose(1, 2).flatten(2);
+}
+
+Tensor position_twin(const model::PositionSpec& rule, const Tensor& q, const Tensor& k,
+                     const Tensor& v, const model::TokenGrid& grid, const RuleLayer& layer,
+                     const Parameters& parameters) {
+  const RuledPairs pairs = position_pairs(rule, q, k, grid, layer, parameters);
+  return averaged(at::softmax(pairs.scores, -1), v, pairs);
+}
+
+Tensor position_turned(const model::PositionSpec& rule, const Tensor& x,
+                       const model::TokenGrid& grid, const RuleLayer& layer,
+                       const Parameters& parameters) {
+  if (rule.rule != "rope") return x;
+  const RuleProblem p{model::position_options(rule), grid, layer, parameters, x.size(1), x.size(3)};
+  std::vector<Tensor> tokens;
+  for (std::int64_t i = 0; i < x.size(2); ++i)
+    tokens.push_back(rotated(p, x.select(2, i), p.place(i)));
+  return at::stack(tokens, 2);
 }
 
 }  // namespace hydrascope::testing

@@ -18,6 +18,21 @@ struct RuleLayer {
   std::int64_t depth = 2;
 };
 
+/// What a rule makes of all pairs of tokens.
+struct RuledPairs {
+  at::Tensor scores;  ///< s (B, H, N, N)
+  at::Tensor values;  ///< r, added to the values, (N, N, d); undefined: nothing
+};
+RuledPairs position_pairs(const model::PositionSpec& rule, const at::Tensor& q, const at::Tensor& k,
+                          const model::TokenGrid& grid, const RuleLayer& layer,
+                          const Parameters& parameters);
+/// sum_j a_ij (v_j + r_ij) of weights (B, H, N, N): (B, N, H * d).
+at::Tensor averaged(const at::Tensor& weights, const at::Tensor& v, const RuledPairs& pairs);
+/// Queries or keys (B, H, N, d) as a rule turns them.
+at::Tensor position_turned(const model::PositionSpec& rule, const at::Tensor& x,
+                           const model::TokenGrid& grid, const RuleLayer& layer,
+                           const Parameters& parameters);
+
 /// Softmax attention under the rule: q, k, v (B, H, N, d) of double on the CPU -> (B, N, H * d).
 /// Differentiable in all of them and in the parameters. relbias with a table of entries has a twin at
 /// the training grid alone.

@@ -4,6 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <utility>
+
 namespace hydrascope::model {
 namespace {
 
@@ -48,6 +52,45 @@ TEST(NetworkCostTest, AGateIsAThirdMatrixOfTheMlp) {
   const double plain = gflops_per_image(config, k224);
   config.swiglu_mlp = true;
   EXPECT_NEAR(gflops_per_image(config, k224) - plain, 12 * 2 * 197 * 768 * 3072e-9, 1e-6);
+}
+
+/// FLOPs that a rule adds to twelve layers of ViT-B/16.
+double added_by(const std::string& rule, const TokenGrid& grid,
+                const AttentionSpec& layer = {"softmax", {}},
+                std::map<std::string, std::string> options = {}) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  config.attention.assign(12, layer);
+  const double before = gflops_per_image(config, grid);
+  config.rel_pos.assign(12, {rule, std::move(options)});
+  return (gflops_per_image(config, grid) - before) * 1e9;
+}
+
+TEST(NetworkCostTest, PositionRulesAddWhatTheyDoToPairsAndTokens) {
+  constexpr double kHeads = 12;
+  constexpr double kLayers = 12;
+  constexpr double kPairs = 197.0 * 197;
+  // Sums of 1e11 keep about 1e-5 FLOPs.
+  const auto expect = [](double found, double expected) { EXPECT_NEAR(found, expected, 1); };
+  expect(added_by("alibi", k224), kLayers * kHeads * 2 * kPairs);
+  expect(added_by("lookhere", k224), kLayers * kHeads * 2 * kPairs);
+  expect(added_by("relbias", k224), kLayers * kHeads * kPairs);
+  expect(added_by("da", k224), kLayers * kHeads * 6 * kPairs);
+  expect(added_by("da", k224, {"softmax", {}}, {{"positive", "off"}}),
+         kLayers * kHeads * 5 * kPairs);
+  expect(added_by("rope", k224), kLayers * 6 * 196 * 768);
+  // 27 entries of each axis, with and without those of values; 5 with clip=2.
+  expect(added_by("shaw", k224), kLayers * (2.0 * 54 * 197 * 768 + kHeads * 2 * kPairs));
+  expect(added_by("shaw", k224, {"softmax", {}}, {{"values", "on"}}),
+         kLayers * 2 * (2.0 * 54 * 197 * 768 + kHeads * 2 * kPairs));
+  expect(added_by("shaw", k512, {"softmax", {}}, {{"clip", "2"}}),
+         kLayers * (2.0 * 10 * 1025 * 768 + kHeads * 2 * 1025 * 1025));
+  // 27 offsets of each axis through W_R, then met by queries.
+  expect(added_by("transformer_xl", k224),
+         kLayers * (54.0 * 768 * 768 + 2.0 * 55 * 197 * 768 + kHeads * 2 * kPairs));
+  // Windows of 10, 11 and 11 patches along both axes.
+  const double pairs = 1025 + 1024 + 342.0 * 342;
+  expect(added_by("alibi", k512, {"window", {}}), kLayers * kHeads * 2 * pairs);
+  expect(added_by("rope", k512, {"window", {}}), kLayers * 6 * 1024 * 768);
 }
 
 TEST(NetworkCostTest, DroppedTokensCostNothingBehindTheirLayer) {

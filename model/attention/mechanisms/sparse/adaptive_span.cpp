@@ -39,6 +39,7 @@ class AdaptiveSpanMixer final : public TokenMixer {
   explicit AdaptiveSpanMixer(const TokenMixerArguments& arguments)
       : most_(most_span(arguments.options, arguments.training_grid)),
         ramp_(kRamp(arguments.options)),
+        position_(arguments.position),
         penalty_(kSpanPenalty(arguments.options)) {
     if (kDynamic(arguments.options)) {
       weight_ = arguments.add_parameter("span.weight",
@@ -52,14 +53,17 @@ class AdaptiveSpanMixer final : public TokenMixer {
   Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
              Kernels kernels) override {
     if (kernels == Kernels::reference || grid.num_image_tokens() == 0)
-      return mix_rows(q, k, v, grid, 0, grid.num_tokens());
+      return mix_by_rows(q, k, v, grid);
+    const PositionRule* rule = position_ && position_->changes_scores() ? position_.get() : nullptr;
+    const Tensor queries = turned_by(position_.get(), q, grid);
+    const Tensor keys = turned_by(position_.get(), k, grid);
     const Tensor spans = spans_of(q.slice(2, grid.num_prefix));
     const auto farthest =
         static_cast<double>(std::max({grid.rows, grid.columns, std::int64_t{1}}) - 1);
-    if (grid.num_overview() == 0 && !wants_gradient({spans}) &&
+    if (rule == nullptr && grid.num_overview() == 0 && !wants_gradient({spans}) &&
         spans.min().item<double>() >= farthest)
-      return merge_heads(at::scaled_dot_product_attention(q, k, v));
-    const Tensor patches = mix_within_spans(q, k, v, grid, spans, ramp_);
+      return merge_heads(at::scaled_dot_product_attention(queries, keys, v));
+    const Tensor patches = mix_within_spans(queries, keys, v, grid, spans, ramp_, rule);
     if (grid.num_prefix == 0) return patches;
     return at::cat({mix_rows(q, k, v, grid, 0, grid.num_prefix), patches}, 1);
   }
@@ -67,7 +71,8 @@ class AdaptiveSpanMixer final : public TokenMixer {
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
     const Tensor rows = q.narrow(2, first, count);
-    const Tensor scores = scaled_products(to_compute_type(rows), to_compute_type(k));
+    const Tensor scores = position_ ? position_->score_rows(rows, k, grid, first)
+                                    : scaled_products(to_compute_type(rows), to_compute_type(k));
     const Tensor weights = span_weights(grid, spans_of(rows), ramp_, first, count);
     const Tensor seen =
         scores.masked_fill(weights.detach().eq(0), -std::numeric_limits<double>::infinity());
@@ -75,6 +80,7 @@ class AdaptiveSpanMixer final : public TokenMixer {
     return exponentials / exponentials.sum(-1, true);
   }
 
+  [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
   [[nodiscard]] Tensor penalty() const override {
     if (penalty_ == 0) return {};
     return penalty_ * (length_.defined() ? length_.abs() : bias_.sigmoid()).mean();
@@ -93,6 +99,7 @@ class AdaptiveSpanMixer final : public TokenMixer {
 
   double most_;
   double ramp_;
+  std::shared_ptr<const PositionRule> position_;
   double penalty_;
   Tensor length_;         ///< u (H)
   Tensor weight_, bias_;  ///< w (H, d) and b (H) of dynamic spans
@@ -119,6 +126,7 @@ const MechanismRegistration kAdaptiveSpan({
     .non_negative = true,
     .permutation_equivariant = false,
     .sparse = true,
+    .takes_positions = true,
     .cost = span_cost,
     .added_elements =
         [](const MixerSize& size, const MechanismOptions& options) {

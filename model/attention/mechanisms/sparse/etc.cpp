@@ -15,11 +15,8 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::model {
@@ -50,65 +47,35 @@ class EtcMixer final : public TokenMixer {
              Kernels kernels) override {
     if (grid.num_registers == 0) return without_regions_.mix(q, k, v, grid, kernels);
     if (kernels == Kernels::reference || grid.num_image_tokens() == 0)
-      return mix_rows(q, k, v, grid, 0, grid.num_tokens());
-    auto passes = heads_.front().pattern->passes(grid);
-    if (grid.num_overview() > 0) {
-      const Tensor overview =
-          at::arange(grid.num_patches(), grid.num_image_tokens(), at::kLong).unsqueeze(0);
-      passes.front().push_back({overview, overview, {}});
-    }
+      return mix_by_rows(q, k, v, grid);
+    auto passes = image_passes(*heads_.front().pattern, grid);
     passes.push_back(region_groups(grid));
     const auto tokens = [](const Tensor& x) { return x.transpose(1, 2); };
-    const Tensor patches = mix_patches(tokens(q), tokens(k), tokens(v), grid,
-                                       grid.num_prefix - grid.num_registers, passes);
+    const Tensor patches =
+        mix_patches(tokens(turned_by(position(), q, grid)), tokens(turned_by(position(), k, grid)),
+                    tokens(v), grid, grid.num_prefix - grid.num_registers, passes, position());
     return at::cat({mix_rows(q, k, v, grid, 0, grid.num_prefix), patches.flatten(2)}, 1);
   }
 
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
     if (grid.num_registers == 0) return without_regions_.attention_rows(q, k, grid, first, count);
-    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-    const Tensor queries = to_compute_type(q.narrow(2, first, count)) * scale;
-    const Tensor unseen = sees(grid, first, count).logical_not().to(q.device());
-    return queries.matmul(to_compute_type(k).transpose(-2, -1))
-        .masked_fill(unseen, -std::numeric_limits<double>::infinity())
+    const Tensor queries = q.narrow(2, first, count);
+    const Tensor scores = position() != nullptr
+                              ? position()->score_rows(queries, k, grid, first)
+                              : scaled_products(to_compute_type(queries), to_compute_type(k));
+    const Tensor unseen = seen_rows(*heads_.front().pattern, grid, first, count)
+                              .logical_not()
+                              .logical_or(are_apart(grid, first, count));
+    return scores.masked_fill(unseen.to(q.device()), -std::numeric_limits<double>::infinity())
         .softmax(-1);
   }
 
- private:
-  /// (count, N) bool on the CPU.
-  [[nodiscard]] Tensor sees(const TokenGrid& grid, std::int64_t first, std::int64_t count) const {
-    const std::int64_t num_global = grid.num_prefix - grid.num_registers;
-    const std::int64_t overview = grid.num_prefix + grid.num_patches();
-    const Tensor owner = register_of(grid);
-    Tensor rows = at::zeros({count, grid.num_tokens()}, at::kBool);
-    // Rows of tokens begin .. end among those that are asked for, and the first of them.
-    const auto part = [&](std::int64_t begin, std::int64_t end) {
-      begin = std::clamp(begin, first, first + count);
-      end = std::clamp(end, begin, first + count);
-      return std::pair{rows.narrow(0, begin - first, end - begin), begin};
-    };
-    rows.slice(1, 0, num_global).fill_(true);
-    part(0, num_global).first.fill_(true);
-    const auto [of_registers, first_register] = part(num_global, grid.num_prefix);
-    of_registers.slice(1, num_global, grid.num_prefix).fill_(true);
-    for (std::int64_t i = 0; i < of_registers.size(0); ++i)
-      of_registers[i].slice(0, grid.num_prefix).copy_(owner.eq(first_register + i - num_global));
-    const auto [of_image, first_image] = part(grid.num_prefix, grid.num_tokens());
-    if (of_image.size(0) > 0) {
-      const Tensor own =
-          owner.narrow(0, first_image - grid.num_prefix, of_image.size(0)) + num_global;
-      of_image.scatter_(1, own.unsqueeze(1), true);
-    }
-    const auto [of_patches, first_patch] = part(grid.num_prefix, overview);
-    if (of_patches.size(0) > 0)
-      of_patches.slice(1, grid.num_prefix, overview)
-          .copy_(heads_.front().pattern->rows(grid, first_patch - grid.num_prefix,
-                                              of_patches.size(0)));
-    part(overview, grid.num_tokens()).first.slice(1, overview).fill_(true);
-    return rows;
+  [[nodiscard]] const PositionRule* position() const override {
+    return without_regions_.position();
   }
 
+ private:
   std::vector<HeadPattern> heads_;
   SparseSoftmaxMixer without_regions_;
 };
@@ -120,6 +87,7 @@ MixerCost etc_cost(const MixerSize& size, const MechanismOptions& options) {
     // Pairs of registers and patches in both directions: one of them for each patch is left.
     const std::int64_t unseen = 2 * (registers - 1) * size.grid.num_image_tokens();
     cost.flops -= 4 * static_cast<double>(size.embed_dim * unseen);
+    cost.pairs -= static_cast<double>(unseen);
   }
   return cost;
 }
@@ -138,6 +106,7 @@ const MechanismRegistration kEtc({
     .non_negative = true,
     .permutation_equivariant = false,
     .sparse = true,
+    .takes_positions = true,
     .cost = etc_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       if (kRegions(arguments.options)) return std::make_unique<EtcMixer>(arguments);

@@ -28,9 +28,9 @@ MixerCost reformer_cost(const MixerSize& size, const MechanismOptions& options) 
   const double patches = n - prefix;
   const double keys = bucket == 0 ? patches : std::min(patches, 3 * bucket * rounds);
   const double directions = bucket == 0 ? 0 : std::max(1.0, patches / (2 * bucket));
-  return {4 * features * (prefix * n + patches * prefix + patches * keys) +
-              4 * features * patches * directions * rounds,
-          4 * n * features * static_cast<double>(size.bytes_per_element)};
+  const double pairs = prefix * n + patches * prefix + patches * keys;
+  return {4 * features * pairs + 4 * features * patches * directions * rounds,
+          4 * n * features * static_cast<double>(size.bytes_per_element), pairs};
 }
 
 const MechanismRegistration kReformer({
@@ -46,13 +46,15 @@ const MechanismRegistration kReformer({
     .non_negative = true,
     .permutation_equivariant = false,
     .sparse = true,
+    .takes_positions = true,
     .cost = reformer_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions& options = arguments.options;
       const std::uint64_t seed =
           seed_below(static_cast<std::uint64_t>(kReformerSeed(options)), arguments.layer_index);
       return std::make_unique<ContentSoftmaxMixer>(
-          hash_pattern(kBucket(options), kRounds(options), seed), kReformerShareQk(options));
+          hash_pattern(kBucket(options), kRounds(options), seed), arguments.position,
+          kReformerShareQk(options));
     },
 });
 

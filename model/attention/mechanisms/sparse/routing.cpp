@@ -3,6 +3,7 @@
 // sees the keys of the cluster that its query belongs to (cluster_pattern.h), itself and the prefix
 // tokens, which see all; the other heads are neighbourhoods (neighborhood.cpp), as the paper has local
 // ones beside those that route.
+#include "model/attention/positions/rule_of_heads.h"
 #include "model/attention/sparse/cluster_pattern.h"
 #include "model/attention/sparse/content_softmax.h"
 #include "model/attention/sparse/neighborhood_pattern.h"
@@ -41,41 +42,61 @@ std::vector<HeadPattern> local_patterns(const MechanismOptions& options, const T
 /// Heads that route, then local ones; one of both may be missing.
 class RoutingMixer final : public TokenMixer {
  public:
-  RoutingMixer(std::unique_ptr<TokenMixer> routing, std::unique_ptr<TokenMixer> local,
-               std::int64_t num_routing)
-      : routing_(std::move(routing)), local_(std::move(local)), num_routing_(num_routing) {}
+  explicit RoutingMixer(const TokenMixerArguments& arguments)
+      : position_(arguments.position),
+        num_routing_(arguments.num_heads -
+                     num_local_heads(arguments.options, arguments.num_heads)) {
+    TokenMixerArguments of_heads = arguments;
+    const auto rule_from = [&](std::int64_t first_head) {
+      return position_ ? std::make_shared<RuleOfHeads>(position_, first_head) : nullptr;
+    };
+    routing_ = std::make_unique<ContentSoftmaxMixer>(
+        cluster_pattern(kClusters(arguments.options), kMeansSteps(arguments.options)),
+        rule_from(0));
+    of_heads.position = rule_from(num_routing_);
+    local_ = std::make_unique<SparseSoftmaxMixer>(
+        local_patterns(arguments.options, arguments.training_grid, arguments.num_heads), of_heads,
+        PrefixRows::plain);
+  }
 
   Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
              Kernels kernels) override {
-    return joined(q, 2, [&](TokenMixer& mixer, const auto& part) {
-      return mixer.mix(part(q), part(k), part(v), grid, kernels);
-    });
+    return joined(q, k, grid, 2,
+                  [&](TokenMixer& mixer, const auto& q_of, const auto& k_of, const auto& part) {
+                    return mixer.mix(q_of, k_of, part(v), grid, kernels);
+                  });
   }
   Tensor attention_rows(const Tensor& q, const Tensor& k, const TokenGrid& grid, std::int64_t first,
                         std::int64_t count) override {
-    return joined(q, 1, [&](TokenMixer& mixer, const auto& part) {
-      return mixer.attention_rows(part(q), part(k), grid, first, count);
-    });
+    return joined(q, k, grid, 1,
+                  [&](TokenMixer& mixer, const auto& q_of, const auto& k_of, const auto&) {
+                    return mixer.attention_rows(q_of, k_of, grid, first, count);
+                  });
   }
   [[nodiscard]] bool needs_all_queries() const override { return num_routing_ > 0; }
+  [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
   /// What both give for their heads, side by side.
   template <class Function>
-  [[nodiscard]] Tensor joined(const Tensor& q, std::int64_t dim, const Function& of) const {
+  [[nodiscard]] Tensor joined(const Tensor& q, const Tensor& k, const TokenGrid& grid,
+                              std::int64_t dim, const Function& of) const {
+    const Tensor queries = turned_by(position_.get(), q, grid);
+    const Tensor keys = turned_by(position_.get(), k, grid);
     std::vector<Tensor> parts;
     const auto add = [&](TokenMixer& mixer, std::int64_t first, std::int64_t count) {
-      if (count > 0)
-        parts.push_back(of(mixer, [=](const Tensor& x) { return x.narrow(1, first, count); }));
+      const auto part = [=](const Tensor& x) { return x.narrow(1, first, count); };
+      if (count > 0) parts.push_back(of(mixer, part(queries), part(keys), part));
     };
     add(*routing_, 0, num_routing_);
     add(*local_, num_routing_, q.size(1) - num_routing_);
     return at::cat(parts, dim);
   }
 
+  std::shared_ptr<const PositionRule> position_;
+  std::int64_t num_routing_;
   std::unique_ptr<TokenMixer> routing_;
   std::unique_ptr<TokenMixer> local_;
-  std::int64_t num_routing_;
 };
 
 MixerCost routing_cost(const MixerSize& size, const MechanismOptions& options) {
@@ -86,12 +107,11 @@ MixerCost routing_cost(const MixerSize& size, const MechanismOptions& options) {
   const std::int64_t routing = size.num_heads - num_local_heads(options, size.num_heads);
   const auto features = static_cast<double>(routing * size.head_dim());
   MixerCost cost = sparse_cost(size, local_patterns(options, size.training_grid, size.num_heads));
-  if (clusters == 1) {
-    cost.flops += 4 * features * n * n;
-  } else {
-    const double keys = std::ceil(n / k);
-    cost.flops += features * n * (4 * keys + 2 * k * static_cast<double>(3 + kMeansSteps(options)));
-  }
+  const double keys = clusters == 1 ? n : std::ceil(n / k);
+  cost.flops += 4 * features * n * keys;
+  if (clusters > 1)
+    cost.flops += 2 * features * n * k * static_cast<double>(3 + kMeansSteps(options));
+  cost.pairs += n * keys * features / static_cast<double>(size.embed_dim);
   return cost;
 }
 
@@ -110,17 +130,10 @@ const MechanismRegistration kRouting({
     .non_negative = true,
     .permutation_equivariant = false,
     .sparse = true,
+    .takes_positions = true,
     .cost = routing_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
-      const MechanismOptions& options = arguments.options;
-      const std::int64_t local = num_local_heads(options, arguments.num_heads);
-      return std::make_unique<RoutingMixer>(
-          std::make_unique<ContentSoftmaxMixer>(
-              cluster_pattern(kClusters(options), kMeansSteps(options))),
-          std::make_unique<SparseSoftmaxMixer>(
-              local_patterns(options, arguments.training_grid, arguments.num_heads), arguments,
-              PrefixRows::plain),
-          arguments.num_heads - local);
+      return std::make_unique<RoutingMixer>(arguments);
     },
 });
 

@@ -1,16 +1,13 @@
 // Softmax over what learned spans, registers or the tokens themselves let a patch see: what it has in
 // common with softmax over all, and what each mechanism promises. The twins are held against all options
 // in the conformance suite.
-#include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/tensor_match.h"
+#include "tests/model/attention/identities/pattern_identities.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cctype>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -21,44 +18,17 @@ using model::AttentionSpec;
 using model::Kernels;
 using model::TokenGrid;
 
-const HeadShape kShape{2, 4};
-const TokenGrid kTraining{2, 4, 3};
+using namespace patterns;  // NOLINT(google-build-using-namespace)
+
 /// Neither side is a multiple of a cell's or a window's; two of the prefix tokens are registers.
 const TokenGrid kGrid{3, 9, 10, 0, 0, 2};
 
-Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid) {
-  at::manual_seed(seed);
-  return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
-}
-
-std::string test_name(const ::testing::TestParamInfo<AttentionSpec>& parameter) {
-  std::string name = describe(parameter.param);
-  for (char& c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return name;
-}
-
-at::Tensor seen(const at::Tensor& map) { return map.ne(0); }
-
 class FoundTest : public ::testing::TestWithParam<AttentionSpec> {};
 
-// y = (1 - m) y_S + m y_out, where m is softmax's weight of what is not seen.
 TEST_P(FoundTest, SoftmaxIsTheAverageOfWhatIsSeenAndWhatIsNot) {
   const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(1, kGrid);
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kTraining, kShape);
-  const at::Tensor all = softmax.map(tokens, kGrid);
-  const at::Tensor outside = all.masked_fill(seen(mixer.map(tokens, kGrid)), 0);
-  const at::Tensor m = outside.sum(-1, true);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    const at::Tensor inside =
-        model::split_heads(mixer.mix(tokens, kGrid, kernels), kShape.num_heads);
-    EXPECT_TRUE(all_near(model::merge_heads((1 - m) * inside + outside.matmul(tokens.v)),
-                         softmax.mix(tokens, kGrid), 1e-12));
-  }
-  EXPECT_GT(m.max().item<double>(), 0.1);
+  expect_average_of_seen_and_unseen(plain_mixer(GetParam(), kTraining, kShape), tokens_of(1, kGrid),
+                                    kGrid);
 }
 
 TEST_P(FoundTest, RowsAreDistributionsThatHoldThePrefixAndThemselves) {
@@ -88,25 +58,16 @@ TEST_P(FoundTest, ValuesThatAreNotSeenChangeNoBit) {
   }
 }
 
-// Ragged borders, single rows and columns, no patches, no prefix, an overview, and the head range of
-// rollouts: one column of values.
+// Ragged borders, single rows and columns, no patches, no prefix, an overview.
 TEST_P(FoundTest, OddGridsAndNarrowValuesAreTheMap) {
   const c10::InferenceMode inference;
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  for (const TokenGrid& grid :
-       {TokenGrid{2, 1, 13}, TokenGrid{2, 13, 1, 0, 0, 1}, TokenGrid{0, 11, 7}, TokenGrid{1, 2, 2},
-        TokenGrid{3, 0, 0, 0, 0, 2}, TokenGrid{6, 5, 23, 0, 0, 5}, TokenGrid{3, 6, 8, 3, 4, 2}}) {
-    SCOPED_TRACE(std::to_string(grid.rows) + " x " + std::to_string(grid.columns));
-    Tokens tokens = tokens_of(4, grid);
-    const at::Tensor map = mixer.map(tokens, grid);
-    for (const std::int64_t width : {std::int64_t{1}, kShape.head_dim, std::int64_t{7}}) {
-      tokens.v = at::randn({2, 2, grid.num_tokens(), width}, at::kDouble);
-      for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-        EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels),
-                             model::merge_heads(map.matmul(tokens.v)), 1e-12));
-      }
-    }
-  }
+  expect_the_map(plain_mixer(GetParam(), kTraining, kShape), {{2, 1, 13},
+                                                              {2, 13, 1, 0, 0, 1},
+                                                              {0, 11, 7},
+                                                              {1, 2, 2},
+                                                              {3, 0, 0, 0, 0, 2},
+                                                              {6, 5, 23, 0, 0, 5},
+                                                              {3, 6, 8, 3, 4, 2}});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -127,29 +88,14 @@ TEST_P(WholeTest, IsSoftmaxWithItsGradients) {
   const MixerUnderTest mixer = plain_mixer(GetParam(), grid, kShape);
   if (GetParam().mechanism == "adaptive_span" && !GetParam().options.contains("dynamic"))
     mixer.set("span.length", at::ones({2}));
-  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), grid, kShape);
-  const Tokens tokens = tokens_of(5, grid).leaves();
-  const at::Tensor weights = at::randn({2, grid.num_tokens(), 8}, at::kDouble);
-  const auto gradients = [&](const MixerUnderTest& of, Kernels kernels) {
-    return torch::autograd::grad({(of.mix(tokens, grid, kernels) * weights).sum()},
-                                 {tokens.q, tokens.k, tokens.v});
-  };
-  EXPECT_TRUE(all_near(mixer.map(tokens, grid), softmax.map(tokens, grid), 1e-12));
-  const auto expected = gradients(softmax, Kernels::fused);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    EXPECT_TRUE(
-        all_near(mixer.mix(tokens, grid, kernels), softmax.mix(tokens, grid, kernels), 1e-12));
-    const auto found = gradients(mixer, kernels);
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(all_near(found[i], expected[i], 1e-12)) << i;
-  }
-  const c10::InferenceMode inference;
-  EXPECT_TRUE(all_near(mixer.mix(tokens, grid), softmax.mix(tokens, grid), 1e-12));
+  expect_softmax(mixer, grid);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Options, WholeTest,
     ::testing::Values(spec_of("etc"), spec_of("etc", {{"window", "20"}, {"border", "clip"}}),
                       spec_of("adaptive_span"), spec_of("reformer", {{"bucket", "0"}}),
+                      spec_of("sinkhorn"), spec_of("sinkhorn", {{"tile", "9x5"}}),
                       spec_of("routing", {{"clusters", "1"}, {"local_heads", "0"}}),
                       spec_of("routing",
                               {{"clusters", "1"}, {"window", "10"}, {"local_heads", "0.5"}})),

@@ -1,15 +1,13 @@
 // What softmax over some of the tokens has in common, whatever the pattern, and what the patterns
 // themselves promise. The twins are held against all options in the conformance suite.
 #include "model/attention/sparse/balanced_intervals.h"
-#include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/tensor_match.h"
+#include "tests/model/attention/identities/pattern_identities.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <string>
@@ -23,43 +21,18 @@ using model::AttentionSpec;
 using model::Kernels;
 using model::TokenGrid;
 
-const HeadShape kShape{2, 4};
-const TokenGrid kTraining{2, 4, 3};
+using namespace patterns;  // NOLINT(google-build-using-namespace)
+
 /// Neither side is a multiple of a window's.
 const TokenGrid kGrid{2, 9, 10};
 
-Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid) {
-  at::manual_seed(seed);
-  return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
-}
-
-std::string test_name(const ::testing::TestParamInfo<AttentionSpec>& parameter) {
-  std::string name = describe(parameter.param);
-  for (char& c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return name;
-}
-
-/// Whoever is seen has a weight.
-at::Tensor seen(const at::Tensor& map) { return map.ne(0); }
-
 class SparseTest : public ::testing::TestWithParam<AttentionSpec> {};
 
-// T2: y = (1 - m) y_S + m y_out, where m is softmax's weight of what is not seen.
+// T2
 TEST_P(SparseTest, SoftmaxIsTheAverageOfWhatIsSeenAndWhatIsNot) {
   const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(1, kGrid);
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kTraining, kShape);
-  const at::Tensor sees = seen(mixer.map(tokens, kGrid));
-  const at::Tensor all = softmax.map(tokens, kGrid);
-  const at::Tensor outside = all.masked_fill(sees, 0);
-  const at::Tensor m = outside.sum(-1, true);
-  const at::Tensor inside = model::split_heads(mixer.mix(tokens, kGrid), kShape.num_heads);
-  const at::Tensor expected = (1 - m) * inside + outside.matmul(tokens.v);
-  EXPECT_GT(m.max().item<double>(), 0.1);
-  EXPECT_TRUE(all_near(model::merge_heads(expected), softmax.mix(tokens, kGrid), 1e-12));
+  expect_average_of_seen_and_unseen(plain_mixer(GetParam(), kTraining, kShape), tokens_of(1, kGrid),
+                                    kGrid);
 }
 
 // T4
@@ -113,24 +86,11 @@ TEST_P(SparseTest, WhatIsNotSeenChangesNoBit) {
   }
 }
 
-// T7, T9: ragged borders, single rows and columns, no patches, no prefix, and the head range of
-// rollouts: one column of values.
+// T7, T9: ragged borders, single rows and columns, no patches, no prefix.
 TEST_P(SparseTest, OddGridsAndNarrowValuesAreTheMap) {
   const c10::InferenceMode inference;
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  for (const TokenGrid& grid : {TokenGrid{2, 1, 13}, TokenGrid{2, 13, 1}, TokenGrid{0, 11, 7},
-                                TokenGrid{1, 2, 2}, TokenGrid{3, 0, 0}, TokenGrid{1, 5, 23}}) {
-    SCOPED_TRACE(std::to_string(grid.rows) + " x " + std::to_string(grid.columns));
-    Tokens tokens = tokens_of(5, grid);
-    const at::Tensor map = mixer.map(tokens, grid);
-    for (const std::int64_t width : {std::int64_t{1}, kShape.head_dim, std::int64_t{7}}) {
-      tokens.v = at::randn({2, 2, grid.num_tokens(), width}, at::kDouble);
-      for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-        EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels),
-                             model::merge_heads(map.matmul(tokens.v)), 1e-12));
-      }
-    }
-  }
+  expect_the_map(plain_mixer(GetParam(), kTraining, kShape),
+                 {{2, 1, 13}, {2, 13, 1}, {0, 11, 7}, {1, 2, 2}, {3, 0, 0}, {1, 5, 23}});
 }
 
 const std::vector<AttentionSpec> kSymmetric{
@@ -196,22 +156,7 @@ class CoverTest : public ::testing::TestWithParam<AttentionSpec> {};
 
 // T1
 TEST_P(CoverTest, IsSoftmaxWithItsGradients) {
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kGrid, kShape);
-  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kGrid, kShape);
-  const Tokens tokens = tokens_of(7, kGrid).leaves();
-  const at::Tensor weights = at::randn({2, kGrid.num_tokens(), 8}, at::kDouble);
-  const auto gradients = [&](const MixerUnderTest& of, Kernels kernels) {
-    return torch::autograd::grad({(of.mix(tokens, kGrid, kernels) * weights).sum()},
-                                 {tokens.q, tokens.k, tokens.v});
-  };
-  EXPECT_TRUE(all_near(mixer.map(tokens, kGrid), softmax.map(tokens, kGrid), 1e-12));
-  const auto expected = gradients(softmax, Kernels::fused);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    EXPECT_TRUE(
-        all_near(mixer.mix(tokens, kGrid, kernels), softmax.mix(tokens, kGrid, kernels), 1e-12));
-    const auto found = gradients(mixer, kernels);
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(all_near(found[i], expected[i], 1e-12)) << i;
-  }
+  expect_softmax(plain_mixer(GetParam(), kGrid, kShape), kGrid);
 }
 
 INSTANTIATE_TEST_SUITE_P(

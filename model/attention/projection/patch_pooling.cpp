@@ -1,4 +1,4 @@
-#include "model/attention/patch_pooling.h"
+#include "model/attention/projection/patch_pooling.h"
 
 #include <ATen/ATen.h>
 
