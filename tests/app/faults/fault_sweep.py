@@ -27,7 +27,7 @@ import sys
 import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-TINY = SOURCE / "tests/data/states/0.1/tiny"
+TINY = SOURCE / "tests/corpus/states/0.1/tiny"
 KINDS = ("kill", "full", "error", "short")
 TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+')
 
