@@ -199,7 +199,7 @@ int path(std::string name, OutputFile& output) {
 
 int download(const ModelsRequest& request, OutputFile& output) {
   const std::string& word = request.model.word;
-  const bool is_timms = !word.empty() && word.find('/') == std::string::npos;
+  const bool is_timms = !word.empty() && word.substr(0, word.find('@')).find('/') == word.npos;
   const auto name = parse_hub_name(is_timms ? "timm/" + word : word);
   if (!name || bundled_model(word))
     throw UsageError(

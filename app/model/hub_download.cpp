@@ -23,6 +23,7 @@
 #include <span>
 #include <string_view>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
@@ -132,7 +133,8 @@ Transfer run_curl(const std::string& url, const fs::path& file, std::int64_t mos
   if (::pipe2(pipe.data(), O_CLOEXEC) != 0) give_up(std::strerror(errno), "curl");
   const pid_t child = ::fork();
   if (child == 0) {
-    // Only what is safe between fork and exec.
+    // Only what is safe between fork and exec. No transfer goes on behind a killed program.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::dup2(pipe[1], STDOUT_FILENO);
     const rlimit limit{static_cast<rlim_t>(most_bytes), static_cast<rlim_t>(most_bytes)};
     ::setrlimit(RLIMIT_FSIZE, &limit);

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 INPUTS = ("inputs/square.png", "inputs/wide.png")  # 16x16 and 24x32 pixels
+STATE = Path(sys.argv[3]).parent / "state.npz"  # from the step `timm` to the step `torch_1`
 SIZES = {"img_size": 16, "patch_size": 4, "embed_dim": 8, "depth": 2, "num_heads": 2, "num_classes": 5}
 
 
@@ -57,7 +58,7 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
     from safetensors.torch import save_file
     from timm.models import save_for_hf
 
-    weights, own = corpus / "weights", Path(__file__).resolve().parent
+    weights = corpus / "weights"
     (weights / "inputs").mkdir(parents=True, exist_ok=True)
     from PIL import Image
 
@@ -110,15 +111,13 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         row("torch_2/legacy.pth", model, f"{versions}, torch.save before 1.6's format")
         for file in ("plain.pth", "legacy.pth", "training.pth"):
             row(f"torch_1/{file}", model, "torch 1.13.1, torch.save")
-        np.savez(own / ".state.npz", **{key: value.numpy() for key, value in state.items()})
+        np.savez(STATE, **{key: value.numpy() for key, value in state.items()})
 
 
 def step_torch_1(corpus: Path, rows: list, answers: dict) -> None:
     """The weights of timm/vit, written by torch 1.13; timm's logits stay what they are."""
-    stored = Path(__file__).resolve().parent / ".state.npz"
-    with np.load(stored) as file:
+    with np.load(STATE) as file:
         state = OrderedDict((key, torch.from_numpy(file[key])) for key in file.files)
-    stored.unlink()
     folder = corpus / "weights" / "torch_1"
     torch.save(state, folder / "plain.pth")
     torch.save(state, folder / "legacy.pth", _use_new_zipfile_serialization=False)

@@ -176,6 +176,8 @@ class Weights(unittest.TestCase):
         for number, row, outcome in self.classify(rows, lambda _: INPUTS, "--native"):
             with self.subTest(row["file"] + " " + row["arguments"]):
                 self.assertEqual(outcome.returncode, 0, outcome.stderr)
+                self.assertNotIn("newly initialised", outcome.stderr)
+                self.assertNotIn("not used", outcome.stderr)
                 shape, logits = npy(self.folder / f"{number}.logits.npy")
                 expected = [value for picture in row["logits"] for value in picture]
                 self.assertEqual(shape, [2, len(row["logits"][0])])
