@@ -43,18 +43,21 @@ def write_pictures() -> tuple[list[dict], dict]:
     import numpy as np
     from PIL import Image
 
-    rows, answers = [], {}
+    rows, answers, other = [], {}, made.instead()
     kinds = {"good": made.good(), "odd": {**made.odd_jpegs(), **made.odd_pngs(), **made.odd_others()}}
     for kind, files in kinds.items():
         for name, data in files.items():
             file = f"pictures/{kind}/{name}"
             (CORPUS / file).write_bytes(data)
             row = {"kind": "picture", "file": file}
+            answered = data
+            if name in other:
+                answered, row["note"] = other[name]
             if name in made.NOT_READ:
                 rows.append({**row, "error": made.NOT_READ[name], "note": "Pillow reads it"})
                 continue
             try:
-                picture = made.upright(data)
+                picture = made.upright(answered)
             except OSError:
                 rows.append({**row, "error": "decode_failed", "note": "nor does Pillow read it"})
                 continue
