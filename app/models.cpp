@@ -1,7 +1,8 @@
-// hydrascope models: list, info, create, path.
+// hydrascope models: list, info, create, path, download.
 #include "app/command.h"
 #include "app/convert/format_only.h"
 #include "app/model/assets.h"
+#include "app/model/hub_download.h"
 #include "app/model/mechanism_listing.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
@@ -33,6 +34,7 @@ struct ModelsRequest {
   TransformRequest transform = {};
   std::uint64_t seed = 42;
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
+  std::string hub = {};  ///< where `download` gets it
 };
 
 ModelsRequest models_request(const ParsedOptions& options) {
@@ -47,6 +49,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
   request.transform = transform_request(options);
   OptionReader(options).take("seed", request.seed);
+  OptionReader(options).take("hub", request.hub);
   request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
   return request;
 }
@@ -194,15 +197,31 @@ int path(std::string name, OutputFile& output) {
   return kExitOk;
 }
 
+int download(const ModelsRequest& request, OutputFile& output) {
+  const std::string& word = request.model.word;
+  const bool is_timms = !word.empty() && word.substr(0, word.find('@')).find('/') == word.npos;
+  const auto name = parse_hub_name(is_timms ? "timm/" + word : word);
+  if (!name || bundled_model(word))
+    throw UsageError(
+        name ? "the model is bundled" : "name a model of the hub", word,
+        "hydrascope models download ORGANISATION/NAME[@REVISION]; NAME alone is timm/NAME");
+  const auto folder = download_model(*name, hub_address(request.hub), request.console);
+  request.console.note("`-m " + name->repository +
+                       (name->revision.empty() ? "" : "@" + name->revision) + "` opens it");
+  output.stream() << folder.string() << '\n';
+  return kExitOk;
+}
+
 }  // namespace
 
 int run_models(const ParsedOptions& options) {
   const ModelsRequest request = models_request(options);
   if (request.action == "create") return create(request);
   OutputFile output(request.output.file);
-  const int code = request.action == "info"   ? info(request, output)
-                   : request.action == "path" ? path(request.model.word, output)
-                                              : list(request.output.format, output);
+  const int code = request.action == "info"       ? info(request, output)
+                   : request.action == "path"     ? path(request.model.word, output)
+                   : request.action == "download" ? download(request, output)
+                                                  : list(request.output.format, output);
   output.close();
   return code;
 }

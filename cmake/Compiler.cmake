@@ -51,6 +51,19 @@ if(HYDRASCOPE_SANITIZE)
   target_link_options(hydrascope_compiler INTERFACE -fsanitize=${HYDRASCOPE_SANITIZE})
 endif()
 
+# Programs and libraries are at addresses that nobody knows, and nothing of them that is resolved at their start can
+# be written later. tests/supply_test.py reads it off what was built.
+include(CheckPIESupported)
+check_pie_supported(LANGUAGES CXX)
+add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack)
+# What reads files of strangers, and all of the program that is not arithmetic, also checks the sizes of buffers that
+# the compiler knows, and that the stack is whole. Kernels and LibTorch's users are left as they are.
+add_library(hydrascope_hardened INTERFACE)
+if(NOT HYDRASCOPE_SANITIZE)
+  target_compile_options(hydrascope_hardened INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong>)
+endif()
+
 # hydrascope_library(TARGET [OBJECT] FOLDERS ... SOURCES ... EXCEPT regex... PUBLIC ... PRIVATE ...)
 #   A library of the sources that the folders hold themselves (not the folders below), and of single ones; EXCEPT
 #   leaves out what matches. PUBLIC and PRIVATE: what it links.

@@ -144,9 +144,7 @@ bool holds_weights(const fs::path& folder) {
 
 /// Whether or not it is there.
 fs::path snapshot_folder(const HubName& name) {
-  std::string folder = "models--" + name.repository;
-  folder.replace(folder.find('/'), 1, "--");
-  const fs::path repository = hub_cache_folder() / folder;
+  const fs::path repository = repository_folder(name);
   const std::string revision = name.revision.empty() ? "main" : name.revision;
   // A branch or a tag is a file that holds its commit.
   std::ifstream reference(repository / "refs" / revision);
@@ -182,6 +180,12 @@ fs::path hub_cache_folder() {
   return cache / "huggingface" / "hub";
 }
 
+fs::path repository_folder(const HubName& name) {
+  std::string folder = "models--" + name.repository;
+  folder.replace(folder.find('/'), 1, "--");
+  return hub_cache_folder() / folder;
+}
+
 std::optional<fs::path> find_in_hub_cache(const HubName& name) {
   fs::path snapshot = snapshot_folder(name);
   if (!holds_weights(snapshot)) return std::nullopt;
@@ -201,13 +205,12 @@ std::optional<fs::path> hub_folder(std::string_view word) {
                        ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
                              ", holds no weights"
                        : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
-                   std::string(word),
-                   "`" + download_command(*name) + "` fetches it; this program downloads nothing");
+                   std::string(word), "`" + download_command(*name) + "` fetches it");
 }
 
 std::string download_command(const HubName& name) {
-  return "hf download " + name.repository +
-         (name.revision.empty() ? "" : " --revision " + name.revision);
+  return "hydrascope models download " + name.repository +
+         (name.revision.empty() ? "" : "@" + name.revision);
 }
 
 }  // namespace hydrascope::app

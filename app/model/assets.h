@@ -32,7 +32,7 @@ std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 inline constexpr std::string_view kDefaultModel = "deit_tiny_patch16_224.softmax";
 
 // Hugging Face's names of models, `hf-hub:org/name@revision`, looked up in the cache that its tools
-// keep on this machine. Nothing is downloaded.
+// keep on this machine. Only `hydrascope models download` adds to it.
 
 /// A repository of models, as a user names it.
 struct HubName {
@@ -47,6 +47,9 @@ std::optional<HubName> parse_hub_name(std::string_view word);
 /// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, the first that the environment gives.
 std::filesystem::path hub_cache_folder();
 
+/// models--org--name there, whether or not it is there.
+std::filesystem::path repository_folder(const HubName& name);
+
 /// The folder of that revision's files in the cache, models--org--name/snapshots/COMMIT; nothing
 /// where it is not there or holds no weights.
 std::optional<std::filesystem::path> find_in_hub_cache(const HubName& name);
@@ -56,7 +59,7 @@ std::optional<std::filesystem::path> find_in_hub_cache(const HubName& name);
 /// leaves no doubt.
 std::optional<std::filesystem::path> hub_folder(std::string_view word);
 
-/// "hf download org/name --revision v2".
+/// "hydrascope models download org/name@v2".
 std::string download_command(const HubName& name);
 
 }  // namespace hydrascope::app

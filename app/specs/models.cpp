@@ -16,13 +16,14 @@ Option seed() {
 }
 
 std::vector<std::string> subcommands_of(const Option& option) {
-  if (option.name == "model") return {"info", "create", "path"};
+  if (option.name == "model") return {"info", "create", "path", "download"};
   for (const char* name :
        {"num-classes", "attn", "attn-opt", "rel-pos", "rel-pos-opt", "pos-embed", "img-size"})
     if (option.name == name) return {"info", "create"};
   if (option.name == "format") return {"list", "info"};
   if (option.group == "Model" || option.group == "Preprocessing") return {"info"};
   if (option.group == "Create") return {"create"};
+  if (option.name == "hub") return {"download"};
   return {};
 }
 
@@ -40,22 +41,26 @@ CommandSpec models_spec() {
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path",
        "where the file of a bundled model lies, or the folder of one in the Hugging Face cache",
-       "[MODEL]"}};
+       "[MODEL]"},
+      {"download", "fetch a model from Hugging Face's hub into its cache, where -m finds it",
+       "ORGANISATION/NAME[@REVISION]"}};
   // `info` shows the transform, which all of them change.
   spec.options =
       join({hide(model_options(), {"pos-interp", "overview"}),
             hide(preprocessing_options(), {"input-size", "crop-pct", "crop-mode", "interpolation",
                                            "mean", "std", "exif", "print-transform"}),
             in_group("Create", {save_dtype("float32")}),
-            {seed()},
+            {seed(), text("hub", "address of another hub", takes("URL"),
+                          otherwise("HF_ENDPOINT, or Hugging Face's"), in("Download"))},
             output_options(),
             general_options()});
   for (Option& option : spec.options) option.subcommands = subcommands_of(option);
-  spec.common = {"model", "attn", "img-size", "num-classes", "seed", "output", "format"};
+  spec.common = {"model", "attn", "img-size", "num-classes", "seed", "hub", "output", "format"};
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
       "hydrascope models info hedgehog",
+      "hydrascope models download timm/vit_tiny_patch16_224.augreg_in21k_ft_in1k",
       "hydrascope models create --arch deit_base_patch16_224 --seed 0 -o base.safetensors",
   };
   return spec;

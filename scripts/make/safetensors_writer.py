@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-DTYPE_NAMES = {np.dtype("float16"): "F16", np.dtype("float32"): "F32"}
+DTYPE_NAMES = {np.dtype("uint8"): "U8", np.dtype("float16"): "F16", np.dtype("float32"): "F32"}
 
 
 def write_safetensors(
     path: Path, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]
 ) -> None:
-    """Writes float16 or float32 `tensors` and `metadata` to `path`, whole or not at all."""
+    """Writes uint8, float16 or float32 `tensors` and `metadata` to `path`, whole or not at all."""
     ordered = sorted(tensors.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     header: dict[str, object] = {"__metadata__": dict(sorted(metadata.items()))}
     end = 0

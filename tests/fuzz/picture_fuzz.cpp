@@ -81,7 +81,7 @@ namespace {
 
 std::vector<std::string> samples() {
   std::vector<std::string> files;
-  const auto folder = std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images";
+  const auto folder = std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/pictures/good";
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     std::ifstream file(entry.path(), std::ios::binary);
     std::string bytes{std::istreambuf_iterator<char>(file), {}};

@@ -43,10 +43,11 @@ bool decode_opaque(std::span<const std::byte> file, int width, int height, std::
                    std::string& why) {
   return guarded(why, [&] {
     cv::Mat pixels(height, width, CV_8UC3, rgb);
+    // Not into `pixels`: OpenCV 4.6 gives a matrix of its caller back as it was where decoding fails.
     const cv::Mat decoded =
-        cv::imdecode(view_of(file), cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION, &pixels);
+        cv::imdecode(view_of(file), cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION);
     if (decoded.empty()) return false;
-    if (decoded.data != rgb) {
+    if (decoded.size() != pixels.size()) {
       why = "its size is not the one its header declares";
       return false;
     }

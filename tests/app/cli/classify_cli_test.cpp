@@ -375,7 +375,7 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "-m", "deit_tiny_patch16_224.softmix"},
        "deit_tiny_patch16_224.softmax"},
       {{"classify", kOtters, "-m", "vit_base_patch16_224"}, "--checkpoint"},
-      {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "downloads nothing"},
+      {{"classify", kOtters, "-m", "hf-hub:timm/x"}, "models download timm/x"},
       {{"classify", kOtters, "--attn", "softmax:0-9,hidra:10-11"}, "did you mean hydra?"},
       {{"classify", kOtters, "--attn", "retention"}, "this build has: adaptive_span, aft, "},
       {{"classify", kOtters, "--attn", "softmax:12"}, "layers go from 0 to 11"},

@@ -308,7 +308,7 @@ TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
 }
 
 TEST_F(VisualizeCliTest, APictureThatIsStoredTurnedIsShownUpright) {
-  const fs::path turned = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/exif.jpg";
+  const fs::path turned = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/pictures/good/exif.jpg";
   const Json record = records({turned.string()}).at(0);
   EXPECT_EQ(png_size(path("heatmaps/exif.heatmap.png")),
             (std::pair{record.at("width").get<int>(), record.at("height").get<int>()}));

@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
   const std::string video =
-      (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/images/six_frames.avi").string();
+      (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/videos/six_frames.avi").string();
   const Outcome outcome = visualize({video, "--save-raw --smooth 0.5"});
   if (outcome.out.find("unsupported_format") != std::string::npos)
     GTEST_SKIP() << "this build has no OpenCV";

@@ -32,7 +32,7 @@ import tempfile
 import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-TINY = SOURCE / "tests/data/states/0.1/tiny"
+TINY = SOURCE / "tests/corpus/states/0.1/tiny"
 KINDS = ("kill", "full", "readonly", "error", "short")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+')

@@ -4,6 +4,7 @@
 #include "model/image/decoders/decoders.h"
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
+#include "tests/model/image/corpus.h"
 #include "tests/model/image/sample_files.h"
 #include "tests/temporary_folder.h"
 
@@ -22,13 +23,13 @@ namespace decode_test {
 
 using std::string_literals::operator""s;
 using testing::bytes_of;
-using testing::data_folder;
 using testing::read_file;
-using testing::read_ppm;
 
 bool has_opencv() { return decoder_name().starts_with("OpenCV"); }
 
-std::string sample(std::string_view name) { return read_file(data_folder("images") / name); }
+std::string sample(std::string_view name) {
+  return read_file(testing::good_picture(std::string(name)));
+}
 
 Picture decode_text(std::string_view text, const DecodeOptions& options = {}) {
   return decode(bytes_of(text), options);
@@ -43,13 +44,6 @@ std::optional<ErrorCode> failure_of(std::string_view text) {
   return std::nullopt;
 }
 
-int max_difference(const Picture& a, const Picture& b) {
-  int largest = 0;
-  for (std::size_t i = 0; i < a.rgb.size(); ++i)
-    largest = std::max(largest, std::abs(a.rgb[i] - b.rgb[i]));
-  return largest;
-}
-
 std::array<std::uint8_t, 3> pixel(const Picture& picture, int x, int y) {
   const std::size_t at = (static_cast<std::size_t>(y) * static_cast<std::size_t>(picture.width) +
                           static_cast<std::size_t>(x)) *
@@ -62,56 +56,6 @@ std::string two_pixel_bmp(std::string_view pixels_and_padding) {
   return "BM\x3E\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0"s +
          "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s + std::string(pixels_and_padding);
 }
-
-struct Sample {
-  const char* file;
-  int opencv_tolerance;  ///< grey levels from Pillow
-  int stb_tolerance;     ///< -1: stb_image does not read the format
-};
-
-void PrintTo(const Sample& sample, std::ostream* out) { *out << sample.file; }
-
-class DecodeSample : public ::testing::TestWithParam<Sample> {};
-
-TEST_P(DecodeSample, IsWhatPillowGives) {
-  const Sample& expected = GetParam();
-  const std::string bytes = sample(expected.file);
-  DecodeOptions options;
-  options.apply_exif = false;
-  if (!has_opencv() && expected.stb_tolerance < 0) {
-    EXPECT_ERROR(decode_text(bytes, options), unsupported_format, "OpenCV");
-    return;
-  }
-  const Picture picture = decode_text(bytes, options);
-  const Picture reference = read_ppm(data_folder("images") / (expected.file + ".ppm"s));
-  ASSERT_EQ(picture.width, reference.width);
-  ASSERT_EQ(picture.height, reference.height);
-  ASSERT_EQ(picture.rgb.size(), reference.rgb.size());
-  EXPECT_LE(max_difference(picture, reference),
-            has_opencv() ? expected.opencv_tolerance : expected.stb_tolerance);
-}
-
-// JPEG and lossy WebP leave the rounding to the decoder: libraries of other versions may differ a
-// little, stb_image has an inverse transform and a chroma filter of its own.
-INSTANTIATE_TEST_SUITE_P(
-    Formats, DecodeSample,
-    ::testing::Values(
-        Sample{"baseline.jpg", 1, 6}, Sample{"progressive.jpg", 1, 6}, Sample{"grey.jpg", 1, 2},
-        Sample{"cmyk.jpg", 2, 2}, Sample{"exif.jpg", 1, 2}, Sample{"restarts.jpg", 1, 6},
-        Sample{"colour.png", 0, 0}, Sample{"alpha.png", 0, 0}, Sample{"grey_alpha.png", 0, 0},
-        Sample{"deep_grey.png", 0, 0}, Sample{"bilevel.png", 0, 0}, Sample{"palette.png", 0, 0},
-        Sample{"palette_alpha.png", 0, 0}, Sample{"keyed_grey.png", 0, 0}, Sample{"exif.png", 0, 0},
-        Sample{"lossy.webp", 1, -1}, Sample{"alpha.webp", 0, -1}, Sample{"exif.webp", 0, -1},
-        Sample{"animated.webp", 0, -1}, Sample{"lzw.tif", 0, -1}, Sample{"alpha.tif", 1, -1},
-        Sample{"deep_grey.tif", 0, -1}, Sample{"turned.tif", 0, -1}, Sample{"colour.bmp", 0, 0},
-        Sample{"palette.bmp", 0, 0}, Sample{"unused_fourth_byte.bmp", 0, 0},
-        Sample{"first_of_two.gif", 0, 0}, Sample{"transparent.gif", 0, 0},
-        Sample{"colour.jp2", 1, -1}),
-    [](const auto& parameter) {
-      std::string name = parameter.param.file;
-      std::replace(name.begin(), name.end(), '.', '_');
-      return name;
-    });
 
 TEST(Decode, JpegWithoutOpencvHasItsPixels) {
   if (!has_opencv()) GTEST_SKIP() << "this build has no OpenCV";
@@ -154,7 +98,7 @@ TEST(Decode, BackgroundUnderTransparency) {
   options.background = {10, 200, 30};
   const Picture over_white = decode_text(sample("alpha.png"));
   const Picture over_colour = decode_text(sample("alpha.png"), options);
-  // Alpha is 14 x + 7 y modulo 256, the colour (13 x, 23 y, 5 x + 9 y): see make_image_samples.py.
+  // Alpha is 14 x + 7 y modulo 256, the colour (13 x, 23 y, 5 x + 9 y): see corpus_pictures.py.
   EXPECT_EQ(pixel(over_white, 0, 0), (std::array<std::uint8_t, 3>{255, 255, 255}));
   EXPECT_EQ(pixel(over_colour, 0, 0), options.background);
   EXPECT_EQ(pixel(over_colour, 10, 2)[0], (130 * 154 + 10 * 101 + 127) / 255);
@@ -171,7 +115,7 @@ TEST(Decode, EveryOrientation) {
                               ? bytes.find("\x12\x01\x03"s, chunk) + 8
                               : bytes.find("\x01\x12\0\x03"s, chunk) + 9;
   ASSERT_EQ(bytes[tag], 8);
-  const Picture stored = read_ppm(data_folder("images") / "exif.png.ppm");
+  const Picture stored = testing::pillows_answer("pictures/good/colour.png");  // the same pixels
   const int w = stored.width;
   const int h = stored.height;
   for (int orientation = 1; orientation <= 8; ++orientation) {
@@ -240,7 +184,7 @@ TEST(Decode, JpegCutAnywhereIsAnError) {
 }
 
 TEST(Decode, EveryFormatCutInTheMiddleIsAnError) {
-  for (const auto& entry : std::filesystem::directory_iterator(data_folder("images"))) {
+  for (const auto& entry : std::filesystem::directory_iterator(testing::good_picture(""))) {
     const std::string whole = read_file(entry.path());
     if (probe(bytes_of(whole)).format.empty()) continue;
     // An animation ends with a frame that nobody reads.
@@ -305,7 +249,7 @@ TEST(Decode, BmpRowsMustBeComplete) {
 TEST(ReadPicture, FromFile) {
   const testing::TemporaryFolder folder;
   const auto file = folder.write("the name says nothing.txt", sample("colour.png"));
-  EXPECT_EQ(read_picture(file, {}).rgb, read_ppm(data_folder("images") / "colour.png.ppm").rgb);
+  EXPECT_EQ(read_picture(file, {}).rgb, testing::pillows_answer("pictures/good/colour.png").rgb);
 }
 
 TEST(ReadPicture, Errors) {

@@ -20,7 +20,7 @@ class Video : public ::testing::Test {
     if (!decoder_name().starts_with("OpenCV")) GTEST_SKIP() << "this build has no OpenCV";
   }
   const std::filesystem::path file_ =
-      data_folder("images") / "six_frames.avi";  // grey 40 * i, 10 a second
+      data_folder("../corpus/videos") / "six_frames.avi";  // grey 40 * i, 10 a second
 };
 
 std::vector<std::int64_t> indices(VideoReader& video) {

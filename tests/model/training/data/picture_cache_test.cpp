@@ -51,7 +51,8 @@ TEST(PictureCache, ReducesTheShorterSideKeptOrNot) {
 }
 
 TEST(PictureCache, PicturesAreUprightWhereThatIsAskedFor) {
-  const auto turned = testing::data_folder("images") / "exif.png";  // orientation 8: a quarter turn
+  const auto turned = testing::data_folder("../corpus/pictures/good") /
+                      "exif.png";  // orientation 8: a quarter turn
   PictureCache as_stored(0, 0, {.apply_exif = false});
   PictureCache upright(0, 0, {.apply_exif = true});
   const auto stored = as_stored.load(turned);
