@@ -40,7 +40,7 @@ TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {
   for (unsigned i = 0; i < 4; ++i)
     folder.write(std::string("set/") + (i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".ppm",
                  ppm(32, 24, 50 * i));
-  const fs::path tiny = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/states/0.1/tiny";
+  const fs::path tiny = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/states/0.1/tiny";
   const Words common{"--batch-size 2 --threads 1 --workers 1 --device cpu"};
   const Words train = Words{"train",
                             folder.path() / "set",

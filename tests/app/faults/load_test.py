@@ -27,7 +27,7 @@ import time
 import urllib.parse
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
-TINY = SOURCE / "tests/data/states/0.1/tiny"
+TINY = SOURCE / "tests/corpus/states/0.1/tiny"
 IMAGES = SOURCE / "tests/data/images"
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 MOST_GROWTH = 50  # MB
