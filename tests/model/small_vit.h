@@ -18,7 +18,8 @@ struct VitSizes {
   std::int64_t heads = 3;
   std::int64_t classes = 5;
 };
-inline model::VitConfig small_vit(const VitSizes& sizes, const std::string& attention = "softmax") {
+/// Without `attention` nothing is said of it: softmax everywhere, whatever the depth becomes.
+inline model::VitConfig small_vit(const VitSizes& sizes, const std::string& attention = "") {
   model::VitConfig config;
   config.arch = "small";
   config.img_height = config.img_width = sizes.edge;
@@ -27,6 +28,7 @@ inline model::VitConfig small_vit(const VitSizes& sizes, const std::string& atte
   config.depth = sizes.depth;
   config.num_heads = sizes.heads;
   config.num_classes = sizes.classes;
+  if (attention.empty()) return config;
   config.attention.resize(static_cast<std::size_t>(sizes.depth));
   model::apply_attention_spec(attention, config.attention);
   return config;
