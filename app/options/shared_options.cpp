@@ -72,10 +72,9 @@ std::vector<Option> input_options() {
           integer("max-bytes",
                   "refuse files of pictures of more bytes than that before reading them",
                   by_default("2147483647"), at_least(1), at_most(2147483647)),
-          flag(
-              "isolate-decoding",
-              "decode pictures in other processes, so that a file that makes a decoder crash, hang "
-              "or take too much memory costs its own record; not for video"),
+          flag("isolate-decoding",
+               "decode pictures in other processes; a file that makes a decoder crash, hang or "
+               "take too much memory costs its own record, videos excepted"),
           number("decode-timeout", "seconds that a picture may take with --isolate-decoding",
                  by_default("30"), at_least(0.1), at_most(1e6)),
       });
@@ -159,10 +158,11 @@ std::vector<Option> runtime_options() {
 }
 
 std::vector<Option> precision_check_options() {
-  return in_group("Runtime", {integer("check-precision",
-                                      "look at the first N pictures in float32, too, and say at "
-                                      "the end how far the answers differ",
-                                      at_least(1))});
+  return in_group("Runtime",
+                  {integer("check-precision",
+                           "look at the first N pictures in float32, too; the end says how "
+                           "far the answers differ",
+                           at_least(1))});
 }
 
 std::vector<Option> launch_options() {

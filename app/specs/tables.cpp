@@ -69,10 +69,9 @@ CommandSpec inspect_spec() {
   spec.positionals = "FILE";
   spec.options = join(
       {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model")),
-        flag(
-            "verify",
-            "read all weights, too: exit code 4 if some are NaN or infinite, and text and json say "
-            "which and how many")},
+        flag("verify",
+             "read all weights, too; exit code 4 if some are NaN or infinite, which text and json "
+             "name")},
        output_options(),
        general_options()});
   spec.common = {"use-ema", "verify", "output", "format"};
