@@ -343,7 +343,8 @@ void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blo
   std::error_code ignored;
   if (fs::exists(blob, ignored)) return;
   const fs::path part = blob.string() + ".incomplete";
-  if (size_of(part) >= file.size) fs::remove(part, ignored);
+  if (size_of(part) > file.size) fs::remove(part, ignored);
+  std::ofstream{part, std::ios::app};  // a file of no bytes is there, too
   console.note("fetching " + file.name + ", " + std::to_string(file.size) + " bytes");
   const bool shows_progress = console.progress && !console.quiet && ::isatty(STDERR_FILENO) == 1;
   const auto is_whole = [&](bool is_resumed) {
@@ -353,10 +354,7 @@ void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blo
     if (!is_resumed) give_up("what the hub sends has another SHA-256 than it lists", url);
     return false;
   };
-  if (file.size > 0)
-    fetch(url, part, file.size, shows_progress, is_whole);
-  else
-    std::ofstream{part};
+  if (!is_whole(true)) fetch(url, part, file.size, shows_progress, is_whole);
   sync_blob(part);
   fs::rename(part, blob, ignored);
   if (ignored) throw Error(ErrorCode::unwritable, ignored.message(), blob.string());

@@ -202,6 +202,12 @@ class Download(unittest.TestCase):
         self.assert_whole(self.download())
         self.assertEqual(self.asks_for_weights(), ["bytes=5000-", None])
 
+    def test_a_whole_part_of_an_earlier_run_is_taken(self) -> None:
+        (self.repository / "blobs").mkdir(parents=True)
+        (self.repository / "blobs" / f"{DIGEST}.incomplete").write_bytes(WEIGHTS)
+        self.assert_whole(self.download())
+        self.assertEqual(self.asks_for_weights(), [])
+
     def test_a_silent_hub_is_asked_again(self) -> None:
         def stall(hub: Hub) -> None:
             hub.send_response(200)
