@@ -212,7 +212,8 @@ void fetch(const std::string& url, const fs::path& file, std::int64_t most_bytes
     const Transfer transfer = run_curl(url, file, most_bytes, shows_progress);
     if (transfer.code == 0 && is_whole(is_resumed)) return;
     const bool starts_anew = refuses_ranges(transfer);
-    if (starts_anew) fs::remove(file);
+    std::error_code ignored;
+    if (starts_anew) fs::resize_file(file, 0, ignored);
     if (i + 1 == kTries || !(transfer.code == 0 || starts_anew || may_get_better(transfer))) {
       const bool wants_login = transfer.http == 401 || transfer.http == 403;
       give_up(reason(transfer), url, wants_login ? "`hf download` fetches what needs a login" : "");
@@ -338,12 +339,12 @@ void sync_blob(const fs::path& file) {
 }
 
 void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blob,
-                const fs::path& lock, const Console& console) {
-  const BlobLock held(lock, console);
+                const Console& console) {
   std::error_code ignored;
   if (fs::exists(blob, ignored)) return;
   const fs::path part = blob.string() + ".incomplete";
-  if (size_of(part) >= file.size) fs::remove(part, ignored);
+  if (size_of(part) > file.size) fs::remove(part, ignored);
+  std::ofstream{part, std::ios::app};  // a file of no bytes is there, too
   console.note("fetching " + file.name + ", " + std::to_string(file.size) + " bytes");
   const bool shows_progress = console.progress && !console.quiet && ::isatty(STDERR_FILENO) == 1;
   const auto is_whole = [&](bool is_resumed) {
@@ -353,10 +354,7 @@ void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blo
     if (!is_resumed) give_up("what the hub sends has another SHA-256 than it lists", url);
     return false;
   };
-  if (file.size > 0)
-    fetch(url, part, file.size, shows_progress, is_whole);
-  else
-    std::ofstream{part};
+  if (!is_whole(true)) fetch(url, part, file.size, shows_progress, is_whole);
   sync_blob(part);
   fs::rename(part, blob, ignored);
   if (ignored) throw Error(ErrorCode::unwritable, ignored.message(), blob.string());
@@ -404,7 +402,8 @@ fs::path download_model(const HubName& name, const std::string& hub, const Conso
         hub_cache_folder() / ".locks" / repository.filename() / (file.blob + ".lock");
     const std::string url =
         hub + "/" + name.repository + "/resolve/" + listing.commit + "/" + file.name;
-    fetch_blob(file, url, blob, lock, console);
+    const BlobLock held(lock, console);
+    fetch_blob(file, url, blob, console);
     point_to(blob, snapshot / file.name);
   }
   if (revision != listing.commit) {

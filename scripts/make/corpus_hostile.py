@@ -28,6 +28,10 @@ def patched(data: bytes, at: int, new: bytes) -> bytes:
     return data[:at] + new + data[at + len(new) :]
 
 
+def damaged(data: bytes, at: int) -> bytes:
+    return patched(data, at, bytes(byte ^ 0x5A for byte in data[at : at + 50]))
+
+
 def many_scans(count: int) -> bytes:
     """A progressive JPEG whose first scan comes `count` times."""
     data = encode(photo(64, 64), "JPEG", progressive=True)
@@ -89,7 +93,9 @@ def pictures() -> dict[str, tuple[bytes, str]]:
         "strip_outside.tif": (tiff(tags, pixels)[:-300], BROKEN),
         "no_strips.tif": (tiff({tag: value for tag, value in tags.items() if tag != 278}, []), BROKEN),
         "many_samples.tif": (tiff({**tags, 277: 60000}, pixels), BROKEN),
-        "no_such_compression.tif": (tiff({**tags, 259: 31337}, pixels), UNKNOWN),
+        "damaged_lzw.tif": (damaged(lzw, 60), BROKEN),
+        "damaged_deflate.tif": (damaged(encode(COLOUR, "TIFF", compression="tiff_adobe_deflate"), 100), BROKEN),
+        "no_such_compression.tif": (tiff({**tags, 259: 31337}, pixels), BROKEN),
         "riff_length.webp": (patched(webp, 4, b"\xff\xff\xff\x7f"), BROKEN),
         "chunk_length.webp": (patched(webp, 16, b"\xff\xff\xff\x7f"), BROKEN),
         "offset.bmp": (patched(map_, 10, b"\xff\xff\xff\x7f"), BROKEN),

@@ -43,21 +43,11 @@ std::string unwrap(std::string reason) {
 
 constexpr std::array<std::string_view, 5> kLoadedFor{".png", ".webp", ".tif", ".tiff", ".bmp"};
 
-/// OpenCV drops the alpha of grey TIFFs, takes CIELab for something else, and gives zeros for what
-/// libtiff cannot decompress; none is right.
+/// OpenCV drops the alpha of grey TIFFs and takes CIELab for something else; neither is right.
 void check_tiff(ByteView file) {
-  // Of TIFF 6.0, then PackBits, Deflate, LZMA, Zstandard and WebP.
-  constexpr std::uint32_t kLastOfTiff6 = 8;
-  constexpr std::array<std::uint32_t, 5> kOthers{32773, 32946, 34925, 50000, 50001};
   constexpr std::uint32_t kLastGreyPhotometric = 1;
   constexpr std::uint32_t kCieLab = 8;
   const TiffDirectory directory = read_tiff_directory(file);
-  if (directory.compression > kLastOfTiff6 &&
-      std::ranges::find(kOthers, directory.compression) == kOthers.end()) {
-    throw Error(ErrorCode::unsupported_format,
-                "TIFF with compression " + std::to_string(directory.compression), {},
-                "convert it to PNG first");
-  }
   const bool is_grey_with_alpha =
       directory.photometric <= kLastGreyPhotometric && directory.samples_per_pixel > 1;
   if (is_grey_with_alpha || directory.photometric == kCieLab) {

@@ -22,7 +22,6 @@ TiffDirectory read_tiff_directory(ByteView file) {
     switch (u16(entry)) {
       case 0x0100: directory.width = value; break;
       case 0x0101: directory.height = value; break;
-      case 0x0103: directory.compression = value; break;
       case 0x0106: directory.photometric = value; break;
       case 0x0112:
         if (value >= 1 && value <= 8) directory.orientation = static_cast<int>(value);

@@ -12,7 +12,6 @@ struct TiffDirectory {
   std::int64_t width = 0;
   std::int64_t height = 0;
   int orientation = 1;  ///< 1..8, the Exif numbering
-  std::uint32_t compression = 1;
   std::uint32_t photometric = 0;
   std::uint32_t samples_per_pixel = 1;
 };
