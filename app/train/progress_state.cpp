@@ -4,12 +4,16 @@
 #include "model/training/training_state.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 
 namespace hydrascope::app {
 namespace {
 
 constexpr const char* kStepsPerEpoch = "steps_per_epoch";
 constexpr const char* kPicturesOfAStep = "pictures_of_a_step";
+/// Steps, or pictures of one, that a state may speak of: one a second for sixty years.
+constexpr std::int64_t kMostOfARun = std::numeric_limits<std::int32_t>::max();
 
 // Each field once, for writing and reading.
 template <class Progress, class Visitor>
@@ -72,6 +76,9 @@ std::int64_t equivalent_step(std::int64_t step, const checkpoint::Metadata& fiel
   const std::int64_t pictures = pictures_of_a_step(fields, file);
   if (per_epoch < 1)
     throw Error(ErrorCode::decode_failed, "the state is of a run without steps", file);
+  // Products of these fit into 64 bits.
+  if (std::max({step, per_epoch, pictures}) > kMostOfARun)
+    throw Error(ErrorCode::decode_failed, "the state is of a run that nobody could wait for", file);
   // Whole epochs stay whole, however many pictures a last batch leaves out.
   const std::int64_t within = (step % per_epoch) * pictures / length.pictures_of_a_step;
   return step / per_epoch * length.steps_per_epoch + std::min(within, length.steps_per_epoch - 1);

@@ -318,8 +318,11 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
     const std::int64_t steps = state.options.of(state.stages.all()[state.stage]).steps;
     std::int64_t& planned = history.stages.back().planned_steps;
     if (planned < 1) throw Error(ErrorCode::decode_failed, "the state's stage has no steps", name);
+    // Longer ones would leave no room for products of steps.
+    if (planned > std::numeric_limits<std::int32_t>::max() || state.position.step > planned)
+      throw Error(ErrorCode::decode_failed, "the state is beyond the end of its stage", name);
     const auto renumber = [&](std::int64_t& step) {
-      step = std::min(step * steps / planned, steps - 1);
+      step = std::min(std::clamp(step, std::int64_t{0}, planned) * steps / planned, steps - 1);
     };
     if (planned != steps) {
       const std::string& of_stage = history.stages.back().stage;

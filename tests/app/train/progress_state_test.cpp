@@ -58,6 +58,18 @@ TEST(ProgressState, OtherProcessesGoOnAtTheSamePicture) {
   EXPECT_ERROR(equivalent_step(32, fields, length(12, 8), ""), decode_failed, "without steps");
 }
 
+/// Numbers whose products have no room would go on at any step, a negative one included.
+TEST(ProgressState, RefusesStepsBeyondAllRuns) {
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  checkpoint::Metadata fields;
+  write_fields({}, length(12, 8), fields);
+  EXPECT_ERROR(equivalent_step(kHuge, fields, length(6, 16), "a.state"), decode_failed, "a.state");
+  write_fields({}, length(kHuge, 8), fields);
+  EXPECT_ERROR(equivalent_step(12, fields, length(6, 16), "a.state"), decode_failed);
+  write_fields({}, length(12, kHuge), fields);
+  EXPECT_ERROR(equivalent_step(12, fields, length(6, 16), "a.state"), decode_failed);
+}
+
 TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
   const std::vector<model::training::TrainingPicture> pictures{{"set/a/1.jpg", 0, 0},
                                                                {"set/b/2.jpg", 1, 0}};

@@ -260,6 +260,37 @@ TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {
   EXPECT_EQ(halved->newest_state()->filename(), "step-3.state.safetensors");
 }
 
+/// Steps whose products have no room would become any number, a negative one included.
+TEST_F(ConversionTest, RefusesAStateBeyondTheEndOfItsStage) {
+  ConversionOptions chosen = options();
+  VisionTransformer model = student("elu:2");
+  std::int64_t steps = 0;
+  ConversionEvents events;
+  events.keep_going = [&] { return ++steps < 3; };
+  conversion(model, "run", chosen)->run(events);
+  ++chosen.outputs.steps;  // the state's steps are counted anew
+  const auto resumed = conversion(model, "run", chosen);
+  const std::filesystem::path file = *resumed->newest_state();
+  const std::filesystem::path kept = folder_.path() / "kept";
+  std::filesystem::copy_file(file, kept);
+  const auto with = [&](const std::string& key, const std::function<void(std::string&)>& change) {
+    const auto state = checkpoint::SafetensorsFile::open(kept);
+    checkpoint::Metadata fields = state.metadata();
+    change(fields.at(key));
+    checkpoint::write_safetensors(file, state.tensors(), fields);
+  };
+  with("conversion.step", [](std::string& step) { step = "9"; });
+  EXPECT_ERROR(resumed->resume(file), decode_failed, "beyond the end of its stage");
+  with("conversion.history", [](std::string& history) {
+    const std::string planned = R"("planned_steps":8)";
+    ASSERT_NE(history.find(planned), std::string::npos) << history;
+    history.replace(history.find(planned), planned.size(), R"("planned_steps":1099511627776)");
+  });
+  EXPECT_ERROR(resumed->resume(file), decode_failed, "beyond the end of its stage");
+  std::filesystem::rename(kept, file);
+  EXPECT_NO_THROW(resumed->resume(file));
+}
+
 TEST_F(ConversionTest, EveryConvertedLayerLearns) {
   ConversionOptions chosen = options();
   chosen.train_from = 2;
