@@ -1,9 +1,10 @@
 """The tables of all attention mechanisms and position rules: docs/mechanisms.md and docs/mechanisms.json.
 
-    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--build build/release] [--only NAME..]
+    python scripts/measure/mechanism_table.py --data FOLDER [--labels-csv FILE] [--pictures N] [--build build/release]
+                                              [--only NAME..]
 
 For every mechanism of the registry, and softmax with every position rule, in all layers of the bundled DeiT-Tiny without
-any training: top-1 over FOLDER (whatever `hydrascope evaluate` takes) at two sizes; and at three sizes GFLOP of the
+any training: top-1 over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at three sizes GFLOP of the
 network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near
 the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they are, --near-pictures
 FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is written when it is
@@ -47,7 +48,8 @@ def near_mass(answer: Json | str) -> Value:
 def measure(program: Path, name: str, rules: list[str], arguments: argparse.Namespace) -> Json:
     """A row: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
     chosen = ["--attn", "softmax", "--rel-pos", name] if name in rules else ["--attn", name]
-    data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else [])]
+    data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else []),
+            *(["--limit-images", arguments.pictures] if arguments.pictures else [])]
     row: Json = {"name": name, "sizes": {}}
     for label, size in SIZES.items():
         at_size = [*chosen, "--img-size", size]
@@ -124,6 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", help="labelled images for `hydrascope evaluate`")
     parser.add_argument("--labels-csv", help="passed on to `hydrascope evaluate`")
+    parser.add_argument("--pictures", type=int, help="evaluate so many pictures, evenly spread")
     parser.add_argument("--near-pictures", default=str(ROOT / "assets" / "images"))
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
     parser.add_argument("--rounds", type=int, default=10)
@@ -142,7 +145,7 @@ def main() -> None:
         if unknown := set(chosen) - set(names + rules):
             parser.error(f"no mechanism and no rule: {', '.join(sorted(unknown))}")
         kept = json.loads(raw.read_text())["rows"] if raw.exists() else []
-        result = {"doctor": facts_of_the_machine(program), "data": Path(arguments.data).name, "rows": kept}
+        result = {"doctor": facts_of_the_machine(program), "data": Path(arguments.data).name, "pictures": arguments.pictures, "rows": kept}
         for name in chosen:
             row = measure(program, name, rules, arguments)
             result["rows"] = [other for other in result["rows"] if other["name"] != name] + [row]
@@ -152,6 +155,8 @@ def main() -> None:
     measured = sorted(result["rows"], key=by_top1)
     mechanisms = [row for row in measured if row["name"] in names]
     with_rules = [row for row in measured if row["name"] in rules]
+    pictures = result["pictures"]
+    of_pictures = f"{pictures} pictures (a standard error of up to {50 / pictures ** 0.5:.0f} points) of " if pictures else ""
     text = f"""# Attention mechanisms
 
 Every mechanism can be chosen for every layer: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt
@@ -159,7 +164,7 @@ hydra.scale=none`. This page is written by `scripts/measure/mechanism_table.py` 
 measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
-parameters at their initialisation. Top-1 over {result["data"]}; near mass is how much of the weight of softmax, of the layers'
+parameters at their initialisation. Top-1 over {of_pictures}{result["data"]}; near mass is how much of the weight of softmax, of the layers'
 own queries and keys, lies on patches near the query and on the prefix, on average (`hydrascope diagnose`). GFLOP,
 milliseconds (median) and peak resident memory of the process, libraries included, are those of a forward pass of one image in
 float32 as commands run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its
