@@ -32,7 +32,7 @@ std::vector<std::string> subcommands_of(const Option& option) {
 CommandSpec models_spec() {
   CommandSpec spec;
   spec.name = "models";
-  spec.summary = "list models and attention mechanisms, describe or create one";
+  spec.summary = "list models and attention mechanisms; describe, create or fetch one";
   spec.group = "Make and inspect models";
   spec.subcommands = {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},

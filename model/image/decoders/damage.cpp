@@ -44,10 +44,13 @@ bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
 
 /// Every scan must be followed by a marker. One scan that holds all components is the whole
 /// picture, and Pillow takes it with nothing after it that makes sense; several scans must reach
-/// the end of the image (0xD9). What follows that is of no interest.
+/// the end of the image (0xD9). What follows that is of no interest. stb_image makes pictures
+/// without a scan, and without a table of steps.
 std::string find_jpeg_damage(ByteView file) {
   bool progressive = false;
   bool is_complete = false;
+  bool has_steps = false;
+  bool has_scan = false;
   std::uint32_t frame_components = 0;
   std::size_t at = 2;
   while (at + 1 < file.size()) {
@@ -56,7 +59,7 @@ std::string find_jpeg_damage(ByteView file) {
       ++at;
       continue;
     }
-    if (marker == 0xD9) return "";
+    if (marker == 0xD9) return has_scan ? "" : "there is no picture in the file";
     if (marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8)) {
       at += 2;
       continue;
@@ -68,7 +71,11 @@ std::string find_jpeg_damage(ByteView file) {
       if (!has_sound_huffman_tables(file, payload, at)) {
         return "a Huffman table has more than 256 codes";
       }
+    } else if (marker == 0xDB) {
+      has_steps = true;
     } else if (marker == 0xDA) {
+      if (!has_steps) return "the picture's data comes without a table of steps";
+      has_scan = true;
       const std::uint32_t scan_components = file.u8(payload);
       at = find_marker_behind_scan(file, at);
       if (at >= file.size() && !is_complete)
