@@ -39,6 +39,8 @@ struct Question {
   std::array<std::uint8_t, 3> background{};
 };
 
+constexpr std::uint32_t kLongestText = 1 << 16;
+
 /// Before the pixels, or why there are none and what the user can do.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
@@ -147,6 +149,7 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
 
 int DecodingWorkers::end(const Worker& worker) noexcept {
   ::close(worker.socket);
+  ::kill(worker.process, SIGKILL);  // changes nothing where it has ended
   int status = 0;
   while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) continue;
   return status;
@@ -174,14 +177,22 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
         picture.rgb.resize(static_cast<std::size_t>(3 * pixels));
         return receive(worker.socket, picture.rgb);
       }
+      // What a hostile picture has taken over may say anything.
+      if (std::max(answer.text_size, answer.hint_size) > kLongestText) return false;
       text.resize(answer.text_size);
       hint.resize(answer.hint_size);
       return receive(worker.socket, text) && receive(worker.socket, hint);
     };
-    const bool has_answer = send_all(worker.socket, bytes_of(question)) &&
-                            send_all(worker.socket, bytes_of(name)) &&
-                            receive_one(worker.socket, answer) && receive_rest();
-    if (!has_answer) {
+    bool has_answer = false;
+    try {
+      has_answer = send_all(worker.socket, bytes_of(question)) &&
+                   send_all(worker.socket, bytes_of(name)) && receive_one(worker.socket, answer) &&
+                   receive_rest();
+    } catch (const std::bad_alloc&) {
+      end(worker);
+      throw;
+    }
+    if (!has_answer) {  // it has ended, or does not keep to the order of things
       const int status = end(worker);
       const bool is_late = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
       if (!worker.is_new && !is_late) continue;

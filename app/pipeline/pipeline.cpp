@@ -343,7 +343,7 @@ class Pipeline {
       PipelineResult& result = batch.items[i].result;
       const auto index = static_cast<std::int64_t>(i);
       result.logits = logits.select(0, index);
-      require_finite_logits(result);
+      if (options_.refuses_nan) require_finite_logits(result);
       waiting_bytes_ -= byte_size(result);
       if (!options_.keep_input || result.error) result.tensor.reset();
       if (tokens.defined()) result.tokens = tokens.select(0, index);

@@ -37,6 +37,7 @@ struct PipelineOptions {
   /// Of a picture in several views, as far as they are known: the classes whose best view's tokens
   /// are kept. May be empty: none.
   std::function<std::vector<std::int64_t>(const BestViews&)> explained_classes;
+  bool refuses_nan = true;    ///< logits that are not finite are their picture's failure
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;

@@ -62,9 +62,10 @@ class ModulesUnderTraining final : public model::inference::SynchronousEngine {
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,
-                               const PipelineOptions& pipeline,
+                               PipelineOptions pipeline,
                                const model::training::FailureReport& on_failure,
                                model::training::ProcessGroup& group) {
+  pipeline.refuses_nan = false;  // the loss says so, of all pictures at once
   ModulesUnderTraining modules(model, device, autocast);
   const auto stride = static_cast<std::size_t>(group.world_size());
   std::size_t next = static_cast<std::size_t>(group.rank());

@@ -51,7 +51,7 @@ struct ValidationScore {
 ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device device,
                                model::training::Autocast autocast,
                                const std::vector<LabelledPicture>& pictures,
-                               const PipelineOptions& pipeline,
+                               PipelineOptions pipeline,
                                const model::training::FailureReport& on_failure,
                                model::training::ProcessGroup& group);
 
