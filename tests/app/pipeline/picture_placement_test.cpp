@@ -88,14 +88,22 @@ std::vector<double> brightness(const TransformConfig& config, const Picture& pic
   return means;
 }
 
+/// Where cell `cell` begins in the picture, in pixels.
+double cell_edge(const viz::Axis& axis, std::int64_t cell) {
+  const double position = static_cast<double>(cell) * static_cast<double>(axis.output) /
+                          static_cast<double>(axis.cells);
+  return (position + static_cast<double>(axis.window_start)) * static_cast<double>(axis.picture) /
+         static_cast<double>(axis.resized);
+}
+
 /// Cells that lie on the picture as a whole.
 std::vector<std::int64_t> whole_cells(const viz::Axis& axis) {
   std::vector<std::int64_t> cells;
   const auto [begin, end] = viz::seen(axis);
   constexpr double kRounding = 0.51;
   for (std::int64_t cell = 0; cell < axis.cells; ++cell) {
-    if (viz::cell_edge(axis, cell) >= static_cast<double>(begin) - kRounding &&
-        viz::cell_edge(axis, cell + 1) <= static_cast<double>(end) + kRounding)
+    if (cell_edge(axis, cell) >= static_cast<double>(begin) - kRounding &&
+        cell_edge(axis, cell + 1) <= static_cast<double>(end) + kRounding)
       cells.push_back(cell);
   }
   return cells;
