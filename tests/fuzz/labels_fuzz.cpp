@@ -21,6 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                     "a class is found by its name");
     }
     static_cast<void>(labels.find_name(text));
-  });
+  }, 1000);
   return 0;
 }
