@@ -48,11 +48,11 @@ mkdir -p "$build"
 # Valid files of the target's kind that lie in the repository.
 seeds_of() {
   case $1 in
-    safetensors) find tests/data tests/corpus -name '*.safetensors*' ;;
-    torch_file) find tests/data tests/corpus -name '*.pt' -o -name '*.pth' -o -name '*.bin' ;;
+    safetensors) find tests/data tests/corpus -type f -name '*.safetensors*' ;;
+    torch_file) find tests/data tests/corpus -type f -regex '.*[.]\(pt\|pth\|bin\)' ;;
     picture | decode) find tests/data/images tests/corpus/pictures -type f ;;
-    json | hub | state | results) find tests/data tests/corpus -name '*.json' ;;
-    labels | csv) find assets/labels tests/corpus -name '*.txt' -o -name '*.csv' ;;
+    json | hub | state | results) find tests/data tests/corpus -type f -name '*.json' ;;
+    labels | csv) find assets/labels tests/corpus -type f -regex '.*[.]\(txt\|csv\)' ;;
   esac 2>/dev/null || true
 }
 dictionary_of() {
@@ -75,7 +75,7 @@ fuzz() {
   done < <(seeds_of "$target")
   local known=("tests/fuzz/corpus/$target" "$seeds")
   [ ! -d "tests/fuzz/findings/$target" ] || known+=("tests/fuzz/findings/$target")
-  UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 \
+  ASAN_SYMBOLIZER_PATH=$(command -v llvm-symbolizer || true) UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 \
     "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=$most -print_final_stats=1 \
     -dict="tests/fuzz/dictionaries/$(dictionary_of "$target").dict" -artifact_prefix="$findings/" "$work" "${known[@]}" \
     >"$log" 2>&1 || status=$?

@@ -101,6 +101,8 @@ bool has_subfolders(const fs::path& folder) {
 }
 
 std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view name) {
+  // The system would take what stands before a zero byte for the name.
+  if (name.find('\0') != std::string_view::npos) return std::nullopt;
   std::error_code error;
   const fs::directory_entry entry(folder / name, error);
   if (error) return std::nullopt;
@@ -150,6 +152,7 @@ bool has_wildcard(std::string_view text) {
 }
 
 bool matches_segment(std::string_view segment, std::string_view name) {
+  if (segment.find('\0') != std::string_view::npos) return false;  // no name holds a zero byte
   // Characters are UTF-8's whatever locale the user has; without this one they are bytes.
   static const locale_t kUtf8 = ::newlocale(LC_ALL_MASK, "C.UTF-8", nullptr);
   const locale_t before = kUtf8 == nullptr ? nullptr : ::uselocale(kUtf8);

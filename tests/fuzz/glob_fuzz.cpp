@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bool is_segment = parts[0].find('/') == std::string_view::npos;
   if (is_segment && parts[1].find('/') == std::string_view::npos) {
     static_cast<void>(app::matches_segment(parts[0], parts[1]));
-    if (!parts[0].empty() && !app::has_wildcard(parts[0]))
+    const bool is_name = !parts[0].empty() && parts[0].find('\0') == std::string_view::npos;
+    if (is_name && !app::has_wildcard(parts[0]))
       require(app::matches_segment(parts[0], parts[0]), "a name matches itself");
   }
   std::vector<std::string> found;

@@ -17,7 +17,7 @@ std::vector<std::string> lines_of(std::string_view text) {
   std::vector<std::string> lines;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
-    // What a process is started with has no zero bytes, and an end of its file is not waited for on a device.
+    // What a process is started with has no zero bytes.
     const std::string_view line = text.substr(0, std::min(end, text.find('\0')));
     lines.emplace_back(line);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
@@ -25,13 +25,10 @@ std::vector<std::string> lines_of(std::string_view text) {
   return lines;
 }
 
-void ask_for_everything(const app::ParsedOptions& options) {
-  gives_result([&] { app::input_words(options); });
-  gives_result([&] { app::output_request(options); });
-  if (!options.declares("device")) return;
-  gives_result([&] { app::model_request(options); });
-  gives_result([&] { app::run_request(options, app::AutoExif::upright); });
-  if (options.declares("crop-pct")) gives_result([&] { app::transform_request(options); });
+/// Of the commands that are asked for pictures; the others ask for parts of it.
+void ask(const app::CommandSpec& command, const app::ParsedOptions& options) {
+  if (command.name == "classify" || command.name == "visualize" || command.name == "evaluate")
+    app::pictures_request(options, app::AutoExif::upright);
 }
 
 }  // namespace
@@ -45,12 +42,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const app::CommandSpec* command = app::find_command(words.front());
   if (command == nullptr) return 0;
   words.erase(words.begin());
-  gives_result([&] { ask_for_everything(app::parse(*command, words, app::ConfigFile::left_alone)); });
+  gives_result([&] { ask(*command, app::parse(*command, words, app::ConfigFile::left_alone)); });
   words.insert(words.begin(), "--config=" + kFolder.write("config.json", parts[1]).string());
   words.erase(std::next(words.begin()), words.end());
   gives_result([&] {
     const app::ParsedOptions options = app::parse(*command, words);
-    ask_for_everything(options);
+    gives_result([&] { ask(*command, options); });
     const std::string dumped = options.dump_config();
     words.front() = "--config=" + kFolder.write("again.json", dumped).string();
     require(app::parse(*command, words).dump_config() == dumped, "what is written is read");
