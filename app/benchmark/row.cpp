@@ -195,10 +195,9 @@ BenchmarkResult read_benchmark(const std::string& file) {
   const auto read_header = [&](const nlohmann::json& json) {
     if (json.is_object()) {
       for (const auto& [key, value] : json.items())
-        result.header[key] =
-            value.is_string()       ? value.get<std::string>()
-            : value.is_structured() ? checkpoint::describe(value)
-                                    : value.dump();
+        result.header[key] = value.is_string()       ? value.get<std::string>()
+                             : value.is_structured() ? checkpoint::describe(value)
+                                                     : value.dump();
     }
   };
   const nlohmann::json whole = nlohmann::json::parse(text, nullptr, false);

@@ -20,8 +20,9 @@ const model::MechanismRegistration kAlpha(
                  model::of_stored_tensors(model::IntegerOption("seed", 0, 0, 99, "of tensors")),
                  model::SwitchOption("on", false, "a switch")},
      .former_options = {{"form", "plain"}}});
-const model::MechanismRegistration kBeta(
-    {.name = "b", .options = {model::ExtentOption("size", "patches")}, .takes_positions = true});
+const model::MechanismRegistration kBeta({.name = "b",
+                                          .options = {model::ExtentOption("size", "patches")},
+                                          .takes_positions = true});
 const model::PositionRegistration kTurn(
     {.name = "fuzz_turn",
      .aliases = {"t"},

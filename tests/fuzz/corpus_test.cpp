@@ -12,12 +12,14 @@
 #include <vector>
 
 // The build renames each target's functions, so that all are one program, and lists them.
-#define HYDRASCOPE_TARGET(name) extern "C" int fuzz_##name(const std::uint8_t* data, std::size_t size);
+#define HYDRASCOPE_TARGET(name) \
+  extern "C" int fuzz_##name(const std::uint8_t* data, std::size_t size);
 HYDRASCOPE_FUZZ_TARGETS
 #undef HYDRASCOPE_TARGET
 
 /// libFuzzer's; nothing is changed here.
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* /*data*/, std::size_t size, std::size_t /*most*/) {
+extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* /*data*/, std::size_t size,
+                                        std::size_t /*most*/) {
   return size;
 }
 

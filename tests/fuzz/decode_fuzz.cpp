@@ -14,10 +14,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     hydrascope::fuzz::require(picture.width > 0 && picture.height > 0 &&
                                   std::int64_t{picture.width} * picture.height <= kMostPixels,
                               "sizes are within the limit");
-    hydrascope::fuzz::require(
-        picture.rgb.size() == std::size_t{3} * static_cast<std::size_t>(picture.width) *
-                                  static_cast<std::size_t>(picture.height),
-        "every pixel is there");
+    hydrascope::fuzz::require(picture.rgb.size() == std::size_t{3} *
+                                                        static_cast<std::size_t>(picture.width) *
+                                                        static_cast<std::size_t>(picture.height),
+                              "every pixel is there");
   });
   return 0;
 }

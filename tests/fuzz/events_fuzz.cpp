@@ -19,7 +19,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = kFolder.write(kEvents, is_framed ? std::string_view(record) : parts[2]);
   const auto given = std::filesystem::file_size(file);
   hydrascope::fuzz::gives_result([&] { training::EventFile(kFolder.path(), kStep); });
-  require(std::filesystem::file_size(file) <= given + 64, "nothing but the beginning of a file is added");
+  require(std::filesystem::file_size(file) <= given + 64,
+          "nothing but the beginning of a file is added");
   hydrascope::fuzz::gives_result([&] {
     training::MetricLog log(kFolder.path(), kStep);
     log.add_epoch({kStep + 1, 1, {{"loss", 0.5}}});

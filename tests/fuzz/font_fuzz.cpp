@@ -17,7 +17,8 @@ void draw(const viz::Font& font, std::string_view text) {
   require(font.measure(cut, 12).width <= kWidth, "what fits is as wide as there is room");
   font.draw(canvas, text, static_cast<int>(text.size() % 50) - 20, 3, 12, {1, 2, 3});
   const viz::TextBlock block({std::string(text)}, font, 12, kWidth);
-  require(block.lines().size() <= 3 && block.width() <= kWidth, "a block is as small as it was told");
+  require(block.lines().size() <= 3 && block.width() <= kWidth,
+          "a block is as small as it was told");
   block.draw(canvas, 0, 0, {1, 2, 3});
 }
 

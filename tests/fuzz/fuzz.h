@@ -45,7 +45,8 @@ bool gives_result(Read read, std::size_t longest_message = 20000) {
     return true;
   } catch (const Error& error) {
     const std::string_view what = error.what();
-    require(error.code() != ErrorCode::internal, "what is wrong with an input is not the program's mistake");
+    require(error.code() != ErrorCode::internal,
+            "what is wrong with an input is not the program's mistake");
     require(!what.empty() && what.size() < longest_message, "messages are there and short");
     return false;
   }
@@ -67,7 +68,8 @@ inline std::vector<std::string_view> parts_of(std::string_view input, std::size_
 class Folder {
  public:
   Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "hydrascope_fuzz_XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "hydrascope_fuzz_XXXXXX").string();
     require(::mkdtemp(pattern.data()) != nullptr, "there is room for a folder");
     path_ = pattern;
   }

@@ -17,8 +17,8 @@ const hydrascope::fuzz::Folder& tree() {
   static const bool kIsMade = [] {
     namespace fs = std::filesystem;
     fs::create_directories(kFolder.path() / "a" / "bb" / ".hidden");
-    for (const char* file : {"x1.jpg", "x2.png", "a/y[1].jpg", "a/bb/z.jpg", "a/bb/.hidden/z.jpg", "a/\xC3\xA9.jpg",
-                             "a/-", "a/bb/]"})
+    for (const char* file : {"x1.jpg", "x2.png", "a/y[1].jpg", "a/bb/z.jpg", "a/bb/.hidden/z.jpg",
+                             "a/\xC3\xA9.jpg", "a/-", "a/bb/]"})
       kFolder.write(file, "");
     fs::create_directory_symlink("..", kFolder.path() / "a" / "up");
     fs::create_symlink("nothing", kFolder.path() / "a" / "broken");

@@ -17,7 +17,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(checkpoint::find_bad_utf8(text) <= size, "a place in the text");
   gives_result([&] {
     const nlohmann::json value = checkpoint::parse_json(text, "text", "fuzz");
-    require(checkpoint::parse_json(value.dump(), "text", "fuzz") == value, "what is written is read");
+    require(checkpoint::parse_json(value.dump(), "text", "fuzz") == value,
+            "what is written is read");
     require(!checkpoint::describe(value).empty(), "every value has a description");
   });
   static_cast<void>(checkpoint::quote(text));

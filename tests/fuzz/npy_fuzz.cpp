@@ -29,8 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (rank < 32) {
     const std::string header = app::npy_header(shape);
     require(header.size() % 64 == 0 && header.back() == '\n', "values are aligned");
-    const std::size_t length =
-        static_cast<unsigned char>(header[8]) | std::size_t{static_cast<unsigned char>(header[9])} << 8;
+    const std::size_t length = static_cast<unsigned char>(header[8]) |
+                               std::size_t{static_cast<unsigned char>(header[9])} << 8;
     require(10 + length == header.size(), "a header says its length");
   }
   const auto array = kFolder.path() / "a.npy";

@@ -58,8 +58,8 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 /// Every second change is of the header alone, whose length is then made right: else nearly every change would
 /// end at the first check.
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
-                                               unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t most, unsigned seed) {
   constexpr std::size_t kLength = 8;
   std::uint64_t header = 0;
   if (size > kLength) std::memcpy(&header, data, kLength);

@@ -2,6 +2,7 @@
 #include "tests/fuzz/torch_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  hydrascope::fuzz::read_torch_file(hydrascope::fuzz::as_bytes(hydrascope::fuzz::as_text(data, size)));
+  hydrascope::fuzz::read_torch_file(
+      hydrascope::fuzz::as_bytes(hydrascope::fuzz::as_text(data, size)));
   return 0;
 }

@@ -60,7 +60,8 @@ std::int64_t whole_number(const Json& value) {
   const auto number = integer_of(value, std::numeric_limits<std::int64_t>::min(),
                                  std::numeric_limits<std::int64_t>::max());
   if (!number)
-    throw Json::type_error::create(kTypeError, "expected a whole number, found " + describe(value), &value);
+    throw Json::type_error::create(kTypeError, "expected a whole number, found " + describe(value),
+                                   &value);
   return *number;
 }
 
