@@ -76,7 +76,7 @@ fuzz() {
   local known=("tests/fuzz/corpus/$target" "$seeds")
   [ ! -d "tests/fuzz/findings/$target" ] || known+=("tests/fuzz/findings/$target")
   ASAN_SYMBOLIZER_PATH=$(command -v llvm-symbolizer || true) UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=0 \
-    "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=$most -print_final_stats=1 \
+    "$build/${target}_fuzz" -max_total_time="$seconds" -timeout=10 -report_slow_units=1000 -rss_limit_mb=2048 -max_len=$most -print_final_stats=1 \
     -dict="tests/fuzz/dictionaries/$(dictionary_of "$target").dict" -artifact_prefix="$findings/" "$work" "${known[@]}" \
     >"$log" 2>&1 || status=$?
   # The last line of progress that says what was reached: "#123	REDUCE cov: 45 ft: 67 ...".

@@ -46,7 +46,8 @@ TEST(MatchesSegment, ManyStarsTakeNoExponentialTime) {
 }
 
 TEST(MatchesSegment, AnOpenSetStandsForItselfWhateverFollows) {
-  for (const char* name : {"a[.b", "a[=b", "a[:b", "[[.", "a[!"}) EXPECT_TRUE(matches_segment(name, name)) << name;
+  for (const char* name : {"a[.b", "a[=b", "a[:b", "[[.", "a[!"})
+    EXPECT_TRUE(matches_segment(name, name)) << name;
   EXPECT_TRUE(matches_segment("a[.*", "a[.jpg"));
 }
 
