@@ -47,7 +47,7 @@ if(HYDRASCOPE_CCACHE)
 endif()
 if(HYDRASCOPE_SANITIZE)
   target_compile_options(hydrascope_compiler INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HYDRASCOPE_SANITIZE} -fno-omit-frame-pointer>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HYDRASCOPE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(hydrascope_compiler INTERFACE -fsanitize=${HYDRASCOPE_SANITIZE})
 endif()
 

@@ -4,7 +4,8 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
-# With the argument `tests` it also fetches what only tests use: TensorBoard's reader, clang-format 14 and curl.
+# With the argument `tests` it also fetches what only tests use: TensorBoard's reader, clang-format 14, curl, and
+# clang 19 for libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -28,7 +29,12 @@ need_command cmake cmake
 need_command ninja ninja-build
 need_command git git
 need_command python3 python3
-[ "${1:-}" != tests ] || { need_command clang-format-14 clang-format-14; need_command curl curl; }
+if [ "${1:-}" = tests ]; then
+  need_command clang-format-14 clang-format-14
+  need_command curl curl
+  need_command clang++-19 clang-19  # libFuzzer
+  need_package libclang-rt-19-dev
+fi
 python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
 if command -v dpkg-query >/dev/null 2>&1; then
   for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libgtest-dev libgmock-dev ca-certificates; do

@@ -4,6 +4,8 @@
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
+#include "model/checkpoint/formats/json_fields.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "viz/charts/chart_page.h"
 
 #include <algorithm>
@@ -102,13 +104,24 @@ std::string text_row(const BenchmarkRow& row) {
   return text_line(cells);
 }
 
+void read(const nlohmann::json& json, std::int64_t& value) {
+  value = checkpoint::whole_number(json);
+}
+void read(const nlohmann::json& json, std::array<std::int64_t, 2>& value) {
+  for (std::size_t i = 0; i < value.size(); ++i) read(json.at(i), value[i]);
+}
+template <class Value>
+void read(const nlohmann::json& json, Value& value) {
+  value = json.get<Value>();
+}
+
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
     const bool is_later = name == "approximations" || name == "error";
     if (is_later && !json.contains(name)) return;  // of an earlier version
     try {
-      value = json.at(std::string(name)).get<std::decay_t<decltype(value)>>();
+      read(json.at(std::string(name)), value);
     } catch (const nlohmann::json::exception& error) {
       throw Error(ErrorCode::failed, "a row's " + std::string(name) + ": " + error.what(), file);
     }
@@ -182,7 +195,9 @@ BenchmarkResult read_benchmark(const std::string& file) {
   const auto read_header = [&](const nlohmann::json& json) {
     if (json.is_object()) {
       for (const auto& [key, value] : json.items())
-        result.header[key] = value.is_string() ? value.get<std::string>() : value.dump();
+        result.header[key] = value.is_string()       ? value.get<std::string>()
+                             : value.is_structured() ? checkpoint::describe(value)
+                                                     : value.dump();
     }
   };
   const nlohmann::json whole = nlohmann::json::parse(text, nullptr, false);

@@ -101,6 +101,8 @@ bool has_subfolders(const fs::path& folder) {
 }
 
 std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view name) {
+  // The system would take what stands before a zero byte for the name.
+  if (name.find('\0') != std::string_view::npos) return std::nullopt;
   std::error_code error;
   const fs::directory_entry entry(folder / name, error);
   if (error) return std::nullopt;
@@ -150,11 +152,23 @@ bool has_wildcard(std::string_view text) {
 }
 
 bool matches_segment(std::string_view segment, std::string_view name) {
+  if (segment.find('\0') != std::string_view::npos) return false;  // no name holds a zero byte
   // Characters are UTF-8's whatever locale the user has; without this one they are bytes.
+  // To fnmatch "[." begins something even where it does not end.
+  std::string pattern;
+  for (std::size_t i = 0; i < segment.size(); ++i) {
+    const std::size_t close = segment[i] == '[' ? closing_bracket(segment, i) : i;
+    if (close == std::string_view::npos) {
+      pattern += "[[]";
+    } else {
+      pattern += segment.substr(i, close + 1 - i);
+      i = close;
+    }
+  }
   static const locale_t kUtf8 = ::newlocale(LC_ALL_MASK, "C.UTF-8", nullptr);
   const locale_t before = kUtf8 == nullptr ? nullptr : ::uselocale(kUtf8);
   const int result =
-      ::fnmatch(std::string(segment).c_str(), std::string(name).c_str(), FNM_NOESCAPE | FNM_PERIOD);
+      ::fnmatch(pattern.c_str(), std::string(name).c_str(), FNM_NOESCAPE | FNM_PERIOD);
   if (before != nullptr) ::uselocale(before);
   return result == 0;
 }

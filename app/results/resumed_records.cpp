@@ -19,7 +19,7 @@ std::string key_of(const std::string& given) {
 std::string key_of(const OrderedJson& record) {
   OrderedJson key = OrderedJson::object();
   for (const char* name : {"input", "input_bytes"})
-    if (record.contains(name)) key[name] = record.at(name);
+    if (record.contains(name) && record.at(name).is_string()) key[name] = record.at(name);
   return json_text(key);
 }
 
@@ -32,7 +32,7 @@ ResumedRecords::ResumedRecords(const std::filesystem::path& file) : file_(file.s
   for (std::string line; std::getline(stream, line); bytes_ += line.size() + 1) {
     ++number;
     const OrderedJson record = OrderedJson::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!record.is_object() || !record.contains("input")) {
+    if (!record.is_object() || !record.contains("input") || !record.at("input").is_string()) {
       throw Error(ErrorCode::invalid_argument, "line " + std::to_string(number) + " is no record",
                   file_, "without `resume` the file is written anew");
     }

@@ -1,12 +1,10 @@
 #include "model/training/training_state.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -112,19 +110,6 @@ void remove_state(const fs::path& folder, std::int64_t step) {
   std::error_code ignored;  // the state first: one without weights would be an error later
   fs::remove(file_of(folder, step, kState), ignored);
   fs::remove(file_of(folder, step, kWeights), ignored);
-}
-
-template <class Number>
-Number parsed_field(const checkpoint::Metadata& fields, const std::string& key,
-                    const std::string& file) {
-  const auto found = fields.find(key);
-  if (found == fields.end()) throw Error(ErrorCode::decode_failed, "the state has no " + key, file);
-  const std::string& text = found->second;
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw Error(ErrorCode::decode_failed, key + " of the state is no number: " + text, file);
-  return value;
 }
 
 /// `to` becomes another name of `from`, at once; a copy where the file system has no such thing.
@@ -252,34 +237,6 @@ TrainingState load_training_state(const fs::path& file, VisionTransformerImpl& m
   load_weights(stem + std::string(kWeights), model);
   return state;
 }
-
-void require_same_run(const std::string& wanted, const std::string& of_state,
-                      const std::string& file) {
-  using Json = nlohmann::json;
-  const Json asked = Json::parse(wanted);
-  const Json found = Json::parse(of_state, nullptr, /*allow_exceptions=*/false);
-  const auto refuse = [&](const std::string& what) {
-    throw Error(ErrorCode::invalid_argument, "the state was made with other settings: " + what,
-                file, "give the options of that run, or begin anew: `force` without `resume`");
-  };
-  if (!found.is_object()) refuse("it does not say which");
-  for (const auto& [name, value] : asked.items())
-    if (!found.contains(name) || found.at(name) != value) refuse(name);
-  for (const auto& [name, value] : found.items())
-    if (!asked.contains(name)) refuse(name);
-}
-
-std::int64_t integer_field(const checkpoint::Metadata& fields, const std::string& key,
-                           const std::string& file) {
-  return parsed_field<std::int64_t>(fields, key, file);
-}
-
-double number_field(const checkpoint::Metadata& fields, const std::string& key,
-                    const std::string& file) {
-  return parsed_field<double>(fields, key, file);
-}
-
-std::string to_field(double value) { return shortest_number(value); }
 
 void load_weights(const fs::path& file, VisionTransformerImpl& model) {
   const auto contents = checkpoint::Checkpoint::open(file);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/checkpoint/formats/safetensors.h"
+#include "model/training/log/state_fields.h"
 #include "model/training/optimizer.h"
 
 #include <cstdint>
@@ -69,28 +70,11 @@ class StateFolder {
   std::optional<std::int64_t> unnamed_best_;  ///< its step
 };
 
-/// The field of a state that says which run it is of (`require_same_run`).
-inline constexpr const char* kIdentityField = "identity";
-
 /// Reads a state and copies its weights into `model`. `file` is the state, or its weights. Throws
 /// Error(not_found) when one of the two is missing, what `require_same_run` throws where the state
 /// is not of the run `identity`, Error(failed) where the weights do not fit `model`.
 TrainingState load_training_state(const std::filesystem::path& file, VisionTransformerImpl& model,
                                   const std::optional<std::string>& identity = {});
-
-/// Two descriptions of a run, JSON objects: of the one that goes on and of the one that wrote
-/// `file`. Throws Error(invalid_argument) naming the first entry that differs.
-void require_same_run(const std::string& wanted, const std::string& of_state,
-                      const std::string& file);
-
-/// The number that field `key` of a state is. Throws Error(decode_failed) naming `file` where there
-/// is none.
-std::int64_t integer_field(const checkpoint::Metadata& fields, const std::string& key,
-                           const std::string& file);
-double number_field(const checkpoint::Metadata& fields, const std::string& key,
-                    const std::string& file);
-/// Every digit of `value`: a resumed run goes on with the same number.
-std::string to_field(double value);
 
 /// Copies the weights of `file` into `model`, which must be of the same configuration.
 void load_weights(const std::filesystem::path& file, VisionTransformerImpl& model);

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -60,7 +61,19 @@ std::uint32_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at,
   return value;
 }
 
-/// Whether the tables that shapes are read from are there, and whole.
+/// Of a table, as its maker computed it: the sum of its words, the last one filled up with zeros.
+std::uint32_t checksum(std::span<const std::uint8_t> table, bool is_head) {
+  constexpr std::size_t kWord = 4;
+  constexpr std::size_t kAdjustment = 2;  // the word of `head` that was 0 then
+  std::uint32_t sum = 0;
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (is_head && i / kWord == kAdjustment) continue;
+    sum += std::uint32_t{table[i]} << (8 * (kWord - 1 - i % kWord));
+  }
+  return sum;
+}
+
+/// Whether the tables that shapes are read from are there, and as they were made.
 bool has_tables(const std::vector<std::uint8_t>& bytes) {
   constexpr std::size_t kHeader = 12;
   constexpr std::size_t kEntry = 16;
@@ -72,11 +85,14 @@ bool has_tables(const std::vector<std::uint8_t>& bytes) {
   std::size_t found = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t entry = kHeader + i * kEntry;
-    const std::uint64_t end = std::uint64_t{big_endian(bytes, entry + 8, 4)} +
-                              std::uint64_t{big_endian(bytes, entry + 12, 4)};
-    if (end > bytes.size()) return false;
+    const std::size_t offset = big_endian(bytes, entry + 8, 4);
+    const std::size_t length = big_endian(bytes, entry + 12, 4);
+    if (offset + length > bytes.size()) return false;
     const std::string tag(bytes.begin() + static_cast<std::ptrdiff_t>(entry),
                           bytes.begin() + static_cast<std::ptrdiff_t>(entry) + 4);
+    if (checksum(std::span(bytes).subspan(offset, length), tag == "head") !=
+        big_endian(bytes, entry + 4, 4))
+      return false;
     found += std::ranges::find(kNeeded, tag) != kNeeded.end() ? 1 : 0;
   }
   return found == kNeeded.size();

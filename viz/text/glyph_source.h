@@ -18,8 +18,8 @@ struct InkBox {
 
 class GlyphSource {
  public:
-  /// Fonts are trusted: the table directory is checked, what the tables say is not. Throws
-  /// Error(not_found, unreadable, decode_failed).
+  /// Fonts are trusted: that its tables are there and have their checksums is checked, what they say
+  /// is not. Throws Error(not_found, unreadable, decode_failed).
   explicit GlyphSource(const std::filesystem::path& file);
   ~GlyphSource();
   GlyphSource(GlyphSource&&) noexcept;

@@ -5,6 +5,7 @@
 #include "model/checkpoint/formats/strict_json.h"
 
 #include <cmath>
+#include <limits>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -53,6 +54,16 @@ std::optional<std::vector<Number>> list_of(const Json& value, std::size_t count,
 }
 
 }  // namespace
+
+std::int64_t whole_number(const Json& value) {
+  constexpr int kTypeError = 302;  // nlohmann's own number for a type that does not fit
+  const auto number = integer_of(value, std::numeric_limits<std::int64_t>::min(),
+                                 std::numeric_limits<std::int64_t>::max());
+  if (!number)
+    throw Json::type_error::create(kTypeError, "expected a whole number, found " + describe(value),
+                                   &value);
+  return *number;
+}
 
 JsonFields::JsonFields(const Json& object, std::string subject, std::string path)
     : object_(&object), subject_(std::move(subject)), path_(std::move(path)) {}

@@ -51,6 +51,10 @@ class JsonFields {
   std::string path_;
 };
 
+/// The whole number that `value` is. Throws nlohmann's type_error for anything else: `get` would take a fraction, and
+/// a number that 64 bits have no room for.
+std::int64_t whole_number(const nlohmann::json& value);
+
 /// A JSON text whose outermost value is an object. Throws Error(decode_failed) for bad UTF-8, bad
 /// JSON, keys that come twice and nesting without end.
 nlohmann::json parse_json_object(std::string_view text, const std::string& subject);

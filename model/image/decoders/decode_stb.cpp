@@ -4,6 +4,7 @@
 #include "model/image/decoders/byte_view.h"
 #include "model/image/decoders/decoders.h"
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,6 +16,11 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #endif
+// Zeroed: version 2.27 decodes by Huffman tables that a JPEG names and never defines, and what lies in their place
+// leads it outside its arrays.
+#define STBI_MALLOC(size) std::calloc(1, size)
+#define STBI_REALLOC(memory, size) std::realloc(memory, size)
+#define STBI_FREE(memory) std::free(memory)
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO

@@ -1,6 +1,7 @@
 #include "model/training/distillation/conversion_history.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/json_fields.h"
 
 #include <nlohmann/json.hpp>
 
@@ -84,6 +85,9 @@ struct Reader {
   template <class Field>
   void operator()(const char* key, Field& field) const {
     field = json.at(key).get<Field>();
+  }
+  void operator()(const char* key, std::int64_t& field) const {
+    field = checkpoint::whole_number(json.at(key));
   }
   /// JSON has no NaN: it was written as null.
   void operator()(const char* key, double& field) const {

@@ -28,7 +28,7 @@ import urllib.parse
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/corpus/states/0.1/tiny"
-IMAGES = SOURCE / "tests/data/images"
+IMAGES = SOURCE / "tests/corpus/pictures/good"
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 MOST_GROWTH = 50  # MB
 

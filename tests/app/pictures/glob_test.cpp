@@ -45,6 +45,17 @@ TEST(MatchesSegment, ManyStarsTakeNoExponentialTime) {
   EXPECT_FALSE(matches_segment(pattern + "b", std::string(2000, 'a')));
 }
 
+TEST(MatchesSegment, AnOpenSetStandsForItselfWhateverFollows) {
+  for (const char* name : {"a[.b", "a[=b", "a[:b", "[[.", "a[!"})
+    EXPECT_TRUE(matches_segment(name, name)) << name;
+  EXPECT_TRUE(matches_segment("a[.*", "a[.jpg"));
+}
+
+TEST(MatchesSegment, NoNameHoldsAZeroByte) {
+  EXPECT_FALSE(matches_segment(std::string("*\0b", 3), "a"));
+  EXPECT_FALSE(find_entry(::testing::TempDir(), std::string("\0", 1)).has_value());
+}
+
 TEST(MatchesSegment, QuestionMarkIsOneCharacter) {
   EXPECT_TRUE(matches_segment("a?c", "abc"));
   EXPECT_FALSE(matches_segment("a?c", "ac"));

@@ -122,6 +122,9 @@ TEST(FontTest, FilesThatAreNoFontsAreRefused) {
       testing::read_bytes(HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf");
   EXPECT_ERROR(Font({folder.write("cut.ttf", whole.substr(0, whole.size() / 2))}), decode_failed,
                "damaged");
+  std::string changed = whole;
+  changed[changed.size() / 2] ^= 1;
+  EXPECT_ERROR(Font({folder.write("changed.ttf", changed)}), decode_failed, "damaged");
 }
 
 }  // namespace
