@@ -37,6 +37,15 @@ def tensor_of(file: Path, mean: list[float], std: list[float]) -> torch.Tensor:
     return torch.from_numpy(((pixels - mean) / std).transpose(2, 0, 1)[None])
 
 
+def judged(model: torch.nn.Module, answer, pictures: list[torch.Tensor]) -> dict:
+    """Logits in float64, and how far the model's own float32 is from them: the unit for a fair tolerance."""
+    with torch.no_grad():
+        narrow = torch.cat([answer(model.float(), picture.float()) for picture in pictures]).double()
+        exact = torch.cat([answer(model.double(), picture) for picture in pictures])
+    model.float()
+    return {"logits": exact.tolist(), "float32_error": float(f"{(narrow - exact).abs().max().item():.3g}")}
+
+
 def timm_models():
     """Name -> model, as timm's names and keywords make it."""
     import timm
@@ -68,10 +77,9 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
 
     def row(file: str, model: torch.nn.Module, writer: str, arguments: str = "") -> None:
         config = model.pretrained_cfg
-        with torch.no_grad():
-            logits = [model.double()(tensor_of(weights / name, config["mean"], config["std"]))[0].tolist() for name in INPUTS]
-        rows.append({"kind": "weights", "file": f"weights/{file}", "by": writer, "arguments": arguments, "logits": logits})
-        model.float()
+        pictures = [tensor_of(weights / name, config["mean"], config["std"]) for name in INPUTS]
+        expected = judged(model, lambda made, picture: made(picture), pictures)
+        rows.append({"kind": "weights", "file": f"weights/{file}", "by": writer, "arguments": arguments, **expected})
 
     versions = f"timm {timm.__version__}, torch {torch.__version__.partition('+')[0]}"
     for name, model, arguments in timm_models():
@@ -166,18 +174,14 @@ def step_transformers(corpus: Path, rows: list, answers: dict) -> None:
             # The names that version 5 has in memory; save_pretrained writes those of version 4.
             save_file(model.state_dict(), folder / "model.safetensors")
         processor.save_pretrained(folder)
-        model.double()
-        with torch.no_grad():
-            logits = [
-                model(tensor_of(weights / file, processor.image_mean, processor.image_std), interpolate_pos_encoding=True).logits[0].tolist()
-                for file in INPUTS
-            ]
+        pictures = [tensor_of(weights / file, processor.image_mean, processor.image_std) for file in INPUTS]
+        expected = judged(model, lambda made, picture: made(picture, interpolate_pos_encoding=True).logits, pictures)
         picture = Image.open(corpus / "pictures" / "good" / "colour.png").convert("RGB")
         pixels = np.asarray(processor(picture, return_tensors="pt")["pixel_values"][0], dtype=np.float32)
         answers[str(folder.relative_to(corpus))] = pixels
         rows.append(
             {"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
-             "arguments": "--pos-interp hf", "logits": logits, "processed": "pictures/good/colour.png"}
+             "arguments": "--pos-interp hf", **expected, "processed": "pictures/good/colour.png"}
         )
 
 
