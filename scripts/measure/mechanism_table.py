@@ -8,7 +8,7 @@ any training: top-1 over N pictures of FOLDER (whatever `hydrascope evaluate` ta
 network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near
 the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they are, --near-pictures
 FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is written when it is
-there. Only the standard library is used. Nothing else should run on the machine meanwhile.
+there. Only the standard library is used. Nothing else should run on the machine while costs are measured.
 """
 
 import argparse
@@ -45,28 +45,30 @@ def near_mass(answer: Json | str) -> Value:
     return sum(layers) / len(layers)
 
 
-def measure(program: Path, name: str, rules: list[str], arguments: argparse.Namespace) -> Json:
-    """A row: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
+def measure(program: Path, name: str, rules: list[str], row: Json, arguments: argparse.Namespace) -> Json:
+    """The row with what is measured now: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
     chosen = ["--attn", "softmax", "--rel-pos", name] if name in rules else ["--attn", name]
     data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else []),
             *(["--limit-images", arguments.pictures] if arguments.pictures else [])]
-    row: Json = {"name": name, "sizes": {}}
     for label, size in SIZES.items():
         at_size = [*chosen, "--img-size", size]
-        rounds = 2 if label == LARGEST else arguments.rounds
-        info = ask([program, "models", "info", *at_size], arguments.limit)
-        speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"],
-                    arguments.limit)
-        row["sizes"][label] = cells = {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
-        if not isinstance(speed, str):
-            cells["ms"] = speed["rows"][0]["ms_p50"]
-            cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
-        pictures = 1 if label == LARGEST else 8
-        cells["near_mass"] = near_mass(ask([program, "diagnose", arguments.near_pictures, *at_size, "--limit-images",
-                                            pictures], arguments.limit))
-        if label != LARGEST:
-            score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
-            cells["top1"] = value(score, "top1")
+        cells = row["sizes"].setdefault(label, {})
+        if "costs" in arguments.measure:
+            rounds = 2 if label == LARGEST else arguments.rounds
+            info = ask([program, "models", "info", *at_size], arguments.limit)
+            speed = ask([program, "benchmark", *at_size, "--warmup", 1, "--iters", rounds, "--precision", "float32"],
+                        arguments.limit)
+            cells |= {"gflops": value(info, "gflops_per_image"), "ms": speed, "peak_memory_mb": speed}
+            if not isinstance(speed, str):
+                cells["ms"] = speed["rows"][0]["ms_p50"]
+                cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
+        if "answers" in arguments.measure:
+            pictures = 1 if label == LARGEST else 8
+            cells["near_mass"] = near_mass(ask([program, "diagnose", arguments.near_pictures, *at_size, "--limit-images",
+                                                pictures], arguments.limit))
+            if label != LARGEST:
+                score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
+                cells["top1"] = value(score, "top1")
     print(json.dumps(row), flush=True)
     return row
 
@@ -131,6 +133,8 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=240, help="seconds of a command; of evaluate ten times as many")
+    parser.add_argument("--measure", nargs="+", choices=["costs", "answers"], default=["costs", "answers"],
+                        help="costs, for which nothing else may run, or top-1 and near mass; what was there stays")
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
     arguments = parser.parse_args()
@@ -147,7 +151,8 @@ def main() -> None:
         kept = json.loads(raw.read_text())["rows"] if raw.exists() else []
         result = {"doctor": facts_of_the_machine(program), "data": Path(arguments.data).name, "pictures": arguments.pictures, "rows": kept}
         for name in chosen:
-            row = measure(program, name, rules, arguments)
+            known = next((row for row in result["rows"] if row["name"] == name), {"name": name, "sizes": {}})
+            row = measure(program, name, rules, known, arguments)
             result["rows"] = [other for other in result["rows"] if other["name"] != name] + [row]
             raw.write_text(json.dumps(result, indent=1) + "\n")
     result = json.loads(raw.read_text())
