@@ -153,7 +153,6 @@ bool has_wildcard(std::string_view text) {
 
 bool matches_segment(std::string_view segment, std::string_view name) {
   if (segment.find('\0') != std::string_view::npos) return false;  // no name holds a zero byte
-  // Characters are UTF-8's whatever locale the user has; without this one they are bytes.
   // To fnmatch "[." begins something even where it does not end.
   std::string pattern;
   for (std::size_t i = 0; i < segment.size(); ++i) {
@@ -165,6 +164,7 @@ bool matches_segment(std::string_view segment, std::string_view name) {
       i = close;
     }
   }
+  // Characters are UTF-8's whatever locale the user has; without this one they are bytes.
   static const locale_t kUtf8 = ::newlocale(LC_ALL_MASK, "C.UTF-8", nullptr);
   const locale_t before = kUtf8 == nullptr ? nullptr : ::uselocale(kUtf8);
   const int result =
