@@ -61,7 +61,8 @@ MUTANTS = [
     # kernels: the rest
     ("kernels/local_convolution/local_convolution.cpp", "std::max(-reach, -row)", "std::max(-reach + (@ ? 1 : 0), -row)"),
     ("kernels/patchify/patchify.cpp", "hn::Set(d32, 0x7fff)", "hn::Set(d32, @ ? 0x8000 : 0x7fff)"),
-    ("kernels/patchify/patchify.cpp", "patch + channel * height * width", "patch + (@ ? channels - 1 - channel : channel) * height * width"),
+    ("kernels/patchify/patchify.cpp", "patch + channel * p.height * p.width",
+     "patch + (@ ? p.channels - 1 - channel : channel) * p.height * p.width"),
     ("kernels/resize/resize.cpp", "((-0.5 * x + 2.5) * x - 4) * x + 2", "(@ ? 1.04 : 1.0) * (((-0.5 * x + 2.5) * x - 4) * x + 2)"),
     ("kernels/resize/resize.cpp", "static_cast<double>(i) + 0.5)", "static_cast<double>(i) + (@ ? 0.49 : 0.5))"),
     ("kernels/attention_map/weights.cpp", "sum_of(scores, num_tokens) + eps", "sum_of(scores, num_tokens) + (@ ? 0.0F : eps)"),
@@ -73,7 +74,7 @@ MUTANTS = [
     ("model/block.cpp", "if (!ls1_.is_empty()) attended", "if (!ls1_.is_empty() && !@) attended"),
     ("model/block.cpp", "norm2_->forward(middle)", "norm2_->forward(@ ? x : middle)"),
     ("model/block.cpp", ".eps(config.layer_norm_eps)", ".eps(@ ? 1e-5 : config.layer_norm_eps)"),
-    ("model/block.cpp", "at::gelu(fc1_->forward(x))", "at::gelu(fc1_->forward(x), @ ? \"tanh\" : \"none\")"),
+    ("model/block.cpp", "at::gelu(hidden)", "at::gelu(hidden, @ ? \"tanh\" : \"none\")"),
     ("model/attention/mechanisms/softmax.cpp", "return (scores * query_scale(grid)).softmax(-1);",
      "return (@ ? scores : scores * query_scale(grid)).softmax(-1);"),
     ("model/attention/hydra_attention.cpp", "std::max(0.0, 1 - held)", "std::max(0.0, 1 - (@ ? 0.0 : held))"),
