@@ -232,7 +232,7 @@ void set_alarm(double seconds) {
   ::setitimer(ITIMER_REAL, &timer, nullptr);
 }
 
-void limit_memory(const Question& question) {
+void limit_memory([[maybe_unused]] const Question& question) {
 #ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
   // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, and turned.
   constexpr rlim_t kProgram = rlim_t{1} << 30;
