@@ -34,8 +34,8 @@ case $tier in
   all)
     scripts/setup.sh tests
     scripts/build.sh
-    run_tests build/release -LE slow "$@" || failed=1
-    echo "left out: slow tests, long fuzzing, CUDA for every architecture, builds without OpenCV" \
+    run_tests build/release -LE 'slow|fuzz' "$@" || failed=1
+    echo "left out: slow tests, fuzzing, CUDA for every architecture, builds without OpenCV" \
       "(scripts/test.sh --nightly)"
     ;;
   nightly)

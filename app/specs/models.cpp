@@ -39,10 +39,8 @@ CommandSpec models_spec() {
       {"info", "what a model, an attention mechanism or a position rule is",
        "[MODEL|MECHANISM|RULE]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
-      {"path",
-       "where the file of a bundled model lies, or the folder of one in the Hugging Face cache",
-       "[MODEL]"},
-      {"download", "fetch a model from Hugging Face's hub into its cache, where -m finds it",
+      {"path", "where the file of a model lies, bundled or in the Hugging Face cache", "[MODEL]"},
+      {"download", "fetch a model from Hugging Face's hub into its cache",
        "ORGANISATION/NAME[@REVISION]"}};
   // `info` shows the transform, which all of them change.
   spec.options =
@@ -55,7 +53,7 @@ CommandSpec models_spec() {
             output_options(),
             general_options()});
   for (Option& option : spec.options) option.subcommands = subcommands_of(option);
-  spec.common = {"model", "attn", "img-size", "num-classes", "seed", "hub", "output", "format"};
+  spec.common = {"model", "attn", "img-size", "hub", "output", "format"};
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
