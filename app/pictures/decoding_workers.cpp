@@ -1,6 +1,7 @@
 #include "app/pictures/decoding_workers.h"
 
 #include "kernels/error.h"
+#include "kernels/shortest_number.h"
 
 #include <algorithm>
 #include <array>
@@ -90,12 +91,8 @@ bool receive_one(int socket, Value& value) {
 }
 
 std::string how_it_ended(int status, double seconds) {
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-    std::string limit = std::to_string(seconds);
-    limit.erase(limit.find_last_not_of('0') + 1);
-    if (limit.ends_with('.')) limit.pop_back();
-    return "decoding took longer than " + limit + " seconds";
-  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    return "decoding took longer than " + shortest_number(seconds) + " seconds";
   if (WIFSIGNALED(status))
     return std::string("the decoder crashed: ") + ::strsignal(WTERMSIG(status));
   return "the decoder ended with exit code " + std::to_string(WEXITSTATUS(status));

@@ -1,6 +1,7 @@
 #include "kernels/swiglu/swiglu.h"
 
 #include "tests/kernels/kernel_case.h"
+#include "tests/kernels/twin.h"
 
 #include <gtest/gtest.h>
 
@@ -15,15 +16,9 @@ using swiglu::SwigluParams;
 
 template <class T>
 class SwigluKernel : public testing::Test {};
-using Stored = testing::Types<float, BFloat16>;
-TYPED_TEST_SUITE(SwigluKernel, Stored);
+TYPED_TEST_SUITE(SwigluKernel, CpuTypes);
 
 double silu(double g) { return g / (1 + std::exp(-g)); }
-
-template <class T>
-double as_double(T x) {
-  return static_cast<double>(static_cast<float>(x));
-}
 
 TYPED_TEST(SwigluKernel, AgreesWithItsTwinAlsoInPlace) {
   using T = TypeParam;
@@ -38,7 +33,7 @@ TYPED_TEST(SwigluKernel, AgreesWithItsTwinAlsoInPlace) {
         for (std::int64_t row = 0; row < kRows; ++row) {
           const T* g = x.data() + row * 2 * width;
           for (std::int64_t i = 0; i < width; ++i)
-            expected.push_back(silu(as_double(g[i])) * as_double(g[width + i]));
+            expected.push_back(silu(twin::widened(g[i])) * twin::widened(g[width + i]));
         }
         Guarded<T> y(expected.size());
         swiglu::swiglu(SwigluParams<T>{x.data(), kRows, width, y.data()});
@@ -65,11 +60,11 @@ TYPED_TEST(SwigluKernel, GatesThatAreShutGiveZeroAndNanStays) {
   x.resize(2 * gates.size(), T(2.0F));
   std::vector<T> y(gates.size());
   swiglu::swiglu(SwigluParams<T>{x.data(), 1, width, y.data()});
-  EXPECT_EQ(as_double(y[0]), 0);
-  EXPECT_EQ(as_double(y[1]), 0);
-  EXPECT_EQ(as_double(y[2]), kInfinity);
-  EXPECT_TRUE(std::isnan(as_double(y[3])));
-  EXPECT_TRUE(std::isnan(as_double(y[4])));
+  EXPECT_EQ(twin::widened(y[0]), 0);
+  EXPECT_EQ(twin::widened(y[1]), 0);
+  EXPECT_EQ(twin::widened(y[2]), kInfinity);
+  EXPECT_TRUE(std::isnan(twin::widened(y[3])));
+  EXPECT_TRUE(std::isnan(twin::widened(y[4])));
 }
 
 }  // namespace swiglu_test
