@@ -32,6 +32,13 @@ install(RUNTIME_DEPENDENCY_SET hydrascope_dependencies
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|util|pthread|gcc_s|stdc\\+\\+)\\.so"
   LIBRARY DESTINATION ${HYDRASCOPE_LIBRARY_FOLDER})
 
+# A fifth of LibTorch's library is its table of symbols, which nothing that runs needs.
+install(CODE "
+  if(CMAKE_INSTALL_DO_STRIP)
+    execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded
+      \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${HYDRASCOPE_LIBRARY_FOLDER}/libtorch_cpu.so\" COMMAND_ERROR_IS_FATAL ANY)
+  endif()")
+
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/assets/models ${PROJECT_SOURCE_DIR}/assets/labels
                   ${PROJECT_SOURCE_DIR}/assets/images ${PROJECT_SOURCE_DIR}/assets/fonts DESTINATION share/hydrascope)
 install(FILES ${PROJECT_SOURCE_DIR}/assets/NOTICE ${PROJECT_SOURCE_DIR}/assets/self_test.safetensors
@@ -57,7 +64,7 @@ set(pages share/doc/hydrascope)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/README.md
               ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${pages})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${pages}
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.ipynb" PATTERN "measurements" EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.ipynb" PATTERN "measurements" EXCLUDE PATTERN "site" EXCLUDE)
 # Licences of what is carried or compiled in, from the wheels and Debian's packages that it comes from.
 cmake_path(GET HYDRASCOPE_LIBTORCH PARENT_PATH wheels)
 foreach(wheel torch nvidia_cuda_runtime nvidia_cuda_cupti)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes the documentation's site in build/site/site/index.html: the pages of docs/, what the program's tables say of its
 # commands, mechanisms and rules, and the tutorials (docs/tutorials/*.ipynb), which it runs. Fails where a notebook
-# fails or a link is broken. Needs the release build; Ends with 77 where the packages of scripts/site.lock cannot be had.
+# fails or a link is broken. Needs the release build; ends with 77 where the packages of scripts/site.lock cannot be had.
 #   scripts/make_site.sh [--without-tutorials]
 #   HYDRASCOPE_BUILD=FOLDER  where the build is (default: build/release)
 set -euo pipefail

@@ -98,14 +98,13 @@ class Installed(unittest.TestCase):
         image = "share/hydrascope/images/otter-head.jpg"
         expected = json.loads(run(BUILD / "hydrascope", *words, self.tree / image).stdout)
         found = json.loads(self.program(*words, f"/moved/{image}"))
-        self.assertEqual(found[0]["predictions"], expected[0]["predictions"])
+        self.assertEqual(found[0]["top"], expected[0]["top"])
 
     def test_maps_are_drawn(self) -> None:
-        self.program("visualize", "--no-progress", "/moved/share/hydrascope/images/otter-head.jpg", "-o", "/maps")
-        self.program("visualize", "--no-progress", "/moved/share/hydrascope/images/otter-head.jpg", "-o", "/one.jpg")
-        figure, = (self.root / "maps").glob("*.png")
-        self.assertEqual(figure.read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
-        self.assertEqual((self.root / "one.jpg").read_bytes()[:3], b"\xff\xd8\xff")
+        for form, begin in (("png", b"\x89PNG\r\n\x1a\n"), ("jpeg", b"\xff\xd8\xff")):
+            self.program("visualize", "/moved/share/hydrascope/images/otter-head.jpg", "--image-format", form, "-o", f"/{form}")
+            figure, = (self.root / form).iterdir()
+            self.assertTrue(figure.read_bytes().startswith(begin), figure)
 
     def test_its_answers_are_the_stored_ones(self) -> None:
         self.program("doctor", "--self-test")
@@ -118,10 +117,11 @@ class Installed(unittest.TestCase):
     def test_what_needs_opencv_says_which_package_has_it(self) -> None:
         if "cannot be loaded" not in self.decoder():
             self.skipTest("this build has no OpenCV")
-        said = self.program("classify", self.picture("lossy.webp"), code=1)
+        said = self.program("classify", self.picture("lossy.webp"), code=3)
         self.assertRegex(said, r"OpenCV cannot be loaded: libopencv_\w+\.so")
         self.assertIn("libopencv-imgcodecs406", said)
-        said = self.program("visualize", "/moved/share/hydrascope/images/otter-head.jpg", "-o", "/one.webp", code=1)
+        image = "/moved/share/hydrascope/images/otter-head.jpg"
+        said = self.program("visualize", image, "--image-format", "webp", "-o", "/webp", code=1)
         self.assertIn("libopencv-imgcodecs406", said)
 
     def test_other_processes_decode(self) -> None:
@@ -158,10 +158,12 @@ class Installed(unittest.TestCase):
         page = self.tree / "share/man/man1/hydrascope.1"
         self.assertIn(".SH COMMANDS", page.read_text())
         checked = False
+        # A date would change with every build.
+        accepted = re.compile(r"^mandoc: .*missing date, using \"\": TH\n", re.MULTILINE)
         for lint in (("mandoc", "-T", "lint", "-W", "warning"), ("groff", "-man", "-ww", "-z", "-K", "utf8")):
             if shutil.which(lint[0]):
                 done = run(*lint, page)
-                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), lint[0])
+                self.assertEqual(accepted.sub("", done.stdout + done.stderr), "", lint[0])
                 checked = True
         if not checked:
             self.skipTest("neither mandoc nor groff is installed")

@@ -17,8 +17,10 @@ const Table& load_table(const char* module, const char* function, const char* pa
   if (symbol == nullptr) {
     const char* reason = ::dlerror();
     throw Error(ErrorCode::unsupported_format,
-                std::string("OpenCV cannot be loaded: ") + (reason != nullptr ? reason : "unknown"),
-                module, std::string("Debian 12 has it in the package ") + package);
+                std::string("OpenCV cannot be loaded: ") +
+                    (reason != nullptr ? reason : "unknown") + "; Debian 12 has it in the package " +
+                    package,
+                module);
   }
   return *reinterpret_cast<const Table* (*)()>(symbol)();
 }
