@@ -34,7 +34,7 @@ if [ "${1:-}" != --without-tutorials ]; then
     export IPYTHONDIR=$PWD/.ipython JUPYTER_CONFIG_DIR=$PWD/.jupyter PYDEVD_DISABLE_FILE_VALIDATION=1
     for notebook in *.ipynb; do
       began=$SECONDS
-      "$environment/bin/jupyter" nbconvert --log-level WARN --to markdown --execute --ExecutePreprocessor.timeout=600 "$notebook" >&2
+      "$environment/bin/jupyter" nbconvert --log-level WARN --to markdown --execute --ExecutePreprocessor.timeout=600 --KernelManager.transport=ipc "$notebook" >&2
       echo "site: ran $notebook in $((SECONDS - began)) s" >&2
     done
     mkdir ../converted

@@ -82,7 +82,7 @@ class Reference:
         """Its help as headings, definitions and examples."""
         head, *blocks = self.say("help", name).split("\n\n")
         summary, *others = blocks
-        lines = [f"# hydrascope {name}\n", "```text", head, "```\n", summary, ""]
+        lines = [f"# hydrascope {name}\n", "```text", head, "```\n", summary.replace("\nAlso: ", "\n\nAlso: "), ""]
         for block in others:
             heading, *rest = block.splitlines()
             lines.append(f"## {heading.rstrip(':')}\n")
@@ -140,8 +140,10 @@ class Reference:
 
 
 def escaped(text: str) -> str:
-    """Without characters that Markdown or HTML would take for its own."""
-    return re.sub(r"([\\`*_\[\]])", r"\\\1", text.replace("&", "&amp;").replace("<", "&lt;"))
+    """Without characters that Markdown or HTML would take for its own, save for `code`."""
+    parts = re.split(r"(`[^`]+`)", text)
+    return "".join(part if part.startswith("`") else re.sub(r"([\\`*_\[\]])", r"\\\1", part.replace("&", "&amp;").replace("<", "&lt;"))
+                   for part in parts)
 
 
 def guides() -> Nav:
