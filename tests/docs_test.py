@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "kernels" / "README.md", *sorted(DOCS.glob("*.md")),
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "kernels" / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "tutorials" / "README.md",
          *sorted((DOCS / "measurements").glob("*.md")), *sorted((ROOT / "assets" / "models").glob("*.md")),
          *sorted((ROOT / "tests").rglob("README.md"))]
 ROOMS = ("app", "assets", "cmake", "docs", "kernels", "model", "scripts", "tests", "viz")
