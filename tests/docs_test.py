@@ -5,6 +5,7 @@
 Without PROGRAM the options are not checked. Standard library only.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -72,6 +73,18 @@ class Docs(unittest.TestCase):
         for page in DOCS.glob("*.md"):
             if page.name != "README.md":
                 self.assertIn(f"]({page.name})", index)
+
+    def test_notebooks_have_no_outputs_and_sound_links(self) -> None:
+        notebooks = sorted((DOCS / "tutorials").glob("*.ipynb"))
+        self.assertEqual(len(notebooks), 3)
+        for notebook in notebooks:
+            cells = json.loads(notebook.read_text())["cells"]
+            for cell in cells:
+                self.assertFalse(cell.get("outputs") or cell.get("execution_count"), notebook.name)
+            text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+            for target in re.findall(r"\]\(([^)\s#]+)", text):
+                file = (notebook.parent / target).with_suffix(".ipynb" if target[0].isdigit() else ".md")
+                self.assertTrue(file.exists(), f"{notebook.name}: {target}")
 
     def test_the_readme_is_short(self) -> None:
         lines = README.read_text().splitlines()
