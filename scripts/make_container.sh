@@ -36,7 +36,7 @@ tool=
 for name in docker podman buildah; do
   if command -v $name >/dev/null 2>&1 && run_in $name "$base" true >/dev/null 2>&1; then tool=$name; break; fi
 done
-if [ -z "$tool" ] && command -v buildah >/dev/null 2>&1 && command -v debootstrap >/dev/null 2>&1; then
+if [ -z "$tool" ] && [ $# -eq 0 ] && command -v buildah >/dev/null 2>&1 && command -v debootstrap >/dev/null 2>&1; then
   make_base && tool=buildah
 fi
 [ -n "$tool" ] || { echo "skipped: no docker, podman or buildah here runs $base"; exit 77; }

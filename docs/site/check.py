@@ -49,7 +49,8 @@ def main(folder: Path) -> int:
                 wrong.append(f"{file.relative_to(folder)}: {address} is not there")
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
                 wrong.append(f"{file.relative_to(folder)}: {address} has no such anchor")
-    print("\n".join(wrong))
+    for line in wrong:
+        print(line)
     print(f"{len(pages)} pages, {checked} references, {len(wrong)} of them broken")
     return 1 if wrong or not pages else 0
 
