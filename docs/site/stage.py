@@ -121,7 +121,7 @@ class Reference:
                 lines += ["| option | default | values | |", "|---|---|---|---|"]
             for option in options:
                 values = ", ".join(map(str, option.get("choices", []))) or \
-                    " to ".join(str(option[key]) for key in ("minimum", "maximum") if key in option)
+                    " to ".join(f"{option[key]:g}" for key in ("minimum", "maximum") if key in option)
                 cells = (f"`{option['key']}`", str(option.get("default", "")), values, option.get("help", ""))
                 lines.append("| " + " | ".join(escaped(cell).replace("|", "\\|") for cell in cells) + " |")
             lines.append("")
@@ -167,6 +167,8 @@ def main() -> None:
     if arguments.notebooks:
         shutil.copytree(arguments.notebooks, pages / "docs/tutorials", dirs_exist_ok=True)
         tutorials = sorted(arguments.notebooks.glob("*.md"))
+        for page in (pages / "docs/tutorials").glob("*.md"):  # they link to each other's notebooks
+            page.write_text(re.sub(r"(\]\(\w+)\.ipynb\)", r"\1.md)", page.read_text()))
         nav.append({"Tutorials": [{title_of(page.read_text()): f"docs/tutorials/{page.name}"} for page in tutorials]})
     nav += [{"Pages": [{"All pages": "docs/README.md"}, *guides()]},
             {"Commands": reference.commands()},
@@ -178,7 +180,7 @@ def main() -> None:
             {"Changes": "CHANGELOG.md"}]
     for name in ("hooks.py", "mkdocs.yml"):
         shutil.copy(ROOT / "docs/site" / name, arguments.folder)
-    (pages / "code.css").write_text("")
+    shutil.copy(ROOT / "docs/site/site.css", pages)
     with (arguments.folder / "mkdocs.yml").open("a") as file:
         file.write(f"nav: {json.dumps(nav)}\n")
 
