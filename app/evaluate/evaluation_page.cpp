@@ -43,8 +43,7 @@ void write_evaluation_page(const std::string& file, const Summary& summary, cons
   }
   add_table("Classes of the lowest top-1", scores.confusions().classes(labels, kRows));
   add_table("Most frequent confusions", scores.confusions().pairs(kRows, labels));
-  add_table("Calibration by the predicted class's probability",
-            scores.calibration().reliability());
+  add_table("Calibration by the predicted class's probability", scores.calibration().reliability());
   OutputFile output(file, "--html");
   output.stream() << page.html();
   output.close();

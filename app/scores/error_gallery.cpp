@@ -91,8 +91,7 @@ std::vector<viz::GalleryPicture> ErrorGallery::pictures(std::size_t first, std::
           {file.string(),
            viz::fitted({picture.width, picture.height, std::move(picture.rgb)}, kEdge, kEdge),
            {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
-            "taken for " +
-                with_percent(labels.at(error.predicted).short_name, error.confidence)}});
+            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)}});
     } catch (const Error& refusal) {
       notice("note: error not shown: " + file.string() + ": " + refusal.what());
     }

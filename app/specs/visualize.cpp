@@ -136,8 +136,9 @@ CommandSpec visualize_spec() {
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
-                       heatmap_output_options(), layer_reference_options(), heatmap_video_options(), preprocessing_options(),
-                       views_options(), runtime_options(), label_options(), general_options()});
+                       heatmap_output_options(), layer_reference_options(), heatmap_video_options(),
+                       preprocessing_options(), views_options(), runtime_options(), label_options(),
+                       general_options()});
   spec.common = {"model", "attn",      "native", "views", "method",  "layer",
                  "class", "precision", "output", "html",  "against", "save-raw"};
   spec.examples = {
@@ -145,7 +146,8 @@ CommandSpec visualize_spec() {
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
       "hydrascope visualize -m deit_tiny_patch16_224.hydra_last2 photo.jpg --save-raw",
       "hydrascope visualize pictures --layer all --html maps.html -o maps",
-      "hydrascope visualize pictures --html maps.html -m converted.safetensors --against deit_tiny_patch16_224",
+      "hydrascope visualize pictures --html maps.html -m converted.safetensors --against "
+      "deit_tiny_patch16_224",
       "hydrascope visualize clip.mp4 --smooth 0.6",
   };
   return spec;

@@ -95,8 +95,8 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
     const at::Tensor map = heat_of(explanation.map, choice->head);
     const at::Tensor prefix = heat_of(explanation.prefix, choice->head);
     const double total = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
-    const bool is_additive = choice->method == model::explain::Method::hydra &&
-                             choice->head.kind != Head::Kind::maximum;
+    const bool is_additive =
+        choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
     maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed,
                     class_token_share(config_, map, prefix), total, is_additive, explanation.note,
                     explanation.rules});
@@ -210,8 +210,7 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
   }
   if (other_ != nullptr && input.on_page) {
-    image::Picture picture{input.picture.width, input.picture.height,
-                           std::move(input.picture.rgb)};
+    image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
     input.against = other_->explain(picture, chosen, kClassesOnPage, labels_, options_.figure,
                                     options_.max_pixels);
     input.picture.rgb = std::move(picture.rgb);

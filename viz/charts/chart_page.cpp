@@ -58,8 +58,7 @@ void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
   constexpr std::size_t kMostBytes = 20'000;
   body_ += "<div class=\"gallery\">\n";
   for (const GalleryPicture& each : pictures) {
-    const page::PagePicture shown =
-        page::page_picture(each.picture, kEdge, kQuality, kMostBytes);
+    const page::PagePicture shown = page::page_picture(each.picture, kEdge, kQuality, kMostBytes);
     body_ += "<figure><img src=\"" + page::data_url(shown) + "\" width=\"" +
              std::to_string(shown.width) + "\" height=\"" + std::to_string(shown.height) +
              "\" alt=\"" + page::escaped(each.name) + "\" title=\"" + page::escaped(each.name) +
@@ -73,7 +72,8 @@ void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
 std::string ChartPage::html() const {
   const auto [begin, end] =
       page::begin_and_end({.title = title_, .heading = heading_, .facts = facts_});
-  return begin + "<main id=\"main\" class=\"charts-page\" tabindex=\"-1\">\n" + body_ + "</main>\n" + end;
+  return begin + "<main id=\"main\" class=\"charts-page\" tabindex=\"-1\">\n" + body_ +
+         "</main>\n" + end;
 }
 
 }  // namespace hydrascope::viz

@@ -1,5 +1,5 @@
-// Which maps are shown, and how. A map has four aspects; what can be chosen of each depends on those
-// before it, so that only maps that exist can be asked for.
+// Which maps are shown, and how. A map has four aspects; what can be chosen of each depends on
+// those before it, so that only maps that exist can be asked for.
 
 const kAspects = ['method', 'class', 'layer', 'head'];
 

@@ -32,11 +32,12 @@ class EmbeddedSource {
     if (!about?.models[0].maps.length) return null;
     const image = element.querySelector('.original img');
     const [width, height] = ['width', 'height'].map(key => Number(image.getAttribute(key)));
-    const models = about.models.map((model, i) => ({...model, name: this.settings.models[i] ?? ''}));
+    const {models: names} = this.settings;
+    const models = about.models.map((model, i) => ({...model, name: names[i] ?? ''}));
     return {...about, name, image: image.src, width, height, models};
   }
 
-  /** What gives the float32 values of a picture's maps; typed arrays are as they lie in the page. */
+  /** What gives a picture's maps their float32 values, little endian as wherever browsers run. */
   valuesOf(number) {
     let lines;
     return map => {

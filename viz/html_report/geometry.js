@@ -44,7 +44,7 @@ class Axis {
     return (cell * this.output / this.cells + this.start) / this.resized;
   }
 
-  /** First and last cell whose middle lies between two places; first > last where there is none. */
+  /** First and last cell whose middle lies between two places; none where first > last. */
   cellsBetween(begin, end) {
     const kRounding = 1e-6;
     return {
@@ -52,7 +52,7 @@ class Axis {
       last: Math.min(Math.floor(this.cellsTo(end) - 0.5 + kRounding), this.cells - 1)};
   }
 
-  /** `edge` in pixels of a picture of `shown`, moved to lie `margin` or more within what was seen. */
+  /** `edge` in pixels of a picture of `shown`, moved to lie `margin` within what was seen. */
   seenEdge(cell, shown, margin) {
     const {begin, end} = this.seen;
     return Math.max(
@@ -60,8 +60,8 @@ class Axis {
   }
 
   /**
-   * For every pixel of a picture of `shown` the two cells that its value lies between and the second
-   * one's weight; pixels from `first` up to `end` were seen.
+   * For every pixel of a picture of `shown` the two cells that its value lies between and the
+   * second one's weight; pixels from `first` up to `end` were seen.
    */
   samples(shown, smooth) {
     const near = new Int32Array(shown);
@@ -87,8 +87,8 @@ class Axis {
 }
 
 /**
- * The sides of cells (a set of indices) where the set ends, as a path that is stroked over a picture
- * of `width` x `height` pixels.
+ * The sides of cells (a set of indices) where the set ends, as a path that is stroked over a
+ * picture of `width` x `height` pixels.
  */
 function outlineOf(cells, vertical, horizontal, {width, height}, margin) {
   const path = new Path2D();

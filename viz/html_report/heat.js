@@ -113,7 +113,8 @@ class HeatPainter {
     const reach = Math.max(1, Math.floor(Math.min(width, height) / 540));
     const {rows, columns} = this;
     if (rows.first >= rows.end || columns.first >= columns.end) return;
-    const [left, right] = [Math.max(columns.first - reach, 0), Math.min(columns.end + reach, width)];
+    const left = Math.max(columns.first - reach, 0);
+    const right = Math.min(columns.end + reach, width);
     for (let y = Math.max(rows.first - reach, 0); y < Math.min(rows.end + reach, height); ++y) {
       this.pixels.fill(kSeenFrame, y * width + left, y * width + right);
     }

@@ -73,6 +73,7 @@ class HeatPane {
       if (surface.matches(':focus-visible') && !this.cell) this.pointAt(this.middle());
     });
     surface.addEventListener('blur', event => {
+      this.anchor = null;
       if (!event.relatedTarget?.matches('.surface')) this.on.point(null);
     });
     surface.addEventListener('keydown', event => this.step(event));

@@ -145,8 +145,7 @@ HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
 HtmlReport::~HtmlReport() = default;
 
 PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
-  const std::string about =
-      page::about_json(picture, page::data_url(thumbnail(picture.picture)));
+  const std::string about = page::about_json(picture, page::data_url(thumbnail(picture.picture)));
   const page::PagePicture shown = large_picture(picture, state_->options.quality);
   std::string name = page::escaped(picture.name);
   std::string content =

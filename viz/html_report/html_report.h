@@ -48,7 +48,7 @@ struct ReportMap {
   double own_share = 0;  ///< of the class token, -1..1; 0 or NaN: not shown
   double total = std::numeric_limits<double>::quiet_NaN();  ///< heat of all tokens; NaN: unknown
   bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
-  std::string note;      ///< what the reader of the map must know; may be empty
+  std::string note;          ///< what the reader of the map must know; may be empty
 };
 
 /// What a model says of a picture.

@@ -30,9 +30,9 @@ function refresh() {
     const {aspects} = choose(maps, state.wanted);
     mapChoices.show(
         aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
-    lookChoices.show(
-        state.look, {signed: maps.some(map => map.signed), unsigned: maps.some(map => !map.signed)});
-    view.show(state.wanted, state.look, state.split);
+    const shown = view.show(state.wanted, state.look, state.split);
+    lookChoices.show(state.look, {
+      signed: shown.some(map => map.signed), unsigned: shown.some(map => !map.signed)});
   }
   remember();
 }
@@ -101,7 +101,8 @@ function recall(address) {
   };
   state.wanted.layer = numberOf('layer', Infinity) ?? state.wanted.layer;
   state.split = numberOf('split', 1) ?? 0;
-  const position = view?.picture.classes.findIndex(each => String(each.index) === words.get('class'));
+  const position =
+      view?.picture.classes.findIndex(each => String(each.index) === words.get('class'));
   if (position >= 0) state.wanted.class = position;
   refresh();
   return true;

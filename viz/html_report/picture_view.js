@@ -26,21 +26,23 @@ class PictureView {
     return this.picture.models.flatMap(model => model.maps);
   }
 
-  /** In each pane what comes nearest to `wanted` among its model's maps. */
+  /** In each pane what comes nearest to `wanted` among its model's maps, which are returned. */
   show(wanted, look, split) {
-    for (const pane of this.panes) {
+    return this.panes.map(pane => {
       const {map} = choose(pane.model.maps, wanted);
       const {note, ownShare} = map;
       const notes = [note === undefined ? '' : this.picture.notes[note]];
       if (ownShare) notes.push(`The class token's own share: ${percent(ownShare)}`);
       pane.show(map, look, this.describe(pane.model, map), notes.filter(Boolean).join('. '));
       pane.split(split);
-    }
+      return map;
+    });
   }
 
   describe(model, map) {
     const {classes} = this.picture;
-    const name = map.class === null ? '' : classText(classes[map.class], model.probabilities[map.class]);
+    const name =
+        map.class === null ? '' : classText(classes[map.class], model.probabilities[map.class]);
     return [model.name, name, map.method, `layer ${map.layer}`, `head ${map.head}`]
         .filter(Boolean).join(' \u00b7 ');
   }
@@ -65,6 +67,7 @@ class PictureView {
 
   nameOf(map) {
     const position = map.class === null ? '' : `.class${this.picture.classes[map.class].index}`;
-    return `${fileName(this.picture.name)}.${map.method}.layer${map.layer}.head-${map.head}${position}`;
+    const name = fileName(this.picture.name);
+    return `${name}.${map.method}.layer${map.layer}.head-${map.head}${position}`;
   }
 }

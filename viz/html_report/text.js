@@ -42,7 +42,8 @@ function npyFile(values, rows, columns) {
   const kAlignment = 64;
   const kPrefix = 10;  // magic, version, length of the text
   let text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`;
-  text = text.padEnd(Math.ceil((kPrefix + text.length + 1) / kAlignment) * kAlignment - kPrefix - 1);
+  const length = Math.ceil((kPrefix + text.length + 1) / kAlignment) * kAlignment;
+  text = text.padEnd(length - kPrefix - 1);
   text += '\n';
   const codes = characters => [...characters].map(character => character.charCodeAt(0));
   const head = Uint8Array.from(

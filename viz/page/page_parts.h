@@ -1,4 +1,5 @@
-// The files of pages (viz/page and viz/html_report) as the build embeds them: cmake/embed_page.cmake.
+// The files of pages (of viz/page and viz/html_report) as the build embeds them:
+// cmake/embed_page.cmake.
 #pragma once
 
 #include <string_view>

@@ -28,6 +28,8 @@ PagePicture page_picture(const Canvas& picture, int edge, int quality, std::size
   return {shrunk.width, shrunk.height, base64(bytes)};
 }
 
-std::string data_url(const PagePicture& picture) { return "data:image/jpeg;base64," + picture.jpeg; }
+std::string data_url(const PagePicture& picture) {
+  return "data:image/jpeg;base64," + picture.jpeg;
+}
 
 }  // namespace hydrascope::viz::page

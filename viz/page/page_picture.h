@@ -14,8 +14,8 @@ struct PagePicture {
   std::string jpeg;  ///< base64
 };
 
-/// Shrunk until its longest edge is `edge`, and its JPEG, of `quality` at most, has `max_bytes`: first
-/// at the cost of quality, then of size. It is never enlarged.
+/// Shrunk until its longest edge is `edge`, and its JPEG, of `quality` at most, has `max_bytes`:
+/// first at the cost of quality, then of size. It is never enlarged.
 PagePicture page_picture(const Canvas& picture, int edge, int quality, std::size_t max_bytes);
 
 /// As the source of an <img>.

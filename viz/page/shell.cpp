@@ -27,8 +27,8 @@ std::string policy_source(std::string_view digest) {
 std::string fact_list(const Facts& facts) {
   std::string markup;
   for (const auto& [name, value] : facts) {
-    markup += "<div><dt>" + escaped(name) + "</dt><dd><bdi>" + escaped(value) +
-              "</bdi></dd></div>\n";
+    markup +=
+        "<div><dt>" + escaped(name) + "</dt><dd><bdi>" + escaped(value) + "</bdi></dd></div>\n";
   }
   return markup.empty() ? markup : "<dl class=\"facts\">\n" + markup + "</dl>";
 }

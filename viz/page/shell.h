@@ -15,7 +15,7 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string fact_list(const Facts& facts);
 
 struct Shell {
-  std::string title;    ///< of the window; any bytes
+  std::string title;         ///< of the window; any bytes
   std::string heading = {};  ///< the same by default
   Facts facts = {};
   std::string_view tools = {};          ///< markup beside the heading

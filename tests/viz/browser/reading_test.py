@@ -3,6 +3,7 @@
 import itertools
 import json
 import re
+import struct
 import time
 import urllib.parse
 
@@ -213,9 +214,12 @@ class Reading(ReportTest):
         if not (self.arguments.axe and self.arguments.axe.exists()):
             self.skipTest("no axe-core")
         axe = self.arguments.axe.read_text()
-        for theme, page in itertools.product(("light", "dark"), ("report.html", "pair.html")):
+        for theme, page in itertools.product(("light", "dark"), ("report.html", "pair.html", "charts.html")):
             self.browser.prefer(theme)
-            self.load(page)
+            if page == "charts.html":
+                self.browser.open((self.samples / page).as_uri())
+            else:
+                self.load(page)
             self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             self.js(axe)
             found = self.js(f"axe.run({{runOnly: {json.dumps(AXE_TAGS)}}}).then(({{violations}}) => violations.map("

@@ -1,6 +1,8 @@
 // Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
 // what the program itself draws: report.html with expected.json, look-N.html of several options
-// with first_looks.json, pair.html of two models, fine.html of a fine grid, and large.html.
+// with first_looks.json, pair.html of two models, fine.html of a
+// fine grid, charts.html, and large.html.
+#include "viz/charts/chart_page.h"
 #include "viz/heat/heat_overlay.h"
 #include "viz/html_report/html_report.h"
 #include "viz/picture/canvas.h"
@@ -169,8 +171,8 @@ void write_pair(const std::filesystem::path& folder) {
   options.models = {"first", "second <model>"};
   HtmlReport report(folder / "pair.html", options);
   for (const char* name : {"one.jpg", "two.jpg"}) {
-    ReportPicture picture =
-        sample_picture(name, 480, 360, {{360, 256, 16, 224, 224, 14}, {480, 341, 58, 224, 224, 14}});
+    ReportPicture picture = sample_picture(
+        name, 480, 360, {{360, 256, 16, 224, 224, 14}, {480, 341, 58, 224, 224, 14}});
     picture.against = other_answer(picture);
     report.add(report.prepare(picture));
   }
@@ -184,6 +186,19 @@ void write_pair(const std::filesystem::path& folder) {
     picture.maps.push_back(sample_map("hydra", layer, "mean", 360, picture.placement));
   fine.add(fine.prepare(picture));
   fine.finish();
+}
+
+/// What `evaluate` and `benchmark` write is made of the same parts.
+void write_charts(const std::filesystem::path& folder) {
+  ChartPage page("Charts", "Charts", {{"model", "deit_tiny_patch16_224"}});
+  page.add_warning("A warning.");
+  page.add_charts(std::vector<LineChart>{
+      {"loss", "steps", "nats", {{"one", {{0, 3}, {1, 2}}}, {"two", {{0, 2}, {1, 1}}, false}}}});
+  page.add_heading("Errors");
+  page.add_gallery(
+      std::vector<GalleryPicture>{{"a.jpg", landscape(400, 300), {"is otter", "taken for mink"}}});
+  page.add_table(std::vector<std::vector<std::string>>{{"class", "images"}, {"otter", "3"}});
+  std::ofstream(folder / "charts.html") << page.html();
 }
 
 void write_sample(const std::filesystem::path& folder) {
@@ -307,6 +322,7 @@ int main(int count, char** arguments) {
   hydrascope::viz::write_sample(arguments[1]);
   hydrascope::viz::write_first_looks(arguments[1]);
   hydrascope::viz::write_pair(arguments[1]);
+  hydrascope::viz::write_charts(arguments[1]);
   hydrascope::viz::write_large(arguments[1]);
   return EXIT_SUCCESS;
 }

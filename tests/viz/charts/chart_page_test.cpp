@@ -26,10 +26,12 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
   const std::string html = page.html();
   EXPECT_EQ(malformed(html), "");
   for (const char* text :
-       {"<title>&lt;t&gt;</title>", "<h1><bdi>&lt;h&gt;</bdi></h1>", "<dt>&lt;fact&gt;</dt><dd><bdi>&lt;value&gt;</bdi></dd>", "<p>&lt;p&gt;&amp;</p>",
+       {"<title>&lt;t&gt;</title>", "<h1><bdi>&lt;h&gt;</bdi></h1>",
+        "<dt>&lt;fact&gt;</dt><dd><bdi>&lt;value&gt;</bdi></dd>", "<p>&lt;p&gt;&amp;</p>",
         "<p><strong>&lt;w&gt;</strong></p>", "<h2>&lt;2&gt;</h2>", "<li>&lt;l&gt;</li>",
         "<figcaption>&lt;caption&gt;</figcaption>", "<thead><tr><th>&lt;a&gt;</th><th>b</th>",
-        "width=\"320\" height=\"160\" alt=\"&lt;picture&gt;\"", "<p>&lt;first&gt;</p>\n<p>second</p>",
+        "width=\"320\" height=\"160\" alt=\"&lt;picture&gt;\"",
+        "<p>&lt;first&gt;</p>\n<p>second</p>",
         "<tr class=\"strong\"><td>1</td><td>&lt;2&gt;</td></tr>\n<tr><td>3</td>"})
     EXPECT_THAT(html, HasSubstr(text));
   EXPECT_THAT(html, Not(HasSubstr("{{")));
