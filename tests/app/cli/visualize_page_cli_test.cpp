@@ -32,10 +32,11 @@ TEST_F(VisualizePageCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
                            R"("opacity":0.8)", R"("fade":true)"})
     EXPECT_NE(usual.find(text), std::string::npos) << text;
   const std::string other = page_of(
-      {"--sign both --threshold 0.5 --cmap blue-orange --outlier-perc 2 --no-fade --alpha 0.25"});
+      {"--sign both --threshold 0.5 --cmap blue-orange --outlier-perc 2 --no-fade --alpha 0.25 "
+       "--beside"});
   for (const char* text : {R"("sign":"both")", R"("mass":0.5)", R"("colormap":"blue-orange")",
                            R"("signedColormap":"blue-orange")", R"("outlierPercent":2.0)",
-                           R"("opacity":0.25)", R"("fade":false)"})
+                           R"("opacity":0.25)", R"("fade":false)", R"("split":0.5)"})
     EXPECT_NE(other.find(text), std::string::npos) << text;
   // What speaks for the class begins at 0; signed heat in blue and orange has a range about 0.
   const std::string range = R"("range":{"low":)";

@@ -1,7 +1,7 @@
 // Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
 // what the program itself draws: report.html with expected.json, look-N.html of several options
-// with first_looks.json, pair.html of two models, fine.html of a
-// fine grid, charts.html, and large.html.
+// with first_looks.json, pair.html of two models, fine.html of a fine grid, charts.html, and
+// large.html.
 #include "viz/charts/chart_page.h"
 #include "viz/heat/heat_overlay.h"
 #include "viz/html_report/html_report.h"
