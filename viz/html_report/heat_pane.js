@@ -98,12 +98,13 @@ class HeatPane {
     this.request();
   }
 
-  /** No more pixels than there are on the screen, nor than the picture has. */
+  /** No more pixels than are on the screen, than the picture has, and than are drawn in time. */
   resize() {
+    const kMostPixels = 700_000;
     const {width, height} = this.picture;
     const shown = Math.round(this.canvas.clientWidth * devicePixelRatio);
     if (shown === 0) return;
-    const scale = Math.min(1, shown / width);
+    const scale = Math.min(1, shown / width, Math.sqrt(kMostPixels / (width * height)));
     const size = [Math.round(width * scale), Math.round(height * scale)].map(n => Math.max(n, 1));
     if (this.painter?.width === size[0] && this.painter.height === size[1]) return;
     [this.canvas.width, this.canvas.height] = size;
