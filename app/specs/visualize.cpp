@@ -128,6 +128,17 @@ std::vector<Option> heatmap_video_options() {
       });
 }
 
+namespace {
+
+std::vector<Option> other_model_options() {
+  std::vector<Option> options = layer_reference_options();
+  named(options, "against").help =
+      "another model, whose maps stand beside these on the page of --html";
+  return options;
+}
+
+}  // namespace
+
 CommandSpec visualize_spec() {
   CommandSpec spec;
   spec.name = "visualize";
@@ -136,7 +147,7 @@ CommandSpec visualize_spec() {
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
-                       heatmap_output_options(), layer_reference_options(), heatmap_video_options(),
+                       heatmap_output_options(), other_model_options(), heatmap_video_options(),
                        preprocessing_options(), views_options(), runtime_options(), label_options(),
                        general_options()});
   spec.common = {"model", "attn",      "native", "views", "method",  "layer",
