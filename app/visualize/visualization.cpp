@@ -2,6 +2,7 @@
 
 #include "app/pipeline/predictions.h"
 #include "app/run/explanation_threads.h"
+#include "app/visualize/other_model.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
@@ -92,10 +93,13 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
   for (const auto& [choice, of_class, request] : wanted) {
     const Explanation& explanation = explanations.at(request);
     const at::Tensor map = heat_of(explanation.map, choice->head);
-    const double own_share =
-        class_token_share(config_, map, heat_of(explanation.prefix, choice->head));
-    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed, own_share,
-                    explanation.note, explanation.rules});
+    const at::Tensor prefix = heat_of(explanation.prefix, choice->head);
+    const double total = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
+    const bool is_additive =
+        choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
+    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed,
+                    class_token_share(config_, map, prefix), total, is_additive, explanation.note,
+                    explanation.rules});
   }
   return maps;
 }
@@ -116,12 +120,14 @@ std::filesystem::path folder_name(const std::filesystem::path& picture) {
 
 Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
                              const image::Labels& labels, const model::VitConfig& config,
-                             MapExplainer& explainer, OutputStage& output, Progress& progress)
+                             MapExplainer& explainer, OtherModel* other, OutputStage& output,
+                             Progress& progress)
     : options_(std::move(options)),
       classes_(std::move(classes)),
       labels_(labels),
       config_(config),
       explainer_(explainer),
+      other_(other),
       output_(output),
       progress_(progress),
       names_(options_.folder, options_.endings, options_.inputs) {}
@@ -144,7 +150,7 @@ void Visualization::add(PipelineResult& result) {
       explain(result, facts);
       return;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
+      if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::failed) throw;
       facts.error = error.code();
       facts.message = error.what();
     }
@@ -184,8 +190,8 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
   }
   const bool is_frame = result.frame.has_value();
-  const std::vector<Prediction> classes =
-      chosen_classes(result, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
+  const std::vector<std::int64_t> chosen = classes_.resolve(best, /*keep_repeated=*/is_frame);
+  const std::vector<Prediction> classes = chosen_classes(result, chosen, labels_);
   input.maps = result.views ? maps_of_views(result, classes)
                             : explainer_.explain(result.tokens, grid_of(input.placement), classes);
   facts.seconds += seconds_since(begin);
@@ -202,6 +208,12 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     close_track();
     input.name = names_.name_for(result.input.path);
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
+  }
+  if (other_ != nullptr && input.on_page) {
+    image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
+    input.against = other_->explain(picture, chosen, kClassesOnPage, labels_, options_.figure,
+                                    options_.max_pixels);
+    input.picture.rgb = std::move(picture.rgb);
   }
   output_.add(std::move(input));
 }

@@ -47,6 +47,8 @@ class MapExplainer {
   model::explain::Explainer explainer_;
 };
 
+class OtherModel;
+
 struct VisualizationOptions {
   std::filesystem::path folder;
   std::vector<std::string> endings;           ///< of what is written into it
@@ -62,9 +64,10 @@ struct VisualizationOptions {
 
 class Visualization {
  public:
+  /// `other` may be null.
   Visualization(VisualizationOptions options, ClassChoice classes, const image::Labels& labels,
-                const model::VitConfig& config, MapExplainer& explainer, OutputStage& output,
-                Progress& progress);
+                const model::VitConfig& config, MapExplainer& explainer, OtherModel* other,
+                OutputStage& output, Progress& progress);
 
   /// Takes the picture out of `result`. Throws what the output stage throws.
   void add(PipelineResult& result);
@@ -101,6 +104,7 @@ class Visualization {
   const image::Labels& labels_;
   const model::VitConfig& config_;
   MapExplainer& explainer_;
+  OtherModel* other_;
   OutputStage& output_;
   Progress& progress_;
   OutputNames names_;
