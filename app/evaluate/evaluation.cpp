@@ -4,6 +4,7 @@
 #include "app/model/model_metadata.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 
 #include <ATen/ops/zeros.h>
@@ -211,8 +212,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (!team_.has_others()) scores_.add_failure();
     progress_.hide();
     // In one write: several processes may share the terminal.
-    std::cerr << "error: " + result.input.given + ": " + std::string(name(*result.error)) + ": " +
-                     result.message + '\n';
+    std::cerr << "error: " + printable(result.input.given) + ": " +
+                     std::string(name(*result.error)) + ": " + printable(result.message) + '\n';
     if (logits_) logits_->append_nan();
   } else {
     const std::span<const float> logits = values_of(result.logits);
