@@ -261,7 +261,8 @@ TEST_F(EvaluateScoresCliTest, DiagnosticsLookIntoFoldersAndLeaveOutWhatIsNoPictu
   folder_.write("all/b/2.ppm", "no picture");
   const Words words{"diagnose", folder_.path() / "all", "-m", model_, "--format json"};
   const Outcome outcome = run(words);
-  EXPECT_EQ(json(outcome).at("images"), 1);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.json().at("images"), 1);
   EXPECT_THAT(outcome.err, HasSubstr("not in the diagnostics"));
   std::filesystem::remove(folder_.path() / "all/a/1.ppm");
   EXPECT_EQ(run(words).code, 1);
