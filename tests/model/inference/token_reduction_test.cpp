@@ -168,6 +168,15 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
                "`keep_layer`");
   EXPECT_ERROR(plan(small("hydra:0,window:1,hydra:2"), keeping(0.5, 0)), invalid_argument,
                "layer 1", "window", "`keep_tokens`");
+  VitConfig with_rule = small("softmax");
+  with_rule.rel_pos.resize(3);
+  with_rule.rel_pos[2].rule = "rope";
+  EXPECT_ERROR(plan(with_rule, keeping(0.5, 0)), invalid_argument,
+               "layer 2 has the position rule 'rope'", "`keep_tokens`");
+  VitConfig with_tables = small("softmax");
+  with_tables.pos_embed = PosEmbed::layers;
+  EXPECT_ERROR(plan(with_tables, keeping(0.5, 0)), invalid_argument,
+               "layer 2 has a table of positions", "`keep_tokens`");
   VitConfig average = small("hydra");
   average.global_pool = Pooling::avg;
   EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "`keep_tokens`");
