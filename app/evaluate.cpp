@@ -200,7 +200,7 @@ int run_diagnose(const ParsedOptions& options) {
     report.write(request.output.format, output.stream());
     output.close();
   }
-  return exit_code_after_stop(report.images == 0   ? kExitFailed
+  return exit_code_after_stop(report.images == 0  ? kExitFailed
                               : report.failed > 0 ? kExitSomeInputsFailed
                                                   : kExitOk);
 }

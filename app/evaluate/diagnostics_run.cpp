@@ -84,7 +84,8 @@ DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& sour
     } catch (const Error& error) {
       ++report.failed;
       progress.hide();
-      console.note("note: not in the diagnostics: " + printable(picture.file.string() + ": " + error.what()));
+      console.note("note: not in the diagnostics: " +
+                   printable(picture.file.string() + ": " + error.what()));
     }
     progress.advance();
   }

@@ -233,7 +233,8 @@ model::training::FailureReport UnreadablePictures::report() {
   return [this](const std::string& file, const std::string& message) {
     if (ends_run_) throw Error(ErrorCode::failed, message, file);
     const std::lock_guard lock(mutex_);
-    if (files_.insert(file).second) std::cerr << "error: " + printable(file + ": " + message) + "\n";
+    if (files_.insert(file).second)
+      std::cerr << "error: " + printable(file + ": " + message) + "\n";
   };
 }
 
