@@ -104,7 +104,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
     throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
   if (names_another_model(options)) {
     if (outputs.html.empty())
-      throw UsageError("the other model's maps are on the page only", "--against",
+      throw UsageError("shows its maps on a page", "the other model",
                        "add --html FILE.html");
     if (options.given("smooth"))
       throw UsageError("the other model's maps are not smoothed", "--against with --smooth");
