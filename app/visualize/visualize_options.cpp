@@ -103,9 +103,11 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
   if (names_another_model(options)) {
+    const char* asked = options.given("against")        ? "against"
+                        : options.given("against-attn") ? "against-attn"
+                                                        : "against-attn-opt";
     if (outputs.html.empty())
-      throw UsageError("the other model's maps are on the page only", "--against",
-                       "add --html FILE.html");
+      throw UsageError("is for a page only", options.origin(asked), "add --html FILE.html");
     if (options.given("smooth"))
       throw UsageError("the other model's maps are not smoothed", "--against with --smooth");
     request.against = reference_request(options, request.model, request.run).model;

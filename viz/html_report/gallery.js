@@ -39,7 +39,8 @@ class Gallery {
       image.alt = '';
       link.append(image);
     }
-    for (const text of [name, label]) {
+    link.title = name;
+    for (const text of [name.replace(/^.*[/\\]/, ''), label]) {
       const span = document.createElement('span');
       span.textContent = text;
       span.dir = 'auto';

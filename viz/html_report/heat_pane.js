@@ -287,10 +287,11 @@ class HeatPane {
       }
     }
     const {total, additive} = this.map;
-    const whole = additive ? 'what this layer adds to the logit' : 'the heat of all tokens';
-    const share = total > 0 ? `${percent(sum / total)} of ` : '';
-    const of = typeof total === 'number' ? `, ${share}${whole}, ${numberText(total)}` : '';
-    return `${spanText(rows, columns)}: ${numberText(sum)} together${of}`;
+    const text = `${spanText(rows, columns)}: ${numberText(sum)} together`;
+    if (typeof total !== 'number') return text;
+    const share = total > 0 ? ` ${percent(sum / total)}` : '';
+    const whole = additive ? 'this layer adds to the logit' : 'all tokens hold';
+    return `${text},${share} of the ${numberText(total)} that ${whole}`;
   }
 
   lay(mark, [left, right], [top, bottom]) {

@@ -80,7 +80,7 @@ TEST_F(VisualizePageCliTest, TwoModelsOnOnePage) {
   EXPECT_NE(mixed.err.find("--against: attention left out"), std::string::npos) << mixed.err;
   const std::string page = read_bytes(path("page.html"));
   EXPECT_EQ(models_of(page)[1].at("maps").size(), 1U);
-  EXPECT_NE(page.find("deit_tiny_patch16_224, hydra"), std::string::npos)
+  EXPECT_NE(page.find("deit_tiny_patch16_224.softmax, hydra"), std::string::npos)
       << "one file: attention names the models";
   const Outcome nowhere = visualize({"a.ppm --against-attn hydra"});
   EXPECT_EQ(nowhere.code, 2);

@@ -117,10 +117,10 @@ class Reading(ReportTest):
         text = self.js("sum()")
         self.assertTrue(text.startswith("rows 3 to 5, columns 4 to 8: "), text)
         self.assertAlmostEqual(float(text.split(": ")[1].split()[0]), wanted, delta=2e-3)
-        self.assertIn("of what this layer adds to the logit, 8", text)
+        self.assertIn("of the 8 that this layer adds to the logit", text)
         self.assertIn(f"{100 * wanted / 8:.1f}\u00a0%", text)
         self.js("pick('method', 'attention')")
-        self.assertIn("of the heat of all tokens, 1", self.js("sum()"))
+        self.assertIn("of the 1 that all tokens hold", self.js("sum()"))
         self.browser.click(*self.cell_of_crop(1, 1))
         self.assertEqual(self.js("sum()"), "")
         # The same by keys.
