@@ -2,7 +2,7 @@
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
 #include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/attention/position_twins.h"
+#include "tests/model/attention/twins/position_twins.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>

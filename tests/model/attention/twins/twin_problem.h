@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/registry/mechanisms.h"
-#include "tests/model/attention/twins.h"
+#include "tests/model/attention/twins/twins.h"
 
 #include <ATen/ATen.h>
 

@@ -1,5 +1,5 @@
 // `hydrascope visualize` with videos, or with pictures that become one.
-#include "tests/app/cli/visualize_cli.h"
+#include "tests/app/cli/visualize/visualize_cli.h"
 
 #include <algorithm>
 #include <cstdlib>

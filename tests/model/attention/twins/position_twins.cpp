@@ -1,4 +1,4 @@
-#include "tests/model/attention/position_twins.h"
+#include "tests/model/attention/twins/position_twins.h"
 
 #include <ATen/ATen.h>
 

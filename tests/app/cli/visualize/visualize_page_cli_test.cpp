@@ -1,5 +1,5 @@
 // `hydrascope visualize --html`, also of two models.
-#include "tests/app/cli/visualize_cli.h"
+#include "tests/app/cli/visualize/visualize_cli.h"
 
 namespace hydrascope::testing {
 namespace visualize_page_cli_test {

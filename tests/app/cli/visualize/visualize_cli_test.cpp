@@ -1,4 +1,4 @@
-#include "tests/app/cli/visualize_cli.h"
+#include "tests/app/cli/visualize/visualize_cli.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/registry/positions.h"
-#include "tests/model/attention/twins.h"
+#include "tests/model/attention/twins/twins.h"
 
 #include <ATen/core/Tensor.h>
 

@@ -1,4 +1,4 @@
-#include "tests/model/attention/twin_problem.h"
+#include "tests/model/attention/twins/twin_problem.h"
 
 #include <ATen/ATen.h>
 
