@@ -74,6 +74,16 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 
 }  // namespace
 
+MapWords map_words(const ParsedOptions& options) {
+  MapWords words;
+  const OptionReader read(options);
+  read.take("method", words.methods);
+  read.take("layer", words.layers);
+  read.take("head", words.heads);
+  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
+  return words;
+}
+
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   for (const char* name : {"keep-tokens", "keep-layer"}) {
     if (options.given(name))
@@ -82,10 +92,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const OptionReader read(options);
-  read.take("method", request.maps.methods);
-  read.take("layer", request.maps.layers);
-  read.take("head", request.maps.heads);
-  if (read.is("mapless", "cosine")) request.maps.mapless = model::explain::MaplessLayers::cosine;
+  request.maps = map_words(options);
   read.take("class", request.classes);
   read.take("topk", request.topk);
   OutputOptions& outputs = request.outputs;

@@ -31,6 +31,8 @@ struct VisualizeRequest : PicturesRequest {
   double smoothing = 0;
   std::optional<double> frames_as_video = {};
 };
+/// `--method`, `--layer`, `--head`, `--mapless`.
+MapWords map_words(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 

@@ -118,9 +118,7 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
                            });
 }
 
-Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
-  const c10::InferenceMode outside_inference(false);
-  const at::NoGradGuard no_grad;
+Tensor Explainer::pooled_tokens(const Tensor& tokens, const TokenGrid& grid) {
   check_tokens(*state_, tokens, grid);
   VisionTransformerImpl& model = *state_->model;
   const std::int64_t last = model.config().depth - 1;
@@ -132,7 +130,19 @@ Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
   TokenMixer& mixer = model.block(last).attention().mixer();
   const Tensor mixed = readout.of_prefix() ? mixer.mix_rows(q, k, v, grid, 0, readout.count)
                                            : mixer.mix(q, k, v, grid, Kernels::automatic);
-  return logits_behind(model, x, mixed).cpu();
+  return model.forward_norm(complete_in_chunks(model.block(last), x, mixed));
+}
+
+Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  return state_->model->forward_head(pooled_tokens(tokens, grid)).squeeze(0).cpu();
+}
+
+Tensor Explainer::features(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  return state_->model->forward_pool(pooled_tokens(tokens, grid)).squeeze(0).cpu();
 }
 
 }  // namespace hydrascope::model::explain

@@ -98,8 +98,13 @@ class Explainer {
   /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
   /// says. Error(internal) when no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
+  /// What the classifier's head makes those logits of, (D): `VisionTransformerImpl::forward_pool`.
+  at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:
+  /// The tokens that are pooled (1, n, D), after the last norm.
+  at::Tensor pooled_tokens(const at::Tensor& tokens, const TokenGrid& grid);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -49,12 +49,6 @@ Tensor complete_in_chunks(BlockImpl& block, const Tensor& tokens, const Tensor& 
   return output;
 }
 
-Tensor logits_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed) {
-  BlockImpl& last = model.block(model.config().depth - 1);
-  const Tensor rows = complete_in_chunks(last, tokens, mixed);
-  return model.forward_head(model.forward_norm(rows)).squeeze(0);
-}
-
 Tensor gradient_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed,
                        std::span<const std::int64_t> classes) {
   const at::AutoGradMode with_gradient(true);

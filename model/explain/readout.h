@@ -29,11 +29,6 @@ struct Readout {
   bool of_prefix_;
 };
 
-/// Logits (num_classes) from the rows 0 .. Readout::end() of what entered the last block and of its
-/// mixer's output, (1, n, D) each.
-at::Tensor logits_behind(VisionTransformerImpl& model, const at::Tensor& tokens,
-                         const at::Tensor& mixed);
-
 /// d logit / d mixed for each class, (classes, n, D), in one pass: for few rows.
 at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& tokens,
                            const at::Tensor& mixed, std::span<const std::int64_t> classes);
