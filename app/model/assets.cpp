@@ -28,8 +28,10 @@ fs::path find_assets() {
   std::error_code ignored;
   const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
   std::string tried;
-  // The build tree's program lies in build/PRESET, its tests one deeper.
-  for (const char* relative : {"../../assets", "../../../assets", "../../share/hydrascope"}) {
+  // The build tree's program lies in build/PRESET, its tests one deeper; installed, the engine lies in
+  // libexec/hydrascope, the front in bin.
+  for (const char* relative :
+       {"../../assets", "../../../assets", "../../share/hydrascope", "../share/hydrascope"}) {
     const fs::path candidate = (program / relative).lexically_normal();
     if (holds_assets(candidate)) return candidate;
     tried += (tried.empty() ? "" : ", ") + candidate.string();
