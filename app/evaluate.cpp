@@ -137,7 +137,7 @@ int run_over_set(EvaluateRequest request) {
     const std::string& file = request.diagnostics;
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
   }
-  evaluation.write_errors(labels);
+  evaluation.write_errors(labels, results.summary);
   results.write(request.output.format, output->stream(), console);
   output->close();
   console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));

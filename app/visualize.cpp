@@ -11,6 +11,7 @@
 #include "app/run/signal_stop.h"
 #include "app/visualize/map_choice.h"
 #include "app/visualize/map_record.h"
+#include "app/visualize/other_model.h"
 #include "app/visualize/output_stage.h"
 #include "app/visualize/visualization.h"
 #include "app/visualize/visualize_options.h"
@@ -73,6 +74,8 @@ int run_visualize(const ParsedOptions& options) {
   const MapSelection selection = choose_maps(source.config, map_choice);
   OutputOptions outputs =
       heatmap_outputs(request, most_maps(selection, classes), loader_workers(run));
+  std::optional<OtherModel> other;
+  if (request.against) other.emplace(*request.against, request.transform, source, map_choice);
   opened->announce(console, request.transform.is_printed);
   for (const std::string& note : selection.notes) console.note("note: " + note);
 
@@ -82,6 +85,7 @@ int run_visualize(const ParsedOptions& options) {
   model::Classifier classifier = make_classifier(
       run, source, transform.config, console, MapExplainer::traced_layers(source.config, wanted));
   MapExplainer explainer(run.seed, source, wanted, classifier.options().device);
+  if (other) other->load(run, console);
   PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = false;
   pipeline.keep_picture = true;
@@ -105,6 +109,11 @@ int run_visualize(const ParsedOptions& options) {
   outputs.report =
       with_facts(std::move(outputs.report), source, visualization_options.run, transform);
 
+  if (other) {
+    outputs.report.models = names_of_two(source, other->source());
+    outputs.report.facts.emplace_back("against", outputs.report.models[1]);
+  }
+
   RecordStream records(request.output.format, std::cout, kMapColumns);
   Progress progress("visualize", std::nullopt, console.progress);
   InputCount count(words, request.recursive, progress);
@@ -127,7 +136,7 @@ int run_visualize(const ParsedOptions& options) {
     }
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), labels,
-                              explainer, output, progress);
+                              explainer, other ? &*other : nullptr, output, progress);
   pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();

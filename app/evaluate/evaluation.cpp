@@ -1,6 +1,7 @@
 #include "app/evaluate/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
+#include "app/evaluate/evaluation_page.h"
 #include "app/model/model_metadata.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
@@ -108,6 +109,8 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fai
       classifier_(classifier),
       pipeline_(pipeline),
       fail_fast_(fail_fast),
+      page_(wanted.html),
+      has_sheets_(!wanted.save_errors.empty()),
       progress_(jobs.command, std::ssize(own_), console.progress),
       scores_(set) {
   pipeline_.notice = [&](const std::string& text) {
@@ -116,7 +119,7 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fai
   };
   if (!wanted.save_logits.empty())
     logits_.emplace(team, wanted.save_logits, classifier.config().num_classes);
-  if (!wanted.save_errors.empty() && team.is_first())
+  if ((has_sheets_ || !page_.empty()) && team.is_first())
     errors_.emplace(wanted.save_errors, wanted.most_errors);
 }
 
@@ -231,8 +234,14 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   return !(result.error && fail_fast_);
 }
 
-void Evaluation::write_errors(const image::Labels& labels) const {
-  if (errors_) errors_->write(set_, labels, pipeline_.decode, pipeline_.notice);
+void Evaluation::write_errors(const image::Labels& labels, const Summary& summary) const {
+  if (!errors_) return;
+  if (has_sheets_) errors_->write(set_, labels, pipeline_.decode, pipeline_.notice);
+  if (page_.empty()) return;
+  constexpr std::size_t kOnPage = 24;
+  write_evaluation_page(
+      page_, summary, scores_, labels,
+      errors_->pictures(0, kOnPage, set_, labels, pipeline_.decode, pipeline_.notice));
 }
 
 }  // namespace hydrascope::app

@@ -21,6 +21,8 @@ struct InputMap {
   viz::HeatMap map;     ///< raw; of a video's frame smoothed where that is asked for
   bool is_signed = false;
   double own_share = 0;            ///< the class token's
+  double total = 0;                ///< heat of all tokens, the class token's too
+  bool is_additive = false;        ///< `total` is what the layer adds to the class's logit
   std::string note;                ///< of the method; may be empty
   std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
   /// Of a map of one view of several; else the input's.

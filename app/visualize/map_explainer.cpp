@@ -133,10 +133,13 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens,
   for (const auto& [choice, of_class, request] : wanted) {
     const Explanation& explanation = explanations.at(request);
     const at::Tensor map = heat_of(explanation.map, choice->head);
-    const double own_share =
-        class_token_share(config_, map, heat_of(explanation.prefix, choice->head));
-    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed, own_share,
-                    explanation.note, explanation.rules});
+    const at::Tensor prefix = heat_of(explanation.prefix, choice->head);
+    const double total = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
+    const bool is_additive =
+        choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
+    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed,
+                    class_token_share(config_, map, prefix), total, is_additive, explanation.note,
+                    explanation.rules});
   }
   return maps;
 }

@@ -91,24 +91,12 @@ viz::ReportPrediction report_prediction(const Prediction& prediction) {
   return {prediction.index, prediction.label, prediction.prob};
 }
 
-/// Takes the picture.
-viz::ReportPicture report_picture(ExplainedInput& input) {
-  viz::ReportPicture page;
-  const MapRecord& facts = input.facts;
-  page.name = facts.input;
-  if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
-  page.picture = std::move(input.picture);
-  page.placement = input.placement;
-  for (const Prediction& prediction : input.top) page.top.push_back(report_prediction(prediction));
-  const auto size = [](std::int64_t width, std::int64_t height) {
-    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
-  };
-  page.facts = {{"size", size(facts.width, facts.height)},
-                {"model input", size(facts.model_size[1], facts.model_size[0])},
-                {"file", facts.heatmap_file}};
-  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
-  for (std::size_t i = 0; i < input.maps.size(); ++i) {
-    const InputMap& map = input.maps[i];
+viz::ReportAnswer report_answer(const ModelAnswer& answer) {
+  viz::ReportAnswer page;
+  page.placement = answer.placement;
+  for (const Prediction& prediction : answer.top) page.top.push_back(report_prediction(prediction));
+  for (std::size_t i = 0; i < answer.maps.size(); ++i) {
+    const InputMap& map = answer.maps[i];
     const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
     viz::ReportMap& shown = page.maps.emplace_back();
     shown.method = entry.name;
@@ -124,10 +112,31 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
     }
     shown.map = map.map;
     shown.is_signed = map.is_signed;
-    shown.range = input.shown[i].range;
+    shown.range = answer.shown[i].range;
     shown.own_share = map.own_share;
+    shown.total = map.total;
+    shown.is_additive = map.is_additive;
     shown.note = note_of(map);
   }
+  return page;
+}
+
+/// Takes the picture.
+viz::ReportPicture report_picture(ExplainedInput& input) {
+  viz::ReportPicture page;
+  static_cast<viz::ReportAnswer&>(page) = report_answer(input);
+  if (input.against) page.against = report_answer(*input.against);
+  const MapRecord& facts = input.facts;
+  page.name = facts.input;
+  if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
+  page.picture = std::move(input.picture);
+  const auto size = [](std::int64_t width, std::int64_t height) {
+    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
+  };
+  page.facts = {{"size", size(facts.width, facts.height)},
+                {"model input", size(facts.model_size[1], facts.model_size[0])},
+                {"file", facts.heatmap_file}};
+  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
   return page;
 }
 

@@ -2,6 +2,7 @@
 
 #include "app/pipeline/picture_records.h"
 #include "app/pipeline/predictions.h"
+#include "app/visualize/other_model.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
@@ -27,11 +28,12 @@ std::filesystem::path folder_name(const std::filesystem::path& picture) {
 
 Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
                              const image::Labels& labels, MapExplainer& explainer,
-                             OutputStage& output, Progress& progress)
+                             OtherModel* other, OutputStage& output, Progress& progress)
     : options_(std::move(options)),
       classes_(std::move(classes)),
       labels_(labels),
       explainer_(explainer),
+      other_(other),
       output_(output),
       progress_(progress),
       names_(options_.folder, options_.endings, options_.inputs) {}
@@ -54,7 +56,7 @@ void Visualization::add(PipelineResult& result) {
       explain(result, facts);
       return;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
+      if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::failed) throw;
       facts.error = error.code();
       facts.message = error.what();
     }
@@ -81,8 +83,8 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
   }
   const bool is_frame = result.frame.has_value();
-  const std::vector<Prediction> classes =
-      chosen_classes(result, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
+  const std::vector<std::int64_t> chosen = classes_.resolve(best, /*keep_repeated=*/is_frame);
+  const std::vector<Prediction> classes = chosen_classes(result, chosen, labels_);
   input.maps = explainer_.explain(result, input.placement, classes, explainer_.wanted().maps);
   facts.seconds += seconds_since(begin);
 
@@ -98,6 +100,12 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     close_track();
     input.name = names_.name_for(result.input.path);
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
+  }
+  if (other_ != nullptr && input.on_page) {
+    image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
+    input.against = other_->explain(picture, chosen, kClassesOnPage, labels_, options_.figure,
+                                    options_.max_pixels);
+    input.picture.rgb = std::move(picture.rgb);
   }
   output_.add(std::move(input));
 }

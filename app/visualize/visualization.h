@@ -18,6 +18,8 @@
 
 namespace hydrascope::app {
 
+class OtherModel;
+
 struct VisualizationOptions {
   std::filesystem::path folder;
   std::vector<std::string> endings;           ///< of what is written into it
@@ -33,8 +35,10 @@ struct VisualizationOptions {
 
 class Visualization {
  public:
+  /// `other` may be null.
   Visualization(VisualizationOptions options, ClassChoice classes, const image::Labels& labels,
-                MapExplainer& explainer, OutputStage& output, Progress& progress);
+                MapExplainer& explainer, OtherModel* other, OutputStage& output,
+                Progress& progress);
 
   /// Takes the picture out of `result`. Throws what the output stage throws.
   void add(PipelineResult& result);
@@ -66,6 +70,7 @@ class Visualization {
   ClassChoice classes_;
   const image::Labels& labels_;
   MapExplainer& explainer_;
+  OtherModel* other_;
   OutputStage& output_;
   Progress& progress_;
   OutputNames names_;

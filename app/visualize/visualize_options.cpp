@@ -1,5 +1,6 @@
 #include "app/visualize/visualize_options.h"
 
+#include "app/evaluate/evaluate_options.h"
 #include "app/model/assets.h"
 #include "app/options/option_builders.h"
 #include "app/run/usage_error.h"
@@ -60,6 +61,7 @@ FigureOptions figure_options(const ParsedOptions& options) {
 
 /// The page shows what the figures show.
 viz::ReportOptions report_options(const FigureOptions& figure) {
+  constexpr double kHalf = 0.5;
   viz::ReportOptions report;
   if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
   report.sign = figure.sign;
@@ -68,7 +70,7 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   report.alpha = figure.alpha;
   report.blocks = figure.sampling == viz::Sampling::nearest;
   report.fade = figure.fade;
-  report.beside = figure.beside;
+  if (figure.beside) report.split = kHalf;
   return report;
 }
 
@@ -107,6 +109,14 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
+  if (names_another_model(options)) {
+    if (outputs.html.empty())
+      throw UsageError("the other model's maps are on the page only", "--against",
+                       "add --html FILE.html");
+    if (options.given("smooth"))
+      throw UsageError("the other model's maps are not smoothed", "--against with --smooth");
+    request.against = reference_request(options, request.model, request.run).model;
+  }
   read.take("font", request.font);
   request.label_type = outputs.figure.label_type;
   read.take("video-stride", request.video_stride);

@@ -316,43 +316,6 @@ TEST_F(VisualizeCliTest, APictureThatIsStoredTurnedIsShownUpright) {
   EXPECT_EQ(stored.at("width"), record.at("height"));
 }
 
-TEST_F(VisualizeCliTest, OnePageOfAllPictures) {
-  picture("a.ppm", 64, 64);
-  picture("b.ppm", 48, 64, 3);
-  const Outcome outcome =
-      visualize({"a.ppm missing.jpg b.ppm --html page.html --layer 0,11 --cmap viridis"});
-  EXPECT_EQ(outcome.code, 3) << outcome.err;
-  const std::string page = read_bytes(path("page.html"));
-  for (const char* text : {"a.ppm", "missing.jpg", "b.ppm", "viridis", "<html"})
-    EXPECT_NE(page.find(text), std::string::npos) << text;
-}
-
-TEST_F(VisualizeCliTest, ThePageStartsAsTheHeatmapsAreDrawn) {
-  picture("a.ppm", 64, 64);
-  const auto page_of = [&](Words arguments) {
-    arguments = Words{"a.ppm --method hydra --html page.html"} + arguments;
-    EXPECT_EQ(visualize(arguments).code, 0);
-    return read_bytes(path("page.html"));
-  };
-  const std::string usual = page_of({});
-  for (const char* text : {R"("sign":"positive")", R"("mass":0.0)", R"("colormap":"inferno")",
-                           R"("signedColormap":"blue-orange")", R"("outlierPercent":30.0)",
-                           R"("opacity":0.8)", R"("fade":true)"})
-    EXPECT_NE(usual.find(text), std::string::npos) << text;
-  const std::string other = page_of(
-      {"--sign both --threshold 0.5 --cmap blue-orange --outlier-perc 2 --no-fade --alpha 0.25"});
-  for (const char* text : {R"("sign":"both")", R"("mass":0.5)", R"("colormap":"blue-orange")",
-                           R"("signedColormap":"blue-orange")", R"("outlierPercent":2.0)",
-                           R"("opacity":0.25)", R"("fade":false)"})
-    EXPECT_NE(other.find(text), std::string::npos) << text;
-  // What speaks for the class begins at 0; signed heat in blue and orange has a range about 0.
-  const std::string range = R"("range":{"low":)";
-  ASSERT_NE(usual.find(range), std::string::npos);
-  EXPECT_NE(usual[usual.find(range) + range.size()], '-');
-  ASSERT_NE(other.find(range), std::string::npos);
-  EXPECT_EQ(other[other.find(range) + range.size()], '-');
-}
-
 TEST_F(VisualizeCliTest, AnInterruptWritesWhatIsFinished) {
   picture("p.ppm", 64, 64);
   Program program(

@@ -1,4 +1,4 @@
-#include "viz/html_report/markup.h"
+#include "viz/page/markup.h"
 
 #include "kernels/error.h"
 #include "viz/text/utf8.h"
