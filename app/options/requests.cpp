@@ -128,7 +128,8 @@ Console console_request(const ParsedOptions& options) {
 
 std::vector<std::string> input_words(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
+  std::vector<std::string> named;
+  OptionReader(options).take("input", named);
   words.insert(words.end(), named.begin(), named.end());
   return words;
 }
@@ -145,7 +146,7 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
                           input_words(options),
                           false,
                           "",
-                          output_request(options)};
+                          options.declares("output") ? output_request(options) : OutputRequest{}};
   const OptionReader read(options);
   read.take("recursive", request.recursive);
   read.take("labels", request.labels);

@@ -357,6 +357,8 @@ class Pipeline {
         seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
     collected_ = Clock::now();
     timing_.model_seconds += seconds_since(begin);
+    const auto images = static_cast<std::int64_t>(batch.items.size());
+    if (options_.batch_done) options_.batch_done(images, seconds * static_cast<double>(images));
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < batch.items.size(); ++i) {
       PipelineResult& result = batch.items[i].result;

@@ -48,6 +48,8 @@ struct PipelineOptions {
   std::optional<double> patience = {};
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;
+  /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
+  std::function<void(std::int64_t, double)> batch_done;
   /// What a batch of that size is worth being told of, "" for nothing; may be empty.
   std::function<std::string(const image::Size&)> remark_on_size;
 };

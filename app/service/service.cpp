@@ -130,8 +130,8 @@ struct Service::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   // Guarded by the mutex.
-  std::deque<std::int64_t> waiting;      // numbers of what nobody has looked at
-  std::map<std::int64_t, Unanswered> asked;   // all that is not answered
+  std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
+  std::map<std::int64_t, Unanswered> asked;  // all that is not answered
   std::int64_t asked_so_far = 0;
   ServiceCounts counts;
   bool closing = false;
@@ -173,6 +173,7 @@ void Service::State::open() {
   pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
     return explained_classes(input, best);
   };
+  pipeline.batch_done = request.batch_done;
   pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&console](const std::string& text) { console.note(text); };
   records.emplace(*classifier, pipeline.transform, labels);
@@ -182,10 +183,11 @@ void Service::State::open() {
 
 bool Service::State::serve() noexcept {
   try {
-    run_pipeline([this] { return next(); }, *classifier, pipeline, [this](PipelineResult& result) {
-      report(result);
-      return true;
-    });
+    run_pipeline([this] { return next(); }, *classifier, pipeline,
+                 [this](PipelineResult& result) {
+                   report(result);
+                   return true;
+                 });
     return false;
   } catch (...) {
     return fail_taken(as_error(std::current_exception()));
@@ -261,8 +263,8 @@ void Service::State::explain(const Unanswered& one, const PipelineResult& result
   std::vector<std::int64_t> best;
   for (const Prediction& prediction : top_classes(result, one.classes->num_best(), labels))
     best.push_back(prediction.index);
-  const std::vector<Prediction> classes = chosen_classes(
-      result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
+  const std::vector<Prediction> classes =
+      chosen_classes(result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
   answer.maps = explainer->explain(result, placement, classes, one.maps);
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
@@ -399,6 +401,16 @@ const InputRecord& Service::run_facts() const noexcept { return state_->run_fact
 const std::string& Service::transform() const noexcept { return state_->transform; }
 const std::vector<MapChoice>& Service::maps() const noexcept { return state_->traced.maps; }
 const std::vector<std::string>& Service::notes() const noexcept { return state_->notes; }
+
+std::int64_t Service::batch_size() const {
+  const std::int64_t given = state_->pipeline.batch_size;
+  if (given > 0) return given;
+  const auto& [height, width] = state_->pipeline.transform.img_size;
+  const std::int64_t tokens = state_->classifier->num_tokens(height, width);
+  constexpr std::int64_t kMostAutomaticBatch = 256;
+  return std::clamp<std::int64_t>(state_->classifier->limits().enough_tokens / tokens, 1,
+                                  kMostAutomaticBatch);
+}
 
 ServiceCounts Service::counts() const {
   const std::lock_guard lock(state_->mutex);

@@ -28,6 +28,9 @@ struct ServiceRequest : PicturesRequest {  ///< its words and its output play no
   std::optional<MapWords> maps = {};       ///< which maps can be asked for; nothing: none
   bool embeds = false;                     ///< whether embeddings can be asked for
   std::size_t most_waiting = 1024;         ///< questions that have no answer yet
+  /// Is told of every batch, on the service's thread: pictures or views, and seconds of the model;
+  /// may be empty.
+  std::function<void(std::int64_t, double)> batch_done = {};
 };
 /// What a command line asks for whose table has the options of a model that looks at pictures, and
 /// perhaps those of maps, which are asked for where `wants_maps`. Throws Error(invalid_argument).
@@ -52,11 +55,11 @@ struct Question {
 };
 
 struct Answer {
-  ClassifyRecord record;              ///< what `classify` writes, also of a picture that failed
-  std::vector<float> logits;          ///< (num_classes); of several views each class's in its best one
+  ClassifyRecord record;      ///< what `classify` writes, also of a picture that failed
+  std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
   std::vector<MapRecord> map_records;  ///< what `visualize` writes, without files
-  std::vector<InputMap> maps;         ///< the same maps; every one has its placement
-  std::vector<float> embedding;       ///< (embed_dim): what the classifier's head is given
+  std::vector<InputMap> maps;          ///< the same maps; every one has its placement
+  std::vector<float> embedding;        ///< (embed_dim): what the classifier's head is given
 };
 
 /// Since the service was opened.
@@ -97,6 +100,8 @@ class Service {
   [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
   /// What the user must know of the model, a sentence each.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
+  /// Pictures of the model's own size that are classified together.
+  [[nodiscard]] std::int64_t batch_size() const;
   [[nodiscard]] ServiceCounts counts() const;
 
  private:

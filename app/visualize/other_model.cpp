@@ -46,9 +46,8 @@ void OtherModel::load(const RunRequest& run, const Console& console) {
     for (const std::string& note : *notes) console.note("note: --against: " + note);
   console.detail("against: " + transform_.describe());
   const TracedFor wanted{selection_.maps, mapless_};
-  classifier_.emplace(
-      make_classifier(run, source_, transform_.config, console,
-                      MapExplainer::traced_layers(source_.config, wanted)));
+  classifier_.emplace(make_classifier(run, source_, transform_.config, console,
+                                      MapExplainer::traced_layers(source_.config, wanted)));
   explainer_.emplace(run.seed, source_, wanted, classifier_->options().device);
 }
 

@@ -17,15 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `--font` first, then those that come along: what one lacks, the next may have.
-std::shared_ptr<const viz::Font> open_font(const std::string& given) {
-  std::vector<fs::path> files = bundled_fonts();
-  if (!given.empty()) files.insert(files.begin(), given);
-  if (files.empty())
-    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
-  return std::make_shared<const viz::Font>(files);
-}
-
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
 void refuse_file_for_folder(const fs::path& folder) {
   if (folder == "-")
@@ -38,6 +29,31 @@ void refuse_file_for_folder(const fs::path& folder) {
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
   throw UsageError("names a folder, not a file", "--output " + folder.string(),
                    "records go to standard output");
+}
+
+/// The page shows what the figures show.
+viz::ReportOptions report_options(const FigureOptions& figure) {
+  constexpr double kHalf = 0.5;
+  viz::ReportOptions report;
+  if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
+  report.sign = figure.sign;
+  report.outlined_mass = figure.outlined_mass.value_or(0);
+  report.outlier_percent = figure.outlier_percent;
+  report.alpha = figure.alpha;
+  report.blocks = figure.sampling == viz::Sampling::nearest;
+  report.fade = figure.fade;
+  if (figure.beside) report.split = kHalf;
+  return report;
+}
+
+}  // namespace
+
+std::shared_ptr<const viz::Font> open_font(const std::string& given) {
+  std::vector<fs::path> files = bundled_fonts();
+  if (!given.empty()) files.insert(files.begin(), given);
+  if (files.empty())
+    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
+  return std::make_shared<const viz::Font>(files);
 }
 
 FigureOptions figure_options(const ParsedOptions& options) {
@@ -58,23 +74,6 @@ FigureOptions figure_options(const ParsedOptions& options) {
   figure.label_type = parse_label_type(options.text("label-type"));
   return figure;
 }
-
-/// The page shows what the figures show.
-viz::ReportOptions report_options(const FigureOptions& figure) {
-  constexpr double kHalf = 0.5;
-  viz::ReportOptions report;
-  if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
-  report.sign = figure.sign;
-  report.outlined_mass = figure.outlined_mass.value_or(0);
-  report.outlier_percent = figure.outlier_percent;
-  report.alpha = figure.alpha;
-  report.blocks = figure.sampling == viz::Sampling::nearest;
-  report.fade = figure.fade;
-  if (figure.beside) report.split = kHalf;
-  return report;
-}
-
-}  // namespace
 
 MapWords map_words(const ParsedOptions& options) {
   MapWords words;
