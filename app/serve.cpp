@@ -10,6 +10,7 @@
 #include "app/service/service.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
+#include "viz/live_page/live_page.h"
 
 #include <algorithm>
 #include <chrono>
@@ -68,6 +69,25 @@ ApiOptions api_options(const ServeRequest& request, const Service& service) {
   return options;
 }
 
+viz::ReportOptions page_options(const FigureOptions& figure, const Service& service,
+                                const Service* against) {
+  viz::ReportOptions page = report_options(figure);
+  const InputRecord& run = service.run_facts();
+  page.title = "hydrascope: " + service.model_name();
+  page.facts = {{"model", service.model_name()},
+                {"attention", run.attention},
+                {"device", run.device},
+                {"precision", run.precision},
+                {"transform", service.transform()}};
+  if (against == nullptr) return page;
+  page.models = {service.model_name(), against->model_name()};
+  if (page.models.front() == page.models.back()) {
+    page.models.front() += ", " + run.attention;
+    page.models.back() += ", " + against->run_facts().attention;
+  }
+  return page;
+}
+
 void wait_for_stop() {
   constexpr std::chrono::milliseconds kStep(50);
   while (!stop_requested()) std::this_thread::sleep_for(kStep);
@@ -85,6 +105,8 @@ int run_serve(const ParsedOptions& options) {
   auto service = std::make_unique<Service>(request.service);
   auto against = request.against ? std::make_unique<Service>(*request.against) : nullptr;
   ApiOptions api_settings = api_options(request, *service);
+  api_settings.page = viz::live_page(page_options(request.figure, *service, against.get()),
+                                     /*shows_patches=*/!request.service.transform.views);
   ServeApi api(std::move(api_settings), metrics, std::move(service), std::move(against));
   HttpServer server(request.server, api);
   if (!server.is_loopback())

@@ -137,7 +137,7 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
   } else if (route.route == Route::page) {
     response.type = "text/html; charset=utf-8";
     response.body = options_.page;
-    response.headers = {{"Content-Security-Policy", options_.page_policy},
+    response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
                         {"Referrer-Policy", "no-referrer"},
                         {"Cache-Control", "no-cache"}};
   } else {
@@ -213,6 +213,8 @@ void ServeApi::finish(Exchange& exchange) {
   HttpResponse response;
   try {
     const bool failed = answer.record.error.has_value();
+    if (answer.record.error == ErrorCode::invalid_argument)  // of the question, not of the picture
+      throw Error(ErrorCode::invalid_argument, answer.record.message);
     if (failed && !exchange.is_form) {
       response.status =
           SteadyClock::now() > exchange.deadline ? 504 : status_of(*answer.record.error);

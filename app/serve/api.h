@@ -24,7 +24,6 @@ struct ApiOptions {
   std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
   image::DecodeOptions decode;            ///< of pictures that are drawn on
   std::string page;                       ///< what "/" shows
-  std::string page_policy;                ///< its Content-Security-Policy
 };
 
 /// What a request asks for, its words understood.

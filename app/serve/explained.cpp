@@ -30,10 +30,17 @@ std::string npy(std::span<const std::int64_t> shape,
 OrderedJson explained_json(const Answer& answer) {
   OrderedJson object = to_json(answer.record);
   if (answer.record.error) return object;
+  if (answer.patch_row) {
+    object["patch"] = {
+        {"grid", {answer.patch_row->rows, answer.patch_row->columns}},
+        {"values", viz::page::base64(std::as_bytes(std::span(answer.patch_row->values)))}};
+    return object;
+  }
   OrderedJson maps = OrderedJson::array();
   for (std::size_t i = 0; i < answer.maps.size(); ++i) {
     const InputMap& map = answer.maps[i];
     OrderedJson entry = to_json(answer.map_records.at(i));
+    entry["of_class"] = model::explain::entry_of(map.choice.method).of_class;
     entry["signed"] = map.is_signed;
     entry["total"] = rounded(map.total);
     entry["additive"] = map.is_additive;
@@ -47,6 +54,8 @@ OrderedJson explained_json(const Answer& answer) {
 }
 
 std::string explained_array(const Answer& answer) {
+  if (const auto& row = answer.patch_row)
+    return npy(std::array{row->rows, row->columns}, {row->values});
   std::vector<std::span<const float>> parts;
   const viz::HeatMap& first = answer.maps.front().map;
   for (const InputMap& map : answer.maps) {

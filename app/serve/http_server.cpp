@@ -171,6 +171,8 @@ class Session : public std::enable_shared_from_this<Session> {
     if (server_.is_loopback && !names_loopback(head_.header("host")))
       return refuse(403, "expected localhost or its address as the host, found '" +
                              head_.header("host").substr(0, 100) + "'");
+    if (head_.header("sec-fetch-site") == "cross-site")
+      return refuse(403, "a page of another site asks");
     const bool has_length = parser_->content_length().has_value();
     if (head_.method == "POST" && !has_length && !parser_->chunked())
       return refuse(411, "expected Content-Length");

@@ -81,6 +81,7 @@ AskedOf asked_of(const HttpRequest& request) {
   asked.format = accepted_format(request.header("accept"), route);
   asked.question.name = "picture";
   MapQuestion maps;
+  std::vector<std::string> patch;
   for (const auto& [name, value] : request.query) {
     const bool explains = route == Route::explain;
     if (name == "name") {
@@ -103,6 +104,8 @@ AskedOf asked_of(const HttpRequest& request) {
       maps.words.heads = words(value);
     } else if (name == "class" && explains) {
       maps.classes.push_back(value);
+    } else if (name == "patch" && explains) {
+      patch = words(value);
     } else if (name == "against" && explains) {
       asked.against = integer(name, value, 0) > 0;
     } else {
@@ -110,7 +113,17 @@ AskedOf asked_of(const HttpRequest& request) {
     }
   }
   check_format(asked.format, route);
-  if (route == Route::explain) asked.question.maps = std::move(maps);
+  if (!patch.empty() && asked.format == "png")
+    refuse("expected json or npy, which have the row of a patch", "format");
+  if (!patch.empty()) {
+    const std::vector<std::string>& layers = maps.words.layers;
+    if (patch.size() != 2 || layers.size() != 1)
+      refuse("expected patch=ROW,COLUMN and layer=N", "patch");
+    asked.question.patch = {integer("layer", layers.front(), 0), integer("patch", patch[0], 0),
+                            integer("patch", patch[1], 0)};
+  } else if (route == Route::explain) {
+    asked.question.maps = std::move(maps);
+  }
   asked.question.embeds = route == Route::embed;
   return asked;
 }

@@ -251,13 +251,21 @@ void Service::State::report(PipelineResult& result) {
 }
 
 void Service::State::explain(const Unanswered& one, const PipelineResult& result, Answer& answer) {
-  if (one.maps.empty() && !one.question.embeds) return;
+  const std::optional<PatchQuestion>& patch = one.question.patch;
+  if (one.maps.empty() && !one.question.embeds && !patch) return;
   const viz::Placement placement =
       explainer->placement(result, pipeline.transform, pipeline.decode.max_pixels);
   if (one.question.embeds) {
     const at::Tensor embedding = explainer->embedding(result, placement).contiguous();
     const float* values = embedding.const_data_ptr<float>();
     answer.embedding.assign(values, values + embedding.numel());
+  }
+  if (patch) {
+    if (result.views)
+      throw Error(ErrorCode::invalid_argument, "has no patches of its own in several views",
+                  "patch");
+    answer.patch_row =
+        explainer->patch_row(result, placement, patch->layer, patch->row, patch->column);
   }
   if (one.maps.empty()) return;
   std::vector<std::int64_t> best;
@@ -333,6 +341,8 @@ bool Service::State::add(Question question, Done done, bool waits) {
     one.maps = choose(*wanted);
     one.classes.emplace(wanted->classes, wanted->topk, labels);
   }
+  if (one.question.patch && traced.maps.empty())
+    throw UsageError("the model was opened without maps", "patch", "open it for them");
   if (one.question.embeds && !traced.embeddings)
     throw UsageError("the model was opened without embeddings", "embed", "open it for them");
   {

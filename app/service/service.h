@@ -43,12 +43,20 @@ struct MapQuestion {
   std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
 };
 
+/// What a patch of the picture attends to: where it lies in the grid, from 0.
+struct PatchQuestion {
+  std::int64_t layer = 0;
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+};
+
 struct Question {
   std::string name = {};            ///< what the records call the picture
   std::filesystem::path file = {};  ///< where the picture is, unless it is
   std::optional<PictureInMemory> picture = {};
   std::int64_t topk = 5;
   std::optional<MapQuestion> maps = {};
+  std::optional<PatchQuestion> patch = {};  ///< where the model was opened for maps
   bool embeds = false;
   /// A question that nobody has looked at by then is answered by a failure.
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
@@ -57,9 +65,10 @@ struct Question {
 struct Answer {
   ClassifyRecord record;      ///< what `classify` writes, also of a picture that failed
   std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
-  std::vector<MapRecord> map_records;  ///< what `visualize` writes, without files
-  std::vector<InputMap> maps;          ///< the same maps; every one has its placement
-  std::vector<float> embedding;        ///< (embed_dim): what the classifier's head is given
+  std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
+  std::vector<InputMap> maps;             ///< the same maps; every one has its placement
+  std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean
+  std::vector<float> embedding;           ///< (embed_dim): what the classifier's head is given
 };
 
 /// Since the service was opened.

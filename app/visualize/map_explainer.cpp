@@ -70,6 +70,12 @@ model::TokenGrid MapExplainer::grid_of(const viz::Placement& placement) const {
   return config_.token_grid(placement.vertical.cells, placement.horizontal.cells);
 }
 
+viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, const viz::Placement& placement,
+                                     std::int64_t layer, std::int64_t row, std::int64_t column) {
+  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  return heat_map(explainer_.patch_row(result.tokens, grid_of(placement), layer, row, column));
+}
+
 at::Tensor MapExplainer::embedding(const PipelineResult& result, const viz::Placement& placement) {
   const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
   return explainer_.features(result.tokens, grid_of(placement));

@@ -42,6 +42,9 @@ class MapExplainer {
   std::vector<InputMap> explain(const PipelineResult& result, const viz::Placement& placement,
                                 std::span<const Prediction> classes,
                                 std::span<const MapChoice> choices);
+  /// `Explainer::patch_row`, of a result in one view.
+  viz::HeatMap patch_row(const PipelineResult& result, const viz::Placement& placement,
+                         std::int64_t layer, std::int64_t row, std::int64_t column);
   /// What the classifier's head is given, (embed_dim) float32 on the CPU: of a result in one view,
   /// with `TracedFor::embeddings`.
   at::Tensor embedding(const PipelineResult& result, const viz::Placement& placement);

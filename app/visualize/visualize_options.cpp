@@ -31,21 +31,6 @@ void refuse_file_for_folder(const fs::path& folder) {
                    "records go to standard output");
 }
 
-/// The page shows what the figures show.
-viz::ReportOptions report_options(const FigureOptions& figure) {
-  constexpr double kHalf = 0.5;
-  viz::ReportOptions report;
-  if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
-  report.sign = figure.sign;
-  report.outlined_mass = figure.outlined_mass.value_or(0);
-  report.outlier_percent = figure.outlier_percent;
-  report.alpha = figure.alpha;
-  report.blocks = figure.sampling == viz::Sampling::nearest;
-  report.fade = figure.fade;
-  if (figure.beside) report.split = kHalf;
-  return report;
-}
-
 }  // namespace
 
 std::shared_ptr<const viz::Font> open_font(const std::string& given) {
@@ -73,6 +58,20 @@ FigureOptions figure_options(const ParsedOptions& options) {
   read.take("threshold", figure.outlined_mass);
   figure.label_type = parse_label_type(options.text("label-type"));
   return figure;
+}
+
+viz::ReportOptions report_options(const FigureOptions& figure) {
+  constexpr double kHalf = 0.5;
+  viz::ReportOptions report;
+  if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
+  report.sign = figure.sign;
+  report.outlined_mass = figure.outlined_mass.value_or(0);
+  report.outlier_percent = figure.outlier_percent;
+  report.alpha = figure.alpha;
+  report.blocks = figure.sampling == viz::Sampling::nearest;
+  report.fade = figure.fade;
+  if (figure.beside) report.split = kHalf;
+  return report;
 }
 
 MapWords map_words(const ParsedOptions& options) {
