@@ -98,7 +98,7 @@ struct HttpServer::State {
 
   HttpServerOptions options;
   HttpHandler& handler;
-  bool is_loopback = false;
+  tcp::endpoint endpoint;  // as it is bound
   std::atomic<bool> draining = false;
   std::mutex mutex;
   std::condition_variable changed;
@@ -168,7 +168,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const auto hosts = message.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && message.version() >= 11))
       return refuse(400, "expected one Host header");
-    if (server_.is_loopback && !names_loopback(head_.header("host")))
+    if (server_.endpoint.address().is_loopback() && !names_loopback(head_.header("host")))
       return refuse(403, "expected localhost or its address as the host, found '" +
                              head_.header("host").substr(0, 100) + "'");
     if (head_.header("sec-fetch-site") == "cross-site")
@@ -342,12 +342,12 @@ void HttpServer::State::listen() {
     tcp::resolver resolver(context);
     const auto found =
         resolver.resolve(options.host, std::to_string(options.port), tcp::resolver::passive);
-    const tcp::endpoint endpoint = found.begin()->endpoint();
+    endpoint = found.begin()->endpoint();
     acceptor.open(endpoint.protocol());
     acceptor.set_option(asio::socket_base::reuse_address(true));
     acceptor.bind(endpoint);
     acceptor.listen(asio::socket_base::max_listen_connections);
-    is_loopback = endpoint.address().is_loopback();
+    endpoint = acceptor.local_endpoint();
   } catch (const boost::system::system_error& error) {
     throw Error(ErrorCode::failed, "cannot listen: " + error.code().message(),
                 options.host + ":" + std::to_string(options.port), "another `port` may be free");
@@ -431,10 +431,8 @@ bool HttpServer::drain(double seconds) {
   return state.changed.wait_until(lock, end, [&] { return state.sessions.empty(); });
 }
 
-std::string HttpServer::address() const {
-  return state_->acceptor.local_endpoint().address().to_string();
-}
-std::uint16_t HttpServer::port() const { return state_->acceptor.local_endpoint().port(); }
-bool HttpServer::is_loopback() const { return state_->is_loopback; }
+std::string HttpServer::address() const { return state_->endpoint.address().to_string(); }
+std::uint16_t HttpServer::port() const { return state_->endpoint.port(); }
+bool HttpServer::is_loopback() const { return state_->endpoint.address().is_loopback(); }
 
 }  // namespace hydrascope::app

@@ -3,7 +3,7 @@
 # network and packages (scripts/gpu_check.sh --headers, CMake's HYDRASCOPE_DEPENDENCIES):
 #   gather_headers.sh FOLDER
 # Headers of nlohmann/json, cxxopts, stb, Highway and those of Boost that Beast needs, GoogleTest's with its static
-# libraries, Highway's shared library, licences: some 20 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
+# libraries, Highway's shared library, licences: some 15 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
 set -euo pipefail
 fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2; exit 1; }
 [ $# -eq 1 ] || fail "expected one folder, found $# arguments" "gather_headers.sh FOLDER"
@@ -22,7 +22,7 @@ cp "$include/cxxopts.hpp" "$folder/include/"
 cp "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
 server=$(dirname "${BASH_SOURCE[0]}")/../../app/serve/http_server.cpp
 grep '^#include <boost/' "$server" | c++ -std=c++20 -M -x c++ - | grep -o "$include/boost/[^ ]*" |
-  xargs cp --parents -t "$folder"
+  sort -u | xargs cp --parents -t "$folder"
 mv "$folder$include/boost" "$folder/include/" && rm -r "$folder/usr"
 rm -rf "$folder/include/hwy/tests" "$folder/include/hwy/contrib"
 
