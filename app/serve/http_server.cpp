@@ -236,14 +236,13 @@ class Session : public std::enable_shared_from_this<Session> {
            " bytes in the body";
   }
   void refuse(int status, const std::string& message) {
-    refuse(server_.handler.refusal(status, message));
-  }
-  /// What else the client sends is not read as a request.
-  void refuse(HttpResponse response) {
-    const bool has_body = !parser_->is_done();
-    keep_alive_ = parser_->is_header_done() && parser_->get().keep_alive() && !has_body;
     version_ = 11;
-    write(std::move(response), keep_alive_ && bytes_ == 0);
+    write(server_.handler.refusal(status, message), /*keep_alive=*/false);
+  }
+  /// Where the client may still send a body, that is not read as a request.
+  void refuse(HttpResponse response) {
+    version_ = parser_->get().version();
+    write(std::move(response), parser_->get().keep_alive() && parser_->is_done());
   }
 
   void write(HttpResponse response, bool keep_alive) {
