@@ -90,7 +90,12 @@ void check_pixels(const PictureInMemory& picture) {
 }  // namespace
 
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
-  ServiceRequest request{pictures_request(options, AutoExif::upright)};
+  ServiceRequest request;
+  if (options.declares("quiet")) request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, AutoExif::upright);
+  OptionReader(options).take("labels", request.labels);
   if (wants_maps) request.maps = map_words(options);
   return request;
 }
