@@ -1,8 +1,7 @@
 // The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service.
 #define HYDRASCOPE_WITHOUT_CLASSES
-#include "app/library/include/hydrascope/hydrascope.h"
-
 #include "app/build_info.h"
+#include "app/library/include/hydrascope/hydrascope.h"
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
 #include "app/results/json.h"
@@ -14,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <exception>
 #include <future>
 #include <new>
@@ -64,8 +62,9 @@ bool succeeds(const Work& work) noexcept {
 }
 
 std::vector<Option> only(std::vector<Option> options, std::span<const std::string_view> names) {
-  std::erase_if(options,
-                [&](const Option& option) { return std::ranges::find(names, option.name) == names.end(); });
+  std::erase_if(options, [&](const Option& option) {
+    return std::ranges::find(names, option.name) == names.end();
+  });
   return options;
 }
 
@@ -92,9 +91,10 @@ CommandSpec asking_spec(bool with_maps) {
                                                          "topk"};
   CommandSpec spec;
   spec.name = with_maps ? "visualize" : "classify";
-  spec.options = with_maps ? only(map_options(), kMaps)
-                           : std::vector<Option>{integer("topk", "classes of an answer", takes("K"),
-                                                         at_least(1))};
+  spec.options =
+      with_maps
+          ? only(map_options(), kMaps)
+          : std::vector<Option>{integer("topk", "classes of an answer", takes("K"), at_least(1))};
   // Without a word all maps that the model was opened for.
   for (Option& option : spec.options) option.default_value.clear();
   return spec;
@@ -106,30 +106,13 @@ ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::siz
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 
-/// A copy of pixels, in rows without gaps.
-std::shared_ptr<image::Picture> copied_pixels(const hydrascope_picture& given) {
-  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
-  const std::int64_t row = 3 * given.width;
-  const std::int64_t stride = given.row_stride == 0 ? row : given.row_stride;
-  if (given.width < 1 || given.height < 1 || given.width > kMostAlongAnEdge ||
-      given.height > kMostAlongAnEdge)
-    throw UsageError("expected pixels with a height and a width, found " +
-                     std::to_string(given.height) + "x" + std::to_string(given.width));
-  auto picture = std::make_shared<image::Picture>();
-  picture->width = static_cast<int>(given.width);
-  picture->height = static_cast<int>(given.height);
-  picture->rgb.resize(static_cast<std::size_t>(row * given.height));
-  for (std::int64_t y = 0; y < given.height; ++y)
-    std::memcpy(picture->rgb.data() + y * row, given.pixels + y * stride,
-                static_cast<std::size_t>(row));
-  return picture;
-}
-
 Question question_of(const hydrascope_picture& given) {
   Question question;
   question.name = text_of(given.name != nullptr ? given.name : given.path);
   if (given.pixels != nullptr) {
-    question.picture.emplace().pixels = copied_pixels(given);
+    question.picture.emplace().pixels = {
+        given.pixels, given.height, given.width,
+        given.row_stride == 0 ? 3 * given.width : given.row_stride};
   } else if (given.bytes != nullptr) {
     question.picture.emplace().encoded = {static_cast<const std::byte*>(given.bytes),
                                           given.num_bytes};
@@ -184,7 +167,8 @@ OrderedJson facts_of(const Service& service) {
 /// Where cells of an edge begin, and how long all are, in pixels of the picture.
 std::pair<double, double> extent(const viz::Axis& axis) {
   const double pixels = static_cast<double>(axis.picture) / static_cast<double>(axis.resized);
-  return {static_cast<double>(axis.window_start) * pixels, static_cast<double>(axis.output) * pixels};
+  return {static_cast<double>(axis.window_start) * pixels,
+          static_cast<double>(axis.output) * pixels};
 }
 
 }  // namespace
@@ -227,8 +211,9 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer) : given(std
     const app::InputMap& map = given.maps[i];
     const auto [top_edge, height] = app::extent(map.placement->vertical);
     const auto [left_edge, width] = app::extent(map.placement->horizontal);
-    maps.push_back({map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge, width,
-                    height, hydrascope::model::explain::entry_of(map.choice.method).name.data(),
+    maps.push_back({map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge,
+                    width, height,
+                    hydrascope::model::explain::entry_of(map.choice.method).name.data(),
                     map.choice.layer, heads[i].c_str(), map.of_class.index,
                     map.of_class.label.c_str(), map.is_signed ? 1 : 0, map_records[i].c_str()});
   }
@@ -265,7 +250,7 @@ int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, 
                    hydrascope_answer** answers) {
   namespace app = hydrascope::app;
   std::fill_n(answers, num_pictures, nullptr);
-  // Bytes are read where they lie: nothing returns before all has been looked at.
+  // Bytes and pixels are read where they lie: nothing returns before all has been looked at.
   std::vector<std::future<app::Answer>> futures;
   const bool is_understood = app::succeeds([&] {
     const app::ParsedOptions options =
@@ -282,8 +267,8 @@ int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, 
   });
   bool has_answers = true;
   for (std::size_t i = 0; i < futures.size(); ++i) {
-    has_answers = app::succeeds([&] { answers[i] = new hydrascope_answer(futures[i].get()); }) &&
-                  has_answers;
+    has_answers =
+        app::succeeds([&] { answers[i] = new hydrascope_answer(futures[i].get()); }) && has_answers;
   }
   if (is_understood && has_answers) return 0;
   for (std::size_t i = 0; i < num_pictures; ++i) delete std::exchange(answers[i], nullptr);

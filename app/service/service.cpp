@@ -28,7 +28,7 @@ namespace hydrascope::app {
 namespace {
 
 /// Seconds that a picture waits for company: little beside what a batch takes.
-constexpr double kPatience = 0.005;
+constexpr double kPatience = 0.025;
 
 using Done = std::function<void(Answer)>;
 
@@ -78,13 +78,13 @@ void fail(ClassifyRecord& record, const Error& error) {
   record.message = with_flags(error.what());
 }
 
-void check_pixels(const PictureInMemory& picture) {
-  if (!picture.pixels) return;
-  const auto& [width, height, rgb] = *picture.pixels;
-  if (width < 1 || height < 1 ||
-      rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3)
-    throw UsageError("expected 3 bytes for each of " + size_text({height, width}) +
-                     " pixels (HxW), found " + std::to_string(rgb.size()));
+void check_pixels(const PixelRows& rows) {
+  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
+  if (rows.rgb == nullptr || (rows.height >= 1 && rows.height <= kMostAlongAnEdge &&
+                              rows.width >= 1 && rows.width <= kMostAlongAnEdge))
+    return;
+  throw UsageError("expected pixels with a height and a width, found " +
+                   size_text({rows.height, rows.width}));
 }
 
 }  // namespace
@@ -135,8 +135,8 @@ struct Service::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   // Guarded by the mutex.
-  std::deque<std::int64_t> waiting;      // numbers of what nobody has looked at
-  std::map<std::int64_t, Unanswered> asked;   // all that is not answered
+  std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
+  std::map<std::int64_t, Unanswered> asked;  // all that is not answered
   std::int64_t asked_so_far = 0;
   ServiceCounts counts;
   bool closing = false;
@@ -187,10 +187,11 @@ void Service::State::open() {
 
 bool Service::State::serve() noexcept {
   try {
-    run_pipeline([this] { return next(); }, *classifier, pipeline, [this](PipelineResult& result) {
-      report(result);
-      return true;
-    });
+    run_pipeline([this] { return next(); }, *classifier, pipeline,
+                 [this](PipelineResult& result) {
+                   report(result);
+                   return true;
+                 });
     return false;
   } catch (...) {
     return fail_taken(as_error(std::current_exception()));
@@ -266,8 +267,8 @@ void Service::State::explain(const Unanswered& one, const PipelineResult& result
   std::vector<std::int64_t> best;
   for (const Prediction& prediction : top_classes(result, one.classes->num_best(), labels))
     best.push_back(prediction.index);
-  const std::vector<Prediction> classes = chosen_classes(
-      result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
+  const std::vector<Prediction> classes =
+      chosen_classes(result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
   answer.maps = explainer->explain(result, placement, classes, one.maps);
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
@@ -330,7 +331,7 @@ std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const
 }
 
 bool Service::State::add(Question question, Done done, bool waits) {
-  if (question.picture) check_pixels(*question.picture);
+  if (question.picture) check_pixels(question.picture->pixels);
   Unanswered one{.question = std::move(question), .done = std::move(done)};
   if (const std::optional<MapQuestion>& wanted = one.question.maps) {
     one.maps = choose(*wanted);

@@ -52,11 +52,11 @@ struct Question {
 };
 
 struct Answer {
-  ClassifyRecord record;              ///< what `classify` writes, also of a picture that failed
-  std::vector<float> logits;          ///< (num_classes); of several views each class's in its best one
+  ClassifyRecord record;      ///< what `classify` writes, also of a picture that failed
+  std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
   std::vector<MapRecord> map_records;  ///< what `visualize` writes, without files
-  std::vector<InputMap> maps;         ///< the same maps; every one has its placement
-  std::vector<float> embedding;       ///< (embed_dim): what the classifier's head is given
+  std::vector<InputMap> maps;          ///< the same maps; every one has its placement
+  std::vector<float> embedding;        ///< (embed_dim): what the classifier's head is given
 };
 
 /// Since the service was opened.

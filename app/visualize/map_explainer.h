@@ -29,8 +29,7 @@ class MapExplainer {
   static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
                                                  const TracedFor& wanted);
 
-  MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted,
-               c10::Device device);
+  MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted, c10::Device device);
 
   [[nodiscard]] const TracedFor& wanted() const noexcept { return wanted_; }
   /// Where the patches of a result without an error lie, where that is one view.

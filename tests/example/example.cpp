@@ -1,9 +1,8 @@
 // example PICTURE...: what is on each picture, and which part of it says so.
-#include <hydrascope/hydrascope.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <hydrascope/hydrascope.h>
 #include <iterator>
 #include <vector>
 
@@ -15,7 +14,8 @@ void say_where(const hydrascope_map& map) {
   const auto hottest = std::max_element(map.values, end) - map.values;
   const double column = static_cast<double>(hottest % map.columns) + 0.5;
   const double row = static_cast<double>(hottest / map.columns) + 0.5;
-  std::printf("  look at x %.0f, y %.0f\n", map.left + column * map.width / static_cast<double>(map.columns),
+  std::printf("  look at x %.0f, y %.0f\n",
+              map.left + column * map.width / static_cast<double>(map.columns),
               map.top + row * map.height / static_cast<double>(map.rows));
 }
 

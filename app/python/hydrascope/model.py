@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import collections
 import ctypes
 import json
@@ -205,6 +206,7 @@ def _map(one: _library.MapFields) -> Map:
 _MOST_OPEN = 2
 _opened: collections.OrderedDict[str, Model] = collections.OrderedDict()
 _lock = threading.Lock()
+atexit.register(_opened.clear)
 
 
 def _model(model: Any, options: dict[str, Any]) -> Model:

@@ -18,8 +18,8 @@ const Table& load_table(const char* module, const char* function, const char* pa
     const char* reason = ::dlerror();
     throw Error(ErrorCode::unsupported_format,
                 std::string("OpenCV cannot be loaded: ") +
-                    (reason != nullptr ? reason : "unknown") + "; Debian 12 has it in the package " +
-                    package,
+                    (reason != nullptr ? reason : "unknown") +
+                    "; Debian 12 has it in the package " + package,
                 module);
   }
   return *reinterpret_cast<const Table* (*)()>(symbol)();
@@ -28,9 +28,8 @@ const Table& load_table(const char* module, const char* function, const char* pa
 }  // namespace
 
 const PictureCodecs& picture_codecs() {
-  static const PictureCodecs& table =
-      load_table<PictureCodecs>("libhydrascope_opencv_pictures.so", "hydrascope_picture_codecs",
-                                "libopencv-imgcodecs406");
+  static const PictureCodecs& table = load_table<PictureCodecs>(
+      "libhydrascope_opencv_pictures.so", "hydrascope_picture_codecs", "libopencv-imgcodecs406");
   return table;
 }
 
@@ -51,9 +50,8 @@ std::jthread load_picture_codecs_ahead() {
 }
 
 const VideoCodecs& video_codecs() {
-  static const VideoCodecs& table =
-      load_table<VideoCodecs>("libhydrascope_opencv_video.so", "hydrascope_video_codecs",
-                              "libopencv-videoio406");
+  static const VideoCodecs& table = load_table<VideoCodecs>(
+      "libhydrascope_opencv_video.so", "hydrascope_video_codecs", "libopencv-videoio406");
   return table;
 }
 

@@ -62,8 +62,17 @@ TEST(ServiceTest, SaysWhatClassifyWrites) {
   Service service(request_of({}));
   const Answer of_file = service.ask({.name = file, .file = file}).get();
   const Answer of_bytes = service.ask(about(read_bytes(file), file)).get();
+  const image::Picture decoded = image::read_picture(file, {});
+  std::vector<std::uint8_t> with_gaps;  // 5 bytes after each row, and the last row first
+  for (int y = decoded.height - 1; y >= 0; --y) {
+    const auto row = decoded.rgb.begin() + std::ptrdiff_t{3} * y * decoded.width;
+    with_gaps.insert(with_gaps.end(), row, row + std::ptrdiff_t{3} * decoded.width);
+    with_gaps.resize(with_gaps.size() + 5);
+  }
   PictureInMemory pixels;
-  pixels.pixels = std::make_shared<image::Picture>(image::read_picture(file, {}));
+  const std::ptrdiff_t stride = std::ptrdiff_t{3} * decoded.width + 5;
+  pixels.pixels = {with_gaps.data() + (decoded.height - 1) * stride, decoded.height, decoded.width,
+                   -stride};
   const Answer of_pixels = service.ask({.name = file, .picture = pixels}).get();
   for (const Answer* answer : {&of_file, &of_bytes, &of_pixels}) {
     EXPECT_EQ(timeless(to_json(answer->record)), written);
@@ -145,8 +154,8 @@ TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
           for (std::size_t i = 0; right && i < answer.logits.size(); ++i)
             right = std::abs(answer.logits[i] - alone[kind].logits[i]) < 1e-3;
         } else {
-          right = right && answer.record.error == (kind == 5 ? ErrorCode::unsupported_format
-                                                             : ErrorCode::too_large);
+          right = right && answer.record.error ==
+                               (kind == 5 ? ErrorCode::unsupported_format : ErrorCode::too_large);
         }
         if (!right) ++wrong;
       }
@@ -191,9 +200,10 @@ TEST(ServiceTest, RefusesWhatIsLateAndWhatIsNoPicture) {
   const TemporaryFolder folder;
   EXPECT_EQ(service.ask({.name = "x", .file = folder.write("x.mp4", "?")}).get().record.error,
             ErrorCode::unsupported_format);
-  Question short_of_pixels{.name = "x", .picture = PictureInMemory()};
-  short_of_pixels.picture->pixels = std::make_shared<image::Picture>(image::Picture{4, 4, {1, 2, 3}});
-  EXPECT_ERROR(service.ask(short_of_pixels), invalid_argument, "expected 3 bytes for each");
+  Question without_pixels{.name = "x", .picture = PictureInMemory()};
+  const std::uint8_t one = 0;
+  without_pixels.picture->pixels = {&one, 0, 4, 12};
+  EXPECT_ERROR(service.ask(without_pixels), invalid_argument, "expected pixels with a height");
   EXPECT_ERROR(Service(request_of(Words{"--attn hydrra"})), invalid_argument, "hydrra");
 }
 

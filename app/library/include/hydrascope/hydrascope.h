@@ -28,14 +28,14 @@ typedef struct hydrascope_picture {
   const char* path;
   const void* bytes;
   size_t num_bytes;
-  const uint8_t* pixels; /* RGB, rows from top to bottom, `row_stride` bytes apart; they are copied */
+  const uint8_t* pixels; /* RGB, rows from top to bottom, `row_stride` bytes apart */
   int64_t height;
   int64_t width;
   int64_t row_stride; /* 0: 3 * width */
 } hydrascope_picture;
 
 typedef struct hydrascope_prediction {
-  int64_t index; /* of the class, from 0 */
+  int64_t index;  /* of the class, from 0 */
   const char* id; /* "" where the labels have none */
   const char* label;
   double probability; /* of all classes; with --views in the class's best view */
@@ -98,7 +98,8 @@ HYDRASCOPE_API const char* hydrascope_answer_record(const hydrascope_answer* ans
 /* These write how many there are to `count`. */
 HYDRASCOPE_API const hydrascope_prediction* hydrascope_answer_top(const hydrascope_answer* answer,
                                                                   size_t* count);
-HYDRASCOPE_API const float* hydrascope_answer_logits(const hydrascope_answer* answer, size_t* count);
+HYDRASCOPE_API const float* hydrascope_answer_logits(const hydrascope_answer* answer,
+                                                     size_t* count);
 HYDRASCOPE_API const float* hydrascope_answer_embedding(const hydrascope_answer* answer,
                                                         size_t* count);
 HYDRASCOPE_API const hydrascope_map* hydrascope_answer_maps(const hydrascope_answer* answer,
@@ -121,7 +122,8 @@ namespace hydrascope {
 /* code(): "not_found", "invalid_argument", ... */
 class Error : public std::runtime_error {
  public:
-  Error(std::string code, const std::string& text) : std::runtime_error(text), code_(std::move(code)) {}
+  Error(std::string code, const std::string& text)
+      : std::runtime_error(text), code_(std::move(code)) {}
   const std::string& code() const noexcept { return code_; }
 
  private:
