@@ -27,10 +27,11 @@ fi
 
 out=${HYDRASCOPE_WHEEL:-build/wheel}
 mkdir -p "$out"
+out=$(realpath "$out")
 stage=$(mktemp -d "$out/stage.XXXXXX")
 trap 'rm -rf "$stage"' EXIT
 package=$stage/hydrascope
-cmake --install "$build" --prefix "$PWD/$package" --strip >/dev/null
+cmake --install "$build" --prefix "$package" --strip >/dev/null
 licences=$package/share/doc/hydrascope
 
 # What PyTorch brings, what is for compilers and shells, links (a wheel has none) and pages.

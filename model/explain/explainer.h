@@ -98,7 +98,7 @@ class Explainer {
   /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
   /// says. Error(internal) when no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
-  /// What the classifier's head makes those logits of, (D): `VisionTransformerImpl::forward_pool`.
+  /// What the classifier's head makes those logits of, (D): `pooled_features` (readout.h).
   at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:
