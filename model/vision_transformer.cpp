@@ -153,15 +153,11 @@ torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
 HeadLogits VisionTransformerImpl::forward_heads(const torch::Tensor& tokens) {
   if (config_.distilled)
     return {head_->forward(tokens.select(1, 0)), head_dist_->forward(tokens.select(1, 1))};
-  return {head_->forward(forward_pool(tokens)), {}};
-}
-
-torch::Tensor VisionTransformerImpl::forward_pool(const torch::Tensor& tokens) {
-  if (config_.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
   torch::Tensor pooled = config_.global_pool == Pooling::token
                              ? tokens.select(1, 0)
                              : tokens.slice(1, config_.num_prefix_tokens()).mean(1);
-  return fc_norm_.is_empty() ? pooled : fc_norm_->forward(pooled);
+  if (!fc_norm_.is_empty()) pooled = fc_norm_->forward(pooled);
+  return {head_->forward(pooled), {}};
 }
 
 torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images,

@@ -69,10 +69,6 @@ class VisionTransformerImpl : public torch::nn::Module {
   /// The last norm, where it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);
-  /// What is pooled of those (B, N, D) for the classifier -> (B, D): the class token, with a
-  /// distillation token the mean of both, or the mean of all patches and its norm. timm's
-  /// `forward_head(pre_logits=True)`.
-  torch::Tensor forward_pool(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.
   torch::Tensor forward_head(const torch::Tensor& tokens);
   /// The same before distilled models take the mean: DeiT's losses treat the two apart.

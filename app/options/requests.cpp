@@ -128,8 +128,7 @@ Console console_request(const ParsedOptions& options) {
 
 std::vector<std::string> input_words(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
-  std::vector<std::string> named;
-  OptionReader(options).take("input", named);
+  const std::vector<std::string>& named = options.texts("input");
   words.insert(words.end(), named.begin(), named.end());
   return words;
 }
@@ -146,7 +145,7 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
                           input_words(options),
                           false,
                           "",
-                          options.declares("output") ? output_request(options) : OutputRequest{}};
+                          output_request(options)};
   const OptionReader read(options);
   read.take("recursive", request.recursive);
   read.take("labels", request.labels);

@@ -59,11 +59,19 @@ class PathLines {
   bool produced_ = false;
 };
 
-/// A picture that is in no file.
+/// 8-bit RGB, rows from top to bottom, `row_stride` bytes apart.
+struct PixelRows {
+  const std::uint8_t* rgb = nullptr;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::ptrdiff_t row_stride = 0;
+};
+
+/// A picture that is in no file. `owner` keeps what is looked at alive; without one the asker does.
 struct PictureInMemory {
   std::span<const std::byte> encoded = {};  ///< what a file would hold, where there are no `pixels`
-  std::shared_ptr<const void> owner = {};   ///< of `encoded`; may be empty where the asker keeps it
-  std::shared_ptr<image::Picture> pixels = {};  ///< taken apart by whoever classifies them
+  PixelRows pixels = {};
+  std::shared_ptr<const void> owner = {};
 };
 
 /// One input in the order the user gave them, or why there is none at that place.

@@ -48,25 +48,31 @@ image::Picture read_elsewhere(std::span<const std::byte> bytes,
       "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.descriptor), options);
 }
 
-std::shared_ptr<image::Picture> picture_of(const Input& input,
-                                           const image::DecodeOptions& options) {
-  if (!input.memory)
-    return std::make_shared<image::Picture>(image::read_picture(input.path, options));
-  const PictureInMemory& memory = *input.memory;
-  if (memory.pixels) {
-    const image::Picture& picture = *memory.pixels;
-    if (picture.width > options.max_pixels / picture.height)
-      throw Error(ErrorCode::too_large, size_text({picture.height, picture.width}) +
-                                            " pixels (HxW), above the limit of " +
-                                            std::to_string(options.max_pixels) + " pixels");
-    return memory.pixels;
+image::Picture copy_of(const PixelRows& rows, const image::DecodeOptions& options) {
+  const auto& [rgb, height, width, row_stride] = rows;
+  if (width > options.max_pixels / height)
+    throw Error(ErrorCode::too_large, size_text({height, width}) +
+                                          " pixels (HxW), above the limit of " +
+                                          std::to_string(options.max_pixels) + " pixels");
+  image::Picture picture{static_cast<int>(width), static_cast<int>(height), {}};
+  const auto row = static_cast<std::size_t>(3 * width);
+  picture.rgb.reserve(row * static_cast<std::size_t>(height));
+  for (std::int64_t y = 0; y < height; ++y) {
+    const std::uint8_t* begin = rgb + y * row_stride;
+    picture.rgb.insert(picture.rgb.end(), begin, begin + row);
   }
+  return picture;
+}
+
+image::Picture picture_of(const Input& input, const image::DecodeOptions& options) {
+  if (!input.memory) return image::read_picture(input.path, options);
+  const PictureInMemory& memory = *input.memory;
+  if (memory.pixels.rgb != nullptr) return copy_of(memory.pixels, options);
   if (std::cmp_greater(memory.encoded.size(), options.max_bytes))
     throw Error(ErrorCode::too_large,
                 "the file has more than " + std::to_string(options.max_bytes) + " bytes");
-  return std::make_shared<image::Picture>(options.reader == nullptr
-                                              ? image::decode(memory.encoded, options)
-                                              : read_elsewhere(memory.encoded, options));
+  return options.reader == nullptr ? image::decode(memory.encoded, options)
+                                   : read_elsewhere(memory.encoded, options);
 }
 
 /// The exception under way becomes the result's.
@@ -102,7 +108,8 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
   std::vector<PictureJob> views;
   try {
     const double begin = thread_cpu_seconds();
-    if (!job.picture) job.picture = picture_of(job.input, options.decode);
+    if (!job.picture)
+      job.picture = std::make_shared<image::Picture>(picture_of(job.input, options.decode));
     const double decoded = thread_cpu_seconds();
     const std::shared_ptr<image::Picture> source = job.picture;
     const image::Size size{source->height, source->width};
@@ -147,7 +154,8 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
   const double begin = thread_cpu_seconds();
   double decoded = begin;
   try {
-    if (!job.picture) job.picture = picture_of(result.input, options.decode);
+    if (!job.picture)
+      job.picture = std::make_shared<image::Picture>(picture_of(result.input, options.decode));
     decoded = thread_cpu_seconds();
     const image::Picture& picture = job.view ? *job.view->source : *job.picture;
     result.picture = {picture.height, picture.width};

@@ -28,7 +28,7 @@ namespace hydrascope::app {
 namespace {
 
 /// Seconds that a picture waits for company: little beside what a batch takes.
-constexpr double kPatience = 0.005;
+constexpr double kPatience = 0.025;
 
 using Done = std::function<void(Answer)>;
 
@@ -78,19 +78,24 @@ void fail(ClassifyRecord& record, const Error& error) {
   record.message = with_flags(error.what());
 }
 
-void check_pixels(const PictureInMemory& picture) {
-  if (!picture.pixels) return;
-  const auto& [width, height, rgb] = *picture.pixels;
-  if (width < 1 || height < 1 ||
-      rgb.size() != static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3)
-    throw UsageError("expected 3 bytes for each of " + size_text({height, width}) +
-                     " pixels (HxW), found " + std::to_string(rgb.size()));
+void check_pixels(const PixelRows& rows) {
+  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
+  if (rows.rgb == nullptr || (rows.height >= 1 && rows.height <= kMostAlongAnEdge &&
+                              rows.width >= 1 && rows.width <= kMostAlongAnEdge))
+    return;
+  throw UsageError("expected pixels with a height and a width, found " +
+                   size_text({rows.height, rows.width}));
 }
 
 }  // namespace
 
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
-  ServiceRequest request{pictures_request(options, AutoExif::upright)};
+  ServiceRequest request;
+  if (options.declares("quiet")) request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, AutoExif::upright);
+  OptionReader(options).take("labels", request.labels);
   if (wants_maps) request.maps = map_words(options);
   return request;
 }
@@ -335,7 +340,7 @@ std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const
 }
 
 bool Service::State::add(Question question, Done done, bool waits) {
-  if (question.picture) check_pixels(*question.picture);
+  if (question.picture) check_pixels(question.picture->pixels);
   Unanswered one{.question = std::move(question), .done = std::move(done)};
   if (const std::optional<MapQuestion>& wanted = one.question.maps) {
     one.maps = choose(*wanted);

@@ -103,7 +103,7 @@ class Explainer {
   /// has no map or the grid no such patch.
   at::Tensor patch_row(const at::Tensor& tokens, const TokenGrid& grid, std::int64_t layer,
                        std::int64_t row, std::int64_t column);
-  /// What the classifier's head makes those logits of, (D): `VisionTransformerImpl::forward_pool`.
+  /// What the classifier's head makes those logits of, (D): `pooled_features` (readout.h).
   at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:

@@ -37,6 +37,11 @@ at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& token
 at::Tensor gradient_of_output(VisionTransformerImpl& model, const at::Tensor& rows,
                               std::span<const std::int64_t> classes);
 
+/// What the classifier's head is given, of the tokens (1, n, D) that are pooled, after the last norm
+/// -> (1, D): the class token, with a distillation token the mean of both, or the mean of all patches
+/// and its norm. timm's `forward_head(pre_logits=True)`.
+at::Tensor pooled_features(const VisionTransformerImpl& model, const at::Tensor& tokens);
+
 /// The output (1, n, D) of `block` at some tokens, chunk by chunk.
 at::Tensor complete_in_chunks(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);
 
