@@ -185,8 +185,8 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
   const auto ask_of = [&](Service& service, std::size_t i, Answer& place) {
     Question question = exchange->asked.question;
     question.name = names[i];
-    question.picture =
-        PictureInMemory{std::as_bytes(std::span(exchange->pictures[i])), exchange->body, {}};
+    question.picture = PictureInMemory{.encoded = std::as_bytes(std::span(exchange->pictures[i])),
+                                       .owner = exchange->body};
     question.deadline = exchange->deadline;
     if (!service.try_ask(std::move(question), done(place)))
       throw Error(ErrorCode::out_of_memory, "the service has no place");
