@@ -12,13 +12,13 @@
 namespace hydrascope::app {
 namespace {
 
-OrderedJson axis_json(const viz::Axis& axis) {
+OrderedJson placed_axis(const viz::Axis& axis) {
   return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
           {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
 }
 
-std::string npy(std::span<const std::int64_t> shape,
-                const std::vector<std::span<const float>>& parts) {
+std::string npy_bytes(std::span<const std::int64_t> shape,
+                      const std::vector<std::span<const float>>& parts) {
   std::string bytes = npy_header(shape);
   for (const std::span<const float> part : parts)
     bytes.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
@@ -44,8 +44,8 @@ OrderedJson explained_json(const Answer& answer) {
     entry["signed"] = map.is_signed;
     entry["total"] = rounded(map.total);
     entry["additive"] = map.is_additive;
-    entry["vertical"] = axis_json(map.placement->vertical);
-    entry["horizontal"] = axis_json(map.placement->horizontal);
+    entry["vertical"] = placed_axis(map.placement->vertical);
+    entry["horizontal"] = placed_axis(map.placement->horizontal);
     entry["values"] = viz::page::base64(std::as_bytes(std::span(map.map.values)));
     maps.push_back(std::move(entry));
   }
@@ -55,7 +55,7 @@ OrderedJson explained_json(const Answer& answer) {
 
 std::string explained_array(const Answer& answer) {
   if (const auto& row = answer.patch_row)
-    return npy(std::array{row->rows, row->columns}, {row->values});
+    return npy_bytes(std::array{row->rows, row->columns}, {row->values});
   std::vector<std::span<const float>> parts;
   const viz::HeatMap& first = answer.maps.front().map;
   for (const InputMap& map : answer.maps) {
@@ -65,7 +65,7 @@ std::string explained_array(const Answer& answer) {
   }
   std::vector<std::int64_t> shape{first.rows, first.columns};
   if (parts.size() > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts.size()));
-  return npy(shape, parts);
+  return npy_bytes(shape, parts);
 }
 
 std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
@@ -98,7 +98,7 @@ OrderedJson embedded_json(const Answer& answer) {
 
 std::string embedded_array(const Answer& answer) {
   const std::array shape{static_cast<std::int64_t>(answer.embedding.size())};
-  return npy(shape, {answer.embedding});
+  return npy_bytes(shape, {answer.embedding});
 }
 
 }  // namespace hydrascope::app

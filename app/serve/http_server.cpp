@@ -32,11 +32,11 @@ using boost::system::error_code;
 
 constexpr std::uint32_t kMostHeaderBytes = 16384;
 
-std::chrono::milliseconds duration(double seconds) {
+std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-std::string lower(std::string_view text) {
+std::string lower_text(std::string_view text) {
   std::string result(text);
   std::ranges::transform(result, result.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -44,20 +44,20 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+std::string_view text_of(beast::string_view text) { return {text.data(), text.size()}; }
 
 HttpRequest head_of(const Parser& parser) {
   const auto& message = parser.get();
   HttpRequest head;
-  head.method = view(message.method_string());
-  const std::string_view target = view(message.target());
+  head.method = text_of(message.method_string());
+  const std::string_view target = text_of(message.target());
   const std::size_t mark = target.find('?');
   head.path = decoded_url(target.substr(0, mark), /*is_query=*/false);
   if (mark != target.npos) head.query = parse_query(target.substr(mark + 1));
   for (const auto& field : message) {
-    std::string& value = head.headers[lower(view(field.name_string()))];
+    std::string& value = head.headers[lower_text(text_of(field.name_string()))];
     if (!value.empty()) value += ", ";
-    value += view(field.value());
+    value += text_of(field.value());
   }
   return head;
 }
@@ -65,7 +65,7 @@ HttpRequest head_of(const Parser& parser) {
 /// Whether a Host header names this machine to itself: else a page of a stranger whose name was
 /// pointed here (DNS rebinding) would be of the same origin as ours.
 bool names_loopback(std::string_view host) {
-  std::string name = lower(host);
+  std::string name = lower_text(host);
   if (const std::size_t colon = name.rfind(':');
       colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)
     name.resize(colon);
@@ -181,7 +181,7 @@ class Session : public std::enable_shared_from_this<Session> {
     if (const std::optional<HttpResponse> refusal = server_.handler.admit(head_, bytes_))
       return refuse(*refusal);
     is_in_ = true;
-    if (lower(head_.header("expect")) == "100-continue" && buffer_.size() == 0)
+    if (lower_text(head_.header("expect")) == "100-continue" && buffer_.size() == 0)
       return say_continue();
     read_body();
   }
@@ -294,7 +294,7 @@ class Session : public std::enable_shared_from_this<Session> {
     const std::uint64_t number = ++limit_;
     timer_.cancel();
     if (!seconds) return;
-    timer_.expires_after(duration(*seconds));
+    timer_.expires_after(milliseconds_of(*seconds));
     timer_.async_wait([weak = weak_from_this(), number](error_code error) {
       const auto self = error ? nullptr : weak.lock();
       if (!self || self->limit_ != number) return;
@@ -422,7 +422,7 @@ bool HttpServer::drain(double seconds) {
     state.acceptor.close(ignored);
   });
   std::unique_lock lock(state.mutex);
-  const auto end = std::chrono::steady_clock::now() + duration(seconds);
+  const auto end = std::chrono::steady_clock::now() + milliseconds_of(seconds);
   const auto idle_ones = [&] {
     for (Session* session : state.sessions) session->close_when_idle();
   };

@@ -8,25 +8,25 @@
 namespace hydrascope::app {
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
 bool same_ignoring_case(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
+  return std::ranges::equal(a, b, [](char x, char y) { return lower_ascii(x) == lower_ascii(y); });
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_blanks(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
   return text;
 }
 
 /// Of `form-data; name="a"; filename="b.jpg"`: that parameter, its quotes taken off.
-std::optional<std::string> parameter(std::string_view header, std::string_view wanted) {
+std::optional<std::string> header_parameter(std::string_view header, std::string_view wanted) {
   std::size_t at = header.find(';');
   while (at != header.npos && at < header.size()) {
     const std::size_t equals = header.find('=', ++at);
     if (equals == header.npos) return std::nullopt;
-    const std::string_view name = trimmed(header.substr(at, equals - at));
+    const std::string_view name = without_blanks(header.substr(at, equals - at));
     std::string value;
     at = equals + 1;
     if (at < header.size() && header[at] == '"') {
@@ -37,7 +37,7 @@ std::optional<std::string> parameter(std::string_view header, std::string_view w
       at = header.find(';', at);
     } else {
       const std::size_t end = std::min(header.find(';', at), header.size());
-      value = trimmed(header.substr(at, end - at));
+      value = without_blanks(header.substr(at, end - at));
       at = end;
     }
     if (same_ignoring_case(name, wanted)) return value;
@@ -45,7 +45,7 @@ std::optional<std::string> parameter(std::string_view header, std::string_view w
   return std::nullopt;
 }
 
-[[noreturn]] void fail(const std::string& what) {
+[[noreturn]] void refuse_form(const std::string& what) {
   throw Error(ErrorCode::invalid_argument, what, "multipart/form-data");
 }
 
@@ -83,11 +83,12 @@ std::vector<std::pair<std::string, std::string>> parse_query(std::string_view te
 }
 
 std::optional<std::string> form_boundary(std::string_view content_type) {
-  const std::string_view type = trimmed(content_type.substr(0, content_type.find(';')));
+  const std::string_view type = without_blanks(content_type.substr(0, content_type.find(';')));
   if (!same_ignoring_case(type, "multipart/form-data")) return std::nullopt;
-  const std::optional<std::string> boundary = parameter(content_type, "boundary");
+  const std::optional<std::string> boundary = header_parameter(content_type, "boundary");
   constexpr std::size_t kLongest = 70;
-  if (!boundary || boundary->empty() || boundary->size() > kLongest) fail("expected a boundary");
+  if (!boundary || boundary->empty() || boundary->size() > kLongest)
+    refuse_form("expected a boundary");
   return boundary;
 }
 
@@ -98,33 +99,33 @@ std::vector<FormPart> parse_form(std::string_view body, std::string_view boundar
   std::size_t at = 0;
   if (!body.starts_with(mark)) {
     at = body.find(delimiter);
-    if (at == body.npos) fail("the body has no part");
+    if (at == body.npos) refuse_form("the body has no part");
     at += 2;
   }
   at += mark.size();
   std::vector<FormPart> parts;
   while (!body.substr(at).starts_with("--")) {
     const std::size_t line = body.find("\r\n", at);
-    if (line == body.npos || !trimmed(body.substr(at, line - at)).empty())
-      fail("a part has no begin");
+    if (line == body.npos || !without_blanks(body.substr(at, line - at)).empty())
+      refuse_form("a part has no begin");
     FormPart part;
     for (at = line + 2; !body.substr(at).starts_with("\r\n");) {
       const std::size_t end = body.find("\r\n", at);
-      if (end == body.npos) fail("a part has no end");
+      if (end == body.npos) refuse_form("a part has no end");
       const std::string_view header = body.substr(at, end - at);
       const std::size_t colon = header.find(':');
       if (same_ignoring_case(header.substr(0, colon), "content-disposition")) {
-        part.name = parameter(header, "name").value_or("");
-        part.filename = parameter(header, "filename").value_or("");
+        part.name = header_parameter(header, "name").value_or("");
+        part.filename = header_parameter(header, "filename").value_or("");
       }
       at = end + 2;
     }
     at += 2;
     // An empty part's delimiter may begin with the header's last line end.
     const std::size_t end = body.find(delimiter, at - 2);
-    if (end == body.npos) fail("a part has no end");
+    if (end == body.npos) refuse_form("a part has no end");
     part.content = body.substr(at, end > at ? end - at : 0);
-    if (parts.size() == most) fail("expected at most " + std::to_string(most) + " parts");
+    if (parts.size() == most) refuse_form("expected at most " + std::to_string(most) + " parts");
     parts.push_back(std::move(part));
     at = end + delimiter.size();
   }

@@ -10,18 +10,18 @@ namespace hydrascope::app {
 namespace {
 
 /// The shortest text that gives the number back.
-std::string number(double value) {
+std::string shortest_text(double value) {
   std::array<char, 32> buffer{};
   return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
 }
 
-void head(std::string& text, const std::string& name, const std::string& type,
-          const std::string& help) {
+void describe_metric(std::string& text, const std::string& name, const std::string& type,
+                     const std::string& help) {
   text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
-void sample(std::string& text, const std::string& name, const std::string& labels,
-            const std::string& value) {
+void add_sample(std::string& text, const std::string& name, const std::string& labels,
+                const std::string& value) {
   text += name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
 }
 
@@ -38,11 +38,11 @@ void ServeMetrics::Histogram::write(std::string& text, const std::string& name,
                                     const std::string& labels) const {
   const std::string before = labels.empty() ? "" : labels + ",";
   for (std::size_t i = 0; i < limits.size(); ++i)
-    sample(text, name + "_bucket", before + "le=\"" + number(limits[i]) + "\"",
-           std::to_string(counts[i]));
-  sample(text, name + "_bucket", before + "le=\"+Inf\"", std::to_string(count));
-  sample(text, name + "_sum", labels, number(sum));
-  sample(text, name + "_count", labels, std::to_string(count));
+    add_sample(text, name + "_bucket", before + "le=\"" + shortest_text(limits[i]) + "\"",
+               std::to_string(counts[i]));
+  add_sample(text, name + "_bucket", before + "le=\"+Inf\"", std::to_string(count));
+  add_sample(text, name + "_sum", labels, shortest_text(sum));
+  add_sample(text, name + "_count", labels, std::to_string(count));
 }
 
 ServeMetrics::Histogram ServeMetrics::of_seconds() {
@@ -70,31 +70,35 @@ void ServeMetrics::picture(bool failed) {
 std::string ServeMetrics::text(const MetricGauges& gauges) const {
   const std::lock_guard lock(mutex_);
   std::string text;
-  head(text, "hydrascope_requests_total", "counter", "Requests by route and status.");
+  describe_metric(text, "hydrascope_requests_total", "counter", "Requests by route and status.");
   for (const auto& [key, count] : requests_)
-    sample(text, "hydrascope_requests_total",
-           "route=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"",
-           std::to_string(count));
-  head(text, "hydrascope_request_seconds", "histogram",
-       "From a request's header to its response, by route.");
+    add_sample(text, "hydrascope_requests_total",
+               "route=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"",
+               std::to_string(count));
+  describe_metric(text, "hydrascope_request_seconds", "histogram",
+                  "From a request's header to its response, by route.");
   for (const auto& [route, histogram] : request_seconds_)
     histogram.write(text, "hydrascope_request_seconds", "route=\"" + route + "\"");
-  head(text, "hydrascope_pictures_total", "counter", "Pictures that were answered.");
-  sample(text, "hydrascope_pictures_total", "", std::to_string(pictures_));
-  head(text, "hydrascope_pictures_failed_total", "counter", "Those with an error as their record.");
-  sample(text, "hydrascope_pictures_failed_total", "", std::to_string(failed_));
-  head(text, "hydrascope_batch_images", "histogram", "Pictures, or views of pictures, per batch.");
+  describe_metric(text, "hydrascope_pictures_total", "counter", "Pictures that were answered.");
+  add_sample(text, "hydrascope_pictures_total", "", std::to_string(pictures_));
+  describe_metric(text, "hydrascope_pictures_failed_total", "counter",
+                  "Those with an error as their record.");
+  add_sample(text, "hydrascope_pictures_failed_total", "", std::to_string(failed_));
+  describe_metric(text, "hydrascope_batch_images", "histogram",
+                  "Pictures, or views of pictures, per batch.");
   batch_images_.write(text, "hydrascope_batch_images", "");
-  head(text, "hydrascope_batch_seconds", "histogram", "Seconds that the model takes for a batch.");
+  describe_metric(text, "hydrascope_batch_seconds", "histogram",
+                  "Seconds that the model takes for a batch.");
   batch_seconds_.write(text, "hydrascope_batch_seconds", "");
-  head(text, "hydrascope_queue_requests", "gauge", "Requests that are let in and not answered.");
-  sample(text, "hydrascope_queue_requests", "", std::to_string(gauges.waiting));
-  head(text, "hydrascope_queue_limit_requests", "gauge", "As many are let in at most.");
-  sample(text, "hydrascope_queue_limit_requests", "", std::to_string(gauges.most_waiting));
-  head(text, "hydrascope_queue_bytes", "gauge", "Bytes of their bodies.");
-  sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
-  head(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
-  sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));
+  describe_metric(text, "hydrascope_queue_requests", "gauge",
+                  "Requests that are let in and not answered.");
+  add_sample(text, "hydrascope_queue_requests", "", std::to_string(gauges.waiting));
+  describe_metric(text, "hydrascope_queue_limit_requests", "gauge", "As many are let in at most.");
+  add_sample(text, "hydrascope_queue_limit_requests", "", std::to_string(gauges.most_waiting));
+  describe_metric(text, "hydrascope_queue_bytes", "gauge", "Bytes of their bodies.");
+  add_sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
+  describe_metric(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
+  add_sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));
   return text;
 }
 

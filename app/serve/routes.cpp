@@ -19,20 +19,22 @@ constexpr std::array<RouteEntry, 6> kRoutes{{
     {Route::embed, "/v1/embed", "POST", true},
 }};
 
-[[noreturn]] void refuse(const std::string& what, const std::string& subject) {
+[[noreturn]] void refuse_parameter(const std::string& what, const std::string& subject) {
   throw Error(ErrorCode::invalid_argument, what, subject);
 }
 
-std::int64_t integer(const std::string& name, const std::string& text, std::int64_t least) {
+std::int64_t parameter_number(const std::string& name, const std::string& text,
+                              std::int64_t least) {
   std::int64_t value = 0;
   const char* end = text.data() + text.size();
   const auto [parsed, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || parsed != end || value < least)
-    refuse("expected a number from " + std::to_string(least) + " on, found '" + text + "'", name);
+    refuse_parameter(
+        "expected a number from " + std::to_string(least) + " on, found '" + text + "'", name);
   return value;
 }
 
-std::vector<std::string> words(const std::string& text) {
+std::vector<std::string> parameter_words(const std::string& text) {
   std::vector<std::string> list;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
@@ -58,7 +60,7 @@ void check_format(const std::string& format, Route route) {
   if (std::ranges::find(known, format) != known.end()) return;
   std::string names;
   for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  refuse("expected one of " + names + ", found '" + format + "'", "format");
+  refuse_parameter("expected one of " + names + ", found '" + format + "'", "format");
 }
 
 }  // namespace
@@ -89,38 +91,39 @@ AskedOf asked_of(const HttpRequest& request) {
     } else if (name == "format") {
       asked.format = value;
     } else if (name == "topk" && route == Route::classify) {
-      asked.question.topk = integer(name, value, 1);
+      asked.question.topk = parameter_number(name, value, 1);
     } else if (name == "label_type" && route == Route::classify) {
       if (value != "name" && value != "id" && value != "index")
-        refuse("expected one of name, id, index, found '" + value + "'", name);
+        refuse_parameter("expected one of name, id, index, found '" + value + "'", name);
       asked.label_type = parse_label_type(value);
     } else if (name == "topk" && explains) {
-      maps.topk = integer(name, value, 1);
+      maps.topk = parameter_number(name, value, 1);
     } else if (name == "method" && explains) {
-      maps.words.methods = words(value);
+      maps.words.methods = parameter_words(value);
     } else if (name == "layer" && explains) {
-      maps.words.layers = words(value);
+      maps.words.layers = parameter_words(value);
     } else if (name == "head" && explains) {
-      maps.words.heads = words(value);
+      maps.words.heads = parameter_words(value);
     } else if (name == "class" && explains) {
       maps.classes.push_back(value);
     } else if (name == "patch" && explains) {
-      patch = words(value);
+      patch = parameter_words(value);
     } else if (name == "against" && explains) {
-      asked.against = integer(name, value, 0) > 0;
+      asked.against = parameter_number(name, value, 0) > 0;
     } else {
-      refuse("is no parameter of " + request.path, "'" + name.substr(0, 100) + "'");
+      refuse_parameter("is no parameter of " + request.path, "'" + name.substr(0, 100) + "'");
     }
   }
   check_format(asked.format, route);
   if (!patch.empty() && asked.format == "png")
-    refuse("expected json or npy, which have the row of a patch", "format");
+    refuse_parameter("expected json or npy, which have the row of a patch", "format");
   if (!patch.empty()) {
     const std::vector<std::string>& layers = maps.words.layers;
     if (patch.size() != 2 || layers.size() != 1)
-      refuse("expected patch=ROW,COLUMN and layer=N", "patch");
-    asked.question.patch = {integer("layer", layers.front(), 0), integer("patch", patch[0], 0),
-                            integer("patch", patch[1], 0)};
+      refuse_parameter("expected patch=ROW,COLUMN and layer=N", "patch");
+    asked.question.patch = {parameter_number("layer", layers.front(), 0),
+                            parameter_number("patch", patch[0], 0),
+                            parameter_number("patch", patch[1], 0)};
   } else if (route == Route::explain) {
     asked.question.maps = std::move(maps);
   }
