@@ -4,6 +4,7 @@
 #   lib/hydrascope/          OpenCV's modules, and the libraries that the programs are linked with: LibTorch's, libjpeg,
 #                            Highway. The C and C++ libraries are the system's, as is OpenCV, which brings 140 libraries
 #                            with it, some of them under the GPL; without it there are no WebP, TIFF and video.
+#   lib/, include/           the library for other programs, its header and what find_package needs
 #   share/hydrascope/        models, class names, pictures, fonts
 #   share/man, share/bash-completion, share/zsh, share/fish
 #   share/doc/hydrascope/    these pages, and the licences of everything in the tree
@@ -28,6 +29,16 @@ hydrascope_install(libexec/hydrascope hydrascope_engine)
 if(HYDRASCOPE_WITH_OPENCV)
   hydrascope_install(${HYDRASCOPE_LIBRARY_FOLDER} hydrascope_opencv_pictures hydrascope_opencv_video)
 endif()
+# The library for other programs: find_package(hydrascope).
+set_target_properties(hydrascope_library PROPERTIES INSTALL_RPATH "\$ORIGIN/hydrascope")
+install(TARGETS hydrascope_library RUNTIME_DEPENDENCY_SET hydrascope_dependencies LIBRARY DESTINATION lib)
+install(FILES ${PROJECT_SOURCE_DIR}/app/library/include/hydrascope/hydrascope.h DESTINATION include/hydrascope)
+include(CMakePackageConfigHelpers)
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hydrascopeConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/hydrascopeConfig.cmake INSTALL_DESTINATION lib/cmake/hydrascope)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/hydrascopeConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/hydrascopeConfig.cmake ${PROJECT_BINARY_DIR}/hydrascopeConfigVersion.cmake
+        DESTINATION lib/cmake/hydrascope)
 install(RUNTIME_DEPENDENCY_SET hydrascope_dependencies
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|util|pthread|gcc_s|stdc\\+\\+)\\.so"
   LIBRARY DESTINATION ${HYDRASCOPE_LIBRARY_FOLDER})
@@ -71,7 +82,7 @@ foreach(wheel torch nvidia_cuda_runtime nvidia_cuda_cupti)
   file(GLOB texts ${wheels}/${wheel}-*.dist-info/licenses/*)
   install(FILES ${texts} DESTINATION ${pages}/licences/${wheel})
 endforeach()
-foreach(package nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libjpeg62-turbo-dev libgcc-s1)
+foreach(package nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev libjpeg62-turbo-dev libgcc-s1)
   foreach(text /usr/share/doc/${package}/copyright ${HYDRASCOPE_DEPENDENCIES}/licences/${package})
     if(EXISTS ${text} AND NOT IS_DIRECTORY ${text})
       install(FILES ${text} DESTINATION ${pages}/licences RENAME ${package})

@@ -3,6 +3,7 @@
 
 #include "app/results/classify_record.h"
 #include "app/visualize/map_choice.h"
+#include "app/visualize/map_record.h"
 #include "viz/heat/heat_map.h"
 #include "viz/heat/placement.h"
 
@@ -37,5 +38,7 @@ std::string quantity(const InputMap& map);
 /// What the reader of the record must know: the method's own note, what a rollout did layer by
 /// layer. Clauses joined by "; ", or "".
 std::string note_of(const InputMap& map);
+/// The record of a map of an input whose maps have `facts` in common.
+MapRecord record_of(const MapRecord& facts, const InputMap& map);
 
 }  // namespace hydrascope::app

@@ -45,10 +45,10 @@ void OtherModel::load(const RunRequest& run, const Console& console) {
   for (const auto* notes : {&source_.notes, &selection_.notes})
     for (const std::string& note : *notes) console.note("note: --against: " + note);
   console.detail("against: " + transform_.describe());
-  classifier_.emplace(
-      make_classifier(run, source_, transform_.config, console,
-                      MapExplainer::traced_layers(source_.config, selection_.maps, mapless_)));
-  explainer_.emplace(run.seed, source_, selection_.maps, mapless_, classifier_->options().device);
+  const TracedFor wanted{selection_.maps, mapless_};
+  classifier_.emplace(make_classifier(run, source_, transform_.config, console,
+                                      MapExplainer::traced_layers(source_.config, wanted)));
+  explainer_.emplace(run.seed, source_, wanted, classifier_->options().device);
 }
 
 ModelAnswer OtherModel::explain(const image::Picture& picture,
@@ -68,10 +68,9 @@ ModelAnswer OtherModel::explain(const image::Picture& picture,
   ModelAnswer answer;
   answer.placement = placement_of(plan, result.picture, source_.config.patch_size);
   answer.top = top_classes(result, num_best, labels);
-  const auto& [vertical, horizontal] = answer.placement;
-  answer.maps = explainer_->explain(classifier_->take_traced_tokens().select(0, 0),
-                                    source_.config.token_grid(vertical.cells, horizontal.cells),
-                                    chosen_classes(result, classes, labels));
+  result.tokens = classifier_->take_traced_tokens().select(0, 0);
+  answer.maps = explainer_->explain(result, answer.placement,
+                                    chosen_classes(result, classes, labels), selection_.maps);
   for (const InputMap& map : answer.maps) answer.shown.push_back(shown_map(map, figure));
   return answer;
 }

@@ -4,8 +4,8 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/model/model_source.h"
 #include "app/visualize/map_choice.h"
+#include "app/visualize/map_explainer.h"
 #include "app/visualize/output_stage.h"
-#include "app/visualize/visualization.h"
 #include "model/inference/classifier.h"
 
 #include <cstdint>

@@ -80,30 +80,6 @@ void write_maps(const std::filesystem::path& file, std::span<const InputMap> map
   writer.close();
 }
 
-std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
-  double smallest = std::numeric_limits<double>::infinity();
-  double largest = -smallest;
-  for (const float value : map.values) {  // comparisons leave NaN out
-    if (value < smallest) smallest = value;
-    if (value > largest) largest = value;
-  }
-  return {smallest, largest};
-}
-
-MapRecord record_of(const MapRecord& facts, const InputMap& map) {
-  MapRecord record = facts;
-  record.of_class = map.of_class;
-  record.method = model::explain::entry_of(map.choice.method).name;
-  record.layer = map.choice.layer;
-  record.head = to_text(map.choice.head);
-  record.grid = {map.map.rows, map.map.columns};
-  std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
-  record.cls_share = map.own_share;
-  const std::string note = note_of(map);
-  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
-  return record;
-}
-
 /// Its message names the file, which is not the input.
 MapRecord failure_of(MapRecord facts, const Error& error) {
   facts.error = error.code();

@@ -17,15 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `--font` first, then those that come along: what one lacks, the next may have.
-std::shared_ptr<const viz::Font> open_font(const std::string& given) {
-  std::vector<fs::path> files = bundled_fonts();
-  if (!given.empty()) files.insert(files.begin(), given);
-  if (files.empty())
-    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
-  return std::make_shared<const viz::Font>(files);
-}
-
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
 void refuse_file_for_folder(const fs::path& folder) {
   if (folder == "-")
@@ -38,6 +29,16 @@ void refuse_file_for_folder(const fs::path& folder) {
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
   throw UsageError("names a folder, not a file", "--output " + folder.string(),
                    "records go to standard output");
+}
+
+}  // namespace
+
+std::shared_ptr<const viz::Font> open_font(const std::string& given) {
+  std::vector<fs::path> files = bundled_fonts();
+  if (!given.empty()) files.insert(files.begin(), given);
+  if (files.empty())
+    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
+  return std::make_shared<const viz::Font>(files);
 }
 
 FigureOptions figure_options(const ParsedOptions& options) {
@@ -59,7 +60,6 @@ FigureOptions figure_options(const ParsedOptions& options) {
   return figure;
 }
 
-/// The page shows what the figures show.
 viz::ReportOptions report_options(const FigureOptions& figure) {
   constexpr double kHalf = 0.5;
   viz::ReportOptions report;
@@ -74,7 +74,15 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   return report;
 }
 
-}  // namespace
+MapWords map_words(const ParsedOptions& options) {
+  MapWords words;
+  const OptionReader read(options);
+  read.take("method", words.methods);
+  read.take("layer", words.layers);
+  read.take("head", words.heads);
+  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
+  return words;
+}
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   for (const char* name : {"keep-tokens", "keep-layer"}) {
@@ -84,10 +92,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const OptionReader read(options);
-  read.take("method", request.maps.methods);
-  read.take("layer", request.maps.layers);
-  read.take("head", request.maps.heads);
-  if (read.is("mapless", "cosine")) request.maps.mapless = model::explain::MaplessLayers::cosine;
+  request.maps = map_words(options);
   read.take("class", request.classes);
   read.take("topk", request.topk);
   OutputOptions& outputs = request.outputs;

@@ -6,7 +6,8 @@ class HeatPane {
    * `picture`: {name, image (a URL), width, height}; `model`: {name, horizontal, vertical};
    * `valuesOf(map)`: its float32 values, or a promise of them; `settings`: page_data.cpp.
    * `on`: what is called with what a person does here: point(place {x, y} or null, "where it is no
-   * cell"), area({left, top, right, bottom} or null) and split(share). All are places of 0 to 1.
+   * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
+   * there is one, pick({row, column}) is called for a cell that is clicked, or entered.
    */
   constructor(host, picture, model, valuesOf, settings, on) {
     Object.assign(this, {picture, model, valuesOf, settings, on});
@@ -60,6 +61,9 @@ class HeatPane {
       this.anchor = this.cell;
       this.isDragging = true;
       surface.setPointerCapture(event.pointerId);
+    });
+    surface.addEventListener('pointerup', event => {
+      if (this.isDragging && event.button === 0 && !this.area) this.on.pick?.(this.anchor);
     });
     for (const end of ['pointerup', 'pointercancel']) {
       surface.addEventListener(end, () => { this.isDragging = false; });
@@ -219,6 +223,10 @@ class HeatPane {
     if (event.key === 'Escape') {
       this.anchor = null;
       this.on.area(null);
+      return;
+    }
+    if (event.key === 'Enter' && this.cell) {
+      this.on.pick?.(this.cell);
       return;
     }
     const {horizontal, vertical} = this;

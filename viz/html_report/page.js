@@ -108,17 +108,6 @@ function recall(address) {
   return true;
 }
 
-/** A choice against the system's theme changes when the style sheet's dark part holds. */
-function buildThemeSwitch() {
-  const rules = [...document.styleSheets[0].cssRules];
-  const dark = rules.find(rule => rule.media?.mediaText.includes('prefers-color-scheme'));
-  const media = {'': dark.media.mediaText, light: 'not all', dark: 'all'};
-  const select = document.getElementById('theme');
-  select.addEventListener('change', () => {
-    dark.media.mediaText = media[select.value];
-  });
-}
-
 for (const element of document.querySelectorAll('.scripted')) element.classList.remove('scripted');
 document.getElementById('index').hidden = source.pictures.length < 2;
 controls.hidden = true;

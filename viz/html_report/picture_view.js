@@ -4,17 +4,20 @@ class PictureView {
   /**
    * `picture`: {name, image, width, height, classes, notes, models: [{name, horizontal, vertical,
    * probabilities, maps}]}; `valuesOf(map)` as for a pane; `settings`: page_data.cpp.
-   * `onSplit(share)` is told of a split that was moved.
+   * `onSplit(share)` is told of a split that was moved, `onPick(cell, model)` of a cell that was
+   * clicked, where it is given.
    */
-  constructor(host, picture, valuesOf, settings, onSplit) {
+  constructor(host, picture, valuesOf, settings, onSplit, onPick) {
     this.picture = picture;
     const on = {
       point: place => this.panes.forEach(pane => pane.mark(place)),
       area: area => this.panes.forEach(pane => pane.markArea(area)),
       split: onSplit,
     };
-    this.panes = picture.models.map(
-        model => new HeatPane(host, picture, model, valuesOf, settings, on));
+    this.panes = picture.models.map((model, number) => {
+      const pick = onPick && (cell => onPick(cell, number));
+      return new HeatPane(host, picture, model, valuesOf, settings, {...on, pick});
+    });
   }
 
   close() {

@@ -50,3 +50,14 @@ function npyFile(values, rows, columns) {
       [0x93, ...codes('NUMPY'), 1, 0, text.length & 255, text.length >> 8, ...codes(text)]);
   return new Blob([head, values], {type: 'application/octet-stream'});
 }
+
+/** A choice against the system's theme changes when the style sheet's dark part holds. */
+function buildThemeSwitch() {
+  const rules = [...document.styleSheets[0].cssRules];
+  const dark = rules.find(rule => rule.media?.mediaText.includes('prefers-color-scheme'));
+  const media = {'': dark.media.mediaText, light: 'not all', dark: 'all'};
+  const select = document.getElementById('theme');
+  select.addEventListener('change', () => {
+    dark.media.mediaText = media[select.value];
+  });
+}

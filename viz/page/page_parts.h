@@ -1,4 +1,4 @@
-// The files of pages (of viz/page and viz/html_report) as the build embeds them:
+// The files of pages (of viz/page, viz/html_report and viz/live_page) as the build embeds them:
 // cmake/embed_page.cmake.
 #pragma once
 
@@ -15,11 +15,14 @@ extern const std::string_view kPane;      ///< what a map is shown in
 extern const std::string_view kArticle;   ///< around one of the next two
 extern const std::string_view kPicture;
 extern const std::string_view kFailure;
+extern const std::string_view kLive;  ///< the live page's body
 
 extern const std::string_view kStyle;
-extern const std::string_view kScript;  ///< the HTML report's
-/// SHA-256 of the two above, in hexadecimal digits.
+extern const std::string_view kScript;      ///< the HTML report's
+extern const std::string_view kLiveScript;  ///< the live page's
+/// SHA-256 of the three above, in hexadecimal digits.
 extern const std::string_view kStyleDigest;
 extern const std::string_view kScriptDigest;
+extern const std::string_view kLiveScriptDigest;
 
 }  // namespace hydrascope::viz::page

@@ -1,5 +1,6 @@
 // What all pages have around their content: the head with stylesheet and Content-Security-Policy,
-// the title, facts. No page loads anything, and no script runs but the page's own.
+// the title, facts. No page loads anything, but from its own server where it has one, and no script
+// runs but the page's own.
 #pragma once
 
 #include <string>
@@ -20,6 +21,7 @@ struct Shell {
   Facts facts = {};
   std::string_view tools = {};          ///< markup beside the heading
   std::string_view script_digest = {};  ///< of the script that may run, in hexadecimal digits
+  bool asks_server = false;             ///< the script asks the server that the page came from
 };
 
 /// What stands before and after the page's body.
