@@ -120,6 +120,8 @@ class TwoModels(LivePage):
         self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
         self.assertEqual(self.js("document.querySelectorAll('.about .top').length"), 2)
         self.assertEqual(self.js("new Set([...document.querySelectorAll('.caption')].map(each => each.textContent)).size"), 2)
+        classes = self.js("[...document.querySelectorAll('.caption')].map(each => each.textContent.split(' \\u00b7 ')[1].split(' (')[0])")
+        self.assertEqual(classes[0], classes[1])
 
 
 class Tiles(LivePage):
