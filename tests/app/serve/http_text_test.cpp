@@ -8,8 +8,8 @@
 namespace hydrascope::app {
 namespace {
 
-using testing::ElementsAre;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(HttpText, PercentSignsAreDecoded) {
   EXPECT_EQ(decoded_url("/a%20b%2Fc+d", false), "/a b/c+d");
