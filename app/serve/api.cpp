@@ -54,6 +54,7 @@ struct ServeApi::Exchange {
   bool is_form = false;
   std::shared_ptr<const std::string> body;  ///< which the pictures are parts of
   std::vector<std::string_view> pictures;
+  std::vector<std::string> names;  ///< of the pictures
   SteadyClock::time_point deadline;
   std::function<void(HttpResponse)> respond;
   std::vector<Answer> answers;    ///< of the pictures
@@ -152,7 +153,7 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
   exchange->route = find_route_or_null(request.path)->route;
   const std::optional<std::string> boundary = form_boundary(request.header("content-type"));
   exchange->body = std::make_shared<const std::string>(std::move(request.body));
-  std::vector<std::string> names;
+  std::vector<std::string>& names = exchange->names;
   if (boundary) {
     exchange->is_form = true;
     for (const FormPart& part : parse_form(*exchange->body, *boundary, kMostPictures)) {
@@ -163,48 +164,63 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
     exchange->pictures.emplace_back(*exchange->body);
     names.push_back(exchange->asked.question.name);
   }
-  const bool is_one = exchange->pictures.size() == 1;
-  if (exchange->pictures.empty() || (!is_one && exchange->route != Route::classify))
-    throw Error(ErrorCode::invalid_argument,
-                is_one || exchange->route == Route::classify ? "expected a picture"
-                                                             : "expected one picture",
-                std::to_string(exchange->pictures.size()) + " parts");
+  const std::size_t count = exchange->pictures.size();
+  if (count == 0 || (count > 1 && exchange->route != Route::classify))
+    throw Error(ErrorCode::invalid_argument, "expected one picture",
+                std::to_string(count) + " parts");
   exchange->respond = std::move(respond);
-  exchange->answers.resize(exchange->pictures.size());
-  const bool asks_two = exchange->asked.against && against_ != nullptr;
-  exchange->missing = exchange->pictures.size() + (asks_two ? 1 : 0);
+  exchange->answers.resize(count);
+  exchange->missing = count;
   exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                                 std::chrono::duration<double>(options_.timeout));
-  const auto done = [this, exchange](Answer& place) {
-    return [this, exchange, &place](Answer answer) {
-      metrics_.picture(answer.record.error.has_value());
-      place = std::move(answer);
-      if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
-    };
+  // A question that is refused throws. The first one, of which the others are copies but for the
+  // picture, tells for all.
+  for (std::size_t i = 0; i < count; ++i)
+    ask_of(*service_, exchange, exchange->asked.question, i, exchange->answers[i]);
+}
+
+void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,
+                      Question question, std::size_t picture, Answer& place) {
+  question.name = exchange->names[picture];
+  question.picture = PictureInMemory{
+      .encoded = std::as_bytes(std::span(exchange->pictures[picture])), .owner = exchange->body};
+  question.deadline = exchange->deadline;
+  const auto done = [this, exchange, &place](Answer answer) {
+    metrics_.picture(answer.record.error.has_value());
+    place = std::move(answer);
+    const bool is_first = &place == exchange->answers.data();
+    if (is_first && exchange->asked.against && against_ && !place.maps.empty())
+      ask_against(exchange);
+    else
+      count_answer(exchange);
   };
-  const auto ask_of = [&](Service& service, std::size_t i, Answer& place) {
-    Question question = exchange->asked.question;
-    question.name = names[i];
-    question.picture = PictureInMemory{.encoded = std::as_bytes(std::span(exchange->pictures[i])),
-                                       .owner = exchange->body};
-    question.deadline = exchange->deadline;
-    if (!service.try_ask(std::move(question), done(place)))
-      throw Error(ErrorCode::out_of_memory, "the service has no place");
-  };
-  // A question that is refused throws; the model of those before it would answer into nothing, so
-  // the first one, of which all are copies but for the picture, tells for all.
-  for (std::size_t i = 0; i < exchange->pictures.size(); ++i)
-    ask_of(*service_, i, exchange->answers[i]);
-  if (!asks_two) return;
-  exchange->against.emplace();
-  try {
-    ask_of(*against_, 0, *exchange->against);
-  } catch (const Error& error) {
-    exchange->against->record.input = names.front();
-    exchange->against->record.error = error.code();
-    exchange->against->record.message = with_flags(error.what());
-    if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
+  if (!service.try_ask(std::move(question), done))
+    throw Error(ErrorCode::out_of_memory, "the service has no place");
+}
+
+/// Of the classes that the first model was asked for.
+void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
+  Question question = exchange->asked.question;
+  question.maps->topk.reset();
+  question.maps->classes.clear();
+  for (const InputMap& map : exchange->answers.front().maps) {
+    const std::string index = std::to_string(map.of_class.index);
+    std::vector<std::string>& classes = question.maps->classes;
+    if (std::ranges::find(classes, index) == classes.end()) classes.push_back(index);
   }
+  Answer& place = exchange->against.emplace();
+  try {
+    ask_of(*against_, exchange, std::move(question), 0, place);
+  } catch (const Error& error) {
+    place.record.input = exchange->names.front();
+    place.record.error = error.code();
+    place.record.message = with_flags(error.what());
+    count_answer(exchange);
+  }
+}
+
+void ServeApi::count_answer(const std::shared_ptr<Exchange>& exchange) {
+  if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
 }
 
 void ServeApi::finish(Exchange& exchange) {

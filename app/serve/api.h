@@ -54,6 +54,10 @@ class ServeApi final : public HttpHandler {
  private:
   struct Exchange;
   void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
+  void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
+              std::size_t picture, Answer& place);
+  void ask_against(const std::shared_ptr<Exchange>& exchange);
+  void count_answer(const std::shared_ptr<Exchange>& exchange);
   void finish(Exchange& exchange);
 
   ApiOptions options_;

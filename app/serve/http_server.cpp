@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -89,6 +90,7 @@ struct HttpServer::State {
       : options(std::move(given)),
         handler(its_handler),
         context(options.threads),
+        work(context.get_executor()),
         acceptor(asio::make_strand(context)) {}
 
   void listen();
@@ -106,6 +108,8 @@ struct HttpServer::State {
   std::set<Session*> sessions;
   bool is_full = false;
   asio::io_context context;  // its handlers keep sessions, which use what is above
+  /// Answers come from other threads: there may be nothing to do here meanwhile.
+  asio::executor_work_guard<asio::io_context::executor_type> work;
   tcp::acceptor acceptor;
   std::vector<std::thread> threads;
 };

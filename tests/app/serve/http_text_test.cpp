@@ -8,8 +8,8 @@
 namespace hydrascope::app {
 namespace {
 
-using testing::ElementsAre;
-using testing::Pair;
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(HttpText, PercentSignsAreDecoded) {
   EXPECT_EQ(decoded_url("/a%20b%2Fc+d", false), "/a b/c+d");
@@ -37,7 +37,7 @@ TEST(HttpText, BoundariesOfForms) {
   EXPECT_THROW(form_boundary("multipart/form-data; boundary=" + std::string(71, 'a')), Error);
 }
 
-std::string part(const std::string& headers, const std::string& content) {
+std::string form_part(const std::string& headers, const std::string& content) {
   return "--b\r\n" + headers + "\r\n" + content + "\r\n";
 }
 
@@ -45,8 +45,9 @@ TEST(HttpText, PartsOfForms) {
   const std::string binary("\r\n--not\0\r\n-b", 12);
   const std::string body =
       "a preamble\r\n" +
-      part("Content-Disposition: form-data; name=\"p\"; filename=\"a \\\"b\\\".jpg\"\r\n", binary) +
-      part("Content-Type: x\r\ncontent-disposition: form-data; name=q\r\n", "") + "--b--\r\n";
+      form_part("Content-Disposition: form-data; name=\"p\"; filename=\"a \\\"b\\\".jpg\"\r\n",
+                binary) +
+      form_part("Content-Type: x\r\ncontent-disposition: form-data; name=q\r\n", "") + "--b--\r\n";
   const std::vector<FormPart> parts = parse_form(body, "b", 2);
   ASSERT_EQ(parts.size(), 2U);
   EXPECT_EQ(parts[0].name, "p");
@@ -61,7 +62,7 @@ TEST(HttpText, PartsOfForms) {
 
 TEST(HttpText, FormsThatEndAnywhereAreRefused) {
   const std::string body =
-      part("Content-Disposition: form-data; name=\"p\"\r\n", "content") + "--b--";
+      form_part("Content-Disposition: form-data; name=\"p\"\r\n", "content") + "--b--";
   EXPECT_EQ(parse_form(body, "b", 9).size(), 1U);
   for (std::size_t length = 0; length + 2 < body.size(); ++length)
     EXPECT_THROW(parse_form(std::string_view(body).substr(0, length), "b", 9), Error) << length;

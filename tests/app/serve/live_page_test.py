@@ -17,6 +17,7 @@ import chromium  # noqa: E402  pylint: disable=wrong-import-position
 
 SKIPPED = 77
 ARGUMENTS = None
+MODEL = "deit_tiny_patch16_224"
 PHOTO = PICTURES / "good/baseline.jpg"
 DRAWN = "document.querySelector('.pane.drawn') !== null && document.getElementById('status').value.includes(' ms')"
 GIVE = """(() => {
@@ -33,7 +34,7 @@ class LivePage(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(ARGUMENTS.program, *cls.options)
+        cls.server = Server(ARGUMENTS.program, "--precision", "float32", *cls.options, model=MODEL)
         cls.addClassCleanup(cls.server.stop)
         cls.browser = chromium.Chromium(chromium.find())
         cls.addClassCleanup(cls.browser.close)
@@ -66,7 +67,7 @@ class LivePage(unittest.TestCase):
 class OneModel(LivePage):
     def test_a_picture_that_is_dropped_has_classes_and_a_map(self):
         self.drop()
-        expected = [each["label"] or f"class {each['index']}" for each in records(ARGUMENTS.program, PHOTO)[0]["top"]]
+        expected = [each["label"] or f"class {each['index']}" for each in records(ARGUMENTS.program, PHOTO, words=("-m", MODEL, "--precision", "float32"))[0]["top"]]
         self.assertEqual(self.top(), expected)
         self.assertEqual(self.js("document.querySelectorAll('.pane').length"), 1)
         self.assertEqual(self.js("document.getElementById('message').textContent"), "")
@@ -119,6 +120,8 @@ class TwoModels(LivePage):
         self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
         self.assertEqual(self.js("document.querySelectorAll('.about .top').length"), 2)
         self.assertEqual(self.js("new Set([...document.querySelectorAll('.caption')].map(each => each.textContent)).size"), 2)
+        classes = self.js("[...document.querySelectorAll('.caption')].map(each => each.textContent.split(' \\u00b7 ')[1].split(' (')[0])")
+        self.assertEqual(classes[0], classes[1])
 
 
 class Tiles(LivePage):

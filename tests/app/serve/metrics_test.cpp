@@ -6,7 +6,7 @@
 namespace hydrascope::app {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 TEST(ServeMetrics, HistogramsAreCumulative) {
   ServeMetrics metrics;

@@ -102,10 +102,10 @@ def form(pictures, boundary="=a boundary="):
     return f'multipart/form-data; boundary="{boundary}"', b"".join(parts) + f"--{boundary}--\r\n".encode()
 
 
-def records(program, *words):
-    """Of `classify` of the tiny model."""
-    done = subprocess.run([program, "classify", "-m", TINY, "--device", "cpu", "--format", "jsonl", *words], capture_output=True,
-                          env=ENVIRONMENT, timeout=SECONDS, check=False)
+def records(program, *inputs, words=("-m", TINY, "--device", "cpu")):
+    """Of `classify`."""
+    done = subprocess.run([program, "classify", *words, "--format", "jsonl", *inputs], capture_output=True, env=ENVIRONMENT, timeout=SECONDS,
+                          check=False)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
