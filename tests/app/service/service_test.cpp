@@ -25,7 +25,7 @@ using hydrascope::testing::run_well;
 using hydrascope::testing::TemporaryFolder;
 using hydrascope::testing::Words;
 
-constexpr const char* kRun = "--device cpu --precision float32 --deterministic --threads 2";
+constexpr char kRun[] = "--device cpu --precision float32 --deterministic --threads 2";
 
 ServiceRequest request_of(const Words& words, bool wants_maps = false) {
   ServiceRequest request = service_request(
