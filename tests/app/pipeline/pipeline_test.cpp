@@ -304,7 +304,8 @@ TEST_F(PipelineTest, WithoutAnOrderNothingWaitsForASlowPicture) {
       [&](const PipelineResult& result) {
         order.push_back(result.input.given);
         if (order.size() == 6)
-          writer = std::thread([&] { std::ofstream(slow, std::ios::binary) << testing::ppm(40, 30); });
+          writer =
+              std::thread([&] { std::ofstream(slow, std::ios::binary) << testing::ppm(40, 30); });
         return true;
       });
   writer.join();

@@ -205,8 +205,8 @@ TEST(ExplainerTest, LogitsAreTheModels) {
     const at::Tensor logits = explainer.logits(truth.traced({2}), truth.grid());
     EXPECT_LT(relative_to_largest(logits, truth.logits().detach()), 1e-5);
     const at::Tensor features = explainer.features(truth.traced({2}), truth.grid());
-    EXPECT_LT(relative_to_largest(tensors.at("head.weight").matmul(features) + tensors.at("head.bias"),
-                                  logits),
+    EXPECT_LT(relative_to_largest(
+                  tensors.at("head.weight").matmul(features) + tensors.at("head.bias"), logits),
               1e-5);
   }
   const BruteForce truth(small_config(kMixed), 8, 8, 18);
