@@ -5,6 +5,7 @@
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
+#include "model/inference/one_torch_thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -88,6 +89,7 @@ class Pipeline {
   static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
   void read() {
+    const model::inference::OneTorchThread serial(options_.serial_workers);
     try {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
@@ -156,6 +158,7 @@ class Pipeline {
   }
 
   void work() {
+    const model::inference::OneTorchThread serial(options_.serial_workers);
     while (true) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {

@@ -43,6 +43,9 @@ struct PipelineOptions {
   /// which pictures in several views do not do.
   bool in_order = true;
   bool ends_on_signal = true;  ///< `stop_requested` ends the run
+  /// LibTorch's loops of a worker stay on that worker's thread. In a process where OpenMP's threads
+  /// spin, which the program's front sees to that they do not, others would take the processors.
+  bool serial_workers = false;
   /// Seconds that a picture waits for others of its size while some are being decoded and the model
   /// has nothing to do; without, all that is decoded is waited for, or a whole batch.
   std::optional<double> patience = {};

@@ -174,6 +174,7 @@ void Service::State::open() {
   pipeline.keep_input = false;
   pipeline.in_order = false;
   pipeline.ends_on_signal = false;
+  pipeline.serial_workers = true;
   pipeline.patience = kPatience;
   pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
     return explained_classes(input, best);

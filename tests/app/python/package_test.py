@@ -178,9 +178,10 @@ class Explanations(unittest.TestCase):
         self.assertNotIn("files", one.record)
         width, height = answer.record["width"], answer.record["height"]
         left, top, across, down = one.box
-        self.assertAlmostEqual(left + across / 2, width / 2, delta=1)
-        self.assertAlmostEqual(top + down / 2, height / 2, delta=1)
-        self.assertAlmostEqual(across, down, delta=2)
+        # The crop begins at a whole pixel of the resized picture.
+        self.assertAlmostEqual(left + across / 2, width / 2, delta=0.01 * width)
+        self.assertAlmostEqual(top + down / 2, height / 2, delta=0.01 * height)
+        self.assertAlmostEqual(across, down, delta=0.01 * width)
 
     def test_some_of_the_maps(self) -> None:
         with hydrascope.Model(layer="all", **EXACT) as model:
@@ -336,7 +337,7 @@ class Commands(unittest.TestCase):
             self.assertEqual(written, file)
             self.assertIn("head.weight", safetensors.torch.load_file(file))
             self.assertIn("hydra", hydrascope.run("inspect", file))
-            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "nonexistent"):
+            with self.assertRaisesRegex(hydrascope.Error, "no such file .*nonexistent"):
                 hydrascope.convert("/nonexistent.pth", file)
 
 

@@ -25,7 +25,7 @@ using hydrascope::testing::run_well;
 using hydrascope::testing::TemporaryFolder;
 using hydrascope::testing::Words;
 
-constexpr const char* kRun = "--device cpu --precision float32 --deterministic --threads 2";
+constexpr char kRun[] = "--device cpu --precision float32 --deterministic --threads 2";
 
 ServiceRequest request_of(const Words& words, bool wants_maps = false) {
   ServiceRequest request = service_request(
@@ -125,7 +125,7 @@ TEST(ServiceTest, APartOfTheMapsCanBeAskedFor) {
 }
 
 TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
-  ServiceRequest request = request_of(Words{"--max-pixels 100000 --max-bytes 400000"});
+  ServiceRequest request = request_of(Words{"--max-pixels 200000 --max-bytes 800000"});
   request.most_waiting = 8;
   Service service(std::move(request));
   std::vector<std::string> pictures;
@@ -144,8 +144,8 @@ TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
         const std::string name = std::to_string(asker) + "-" + std::to_string(turn);
         Question question = about(kind < 5    ? pictures[kind]
                                   : kind == 5 ? std::string("no picture")
-                                  : kind == 6 ? ppm(400, 300)
-                                              : std::string(500'000, 'x'),
+                                  : kind == 6 ? ppm(800, 300)
+                                              : std::string(900'000, 'x'),
                                   name);
         const Answer answer = service.ask(std::move(question)).get();
         bool right = answer.record.input == name;
