@@ -176,4 +176,10 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
   return result;
 }
 
+at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
+  return result.tensor.scalar_type() == at::kByte
+             ? image::normalise(options.transform, result.tensor, result.model_size)
+             : result.tensor;
+}
+
 }  // namespace hydrascope::app

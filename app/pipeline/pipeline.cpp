@@ -430,26 +430,6 @@ class Pipeline {
 
 }  // namespace
 
-PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
-  images += other.images;
-  for (double PipelineTiming::*member :
-       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
-        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
-        &PipelineTiming::wait_seconds})
-    this->*member += other.*member;
-  return *this;
-}
-
-std::string PipelineTiming::describe(int threads, int workers) const {
-  std::ostringstream text;
-  text.precision(6);
-  text << "timing: images=" << images << " seconds=" << seconds
-       << " decode_core_seconds=" << decode_core_seconds
-       << " transform_core_seconds=" << transform_core_seconds << " model_seconds=" << model_seconds
-       << " wait_seconds=" << wait_seconds << " threads=" << threads << " workers=" << workers;
-  return text.str();
-}
-
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
@@ -462,12 +442,6 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
   PipelineTiming timing = Pipeline(next, model, options, add).run();
   timing.images = views.classified();
   return timing;
-}
-
-at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
-  return result.tensor.scalar_type() == at::kByte
-             ? image::normalise(options.transform, result.tensor, result.model_size)
-             : result.tensor;
 }
 
 }  // namespace hydrascope::app

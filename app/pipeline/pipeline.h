@@ -6,6 +6,7 @@
 
 #include "app/pictures/inputs.h"
 #include "app/pipeline/best_views.h"
+#include "app/pipeline/pipeline_timing.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -93,19 +94,6 @@ struct PipelineResult {
   double seconds = 0;                   ///< the batch's model time / its images
   std::optional<ErrorCode> error;
   std::string message;
-};
-
-/// Where the time went; "core seconds" add up over workers.
-struct PipelineTiming {
-  std::int64_t images = 0;  ///< classified, failed ones not counted
-  double seconds = 0;       ///< from the call's begin to its end
-  double decode_core_seconds = 0;
-  double transform_core_seconds = 0;
-  double model_seconds = 0;  ///< the calling thread inside the model
-  double wait_seconds = 0;   ///< the calling thread waiting for pictures
-  PipelineTiming& operator+=(const PipelineTiming& other);
-  /// "timing: images=500 seconds=... decode_core_seconds=..."
-  [[nodiscard]] std::string describe(int threads, int workers) const;
 };
 
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
