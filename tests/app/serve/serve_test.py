@@ -319,7 +319,7 @@ class Limits(unittest.TestCase):
             self.assertIsNone(server.process.poll())
             half.sendall(picture[10:])
             self.assertIn(b" 200 OK", everything(half))
-            self.assertEqual(server.stop(), 0)
+            self.assertEqual(server.process.wait(SECONDS), 0)
 
     def test_a_port_that_is_taken(self):
         server = self.server()
