@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -151,7 +152,7 @@ TEST(ResolutionViews, MosaicsNeedRoomAndABatchOfFour) {
 TEST(ResolutionViews, AMosaicHoldsFourPicturesAndNothingElse) {
   const AugmentOptions options = unnormalised({16, 16});
   std::vector<std::shared_ptr<const image::Picture>> parts;
-  for (const std::uint8_t value : {50, 100, 150, 200})
+  for (const std::uint8_t value : std::to_array<std::uint8_t>({50, 100, 150, 200}))
     parts.push_back(std::make_shared<image::Picture>(plain(40, 40, value)));
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     RandomStream stream{seed};
