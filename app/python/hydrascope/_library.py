@@ -70,6 +70,9 @@ def program() -> Path:
 @functools.cache
 def library() -> ctypes.CDLL:
     """The library, whose functions lack their prefix here: `library().ask`."""
+    # As the program does: OpenMP's threads that spin while they wait take processors from those that decode. Read when
+    # PyTorch is loaded, so it changes nothing where that is there already.
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     loaded = ctypes.CDLL(str(find("lib/libhydrascope.so.0", "libhydrascope.so.0")))
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(loaded, f"hydrascope_{name}")
