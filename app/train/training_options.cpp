@@ -216,6 +216,8 @@ std::string recipe_of(const TrainingRequest& request, model::training::Autocast 
     for (const std::filesystem::path& file : background_pictures(request.scenes))
       recipe["scenes"].push_back(file.filename().string());
   }
+  // States of before there were any go on.
+  if (request.mosaics == 0) recipe.erase("mosaics");
   recipe["amp-dtype"] = name(autocast);
   recipe["processes"] = processes;
   return recipe.dump();
